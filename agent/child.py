@@ -10,7 +10,7 @@ import os
 import site
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  the folder of our packages
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  the folder of our packages
 
 
 def command(module: str, *arguments: str) -> list[str]:
@@ -18,7 +18,7 @@ def command(module: str, *arguments: str) -> list[str]:
 
     -E: no variable tells it where code is; agent/log_format.py says why it has no positions within lines.
     """
-    return [sys.executable, "-E", "-X", "no_debug_ranges", os.path.join(ROOT, "agent", "child.py"), module, *arguments]  # noqa: PTH118
+    return [sys.executable, "-E", "-X", "no_debug_ranges", os.path.join(_ROOT, "agent", "child.py"), module, *arguments]  # noqa: PTH118
 
 
 def keep_apart() -> None:
@@ -31,7 +31,7 @@ def keep_apart() -> None:
     installed = {library, os.path.join(library, "lib-dynload"), *site.getsitepackages(), site.getusersitepackages()}  # noqa: PTH118
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     foreign = {"", *_absolute(["", *named])} - installed
-    sys.path[:] = [ROOT, *(place for place in sys.path if place not in foreign and place != ROOT)]
+    sys.path[:] = [_ROOT, *(place for place in sys.path if place not in foreign and place != _ROOT)]
 
 
 def load(module: str) -> object:
@@ -55,7 +55,7 @@ def _absolute(places: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.path[0] = ROOT  # where this file's own folder stands
+    sys.path[0] = _ROOT  # where this file's own folder stands
     from runpy import run_module
 
     del sys.argv[0]

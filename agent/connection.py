@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 # 1.0 and 1.1 are broken (RFC 8996), and Debian's Python leaves the choice to a file in /etc.
 OLDEST = ssl.TLSVersion.TLSv1_2
-CHUNK_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 16
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -84,7 +84,7 @@ class Response:
         self._response, self._has_ended = response, False
         self.status, self.reason, self.headers = response.status, response.reason, response.headers
 
-    def piece(self, most_bytes: int = CHUNK_BYTES) -> bytes:
+    def piece(self, most_bytes: int = _CHUNK_BYTES) -> bytes:
         """Return what has come of the body; nothing at its end.
 
         Raises:
@@ -178,7 +178,7 @@ class Connection:
         response = self.response(method, target, body, headers)
         parts, size = [], 0
         try:
-            while size <= most_bytes and (piece := response.piece(min(CHUNK_BYTES, most_bytes + 1 - size))):
+            while size <= most_bytes and (piece := response.piece(min(_CHUNK_BYTES, most_bytes + 1 - size))):
                 parts.append(piece)
                 size += len(piece)
                 if clock() > until:

@@ -7,11 +7,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.openmetrics import exposition as openmetrics
 
-OPENMETRICS, TEXT = "application/openmetrics-text", "text/plain"
+OPENMETRICS, _TEXT = "application/openmetrics-text", "text/plain"
 OPENMETRICS_TYPE = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
 _VERSIONS = {
     OPENMETRICS: ("", "1.0.0"),
-    TEXT: ("", "0.0.4", "1.0.0"),
+    _TEXT: ("", "0.0.4", "1.0.0"),
 }  # that we write; 1.0.0 of text differs in escapes
 
 
@@ -30,7 +30,7 @@ def takes_openmetrics(accept: str) -> bool:
         parameters = dict(word.partition("=")[::2] for word in words)
         if parameters.get("version", "") in _VERSIONS.get(kind, ()):
             weights[kind] = max(weights[kind], _weight(parameters.get("q", "1")))
-    return 0 < weights[OPENMETRICS] >= weights[TEXT]
+    return 0 < weights[OPENMETRICS] >= weights[_TEXT]
 
 
 def _weight(text: str) -> float:

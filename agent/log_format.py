@@ -21,7 +21,7 @@ from traceback import TracebackException
 from types import TracebackType
 from typing import Any, Literal, get_args
 
-Caught = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]  # as of sys.exc_info()
+_Caught = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]  # as of sys.exc_info()
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 FORMATS: tuple[str, ...] = get_args(LogFormat)
@@ -123,7 +123,7 @@ class Record(logging.LogRecord):
             self.exc_text = without_carets(self.exc_info)
 
 
-def without_carets(caught: Caught) -> str:
+def without_carets(caught: _Caught) -> str:
     """Return the traceback of an exception and of those that led to it, as `logging` writes it but for the carets."""
     _, error, trace = caught
     if error is None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from agent.errors import SourceError
 
 # Far above any file that is read here (mountstats of a hundred mounts is 300 kB); a bound, not a size.
-TEXT_BYTES_MAX = 4 * 1024 * 1024
+_TEXT_BYTES_MAX = 4 * 1024 * 1024
 
 # stat and io of a process are below 500 bytes.
-SHORT_BYTES_MAX = 4096
+_SHORT_BYTES_MAX = 4096
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -25,7 +25,7 @@ def text(path: Path) -> str | None:
     """
     try:
         with path.open("rb") as file:
-            return file.read(TEXT_BYTES_MAX).decode("utf-8", "replace")
+            return file.read(_TEXT_BYTES_MAX).decode("utf-8", "replace")
     except OSError:
         return None
 
@@ -38,7 +38,7 @@ def short(path: str) -> bytes | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return os.read(descriptor, SHORT_BYTES_MAX)
+            return os.read(descriptor, _SHORT_BYTES_MAX)
         finally:
             os.close(descriptor)
     except OSError:

@@ -6,7 +6,7 @@ import re
 from agent.errors import ConfigError
 from agent.wire.units import MINUTE_SECONDS
 
-MINUTES_PER_HOUR = 60
+_MINUTES_PER_HOUR = 60
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"": 1, "B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*")
@@ -35,7 +35,7 @@ def duration(seconds_: float) -> str:
     if seconds_ < MINUTE_SECONDS:
         return f"{seconds_:.1f} s"
     minutes, rest = divmod(round(seconds_), MINUTE_SECONDS)
-    hours, minutes = divmod(minutes, MINUTES_PER_HOUR)
+    hours, minutes = divmod(minutes, _MINUTES_PER_HOUR)
     return f"{hours} h {minutes:02} min {rest:02} s" if hours else f"{minutes} min {rest:02} s"
 
 

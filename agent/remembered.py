@@ -15,8 +15,8 @@ from agent.files import write_durably
 from agent.wire.bounded import json_said
 
 _LOG = logging.getLogger(__name__)
-WRITE_SECONDS = 60.0  # between two writes: every write is synced, and the disk is the runs'
-MOST_BYTES = 4 * 2**20
+_WRITE_SECONDS = 60.0  # between two writes: every write is synced, and the disk is the runs'
+_MOST_BYTES = 4 * 2**20
 
 
 class Remembered:
@@ -32,7 +32,7 @@ class Remembered:
         self._lock = threading.Lock()
         self._sections: dict[str, Any] = {} if path is None else self._read(path)
         self._dirty = False
-        self._written = -WRITE_SECONDS
+        self._written = -_WRITE_SECONDS
 
     def section(self, name: str) -> dict[str, Any]:
         """Return what was kept under a name; empty where there is nothing."""
@@ -47,7 +47,7 @@ class Remembered:
                 return
             self._sections[name] = dict(content)
             self._dirty = True
-            if self._seconds() - self._written >= WRITE_SECONDS:
+            if self._seconds() - self._written >= _WRITE_SECONDS:
                 self._write()
 
     def close(self) -> None:
@@ -58,9 +58,9 @@ class Remembered:
     def _read(self, path: Path) -> dict[str, Any]:
         try:
             with path.open("rb") as file:
-                text = file.read(MOST_BYTES + 1)
-            if len(text) > MOST_BYTES:
-                raise ValueError(f"larger than {MOST_BYTES} bytes")
+                text = file.read(_MOST_BYTES + 1)
+            if len(text) > _MOST_BYTES:
+                raise ValueError(f"larger than {_MOST_BYTES} bytes")
             content = json_said(text)
             if not isinstance(content, dict):
                 raise ValueError("no JSON object")

@@ -1,6 +1,6 @@
 """Which version of gpuledger is installed here."""
 
-DISTRIBUTION = "gpuledger"
+_DISTRIBUTION = "gpuledger"
 
 
 def installed_version() -> str | None:
@@ -8,6 +8,6 @@ def installed_version() -> str | None:
     from importlib.metadata import PackageNotFoundError, version  # it brings the e-mail parser: not for each command
 
     try:
-        return version(DISTRIBUTION)
+        return version(_DISTRIBUTION)
     except PackageNotFoundError:
         return None

@@ -12,10 +12,10 @@ from agent.connection import BrokenAnswerError, ask, why
 from analyzer.errors import ConfigError, LedgerError, UnansweredError
 
 TOKEN = "GPULEDGER_TOKEN"  # noqa: S105 - the variable's name
-KEY_HINT = f"put a key into {TOKEN}; on the server gpuledger access add --role read --name NAME makes one"
-ANSWER_BYTES = 64 * 2**20
-REFUSAL_BYTES = 4096
-ANSWER_SECONDS, WHOLE_SECONDS = 60, 600  # until something comes, and for all of it
+_KEY_HINT = f"put a key into {TOKEN}; on the server gpuledger access add --role read --name NAME makes one"
+_ANSWER_BYTES = 64 * 2**20
+_REFUSAL_BYTES = 4096
+_ANSWER_SECONDS, _WHOLE_SECONDS = 60, 600  # until something comes, and for all of it
 WRONG_USAGE = "usage"  # the `reason` of a refusal: the same words on a store would be refused as wrong usage
 _UNREADABLE = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 
@@ -56,7 +56,12 @@ def answered(server: str, path: str, body: dict[str, object] | None = None, *, a
     strange = f"{server} does not answer as gpuledger does: is it the port, and http or https?"
     try:
         reply = ask(
-            url, content, headers, timeout_seconds=ANSWER_SECONDS, whole_seconds=WHOLE_SECONDS, most_bytes=ANSWER_BYTES
+            url,
+            content,
+            headers,
+            timeout_seconds=_ANSWER_SECONDS,
+            whole_seconds=_WHOLE_SECONDS,
+            most_bytes=_ANSWER_BYTES,
         )
         if reply.is_success and reply.is_whole:  # a part would be shown as the whole
             return reply.body.decode()
@@ -66,8 +71,8 @@ def answered(server: str, path: str, body: dict[str, object] | None = None, *, a
         raise UnansweredError(f"{server} does not answer: {why(error)}") from error
     if reply.is_success:
         raise UnansweredError(strange)
-    words, reason = _said(reply.body[:REFUSAL_BYTES].decode(errors="replace"))
-    hint = f"; {KEY_HINT}" if reply.status == HTTPStatus.UNAUTHORIZED else ""
+    words, reason = _said(reply.body[:_REFUSAL_BYTES].decode(errors="replace"))
+    hint = f"; {_KEY_HINT}" if reply.status == HTTPStatus.UNAUTHORIZED else ""
     raise UnansweredError(f"{server} answers {reply.status}: {words}{hint}", reply.status, words, reason)
 
 

@@ -16,7 +16,7 @@ from analyzer.errors import ConfigError
 WINDOW_MS = 600_000
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 ALARMS_PERIOD = "7d"  # whose findings alarms tell
-EXAMPLES = "2026-W46, 2026-11, 7d, 12h, monday, today, 2026-11-09, 2026-11-09T08:00"
+_EXAMPLES = "2026-W46, 2026-11, 7d, 12h, monday, today, 2026-11-09, 2026-11-09T08:00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -143,7 +143,7 @@ class Calendar:
                 return self._days(date.fromisoformat(text), 1, text)
             moment = datetime.fromisoformat(text)
         except ValueError as error:
-            raise ConfigError(f"{text!r} names no period: say {EXAMPLES}") from error
+            raise ConfigError(f"{text!r} names no period: say {_EXAMPLES}") from error
         start = micros(moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(self.timezone)))
         return self._checked(start // HOUR_US * HOUR_US, _hour_after(now), text)
 
@@ -151,7 +151,7 @@ class Calendar:
         end = _hour_after(now)
         hours = count * {"h": 1, "d": 24, "w": 168}[unit]
         if hours == 0:
-            raise ConfigError(f"{label} is no span: say {EXAMPLES}")
+            raise ConfigError(f"{label} is no span: say {_EXAMPLES}")
         return self._checked(end - hours * HOUR_US, end, label)
 
     def _since_weekday(self, name: str, now: int) -> Period:

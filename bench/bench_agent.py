@@ -1,8 +1,8 @@
 """What watching a GPU host costs: python bench/bench_agent.py [--seconds 600].
 
-Our agent and what people run today, all at the same time on one host: eight fake GPUs with GPM (tests/nvml/fake), two
-hundred processes, five hundred sockets. Ours has a real spool and a stand-in collector, and runs twice: every second,
-as the others do, and every ten, as it comes. Pages are scraped every 15 s. What it takes to start is not counted.
+Our agent and what people run today, all at the same time on one host: eight fake GPUs with GPM (tests/agent/gpu/fake),
+two hundred processes, five hundred sockets. Ours has a real spool and a stand-in collector, and runs twice: every
+second, as the others do, and every ten, as it comes. Pages are scraped every 15 s. What it takes to start is not counted.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def machine() -> dict[str, object]:
         "gpus": GPUS,
         "processes": PROCESSES,
         "sockets": 2 * CONNECTIONS,
-        "driver": "fake (tests/nvml/fake): a real driver's own calls cost more",
+        "driver": "fake (tests/agent/gpu/fake): a real driver's own calls cost more",
     }
 
 

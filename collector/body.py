@@ -15,7 +15,7 @@ from collector.errors import BatchError
 if TYPE_CHECKING:
     from starlette.types import Receive
 
-SHARES = 4  # so many hosts together may hold all
+_SHARES = 4  # so many hosts together may hold all
 
 
 class Arriving:
@@ -90,7 +90,7 @@ class Place:
             raise self._too_large()
         if self._arriving.held > max(self._arriving.all_bytes, self.size):  # one alone always fits
             raise BatchError(429, "busy", "the collector is reading as much as it may at once; send it later")
-        if held > max(self._arriving.all_bytes // SHARES, self.size):
+        if held > max(self._arriving.all_bytes // _SHARES, self.size):
             raise BatchError(429, "share", "this host sends more at once than is its share; send one after the other")
 
     def _too_large(self) -> BatchError:

@@ -16,13 +16,13 @@ from collector.errors import ConfigError
 from collector.lake_layout import kept_days
 
 TABLE = "collector"
-ENVIRONMENT = "GPULEDGER_COLLECTOR_"
-MIN_TOKEN = 16  # characters
+_ENVIRONMENT = "GPULEDGER_COLLECTOR_"
+_MIN_TOKEN = 16  # characters
 SECRETS = ("tokens", "s3_secret")  # never taken as flags
 _WORDS = {"slurm_format": ("auto", "json", "text"), "log_format": FORMATS, "log_level": LEVELS}
 _PASSWORD = re.compile(r"\bpassword\s*=|//[^/@]*:[^/@]*@")  # in the address of a catalogue
 # Keys that there once were, with what has taken their place.
-MOVED = {
+_MOVED = {
     "public_url": "analyzer.site_url, where people reach the site; of several collectors of one lake, each one's own "
     "address for agents is collector.direct_url"
 }
@@ -41,7 +41,7 @@ class CollectorConfig:
         default="127.0.0.1:8470", metadata=_about("address and port; anything but loopback needs tokens or keys")
     )
     tokens: tuple[str, ...] = field(
-        default=(), metadata=_about(f"who presents one of these is let in; at least {MIN_TOKEN} characters each")
+        default=(), metadata=_about(f"who presents one of these is let in; at least {_MIN_TOKEN} characters each")
     )
     tls_certificate: str = field(
         default="", metadata=_about("file of the certificate and its chain, for https; read again on SIGHUP")
@@ -227,9 +227,9 @@ class CollectorConfig:
         for key, words in _WORDS.items():
             if (given := getattr(self, key)) not in words:
                 raise ConfigError(f"collector.{key} is {given!r}: not {', '.join(words[:-1])} or {words[-1]}")
-        weak = [token for token in self.tokens if len(token) < MIN_TOKEN]
+        weak = [token for token in self.tokens if len(token) < _MIN_TOKEN]
         if weak:
-            raise ConfigError(f"collector.tokens: a token has fewer than {MIN_TOKEN} characters; use a longer one")
+            raise ConfigError(f"collector.tokens: a token has fewer than {_MIN_TOKEN} characters; use a longer one")
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise ConfigError("collector.tls_certificate and collector.tls_key go together; one of them is missing")
 
@@ -258,14 +258,14 @@ def load(
     _refuse_secrets(flags or {})
     values = _from_file(file) if file else {}
     prefixed = {
-        name.removeprefix(ENVIRONMENT): text for name, text in environment.items() if name.startswith(ENVIRONMENT)
+        name.removeprefix(_ENVIRONMENT): text for name, text in environment.items() if name.startswith(_ENVIRONMENT)
     }
     values |= {name.lower(): text for name, text in prefixed.items()}
     values |= {name: text for name, text in (flags or {}).items() if text is not None}
     known = {spec.name: spec for spec in fields(CollectorConfig)}
     for name in values:
-        if name in MOVED:
-            raise ConfigError(f"collector.{name} is no setting any more: it is {MOVED[name]}")
+        if name in _MOVED:
+            raise ConfigError(f"collector.{name} is no setting any more: it is {_MOVED[name]}")
         if name not in known:
             raise ConfigError(f"collector.{name} is no setting{_nearest(name, known)}")
     return CollectorConfig(**{name: _value(known[name], value) for name, value in values.items()})
@@ -276,12 +276,12 @@ def _refuse_secrets(flags: Mapping[str, str | None]) -> None:
         if flags.get(name) is not None:
             raise ConfigError(
                 f"--{name.replace('_', '-')} is no flag, which every user of this host could read (ps): put it into "
-                f"{ENVIRONMENT}{name.upper()}, or as {TABLE}.{name} into a file of settings"
+                f"{_ENVIRONMENT}{name.upper()}, or as {TABLE}.{name} into a file of settings"
             )
     if _PASSWORD.search(flags.get("lake") or ""):
         raise ConfigError(
             f"--lake bears a password, which every user of this host could read (ps): put the address into "
-            f"{ENVIRONMENT}LAKE, or the password into the file that PGPASSFILE names"
+            f"{_ENVIRONMENT}LAKE, or the password into the file that PGPASSFILE names"
         )
 
 

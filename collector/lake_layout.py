@@ -15,7 +15,7 @@ from collector.tier_tables import SIZES, TIERED, tiered
 DAY_US = 24 * HOUR_US
 WEEK_US = 7 * DAY_US
 MONDAY_US = 4 * DAY_US  # the first after 1970 began; every span counts from here
-MONTH_US = 30 * DAY_US  # not the calendar's: spans of one length
+_MONTH_US = 30 * DAY_US  # not the calendar's: spans of one length
 RAW = (*TIERED, "agent_samples")
 LONG = ("progress",)  # kept as long as the hours: it is little
 
@@ -44,10 +44,10 @@ def layouts() -> dict[str, Layout]:
     found = [
         *(Layout(name, "started_at", DAY_US, tiered(name).order) for name in TIERED),
         *(Layout(tiered(name).name("minutes"), "started_at", DAY_US, tiered(name).order, WEEK_US) for name in TIERED),
-        *(Layout(tiered(name).name("hours"), "started_at", MONTH_US, tiered(name).order) for name in TIERED),
+        *(Layout(tiered(name).name("hours"), "started_at", _MONTH_US, tiered(name).order) for name in TIERED),
         Layout("agent_samples", "started_at", DAY_US, "node, started_at"),
-        Layout("progress", "started_at", MONTH_US, "run_id, node, started_at"),
-        Layout("node_states", "started_at", MONTH_US, "node, started_at"),
+        Layout("progress", "started_at", _MONTH_US, "run_id, node, started_at"),
+        Layout("node_states", "started_at", _MONTH_US, "node, started_at"),
         Layout("receipts", "received_at", DAY_US, "stream, sequence"),
     ]
     return {layout.table: layout for layout in found}

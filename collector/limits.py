@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from collector.errors import BatchError
 
-MAX_SENDERS = 100_000  # remembered; who is forgotten may rush once more
+_MAX_SENDERS = 100_000  # remembered; who is forgotten may rush once more
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class SenderLimits:
         bytes_per_second: float,
         burst_seconds: float,
         *,
-        max_senders: int = MAX_SENDERS,
+        max_senders: int = _MAX_SENDERS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._batch_seconds = 1 / batches_per_second

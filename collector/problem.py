@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 
 PROBLEM_TYPE = "application/problem+json"
-SHOWN_FAULTS = 20
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_SHOWN_FAULTS = 20
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def problem(status: int, detail: str, **more: object) -> dict[str, object]:
@@ -61,14 +61,14 @@ def _refused(request: Request, error: Exception) -> Response:
 def _methods(request: Request) -> list[str]:
     """Return what may be done at an address; the framework names those of the first route alone."""
     routes = request.app.router.routes
-    asked = ((method, {**request.scope, "method": method}) for method in METHODS)
+    asked = ((method, {**request.scope, "method": method}) for method in _METHODS)
     return [method for method, scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
 def _invalid(_: Request, error: Exception) -> Response:
     found = cast("RequestValidationError", error).errors()
-    faults = [_fault(fault) for fault in found if fault["type"] != "none_required"][:SHOWN_FAULTS]
-    faults = faults or [_fault(fault) for fault in found[:SHOWN_FAULTS]]
+    faults = [_fault(fault) for fault in found if fault["type"] != "none_required"][:_SHOWN_FAULTS]
+    faults = faults or [_fault(fault) for fault in found[:_SHOWN_FAULTS]]
     named = "; ".join(f"{fault['name']}: {fault['says']}" for fault in faults[:3])
     return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, named, errors=faults)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from agent.wire.contract import Column
 
 BIN = 5  # permille: how finely distributions are kept, which is as finely as the analyzer asks (run_activity)
-MILLIONTHS = "1e6"
+_MILLIONTHS = "1e6"
 
 # What one unit of a gauge counts as, and what it is held to before it is multiplied: 63 bits hold an hour of it.
 _SCALES: dict[str, tuple[float, float]] = {
@@ -97,10 +97,10 @@ def amount(column: Column) -> Measure:
     """Keep an amount as its sum: of a sample that crosses an edge, the part that lies within, to the unit."""
     name = column.name
     if column.type == "int64":
-        told, merged = _saturated(f"sum({part(name)})"), _saturated(f"sum({name})")
+        told, merged = _saturated(f"sum({_part(name)})"), _saturated(f"sum({name})")
     else:
-        told = f"sum({part(millionths(name))}) / {MILLIONTHS}"
-        merged = f"sum({millionths(name)}) / {MILLIONTHS}"
+        told = f"sum({_part(_millionths(name))}) / {_MILLIONTHS}"
+        merged = f"sum({_millionths(name)}) / {_MILLIONTHS}"
     return Measure(column, (Kept(name, _TYPES[column.type], told, merged, "sum"),))
 
 
@@ -109,12 +109,12 @@ def _saturated(total: str) -> str:
     return f"CASE WHEN {total} > 9223372036854775807 THEN 9223372036854775807 ELSE {total} END::BIGINT"
 
 
-def millionths(name: str) -> str:
+def _millionths(name: str) -> str:
     """Return an amount in whole millionths."""
-    return f"round({MILLIONTHS} * {name})::BIGINT"
+    return f"round({_MILLIONTHS} * {name})::BIGINT"
 
 
-def part(whole: str) -> str:
+def _part(whole: str) -> str:
     """Return what falls into a piece of an integer that was told of its whole sample; pieces of one sum to it."""
     upto = f"(({whole})::HUGEINT * (piece_until - started_at) // whole_us)"
     before = f"(({whole})::HUGEINT * (piece_from - started_at) // whole_us)"

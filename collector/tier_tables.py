@@ -48,7 +48,7 @@ _FURTHER_KEYS = {
     "service_samples": ("engine",),
     "flow_samples": ("transport",),
 }
-HISTOGRAMS = {"gpu_samples": ("utilization_ratio", "sm_active_ratio")}
+_HISTOGRAMS = {"gpu_samples": ("utilization_ratio", "sm_active_ratio")}
 
 _EXCEPTIONS: dict[str, dict[str, Rule]] = {
     "gpu_samples": {
@@ -131,7 +131,7 @@ def tiered(name: str) -> Tiered:
     table = TABLES[name]
     keys = tuple(column.name for column in table.columns if _is_key(table, column))
     measures = tuple(_measure(table, column) for column in table.columns if not _names_row(column, keys))
-    return Tiered(table, keys, measures, HISTOGRAMS.get(name, ()))
+    return Tiered(table, keys, measures, _HISTOGRAMS.get(name, ()))
 
 
 def _is_key(table: Table, column: Column) -> bool:

@@ -15,15 +15,15 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-Truth: TypeAlias = tuple[tuple[Label, float], ...]  # shares sum to 1
+_Truth: TypeAlias = tuple[tuple[Label, float], ...]  # shares sum to 1
 
 NVME_BYTES_PER_SECOND = 5.8e9  # what a host's drives can read
-NVME_READ_BYTES = 256 * 2**10  # of one request
-NFS_READ_BYTES = 2**20
-QUIET_NVME_SECONDS = 0.00012  # a read takes, while the drives have room
-QUIET_NFS_SECONDS = 0.0016
+_NVME_READ_BYTES = 256 * 2**10  # of one request
+_NFS_READ_BYTES = 2**20
+_QUIET_NVME_SECONDS = 0.00012  # a read takes, while the drives have room
+_QUIET_NFS_SECONDS = 0.0016
 
-IDLE_CLOCK = 0.175  # of the highest clock: where a GPU without any process rests
+_IDLE_CLOCK = 0.175  # of the highest clock: where a GPU without any process rests
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Activity:
     nvlink: float = 0.0  # bytes a second, each way
     power: float = 0.0
     memory: float = 0.0  # bytes
-    clock: float = IDLE_CLOCK  # of the reference clock
+    clock: float = _IDLE_CLOCK  # of the reference clock
     limited_by_power: float = 0.0  # share of time below the wanted clock
     limited_by_heat: float = 0.0
     lost: float = 0.0  # 1 while the GPU is off the bus
@@ -82,13 +82,13 @@ class Activity:
     steps: float = 0.0
     samples: float = 0.0
     tokens: float = 0.0
-    truth: Truth = ((FREE, 1.0),)
+    truth: _Truth = ((FREE, 1.0),)
 
     def but(self, **changes: float) -> "Activity":
         """Return the same phase with some values changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
-    def truly(self, truth: Truth) -> "Activity":
+    def truly(self, truth: _Truth) -> "Activity":
         """Return the same phase, truly these labels in these shares."""
         return replace(self, truth=truth)
 
@@ -98,12 +98,12 @@ class Activity:
 
     def reading_nvme(self, bytes_per_second: float, busy: float, slower: float = 1.0) -> "Activity":
         """Return the same phase while reading the local drives, each read `slower` times slower than when quiet."""
-        waited = bytes_per_second / NVME_READ_BYTES * QUIET_NVME_SECONDS * slower
+        waited = bytes_per_second / _NVME_READ_BYTES * _QUIET_NVME_SECONDS * slower
         return replace(self, nvme_read=bytes_per_second, nvme_busy=busy, nvme_waited=waited)
 
     def reading_nfs(self, bytes_per_second: float, slower: float = 1.0) -> "Activity":
         """Return the same phase while reading the network mount, each read `slower` times slower than when quiet."""
-        waited = bytes_per_second / NFS_READ_BYTES * QUIET_NFS_SECONDS * slower
+        waited = bytes_per_second / _NFS_READ_BYTES * _QUIET_NFS_SECONDS * slower
         return replace(self, nfs_read=bytes_per_second, nfs_waited=waited)
 
 

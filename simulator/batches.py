@@ -14,7 +14,7 @@ from simulator.scheduler import allocations, inventory, node_states, ownership
 from simulator.site import Chunk, Host
 from simulator.workloads import workloads
 
-AGENT_EVERY = 5  # minutes between two rows of an agent about itself
+_AGENT_EVERY = 5  # minutes between two rows of an agent about itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _devices(readings: HostReadings, kind: str, devices: list[tuple[str, str, di
 
 def _agent(readings: HostReadings) -> Block:
     """Return agent_samples: an agent in order, every few minutes."""
-    starts, ends = readings.edges[:-1:AGENT_EVERY], readings.edges[AGENT_EVERY::AGENT_EVERY]
+    starts, ends = readings.edges[:-1:_AGENT_EVERY], readings.edges[_AGENT_EVERY::_AGENT_EVERY]
     steady = {"beats_late": 0.0, "gaps": 0.0, "dropped_batches": 0.0, "spool_bytes": 0.0, "rss_bytes": 44.0 * 2**20}
-    spent = {"cpu_seconds": 0.012 * AGENT_EVERY * 60, "clock_offset_seconds": 0.001}
+    spent = {"cpu_seconds": 0.012 * _AGENT_EVERY * 60, "clock_offset_seconds": 0.001}
     return Block(starts, ends, {name: np.full(len(starts), value) for name, value in (steady | spent).items()})

@@ -11,7 +11,7 @@ from simulator.fleet import Fleet
 from simulator.send import DeliveryError, send
 from simulator.site import alpha_site, small_site
 
-PROGRESS_SECONDS = 0.2  # at most so often
+_PROGRESS_SECONDS = 0.2  # at most so often
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,7 +49,7 @@ def _progress(of: int) -> Callable[[int], None]:
     def report(done: int) -> None:
         nonlocal printed
         now = time.monotonic()
-        if now - printed >= PROGRESS_SECONDS or done >= of:
+        if now - printed >= _PROGRESS_SECONDS or done >= of:
             printed = now
             print(json.dumps({"done": done, "of": of}), flush=True)
 

@@ -61,7 +61,7 @@ def of_wire(site: Site, table: str, node: str, block: Block) -> Columns:
         "ended_at": site.started_at + block.ends * 1_000,
     }
     for name, values in block.columns.items():
-        column = column_of(TABLES[table].column(name).type, values)
+        column = _column_of(TABLES[table].column(name).type, values)
         if column is not None:
             made[name] = column
     return made
@@ -74,13 +74,13 @@ def of_rows(table: str, rows: Sequence[Mapping[str, object]]) -> Columns:
         values = [row.get(column.name) for row in rows]
         is_number = column.type in ("int64", "float64")  # whole numbers here stay under 2**53
         listed = [np.nan if value is None else value for value in values] if is_number else values
-        found = column_of(column.type, np.array(listed, dtype=np.float64 if is_number else object))
+        found = _column_of(column.type, np.array(listed, dtype=np.float64 if is_number else object))
         if found is not None:
             made[column.name] = found
     return made
 
 
-def column_of(kind: str, values: Array) -> Column | None:
+def _column_of(kind: str, values: Array) -> Column | None:
     """Return a column of this type of the contract; None where it is null throughout."""
     if values.dtype == object or values.dtype == np.bool_:
         listed = values.tolist()

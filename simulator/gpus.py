@@ -7,27 +7,27 @@ from simulator.fleet import Fleet
 from simulator.site import Chunk, Host
 from simulator.timeline import Timeline
 
-SAMPLED = tuple(name for name in SIGNALS if SIGNALS[name] <= SIGNALS["lost"])
-AT = {name: at for at, name in enumerate(SAMPLED)}
+_SAMPLED = tuple(name for name in SIGNALS if SIGNALS[name] <= SIGNALS["lost"])
+_AT = {name: at for at, name in enumerate(_SAMPLED)}
 
-GPM_COLUMNS = {
+_GPM_COLUMNS = {
     "sm_active_ratio": "sm",
     "sm_occupancy_ratio": "occupancy",
     "tensor_active_ratio": "tensor",
     "dram_active_ratio": "dram",
 }
-TRAFFIC_COLUMNS = {
+_TRAFFIC_COLUMNS = {
     "pcie_receive_bytes": "pcie_in",
     "pcie_transmit_bytes": "pcie_out",
     "nvlink_receive_bytes": "nvlink",
     "nvlink_transmit_bytes": "nvlink",
 }
-RESERVED_BYTES = 588 * 2**20
-TRAFFIC_STEP = 2**20  # GPM tells MiB a second
-CELSIUS_AMBIENT = 29.0
-CELSIUS_PER_LIMIT = 36.0  # what drawing the power limit adds
-CELSIUS_IN_HEAT = 32.0
-CLOCK_STEP_HERTZ = 15e6
+_RESERVED_BYTES = 588 * 2**20
+_TRAFFIC_STEP = 2**20  # GPM tells MiB a second
+_CELSIUS_AMBIENT = 29.0
+_CELSIUS_PER_LIMIT = 36.0  # what drawing the power limit adds
+_CELSIUS_IN_HEAT = 32.0
+_CLOCK_STEP_HERTZ = 15e6
 
 
 class GpuReadings:
@@ -68,14 +68,14 @@ class GpuReadings:
         activity, traffic = 1 + 0.018 * self._noise(), 1 + 0.03 * self._noise()
         made = self._utilization(activity)
         if self.host.sku.has_gpm:
-            for column, signal in GPM_COLUMNS.items():
+            for column, signal in _GPM_COLUMNS.items():
                 made[column] = _ratio(self._mean(signal) * activity)
-        for column, signal in TRAFFIC_COLUMNS.items():
-            made[column] = np.rint(self._mean(signal) * traffic * self.seconds / TRAFFIC_STEP) * TRAFFIC_STEP
+        for column, signal in _TRAFFIC_COLUMNS.items():
+            made[column] = np.rint(self._mean(signal) * traffic * self.seconds / _TRAFFIC_STEP) * _TRAFFIC_STEP
         return made | self._memory() | self._electrical() | self._clocks()
 
     def _averaged(self, timeline: Timeline) -> FloatArray:
-        sums = timeline.cumulated(SAMPLED, self.edges)
+        sums = timeline.cumulated(_SAMPLED, self.edges)
         means: FloatArray = np.diff(sums, axis=0) / self.seconds
         return means
 
@@ -107,7 +107,7 @@ class GpuReadings:
         return float(self.site.generator("board", self.host.name, gpu).uniform(-1, 1))
 
     def _mean(self, signal: str) -> FloatArray:
-        values: FloatArray = self._means[:, :, AT[signal]]
+        values: FloatArray = self._means[:, :, _AT[signal]]
         return values
 
     def _noise(self) -> FloatArray:
@@ -123,12 +123,12 @@ class GpuReadings:
 
     def _memory(self) -> dict[str, FloatArray]:
         used = np.rint(self._mean("memory") / 2**21) * 2**21
-        return {"memory_used_bytes": used, "memory_reserved_bytes": np.full_like(used, RESERVED_BYTES)}
+        return {"memory_used_bytes": used, "memory_reserved_bytes": np.full_like(used, _RESERVED_BYTES)}
 
     def _electrical(self) -> dict[str, FloatArray]:
         spent = np.diff(self._joules, axis=1)
         watts = spent / self.seconds
-        warm = CELSIUS_AMBIENT + CELSIUS_PER_LIMIT * watts / self.host.sku.limit_watts
+        warm = _CELSIUS_AMBIENT + _CELSIUS_PER_LIMIT * watts / self.host.sku.limit_watts
         warm += 2.5 * np.array([[self._board(gpu)] for gpu in range(self.host.gpus)])
         total, epoch = self._counters()
         return {
@@ -136,7 +136,7 @@ class GpuReadings:
             "energy_joules": np.round(spent, 1),
             "energy_joules_total": np.round(total, 1),
             "energy_epoch": epoch,
-            "temperature_celsius": np.rint(warm + CELSIUS_IN_HEAT * self._mean("limited_by_heat")),
+            "temperature_celsius": np.rint(warm + _CELSIUS_IN_HEAT * self._mean("limited_by_heat")),
         }
 
     def _counters(self) -> tuple[FloatArray, FloatArray]:
@@ -153,7 +153,7 @@ class GpuReadings:
         reference = self.host.sku.clock_hertz
         shaken = self._mean("clock") * (1 - 0.002 * np.abs(self._noise()))
         return {
-            "sm_clock_hertz": np.rint(shaken * reference / CLOCK_STEP_HERTZ) * CLOCK_STEP_HERTZ,
+            "sm_clock_hertz": np.rint(shaken * reference / _CLOCK_STEP_HERTZ) * _CLOCK_STEP_HERTZ,
             "sm_clock_reference_hertz": np.full_like(shaken, reference),
             "throttle_power_seconds": np.round(self._mean("limited_by_power") * self.seconds, 2),
             "throttle_thermal_seconds": np.round(self._mean("limited_by_heat") * self.seconds, 2),

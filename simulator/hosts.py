@@ -8,7 +8,7 @@ from simulator.fleet import Fleet
 from simulator.site import Chunk, Host
 
 # Summed over the host's GPUs; of pressures and busy workers the largest counts.
-SUMMED = (
+_SUMMED = (
     "cores",
     "iowait_cores",
     "nvme_read",
@@ -23,19 +23,19 @@ SUMMED = (
     "ethernet_out",
     "host_memory",
 )
-LARGEST = ("cpu_pressure", "io_pressure")
+_LARGEST = ("cpu_pressure", "io_pressure")
 
 # Of 128: the quarter of Seren's hosts that rests uses under 0.64 % of its processors, half of it under 0.33 % (Acme,
 # NSDI'24).
-SYSTEM_CORES = 0.45
-SYSTEM_MEMORY = 21 * 2**30
-SYSTEM_BYTES_WRITTEN = 9e5  # a second: logs
-HEARTBEAT_BYTES = 6e4  # a second, each way
-NFS_OVERHEAD = 1.04  # of headers on the wire
-BUSIEST_DRIVE = 0.995
+_SYSTEM_CORES = 0.45
+_SYSTEM_MEMORY = 21 * 2**30
+_SYSTEM_BYTES_WRITTEN = 9e5  # a second: logs
+_HEARTBEAT_BYTES = 6e4  # a second, each way
+_NFS_OVERHEAD = 1.04  # of headers on the wire
+_BUSIEST_DRIVE = 0.995
 
-READ_BYTES = {"nvme0n1": 256 * 2**10, "/data": 2**20}
-WRITE_BYTES = {"nvme0n1": 512 * 2**10, "/data": 2**20}
+_READ_BYTES = {"nvme0n1": 256 * 2**10, "/data": 2**20}
+_WRITE_BYTES = {"nvme0n1": 512 * 2**10, "/data": 2**20}
 
 
 class HostReadings:
@@ -48,13 +48,13 @@ class HostReadings:
         self._rng = fleet.site.generator("host", host.name, chunk.index)
         means = [self._means(fleet, gpu) for gpu in range(host.gpus)]
         total, largest = np.sum(means, axis=0), np.max(means, axis=0)
-        self._total = {name: total[:, at] for at, name in enumerate(SUMMED)}
-        self._largest = {name: largest[:, len(SUMMED) + at] for at, name in enumerate(LARGEST)}
+        self._total = {name: total[:, at] for at, name in enumerate(_SUMMED)}
+        self._largest = {name: largest[:, len(_SUMMED) + at] for at, name in enumerate(_LARGEST)}
 
     def processors(self) -> dict[str, FloatArray]:
         """Return the measured columns of host_samples."""
-        cores = (self._total["cores"] + SYSTEM_CORES) * self._shake(0.02)
-        used = np.rint((self._total["host_memory"] + SYSTEM_MEMORY) * self._shake(0.002) / 2**20) * 2**20
+        cores = (self._total["cores"] + _SYSTEM_CORES) * self._shake(0.02)
+        used = np.rint((self._total["host_memory"] + _SYSTEM_MEMORY) * self._shake(0.002) / 2**20) * 2**20
         return {
             "cpu_busy_ratio": _ratio(cores / self.host.cores),
             "cpu_iowait_ratio": _ratio((self._total["iowait_cores"] + 0.02) * self._shake(0.1) / self.host.cores),
@@ -68,9 +68,9 @@ class HostReadings:
     def drive(self) -> dict[str, FloatArray]:
         """Return the measured columns of disk_samples for the local drives."""
         shake = self._shake(0.015)
-        written = (self._total["nvme_written"] + SYSTEM_BYTES_WRITTEN) * self._shake(0.04)
+        written = (self._total["nvme_written"] + _SYSTEM_BYTES_WRITTEN) * self._shake(0.04)
         made = self._storage("nvme0n1", self._total["nvme_read"] * shake, written, self._total["nvme_waited"])
-        made["busy_ratio"] = np.minimum(_ratio((self._total["nvme_busy"] + 0.001) * self._shake(0.008)), BUSIEST_DRIVE)
+        made["busy_ratio"] = np.minimum(_ratio((self._total["nvme_busy"] + 0.001) * self._shake(0.008)), _BUSIEST_DRIVE)
         return made
 
     def mount(self) -> dict[str, FloatArray]:
@@ -80,8 +80,8 @@ class HostReadings:
 
     def ethernet(self) -> dict[str, FloatArray]:
         """Return the measured columns of network_samples for eth0, which carries NFS as well."""
-        arriving = self._total["ethernet_in"] + self._total["nfs_read"] * NFS_OVERHEAD + HEARTBEAT_BYTES
-        leaving = self._total["ethernet_out"] + self._total["nfs_written"] * NFS_OVERHEAD + HEARTBEAT_BYTES
+        arriving = self._total["ethernet_in"] + self._total["nfs_read"] * _NFS_OVERHEAD + _HEARTBEAT_BYTES
+        leaving = self._total["ethernet_out"] + self._total["nfs_written"] * _NFS_OVERHEAD + _HEARTBEAT_BYTES
         return self._link(arriving, leaving)
 
     def fabric(self) -> dict[str, FloatArray]:
@@ -90,7 +90,7 @@ class HostReadings:
 
     def _means(self, fleet: Fleet, gpu: int) -> FloatArray:
         timeline = fleet.timeline(self.host, gpu)
-        sums = timeline.cumulated(SUMMED + LARGEST, self.edges)
+        sums = timeline.cumulated(_SUMMED + _LARGEST, self.edges)
         means: FloatArray = np.diff(sums, axis=0) / (MINUTE_MS / 1_000)
         return means
 
@@ -102,8 +102,8 @@ class HostReadings:
         return {
             "read_bytes": np.rint(read * seconds / 4096) * 4096,
             "written_bytes": np.rint(written * seconds / 4096) * 4096,
-            "reads": np.rint(read * seconds / READ_BYTES[device]),
-            "writes": np.rint(written * seconds / WRITE_BYTES[device]),
+            "reads": np.rint(read * seconds / _READ_BYTES[device]),
+            "writes": np.rint(written * seconds / _WRITE_BYTES[device]),
             "read_wait_seconds": np.round(waited * self._shake(0.06) * seconds, 3),
         }
 

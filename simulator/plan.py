@@ -9,7 +9,7 @@ import numpy as np
 from simulator.timeline import Tape, Timeline
 
 # Slurm's word for how a run ended, and what it did to the work since the last checkpoint.
-LOST_BY = {
+_LOST_BY = {
     "failed": "failed",
     "out_of_memory": "failed",
     "timeout": "failed",
@@ -55,7 +55,7 @@ class Plan:
     @property
     def lost_by(self) -> str | None:
         """What threw its work away, None where nothing did."""
-        return LOST_BY.get(self.exit_status or "")
+        return _LOST_BY.get(self.exit_status or "")
 
     def tape(self, horizon: int) -> Tape:
         """Return an empty tape from its start to its end, or to the horizon while it is held."""

@@ -8,7 +8,7 @@ from simulator.plan import Plan, Seat
 from simulator.site import Host, Site
 from simulator.workloads import run_id
 
-STATES = {"down": "down", "drained": "drained"}  # of an outage: what the scheduler calls it
+_STATES = {"down": "down", "drained": "drained"}  # of an outage: what the scheduler calls it
 
 Row = dict[str, Any]
 
@@ -84,12 +84,12 @@ def _waiting(site: Site, plan: Plan) -> Row:
 
 
 def _states(fleet: Fleet, host: Host) -> list[Row]:
-    told = [outage for outage in fleet.outages if outage.node == host.name and outage.kind in STATES]
+    told = [outage for outage in fleet.outages if outage.node == host.name and outage.kind in _STATES]
     rows, now = [], 0
     for outage in sorted(told, key=lambda outage: outage.start):
         if now < outage.start:
             rows.append(_state(fleet.site, host, now, outage.start, "up", ""))
-        rows.append(_state(fleet.site, host, outage.start, outage.end, STATES[outage.kind], outage.reason))
+        rows.append(_state(fleet.site, host, outage.start, outage.end, _STATES[outage.kind], outage.reason))
         now = outage.end
     if now < fleet.site.span:
         rows.append(_state(fleet.site, host, now, fleet.site.span, "up", ""))

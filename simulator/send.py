@@ -16,13 +16,13 @@ from agent.wire.envelope import CONTENT_TYPE, encode_columns
 from simulator.batches import Batch
 from simulator.columns import Column
 
-CONNECTIONS = 16  # commits are shared by what is in flight: with 4 the demo took half as long again
-IN_FLIGHT = 3 * CONNECTIONS  # batches encoded and not yet answered: what bounds our memory
-TIMEOUT_SECONDS = 60.0
-ANSWER_BYTES = 64 * 2**10
-TRIES = 8
-FIRST_WAIT_SECONDS = 0.2
-LONGEST_WAIT_SECONDS = 10.0
+_CONNECTIONS = 16  # commits are shared by what is in flight: with 4 the demo took half as long again
+_IN_FLIGHT = 3 * _CONNECTIONS  # batches encoded and not yet answered: what bounds our memory
+_TIMEOUT_SECONDS = 60.0
+_ANSWER_BYTES = 64 * 2**10
+_TRIES = 8
+_FIRST_WAIT_SECONDS = 0.2
+_LONGEST_WAIT_SECONDS = 10.0
 
 
 class DeliveryError(AgentError):
@@ -48,10 +48,10 @@ class _Lines:
 
     def post(self, body: bytes) -> tuple[int, str, float | None]:
         """Post one body; return the status, the answer's start and what Retry-After asks for."""
-        line = self.idle.get() if not self.idle.empty() else Connection(self.url, TIMEOUT_SECONDS)
+        line = self.idle.get() if not self.idle.empty() else Connection(self.url, _TIMEOUT_SECONDS)
         path = f"{address(self.url).path.rstrip('/')}/v1/batches"
         try:
-            answer = line.reply("POST", path, body, {"Content-Type": CONTENT_TYPE}, most_bytes=ANSWER_BYTES)
+            answer = line.reply("POST", path, body, {"Content-Type": CONTENT_TYPE}, most_bytes=_ANSWER_BYTES)
         finally:
             self.idle.put(line)
         asked = answer.headers.get("Retry-After", "")
@@ -85,11 +85,11 @@ def send(url: str, batches: Iterator[Batch], done: Callable[[int], None] = lambd
     rows = 0
     waiting: set[Future[tuple[int, int]]] = set()
     try:
-        with ThreadPoolExecutor(CONNECTIONS, "send") as pool:
+        with ThreadPoolExecutor(_CONNECTIONS, "send") as pool:
             for batch in batches:
                 rows += batch.rows
                 waiting.add(pool.submit(_deliver, lines, encode_batch(batch)))
-                if len(waiting) >= IN_FLIGHT:
+                if len(waiting) >= _IN_FLIGHT:
                     finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                     sent += [future.result() for future in finished]
                     done(len(sent))
@@ -120,7 +120,7 @@ def _text(values: list[str | None]) -> ColumnValues:
 def _deliver(lines: _Lines, body: bytes) -> tuple[int, int]:
     """Deliver one body; return its bytes and the tries beyond the first."""
     trouble = ""
-    for again in range(TRIES):
+    for again in range(_TRIES):
         asked = None
         try:
             status, text, asked = lines.post(body)
@@ -132,7 +132,7 @@ def _deliver(lines: _Lines, body: bytes) -> tuple[int, int]:
             trouble = f"{status} {text}"
             if status != 429 and status < 500:
                 raise DeliveryError(f"the collector at {lines.url} refused a batch: {trouble}")
-        if again < TRIES - 1:
-            pause = pause_seconds(again, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
-            time.sleep(min(asked or pause, LONGEST_WAIT_SECONDS))
-    raise DeliveryError(f"the collector at {lines.url} did not take a batch after {TRIES} tries: {trouble}")
+        if again < _TRIES - 1:
+            pause = pause_seconds(again, _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)
+            time.sleep(min(asked or pause, _LONGEST_WAIT_SECONDS))
+    raise DeliveryError(f"the collector at {lines.url} did not take a batch after {_TRIES} tries: {trouble}")

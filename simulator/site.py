@@ -11,7 +11,7 @@ from agent.wire.units import DAY_MS, GIB, HOUR_MS
 
 SECOND = 1_000  # milliseconds: the unit of time inside the simulator
 
-NAMESPACE = uuid.UUID("8f0c2f8e-3d5c-5b0e-9a55-6d7f0c1b2a39")  # of every UUID made here
+_NAMESPACE = uuid.UUID("8f0c2f8e-3d5c-5b0e-9a55-6d7f0c1b2a39")  # of every UUID made here
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Sku:
     purchase_option: str
 
 
-H100 = Sku("H100-80GB", 80 * GIB, 70.0, 700.0, 1.98e9, True, 5, 7, "reserved")
-A100 = Sku("A100-80GB", 80 * GIB, 55.0, 400.0, 1.41e9, False, 4, 7, "owned")
+_H100 = Sku("H100-80GB", 80 * GIB, 70.0, 700.0, 1.98e9, True, 5, 7, "reserved")
+_A100 = Sku("A100-80GB", 80 * GIB, 55.0, 400.0, 1.41e9, False, 4, 7, "owned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Host:
     @property
     def has_fabric(self) -> bool:
         """Whether there is an RDMA port."""
-        return self.sku is H100
+        return self.sku is _H100
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,12 @@ class Site:
 
     def gpu_uuid(self, host: Host, gpu: int) -> str:
         """Return the UUID of a GPU; it does not depend on the seed."""
-        return f"GPU-{uuid.uuid5(NAMESPACE, f'{self.cluster}/{host.name}/{gpu}')}"
+        return f"GPU-{uuid.uuid5(_NAMESPACE, f'{self.cluster}/{host.name}/{gpu}')}"
 
     def stream(self, agent: str) -> str:
         """Return the UUID of an agent's stream: another seed or beat is another body, hence another stream."""
         beats = f"{self.every_seconds}/{self.last_day_every_seconds}"
-        return str(uuid.uuid5(NAMESPACE, f"{self.cluster}/{self.started_at}/{self.seed}/{beats}/{agent}"))
+        return str(uuid.uuid5(_NAMESPACE, f"{self.cluster}/{self.started_at}/{self.seed}/{beats}/{agent}"))
 
     def host(self, name: str) -> Host:
         """Return the host of this name; a KeyError is our own mistake."""
@@ -107,20 +107,20 @@ class Site:
         return np.random.Generator(np.random.PCG64([self.seed, int.from_bytes(digest, "big")]))
 
 
-WEEK_STARTED_AT = 1_794_178_800_000_000  # Monday 9 November 2026, 00:00 in Europe/Berlin
+_WEEK_STARTED_AT = 1_794_178_800_000_000  # Monday 9 November 2026, 00:00 in Europe/Berlin
 
 
 def alpha_site(seed: int = 1, every_seconds: int = 60, last_day_every_seconds: int | None = None) -> Site:
     """Return cluster alpha in week 2026-W46: 24 hosts of 8 GPUs in 3 racks, 32,256 GPU-hours."""
-    racks = (("rack-1", range(1, 9), H100), ("rack-2", range(9, 17), H100), ("rack-3", range(17, 25), A100))
+    racks = (("rack-1", range(1, 9), _H100), ("rack-2", range(9, 17), _H100), ("rack-3", range(17, 25), _A100))
     hosts = tuple(Host(f"n{number:02}", rack, sku) for rack, numbers, sku in racks for number in numbers)
     last = every_seconds if last_day_every_seconds is None else last_day_every_seconds
-    return Site("alpha", hosts, WEEK_STARTED_AT, 7 * DAY_MS, every_seconds, last, seed, "week")
+    return Site("alpha", hosts, _WEEK_STARTED_AT, 7 * DAY_MS, every_seconds, last, seed, "week")
 
 
 def small_site(seed: int = 1, every_seconds: int = 10) -> Site:
     """Return two hosts over two hours, for tests that must be quick: one of H100, one of A100."""
-    hosts = (Host("s01", "rack-1", H100), Host("s02", "rack-2", A100))
+    hosts = (Host("s01", "rack-1", _H100), Host("s02", "rack-2", _A100))
     return Site(
-        "mini", hosts, WEEK_STARTED_AT + 9 * HOUR_MS * 1_000, 2 * HOUR_MS, every_seconds, every_seconds, seed, "small"
+        "mini", hosts, _WEEK_STARTED_AT + 9 * HOUR_MS * 1_000, 2 * HOUR_MS, every_seconds, every_seconds, seed, "small"
     )

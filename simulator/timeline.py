@@ -11,7 +11,7 @@ from simulator.activity import Activity, FloatArray, IntArray, Repertoire, throw
 if TYPE_CHECKING:
     from typing import Self
 
-Change: TypeAlias = Callable[[Activity], Activity]
+_Change: TypeAlias = Callable[[Activity], Activity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Timeline:
         edges[0], edges[-1] = start, end
         return Timeline(edges, self.index[first:last], self.repertoire)
 
-    def changed(self, start: int, end: int, change: Change) -> "Timeline":
+    def changed(self, start: int, end: int, change: _Change) -> "Timeline":
         """Return the same with every phase between start and end changed; phases are cut where they straddle."""
         start, end = max(start, self.start), min(end, self.end)
         if start >= end:

@@ -18,10 +18,10 @@ from simulator.archetypes import (
 from simulator.calendar import FRI, MON, NODE_DIED, SAT, SUN, THU, TUE, WED, clock
 from simulator.plan import Archetype, Entry, Plan, seats
 
-LONG = 21 * 86_400.0
-NODE_NOTICED = NODE_DIED + pretraining.NODE_NOTICED
+_LONG = 21 * 86_400.0
+_NODE_NOTICED = NODE_DIED + pretraining.NODE_NOTICED
 
-CORES_PER_GPU = {"data-prep": 40, "doc-ocr": 4}  # where it is not the site's default: much, and a tight quota
+_CORES_PER_GPU = {"data-prep": 40, "doc-ocr": 4}  # where it is not the site's default: much, and a tight quota
 
 
 def training() -> Iterator[Entry]:
@@ -47,9 +47,9 @@ def _pretraining() -> Iterator[Entry]:
         seats(before),
         submitted,
         began,
-        NODE_NOTICED,
+        _NODE_NOTICED,
         "node_failed",
-        limit_seconds=LONG,
+        limit_seconds=_LONG,
         labels={"model": "moe-26b-a7b"},
     )
     again = clock(WED, 14, 2)
@@ -59,12 +59,12 @@ def _pretraining() -> Iterator[Entry]:
         "nlp",
         "gpu",
         seats(after),
-        NODE_NOTICED,
+        _NODE_NOTICED,
         again,
         None,
         None,
         1,
-        limit_seconds=LONG,
+        limit_seconds=_LONG,
         labels={"model": "moe-26b-a7b"},
     )
     yield first, pretraining.pretrain
@@ -141,4 +141,4 @@ def _odd_jobs() -> Iterator[Entry]:
     for number, name, account, node, gpus, started, ended, archetype in table:
         where = seats((node,), gpus)
         plan = Plan(number, name, account, "gpu", where, started - 20 * MINUTE_MS, started, ended, "completed")
-        yield replace(plan, cores_per_gpu=CORES_PER_GPU.get(name, plan.cores_per_gpu)), archetype
+        yield replace(plan, cores_per_gpu=_CORES_PER_GPU.get(name, plan.cores_per_gpu)), archetype

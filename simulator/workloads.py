@@ -13,10 +13,10 @@ from simulator.fleet import Fleet, Stay
 from simulator.plan import Plan, Run
 from simulator.site import Chunk, Host, Site
 
-EVERY = 5 * MINUTE_MS  # process trees, cgroups and progress are dear to read
-SERVICE_EVERY = MINUTE_MS
+_EVERY = 5 * MINUTE_MS  # process trees, cgroups and progress are dear to read
+_SERVICE_EVERY = MINUTE_MS
 
-SIGNALS = (
+_SIGNALS = (
     "memory",
     "utilization",
     "cores",
@@ -40,11 +40,11 @@ SIGNALS = (
     "samples",
     "tokens",
 )
-AT = {name: at for at, name in enumerate(SIGNALS)}
-STEADY = ("memory", "workers", "host_memory", "kv_cache", "waiting")  # read without wobble
-RATIOS = ("busiest_worker", "waiting_workers", "cpu_pressure", "io_pressure", "kv_cache", "first_token_seconds")
-FIRST_PID, PIDS = 20_000, 60_000
-WORST_OF_MEDIAN = 3.1  # the 99th percentile of an answer's time over its median, at this service's variance
+_AT = {name: at for at, name in enumerate(_SIGNALS)}
+_STEADY = ("memory", "workers", "host_memory", "kv_cache", "waiting")  # read without wobble
+_RATIOS = ("busiest_worker", "waiting_workers", "cpu_pressure", "io_pressure", "kv_cache", "first_token_seconds")
+_FIRST_PID, _PIDS = 20_000, 60_000
+_WORST_OF_MEDIAN = 3.1  # the 99th percentile of an answer's time over its median, at this service's variance
 
 
 def run_id(site: Site, plan: Plan) -> str:
@@ -62,7 +62,7 @@ class Usage:
 
     def total(self, signal: str) -> FloatArray:
         """Return what was spent or moved in each interval."""
-        values: FloatArray = self.sums[:, AT[signal]]
+        values: FloatArray = self.sums[:, _AT[signal]]
         return values
 
     def mean(self, signal: str) -> FloatArray:
@@ -79,36 +79,36 @@ class Usage:
         return made.where(self.present > 0)
 
 
-def usage(stay: Stay, grid: IntArray, rng: np.random.Generator) -> Usage:
+def _usage(stay: Stay, grid: IntArray, rng: np.random.Generator) -> Usage:
     """Return what one run did on one GPU, a little shaken as readings are; of a shared GPU it did an equal part."""
-    sums = stay.timeline.cumulated(SIGNALS, grid)
+    sums = stay.timeline.cumulated(_SIGNALS, grid)
     inside: IntArray = np.clip(grid, stay.timeline.start, stay.timeline.end)
     present: FloatArray = (inside[1:] - inside[:-1]) / 1_000
-    part = np.where(np.isin(SIGNALS, RATIOS), 1, stay.run.plan.shared)
+    part = np.where(np.isin(_SIGNALS, _RATIOS), 1, stay.run.plan.shared)
     spent = np.diff(sums, axis=0) / part
-    wobble = np.where(np.isin(SIGNALS, STEADY), 0.0, 0.012)
+    wobble = np.where(np.isin(_SIGNALS, _STEADY), 0.0, 0.012)
     return Usage(grid, present, spent * (1 + wobble * np.clip(rng.standard_normal(spent.shape), -3, 3)))
 
 
-def together(parts: list[Usage]) -> Usage:
+def _together(parts: list[Usage]) -> Usage:
     """Return the sum over the GPUs of one run on one host; they are there at the same time."""
     return Usage(parts[0].edges, parts[0].present, np.sum([part.sums for part in parts], axis=0))
 
 
 def workloads(fleet: Fleet, host: Host, chunk: Chunk) -> dict[str, Block]:
     """Return the rows about runs of one host and chunk, by table; tables without rows are left out."""
-    slow = np.arange(chunk.start, chunk.end + 1, EVERY, dtype=np.int64)
-    quick = np.arange(chunk.start, chunk.end + 1, SERVICE_EVERY, dtype=np.int64)
+    slow = np.arange(chunk.start, chunk.end + 1, _EVERY, dtype=np.int64)
+    quick = np.arange(chunk.start, chunk.end + 1, _SERVICE_EVERY, dtype=np.int64)
     rng = fleet.site.generator("workloads", host.name, chunk.index)
     found: dict[str, list[Block]] = {"process_samples": [], "run_samples": [], "service_samples": [], "progress": []}
     for stays in _by_run(fleet, host, chunk):
         plan = stays[0][1].run.plan
-        parts = [(gpu, usage(stay, slow, rng)) for gpu, stay in stays]
-        whole = together([part for _, part in parts])
+        parts = [(gpu, _usage(stay, slow, rng)) for gpu, stay in stays]
+        whole = _together([part for _, part in parts])
         found["process_samples"] += _processes(fleet.site, host, plan, parts, whole)
         found["run_samples"].append(_cgroup(fleet.site, plan, whole, len(parts)))
         if plan.promised_seconds is not None:
-            served = together([usage(stay, quick, rng) for _, stay in stays])
+            served = _together([_usage(stay, quick, rng) for _, stay in stays])
             found["service_samples"].append(_service(fleet.site, plan, served, len(parts)))
         if plan.reports_progress and plan.seats[0].node == host.name:
             found["progress"].append(_progress(fleet.site, stays[0][1].run, parts[0][1]))
@@ -155,7 +155,7 @@ def _tree(part: Usage) -> dict[str, FloatArray]:
 
 
 def _names(site: Site, plan: Plan, gpu_uuid: str | None, gpu: int) -> dict[str, object]:
-    pid = FIRST_PID + (zlib.crc32(plan.number.encode()) + 101 * gpu) % PIDS
+    pid = _FIRST_PID + (zlib.crc32(plan.number.encode()) + 101 * gpu) % _PIDS
     return {"run_id": run_id(site, plan), "gpu_uuid": gpu_uuid, "pid": pid}
 
 
@@ -186,7 +186,7 @@ def _service(site: Site, plan: Plan, whole: Usage, gpus: int) -> Block:
         "waiting": np.round(whole.mean("waiting"), 1),
         "kv_cache_ratio": np.round(whole.mean("kv_cache") / gpus, 3) if decodes else nothing,
         "first_token_seconds_p50": answers,
-        "first_token_seconds_p99": np.round(answers * WORST_OF_MEDIAN, 4),
+        "first_token_seconds_p99": np.round(answers * _WORST_OF_MEDIAN, 4),
         "slo_seconds": np.full_like(whole.present, plan.promised_seconds),
     }
     return whole.block(columns, run_id=run_id(site, plan))

@@ -7,7 +7,7 @@ from agent.remembered import Remembered
 from agent.source import Row
 
 ALIASES_MAX = 1024  # the oldest is forgotten first
-SECTION = "aliases"
+_SECTION = "aliases"
 
 
 class Aliases:
@@ -15,7 +15,7 @@ class Aliases:
 
     def __init__(self, remembered: Remembered | None = None) -> None:
         self._remembered = remembered or Remembered(None)
-        kept = self._remembered.section(SECTION)
+        kept = self._remembered.section(_SECTION)
         self._runs = {name: run for name, run in kept.items() if isinstance(run, str)}
         self._untold: list[Row] = []
 
@@ -41,5 +41,5 @@ class Aliases:
         """Return what was not yet told."""
         rows, self._untold = self._untold, []
         if rows:
-            self._remembered.keep(SECTION, self._runs)
+            self._remembered.keep(_SECTION, self._runs)
         return rows

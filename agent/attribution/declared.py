@@ -8,17 +8,17 @@ import re
 from collections.abc import Mapping
 
 VARIABLE = "GPULEDGER_RUN_ID"
-NAME_CHARACTERS_MAX = 128
-DECLARED = "declared"
+_NAME_CHARACTERS_MAX = 128
+_DECLARED = "declared"
 
 _RUN_ID = re.compile(r"[a-z]+(?:/[A-Za-z0-9._+:-]+){2,3}")
-_OWN = re.compile(rf"{DECLARED}/([A-Za-z0-9._+:-]+)/(?:([0-9]+)/)?([A-Za-z0-9._+:-]+)")
+_OWN = re.compile(rf"{_DECLARED}/([A-Za-z0-9._+:-]+)/(?:([0-9]+)/)?([A-Za-z0-9._+:-]+)")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._+:-]")
 
 
 def users_run_id(place: str, uid: int, name: str) -> str:
     """Return the run that a user calls so: `declared/<node or cluster>/<uid>/<name>`, odd characters dashes."""
-    return f"{DECLARED}/{place}/{uid}/{plain_name(name)}"
+    return f"{_DECLARED}/{place}/{uid}/{plain_name(name)}"
 
 
 def declared_run_id(environment: Mapping[str, str], node: str, uid: int) -> str | None:
@@ -38,9 +38,9 @@ def declared_run_id(environment: Mapping[str, str], node: str, uid: int) -> str 
 
 def named_run_id(name: str, node: str) -> str | None:
     """Return the run that the settings name: a whole id as it is, else one of this host's; None without a name."""
-    return None if not name else name if _RUN_ID.fullmatch(name) else f"{DECLARED}/{node}/{plain_name(name)}"
+    return None if not name else name if _RUN_ID.fullmatch(name) else f"{_DECLARED}/{node}/{plain_name(name)}"
 
 
 def plain_name(name: str) -> str:
     """Return a name as a run id may bear it: its odd characters dashes, and not too long."""
-    return _NOT_IN_A_NAME.sub("-", name)[:NAME_CHARACTERS_MAX]
+    return _NOT_IN_A_NAME.sub("-", name)[:_NAME_CHARACTERS_MAX]

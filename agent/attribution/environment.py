@@ -28,14 +28,14 @@ KEYS = frozenset(
         "WORLD_SIZE",
     }
 )
-VALUE_CHARACTERS_MAX = 1024  # sixteen UUIDs of MIG instances are 656
-NUMBER_DIGITS_MAX = 18  # anyone can write an environment: what follows stays within 64 bits
+_VALUE_CHARACTERS_MAX = 1024  # sixteen UUIDs of MIG instances are 656
+_NUMBER_DIGITS_MAX = 18  # anyone can write an environment: what follows stays within 64 bits
 
 
 def allowed(environ: str) -> dict[str, str]:
     """Return the allow-listed variables of the text of /proc/<pid>/environ; all others are forgotten here."""
     pairs = (entry.partition("=") for entry in environ.split("\0"))
-    return {key: value for key, _, value in pairs if key in KEYS and 0 < len(value) <= VALUE_CHARACTERS_MAX}
+    return {key: value for key, _, value in pairs if key in KEYS and 0 < len(value) <= _VALUE_CHARACTERS_MAX}
 
 
 def slurm_job_id(environment: Mapping[str, str]) -> str | None:
@@ -78,4 +78,4 @@ def number(value: str) -> int | None:
 
 def is_number(value: str) -> bool:
     """Return whether a variable holds a whole number of at most 18 digits."""
-    return value.isascii() and value.isdigit() and len(value) <= NUMBER_DIGITS_MAX
+    return value.isascii() and value.isdigit() and len(value) <= _NUMBER_DIGITS_MAX

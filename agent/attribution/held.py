@@ -11,11 +11,11 @@ from agent.wire.tables import HOST_AUTHORITIES
 
 # DESIGN, invariant 4: the word of a scheduler before its cgroup, before what a run says itself, before nobody's.
 PRECEDENCE: tuple[Authority, ...] = HOST_AUTHORITIES
-MEMBERS_MAX = 8  # of one run on one GPU that are named
+_MEMBERS_MAX = 8  # of one run on one GPU that are named
 
 T = TypeVar("T")
 
-RunOnGpu = tuple[str, str]  # run id and the GPU's UUID
+_RunOnGpu = tuple[str, str]  # run id and the GPU's UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +43,21 @@ class Meant:
     member: str | None = None
 
 
-def combined(witnesses: Iterable[Held], names: Mapping[str, str]) -> dict[RunOnGpu, Held]:
+def combined(witnesses: Iterable[Held], names: Mapping[str, str]) -> dict[_RunOnGpu, Held]:
     """Return every run that holds a GPU, once, with all that is known of it.
 
     `names` are other names of runs: both are then one run. Where several tell of one run on one GPU, what the highest
     authority says stands and the others fill its gaps. Runs of different names stay side by side, each with its
     authority: who of them counts is decided where all hosts and schedulers are seen together.
     """
-    found: dict[RunOnGpu, list[Held]] = {}
+    found: dict[_RunOnGpu, list[Held]] = {}
     for one in witnesses:
         run_id = names.get(one.attribution.run_id, one.attribution.run_id)
         found.setdefault((run_id, one.gpu_uuid), []).append(one)
     return {key: _merged(key, held) for key, held in found.items()}
 
 
-def _merged(key: RunOnGpu, witnesses: list[Held]) -> Held:
+def _merged(key: _RunOnGpu, witnesses: list[Held]) -> Held:
     """Return what all of them say of one run on one GPU; their order decides nothing."""
     ranked = sorted(witnesses, key=lambda held: PRECEDENCE.index(held.attribution.scheduler))
     said = [held.attribution for held in ranked]
@@ -70,7 +70,7 @@ def _merged(key: RunOnGpu, witnesses: list[Held]) -> Held:
             scheduler=said[0].scheduler,
             attempt=max((one.attempt for one in said if one.attempt is not None), default=None),
             owner=min(_highest(ranked, lambda held: held.attribution.owner), default=None),
-            member=", ".join(sorted({*_highest(ranked, lambda held: held.attribution.member)})[:MEMBERS_MAX]) or None,
+            member=", ".join(sorted({*_highest(ranked, lambda held: held.attribution.member)})[:_MEMBERS_MAX]) or None,
             rank=min((one.rank for one in said if one.rank is not None), default=None),
             labels={name: value for each in labels for name, value in each.items()},
         ),

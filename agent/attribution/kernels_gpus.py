@@ -6,8 +6,8 @@ from pathlib import Path
 
 from agent.procfs import text
 
-GPUS_MAX = 128
-PLACE = "driver/nvidia/gpus"  # below /proc
+_GPUS_MAX = 128
+_PLACE = "driver/nvidia/gpus"  # below /proc
 
 _UUID = re.compile(r"^GPU UUID:\s+(GPU-[0-9A-Za-z-]+)\s*$", re.MULTILINE)  # question marks until somebody asked for it
 _MINOR = re.compile(r"^Device Minor:\s+(\d+)", re.MULTILINE)
@@ -25,7 +25,7 @@ class KernelsGpu:
 def kernels_gpus(proc: Path) -> list[KernelsGpu]:
     """Return the GPUs of /proc/driver/nvidia/gpus/<bus id>/information, in the order of their places; none without."""
     try:
-        files = sorted((proc / PLACE).glob("*/information"))[:GPUS_MAX]
+        files = sorted((proc / _PLACE).glob("*/information"))[:_GPUS_MAX]
     except OSError:  # the driver went away while it was listed
         return []
     return [_gpu(file) for file in files]

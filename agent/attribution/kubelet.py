@@ -23,11 +23,11 @@ from agent.attribution.run import Attribution, Authority
 from agent.errors import SourceError
 
 _LOG = logging.getLogger(__name__)
-SERVICE = "/v1.PodResourcesLister/"
-PERIOD_SECONDS = 15.0
-ANSWER_SECONDS = 5.0  # for the kubelet, on a thread that nobody waits for
-ALLOCATABLE_SECONDS = 300.0  # between two questions for what does not change while the device plugin runs
-ANSWER_BYTES_MAX = 16 * 2**20
+_SERVICE = "/v1.PodResourcesLister/"
+_PERIOD_SECONDS = 15.0
+_ANSWER_SECONDS = 5.0  # for the kubelet, on a thread that nobody waits for
+_ALLOCATABLE_SECONDS = 300.0  # between two questions for what does not change while the device plugin runs
+_ANSWER_BYTES_MAX = 16 * 2**20
 
 
 class Kubelet:
@@ -41,7 +41,7 @@ class Kubelet:
 
     name = "kubelet"
     authority: Authority = "kubernetes"
-    period_seconds = PERIOD_SECONDS
+    period_seconds = _PERIOD_SECONDS
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Kubelet:
         uid_of: Callable[[str], str | None] = lambda _: None,
         sys: Path = Path("/sys"),
         logs: Path = Path("/var/log/pods"),
-        answer_seconds: float = ANSWER_SECONDS,
+        answer_seconds: float = _ANSWER_SECONDS,
         seconds: Callable[[], float] = time.monotonic,
         *,
         was_there: bool = False,
@@ -80,7 +80,7 @@ class Kubelet:
             return None
         try:
             listed = containers(self._ask("List"))
-            if self._replicas_at is None or self._seconds() - self._replicas_at >= ALLOCATABLE_SECONDS:
+            if self._replicas_at is None or self._seconds() - self._replicas_at >= _ALLOCATABLE_SECONDS:
                 self._look_for_replicas()
         except ValueError as error:
             raise SourceError(f"the kubelet at {self._socket} answers in a form that is not known: {error}") from error
@@ -109,10 +109,10 @@ class Kubelet:
     def _ask(self, method: str) -> bytes:
         grpc = _grpc()
         if self._channel is None:
-            options = [("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", ANSWER_BYTES_MAX)]
+            options = [("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", _ANSWER_BYTES_MAX)]
             self._channel = grpc.insecure_channel(f"unix://{self._socket.absolute()}", options=options)
         try:
-            answer: bytes = self._channel.unary_unary(SERVICE + method)(b"", timeout=self._answer_seconds)
+            answer: bytes = self._channel.unary_unary(_SERVICE + method)(b"", timeout=self._answer_seconds)
         except grpc.RpcError as error:
             self.close()  # a connection to a kubelet that was restarted is of no use, and a new one costs nothing
             code = error.code().name.lower().replace("_", " ")
@@ -137,7 +137,7 @@ class Kubelet:
         held: list[Held] = []
         names: dict[str, Meant] = {}
         for one in listed:
-            pod, alias = (one.namespace, one.pod), pod_run_id(self._cluster, one.namespace, one.pod)
+            pod, alias = (one.namespace, one.pod), _pod_run_id(self._cluster, one.namespace, one.pod)
             uid = _uid(uids.get(pod, set()), living_uids) or self._uid_of(alias)
             if uid is not None and living_uids is not None and uid not in living_uids:
                 continue  # it has ended, and is listed all the same
@@ -160,7 +160,7 @@ class Kubelet:
         return min(1.0, len(ids) / whole) if whole > 1 and shared(ids[0]) != ids[0] else None
 
 
-def pod_run_id(cluster: str, namespace: str, pod: str) -> str:
+def _pod_run_id(cluster: str, namespace: str, pod: str) -> str:
     """Return the run id of a pod that is known by its name alone."""
     return f"kubernetes/{cluster}/{plain_name(namespace)}.{plain_name(pod)}"
 

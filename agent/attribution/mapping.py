@@ -21,14 +21,14 @@ from agent.attribution.run import Attribution, Authority
 from agent.errors import SourceError
 from agent.procfs import short
 
-FILES_MAX = 1024
-JOBS_MAX = 64  # on one GPU
+_FILES_MAX = 1024
+_JOBS_MAX = 64  # on one GPU
 
 _GPU = re.compile(r"(\d{1,4})(?:\.(\d{1,4}))?")
 _SLURM = re.compile(r"\d{1,18}(?:[_+]\d{1,9})?")
 
 
-File = tuple[str, str]  # name and content
+_File = tuple[str, str]  # name and content
 
 
 class _MappingFiles:
@@ -55,7 +55,7 @@ class _MappingFiles:
     def close(self) -> None:
         """There is nothing to give back."""
 
-    def _held(self, files: Iterable[File], devices: Devices) -> Iterable[Held]:
+    def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[Held]:
         raise NotImplementedError
 
     def _run(self, job: str, user: str | None = None) -> Attribution:
@@ -67,7 +67,7 @@ class DcgmMapping(_MappingFiles):
 
     name = "dcgm_mapping"
 
-    def _held(self, files: Iterable[File], devices: Devices) -> Iterator[Held]:
+    def _held(self, files: Iterable[_File], devices: Devices) -> Iterator[Held]:
         for name, content in files:
             if (match := _GPU.fullmatch(name)) is None:
                 continue
@@ -81,7 +81,7 @@ class Jobstats(_MappingFiles):
 
     name = "jobstats"
 
-    def _held(self, files: Iterable[File], devices: Devices) -> Iterable[Held]:
+    def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[Held]:
         held: dict[str, Held] = {}
         for name, content in sorted(files, key=lambda file: file[0].isdigit()):  # a UUID says more than an index
             uuid = devices.by_index(int(name)) if _GPU.fullmatch(name) and name.isdigit() else name
@@ -94,7 +94,7 @@ class Jobstats(_MappingFiles):
 
 def jobs(content: str) -> list[str]:
     """Return the job ids of one of dcgm-exporter's files, one a line."""
-    return list(dict.fromkeys(line.strip() for line in content.splitlines() if line.strip()))[:JOBS_MAX]
+    return list(dict.fromkeys(line.strip() for line in content.splitlines() if line.strip()))[:_JOBS_MAX]
 
 
 def owner(content: str) -> tuple[str, int] | None:
@@ -109,7 +109,7 @@ def run_id(job: str, cluster: str) -> str:
     return f"slurm/{cluster}/{job}" if _SLURM.fullmatch(job) else f"declared/{cluster}/{plain_name(job)}"
 
 
-def _files(directory: Path) -> list[File] | None:
+def _files(directory: Path) -> list[_File] | None:
     try:
         return list(_read(directory))
     except FileNotFoundError:
@@ -118,8 +118,8 @@ def _files(directory: Path) -> list[File] | None:
         raise SourceError(f"{directory} cannot be read ({error}); let the agent's user read it") from error
 
 
-def _read(directory: Path) -> Iterator[File]:
-    for place in islice(sorted(directory.iterdir()), FILES_MAX):
+def _read(directory: Path) -> Iterator[_File]:
+    for place in islice(sorted(directory.iterdir()), _FILES_MAX):
         if not place.is_file():
             continue
         content = short(str(place))

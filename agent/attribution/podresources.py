@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from agent.attribution.devices import Devices
 from agent.attribution.protobuf import fields
 
-PODS_MAX = 4096
-DEVICES_MAX = 4096  # of one answer; a GPU is at most 48 replicas or so
+_PODS_MAX = 4096
+_DEVICES_MAX = 4096  # of one answer; a GPU is at most 48 replicas or so
 
 _REPLICA = re.compile(r"::\d+$|/vgpu\d+$")  # NVIDIA's device plugin and GKE's, where several pods share a GPU
 _GKE = re.compile(r"nvidia(\d+)(?:/gi(\d+))?")
@@ -38,7 +38,7 @@ def containers(list_response: bytes) -> list[Container]:
     """
     found: list[Container] = []
     for pod in _messages(list_response, 1):
-        if len(found) < PODS_MAX:
+        if len(found) < _PODS_MAX:
             name, namespace = _text(pod, 1), _text(pod, 2)
             found += [_container(namespace, name, message) for message in _messages(pod, 3)]
     return [one for one in found if one.device_ids or one.claims]
@@ -50,7 +50,7 @@ def allocatable(response: bytes) -> list[str]:
     Raises:
         ValueError: this is no such message.
     """
-    return [device_id for devices in _messages(response, 1) for device_id in _texts(devices, 2)][:DEVICES_MAX]
+    return [device_id for devices in _messages(response, 1) for device_id in _texts(devices, 2)][:_DEVICES_MAX]
 
 
 def replicas(allocatable_ids: Iterable[str]) -> dict[str, int]:
@@ -79,7 +79,7 @@ def unit(device_id: str, devices: Devices) -> str | None:
 def _container(namespace: str, pod: str, message: bytes) -> Container:
     ids = tuple(device_id for devices in _messages(message, 2) for device_id in _texts(devices, 2))
     claims = sum(1 for resource in _messages(message, 5) for _ in _messages(resource, 4))
-    return Container(namespace, pod, _text(message, 1), ids[:DEVICES_MAX], claims)
+    return Container(namespace, pod, _text(message, 1), ids[:_DEVICES_MAX], claims)
 
 
 def _messages(message: bytes, number: int) -> Iterator[bytes]:

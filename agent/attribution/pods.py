@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agent.attribution.cgroup import job
 
-ENTRIES_MAX = 4096
-DEPTH_MAX = 4  # /kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/…-pod<uid>.slice
+_ENTRIES_MAX = 4096
+_DEPTH_MAX = 4  # /kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/…-pod<uid>.slice
 
 Pod = tuple[str, str]  # namespace and name
 
@@ -52,7 +52,7 @@ def living(sys: Path) -> set[str] | None:
     top = sys / "fs/cgroup"
     roots = [top, top / "unified", top / "systemd", top / "memory"]
     try:
-        found = [uids for root in roots if (uids := _below(root, DEPTH_MAX)) is not None]
+        found = [uids for root in roots if (uids := _below(root, _DEPTH_MAX)) is not None]
     except OSError:
         return None
     return set().union(*found) if found else None
@@ -78,7 +78,7 @@ def _below(here: Path, depth: int) -> set[str] | None:
 
 def _listed(place: Path) -> list[str]:
     try:
-        return [path.name for path in islice(place.iterdir(), ENTRIES_MAX)]
+        return [path.name for path in islice(place.iterdir(), _ENTRIES_MAX)]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

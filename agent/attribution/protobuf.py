@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-VARINT_BYTES_MAX = 10
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT_BYTES_MAX = 10
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -18,14 +18,14 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     while at < len(message):
         tag, at = _varint(message, at)
         number, kind = tag >> 3, tag & 7
-        if kind == VARINT:
+        if kind == _VARINT:
             value, at = _varint(message, at)
             yield number, value
             continue
-        if kind == BYTES:
+        if kind == _BYTES:
             length, at = _varint(message, at)
         else:
-            length = {FIXED64: 8, FIXED32: 4}.get(kind, len(message) + 1)
+            length = {_FIXED64: 8, _FIXED32: 4}.get(kind, len(message) + 1)
         if number == 0 or at + length > len(message):
             raise ValueError(f"byte {at} of a message of {len(message)} begins no field")
         yield number, message[at : at + length]
@@ -34,7 +34,7 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = 0
-    for place, byte in enumerate(message[at : at + VARINT_BYTES_MAX]):
+    for place, byte in enumerate(message[at : at + _VARINT_BYTES_MAX]):
         value |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
             return value, at + place + 1

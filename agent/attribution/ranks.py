@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from agent.attribution.declared import users_run_id
 from agent.attribution.environment import is_number, number
 
-NO_RENDEZVOUS = ("", "none")
-RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")  # the launcher's own before that of what it runs within
-INIT = 1  # ranks whose launcher is gone hang below it, of whatever run
+_NO_RENDEZVOUS = ("", "none")
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")  # the launcher's own before that of what it runs within
+_INIT = 1  # ranks whose launcher is gone hang below it, of whatever run
 
 
 def rank(environment: Mapping[str, str]) -> int | None:
     """Return the position of a process among the ranks of its run, from 0, or None where it is no rank."""
-    return next((found for name in RANKS if (found := number(environment.get(name, ""))) is not None), None)
+    return next((found for name in _RANKS if (found := number(environment.get(name, ""))) is not None), None)
 
 
 def ranks_run_id(
@@ -40,7 +40,7 @@ def _torch(
     environment: Mapping[str, str], node: str, cluster: str, uid: int, parent: tuple[int, int] | None
 ) -> str | None:
     rendezvous = environment.get("TORCHELASTIC_RUN_ID", "")
-    if rendezvous not in NO_RENDEZVOUS:
+    if rendezvous not in _NO_RENDEZVOUS:
         return users_run_id(cluster, uid, f"torchrun-{rendezvous}")
     if rendezvous:
         return _below("torchrun", node, uid, parent)
@@ -49,6 +49,6 @@ def _torch(
 
 
 def _below(launcher: str, node: str, uid: int, parent: tuple[int, int] | None, rest: str = "") -> str | None:
-    if parent is None or parent[0] <= INIT:
+    if parent is None or parent[0] <= _INIT:
         return None
     return users_run_id(node, uid, f"{launcher}-{parent[0]}.{parent[1]}{rest}")

@@ -15,11 +15,11 @@ from pathlib import Path
 from agent.attribution.declared import plain_name
 from agent.procfs import short, text
 
-TITLE = "ray::"
-RAYLET = "raylet"
-NO_JOB = "ffffffff"
-CLUSTER_CHARACTERS = 8  # of 56: as many as tell the clusters of a site apart
-ANCESTORS_MAX = 8  # between a process that holds a GPU and its raylet
+_TITLE = "ray::"
+_RAYLET = "raylet"
+_NO_JOB = "ffffffff"
+_CLUSTER_CHARACTERS = 8  # of 56: as many as tell the clusters of a site apart
+_ANCESTORS_MAX = 8  # between a process that holds a GPU and its raylet
 
 _JOB = re.compile(r"[0-9a-f]{8}")
 _CLUSTER = re.compile(r"--cluster-id=([0-9a-f]{8,})")
@@ -42,11 +42,11 @@ def ray_worker(proc: Path, lineage: Sequence[int]) -> RayWorker | None:
     Names and arguments can be read of any user's processes, unless /proc is mounted with hidepid.
     """
     title: str | None = None
-    for pid in lineage[: ANCESTORS_MAX + 1]:
+    for pid in lineage[: _ANCESTORS_MAX + 1]:
         name = (short(f"{proc}/{pid}/comm") or b"").decode("utf-8", "replace").rstrip("\n")
-        if title is None and name.startswith(TITLE):
-            title = _arguments(proc, pid).removeprefix(TITLE)
-        elif name == RAYLET:
+        if title is None and name.startswith(_TITLE):
+            title = _arguments(proc, pid).removeprefix(_TITLE)
+        elif name == _RAYLET:
             return RayWorker(title or "", cluster_name(_arguments(proc, pid)))
     return None if title is None else RayWorker(title, None)
 
@@ -58,7 +58,7 @@ def _arguments(proc: Path, pid: int) -> str:
 def cluster_name(raylet_arguments: str) -> str | None:
     """Return the name of the Ray cluster that a raylet belongs to, the same on all of its hosts."""
     if found := _CLUSTER.search(raylet_arguments):
-        return found[1][:CLUSTER_CHARACTERS]
+        return found[1][:_CLUSTER_CHARACTERS]
     found = _SESSION.search(raylet_arguments)
     return plain_name(found[1]) if found else None
 
@@ -66,7 +66,7 @@ def cluster_name(raylet_arguments: str) -> str | None:
 def ray_job(environment: Mapping[str, str]) -> str | None:
     """Return the id of the Ray job that a worker was started for, or None where it is not known."""
     job = environment.get("RAY_JOB_ID", "")
-    return job if _JOB.fullmatch(job) and job != NO_JOB else None
+    return job if _JOB.fullmatch(job) and job != _NO_JOB else None
 
 
 def ray_run_id(worker: RayWorker, job: str | None, cluster: str, uid: int) -> str | None:

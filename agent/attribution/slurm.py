@@ -18,12 +18,12 @@ from agent.attribution.held import Held, Meant, Told
 from agent.attribution.run import Attribution, Authority
 from agent.procfs import text
 
-JOBS_MAX = 1024
-DIRECTORIES_MAX = 256  # of one job: steps and tasks
-PROCESSES_MAX = 64  # of one job that are looked at
+_JOBS_MAX = 1024
+_DIRECTORIES_MAX = 256  # of one job: steps and tasks
+_PROCESSES_MAX = 64  # of one job that are looked at
 EAGER_READINGS = 6  # in which a job that is not yet known is looked at every time
 LATER_READINGS = 30  # between two looks at a job that is still not known
-OF_THE_JOB = ("batch", "interactive", "extern")  # steps that run on the job's first host, and know its GPUs there
+_OF_THE_JOB = ("batch", "interactive", "extern")  # steps that run on the job's first host, and know its GPUs there
 
 _JOB = re.compile(r"job_\d+")
 _LIST = re.compile(r"\d+(?:,\d+)*")
@@ -62,7 +62,7 @@ class SlurmJobs:
 
     def read(self) -> Told | None:
         """Return what each job was given, or None where no job ever had a cgroup here."""
-        found = {_identity(place): place for place in job_directories(self._sys)}
+        found = {_identity(place): place for place in _job_directories(self._sys)}
         if not found and not self._jobs:
             return None
         self._count_daemons(found.values())
@@ -109,7 +109,7 @@ class SlurmJobs:
         return names
 
 
-def job_directories(sys: Path) -> list[Path]:
+def _job_directories(sys: Path) -> list[Path]:
     """Return the cgroup of each Slurm job, under version 2 or any one controller of version 1."""
     top = sys / "fs/cgroup"
     for pattern in (
@@ -117,7 +117,7 @@ def job_directories(sys: Path) -> list[Path]:
         "unified/system.slice/*slurmstepd.scope/job_*",
         *(f"{controller}/*slurm*/uid_*/job_*" for controller in ("memory", "cpuset", "devices", "freezer")),
     ):
-        found = [path for path in islice(top.glob(pattern), JOBS_MAX) if _JOB.fullmatch(path.name)]
+        found = [path for path in islice(top.glob(pattern), _JOBS_MAX) if _JOB.fullmatch(path.name)]
         if found:
             return found
     return []
@@ -138,12 +138,12 @@ def _identity(place: Path) -> str:
 def _processes(proc: Path, place: Path) -> Iterator[Process]:
     pids = (
         int(line)
-        for directory in islice([place, *place.rglob("*")], DIRECTORIES_MAX)
+        for directory in islice([place, *place.rglob("*")], _DIRECTORIES_MAX)
         if directory.is_dir()
         for line in (text(directory / "cgroup.procs") or "").split()
         if line.isdigit()
     )
-    for pid in islice(pids, PROCESSES_MAX):
+    for pid in islice(pids, _PROCESSES_MAX):
         if (process := read_process(proc, pid, 0)) is not None:
             yield process
 
@@ -162,7 +162,7 @@ def given(processes: Iterable[Process], devices: Devices) -> tuple[str, ...]:
         where = job(process.cgroup)
         if where is None or where.scheduler != "slurm" or environment.get("SLURM_JOB_ID") != where.id:
             continue
-        here = where.step in OF_THE_JOB or environment.get("SLURM_JOB_NUM_NODES") == "1"
+        here = where.step in _OF_THE_JOB or environment.get("SLURM_JOB_NUM_NODES") == "1"
         if here and (whole := _listed(environment.get("SLURM_JOB_GPUS", ""), devices)):
             return tuple(whole)
         steps += _listed(environment.get("SLURM_STEP_GPUS", ""), devices) or _listed(

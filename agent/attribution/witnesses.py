@@ -18,7 +18,7 @@ from agent.errors import SourceError, SourceHungError
 from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
-PATIENCE_SECONDS = 0.2  # with all witnesses together; what comes later counts at the next reading
+_PATIENCE_SECONDS = 0.2  # with all witnesses together; what comes later counts at the next reading
 UNHURRIED_SECONDS = 5.0  # with all of them where there is no beat to keep; who has not answered then counts as failing
 LATE_SECONDS = 60.0  # without an answer before a slow witness counts as failing
 GOOD_FOR_SECONDS = 3600.0
@@ -77,7 +77,7 @@ class Witnesses:
         witnesses: Sequence[Witness] = (),
         aliases: Aliases | None = None,
         seconds: Callable[[], float] = time.monotonic,
-        patience_seconds: float = PATIENCE_SECONDS,
+        patience_seconds: float = _PATIENCE_SECONDS,
         late_seconds: float = LATE_SECONDS,
     ) -> None:
         self.aliases = aliases or Aliases()

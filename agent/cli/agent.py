@@ -21,8 +21,8 @@ from agent.run.watch import reports_here, spoken, watch
 from agent.sampling.wiring import open_eyes
 from agent.settings.config import DEFAULT_FILE, SECRETS, AgentConfig, load, settings, settings_file
 
-USAGE, WORLD = 2, 3
-LEAST_EVERY = 0.02  # seconds; the driver's own values change more rarely
+_USAGE, _WORLD = 2, 3
+_LEAST_EVERY = 0.02  # seconds; the driver's own values change more rarely
 
 
 def agent(argv: list[str]) -> int:
@@ -42,9 +42,9 @@ def agent(argv: list[str]) -> int:
             return _once(config, _every(given.every or "1s"), as_json=given.json)
         return _for_ever(config, read)
     except ConfigError as error:
-        return _said(error, USAGE)
+        return _said(error, _USAGE)
     except AgentError as error:
-        return _said(error, WORLD)
+        return _said(error, _WORLD)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,8 +68,8 @@ def _parser() -> argparse.ArgumentParser:
 def _every(given: str) -> float:
     """Return the time between two readings in seconds."""
     every = seconds(given)
-    if every < LEAST_EVERY:
-        raise ConfigError(f"--every {given} is too short: {LEAST_EVERY * 1000:g}ms is the least")
+    if every < _LEAST_EVERY:
+        raise ConfigError(f"--every {given} is too short: {_LEAST_EVERY * 1000:g}ms is the least")
     return every
 
 
@@ -109,11 +109,11 @@ def run(argv: list[str]) -> int:
             return _become(words)
         return _watched(given, words)
     except ConfigError as error:
-        return _said(error, USAGE)
+        return _said(error, _USAGE)
     except CommandError as error:
         return _said(error, error.code)
     except AgentError as error:
-        return _said(error, WORLD)
+        return _said(error, _WORLD)
 
 
 def _run_parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ from agent.doctor.examine import examine
 from agent.doctor.page import document, lines
 from agent.settings.config import DEFAULT_FILE, load, settings_file
 
-FAILED = 1
+_FAILED = 1
 
 
 def doctor(argv: list[str]) -> int:
@@ -23,4 +23,4 @@ def doctor(argv: list[str]) -> int:
     given = parser.parse_args(argv)
     found = examine(load(settings_file(given.config), os.environ))
     print(json.dumps(document(found), indent=1) if given.json else "\n".join(lines(found)))
-    return 0 if found.healthy else FAILED
+    return 0 if found.healthy else _FAILED

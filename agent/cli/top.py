@@ -17,8 +17,8 @@ from agent.top.now import HostNow, host_now
 from agent.top.text import screen
 from agent.wire.units import SECOND_US
 
-EVERY_SECONDS, LEAST_SECONDS = 5.0, 1.0
-COLUMNS = 80
+_EVERY_SECONDS, _LEAST_SECONDS = 5.0, 1.0
+_COLUMNS = 80
 _HOME, _END_LINE, _END = "\x1b[H", "\x1b[K", "\x1b[J"
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
@@ -30,19 +30,19 @@ def top(argv: list[str]) -> int:
         description="The GPUs of this host now, from its agent alone: no server, no store, no rights.",
         epilog="In a pipe, or with --once, it looks once. gpuledger top has the fleet, with states and prices.",
     )
-    parser.add_argument("--every", type=float, default=EVERY_SECONDS, metavar="S", help="seconds between two looks")
+    parser.add_argument("--every", type=float, default=_EVERY_SECONDS, metavar="S", help="seconds between two looks")
     parser.add_argument("--once", action="store_true", help="look once, and end")
     parser.add_argument("--json", action="store_true", help="as JSON, once")
     parser.add_argument("--config", metavar="FILE", help=f"the agent's settings; {DEFAULT_FILE} where it exists")
     given = parser.parse_args(argv)
-    if given.every < LEAST_SECONDS:
-        raise ConfigError(f"--every is {given.every:g}: not {LEAST_SECONDS:g} s or more")
+    if given.every < _LEAST_SECONDS:
+        raise ConfigError(f"--every is {given.every:g}: not {_LEAST_SECONDS:g} s or more")
     config = load(settings_file(given.config), os.environ)
     now = host_now(page(config))
     if given.json:
         print(json.dumps(asdict(now), indent=1))
     elif given.once or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        print("\n".join(screen(now, None, 0.0, COLUMNS)))
+        print("\n".join(screen(now, None, 0.0, _COLUMNS)))
     else:
         _watch(config, now, given.every, SystemClock(), sys.stdout.write)
     return 0
@@ -54,7 +54,7 @@ def _watch(config: AgentConfig, now: HostNow, every_seconds: float, clock: Clock
     write(_ENTER)
     try:
         while True:
-            columns, rows = shutil.get_terminal_size((COLUMNS, 24))
+            columns, rows = shutil.get_terminal_size((_COLUMNS, 24))
             lines = ([f"! {trouble}"] if trouble else []) + screen(now, before, elapsed, columns)
             write(_HOME + "".join(f"{line}{_END_LINE}\r\n" for line in lines[: rows - 1]) + _END)
             sys.stdout.flush()

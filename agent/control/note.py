@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.wire.bounded import json_said
 
-MOST_BYTES = 4096
+_MOST_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def read_note(path: Path) -> Note | None:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
-            about, text = os.fstat(file.fileno()), file.read(MOST_BYTES)
+            about, text = os.fstat(file.fileno()), file.read(_MOST_BYTES)
         said = json_said(text)
     except (OSError, ValueError, TypeError):  # TypeError: an empty pipe says nothing at all
         return None

@@ -19,10 +19,10 @@ from agent.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
 DIRECTORY = "quiet"
-MODE = 0o1777  # anybody may ask, and nobody may take away another's file
+_MODE = 0o1777  # anybody may ask, and nobody may take away another's file
 MOST_SECONDS = 86_400.0
 MOST_FILES = 64
-LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def make_directory(control: Path) -> None:
     directory = control / DIRECTORY
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        directory.chmod(MODE)
+        directory.chmod(_MODE)
     except OSError as error:
         _LOG.info("no run can ask to be left alone: %s cannot be made (%s)", directory, error.strerror)
 
@@ -94,13 +94,13 @@ class Quiet:
         self._holders = holders
         self._indices = indices
         self._now = now
-        self._looked = -LOOK_SECONDS
+        self._looked = -_LOOK_SECONDS
         self._granted: dict[str, frozenset[str]] = {}  # by file
         self._passed_over: set[int] = set()  # users
 
     def gpus(self) -> frozenset[str]:
         """Return the UUIDs of the GPUs that nobody is to question now."""
-        if self._directory is not None and not 0 <= self._now() - self._looked < LOOK_SECONDS:
+        if self._directory is not None and not 0 <= self._now() - self._looked < _LOOK_SECONDS:
             self._looked = self._now()
             self._look(self._directory)
         return frozenset().union(*self._granted.values())

@@ -21,7 +21,7 @@ from agent.sampling.wiring import Eyes, open_stamper
 from agent.settings.config import AgentConfig
 from agent.spool import Spool, open_spool
 
-STOP_SECONDS = 5.0  # for the batch that is on its way when the agent ends; the rest lies in the spool
+_STOP_SECONDS = 5.0  # for the batch that is on its way when the agent ends; the rest lies in the spool
 
 
 class Agent:
@@ -94,9 +94,9 @@ class Agent:
         if self._batcher is not None:
             self._batcher.seal()
         if self._scribe is not None:
-            self._scribe.close(STOP_SECONDS)
+            self._scribe.close(_STOP_SECONDS)
         if self._sender is not None:
-            self._sender.stop(STOP_SECONDS)
+            self._sender.stop(_STOP_SECONDS)
         if self._server is not None:
             self._server.stop()
         if self._spool is not None:

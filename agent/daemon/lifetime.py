@@ -16,8 +16,8 @@ from agent.sampling.wiring import Eyes, open_eyes
 from agent.settings.config import AgentConfig
 
 _LOG = logging.getLogger("agent")
-FOLLOWED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-MOST_AT_ONCE = 64  # signals
+_FOLLOWED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_MOST_AT_ONCE = 64  # signals
 
 
 class Orders:
@@ -38,7 +38,7 @@ class Orders:
 
     def __enter__(self) -> "Orders":
         self._woken = signal.set_wakeup_fd(self._writing.fileno())
-        self._before = {number: signal.signal(number, _heard) for number in FOLLOWED}
+        self._before = {number: signal.signal(number, _heard) for number in _FOLLOWED}
         self._thread.start()
         return self
 
@@ -57,7 +57,7 @@ class Orders:
         return None if self._ended else config
 
     def _follow(self) -> None:
-        while told := self._reading.recv(MOST_AT_ONCE):
+        while told := self._reading.recv(_MOST_AT_ONCE):
             if signal.SIGHUP in told:
                 self._renewed = _read(self._read_again) or self._renewed
             if signal.SIGTERM in told or signal.SIGINT in told:

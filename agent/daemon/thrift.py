@@ -3,7 +3,7 @@
 import contextlib
 import ctypes
 
-M_ARENA_MAX = -8  # malloc.h of glibc
+_M_ARENA_MAX = -8  # malloc.h of glibc
 
 
 def one_arena() -> None:
@@ -13,4 +13,4 @@ def one_arena() -> None:
     after six minutes (bench/README.md). Other C libraries have no such call and no such heaps.
     """
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)

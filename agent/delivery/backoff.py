@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 from agent.connection import pause_seconds
 
-FIRST_SECONDS = 1.0
+_FIRST_SECONDS = 1.0
 LONGEST_SECONDS = 300.0
 LONGEST_ASKED_SECONDS = 3600.0  # beyond this a Retry-After is a mistake, and obeying it an outage
 
@@ -30,8 +30,8 @@ class Backoff:
         less than the collector asked for, and up to as much again: it asked the thousand for the same.
         """
         fraction = self._fraction()
-        wait = pause_seconds(self._failures, FIRST_SECONDS, LONGEST_SECONDS, lambda: fraction)
-        most = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(self._failures, 30))
+        wait = pause_seconds(self._failures, _FIRST_SECONDS, LONGEST_SECONDS, lambda: fraction)
+        most = min(LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(self._failures, 30))
         self._failures += 1
         if asked is None:
             return wait

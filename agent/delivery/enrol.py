@@ -18,11 +18,11 @@ from agent.settings.config import AgentConfig
 from agent.wire.bounded import json_said
 
 _LOG = logging.getLogger(__name__)
-ENROL = "/v1/enrol"
-ASIDE = ".tmp"
-PRIVATE = 0o600
+_ENROL = "/v1/enrol"
+_ASIDE = ".tmp"
+_PRIVATE = 0o600
 _HERE = ("127.0.0.1", "::1", "localhost")
-LONGEST = 1000  # characters of a file that holds a key or token
+_LONGEST = 1000  # characters of a file that holds a key or token
 
 
 def link_of(config: AgentConfig) -> Link:
@@ -88,7 +88,7 @@ class JoiningLink(Link):
         """Show the join token; return what was answered, and the key in it."""
         body = json.dumps({"token": token, "node": self._node}).encode()
         reply = ask(
-            self.url + ENROL,
+            self.url + _ENROL,
             body,
             {"Content-Type": "application/json"},
             timeout_seconds=TIMEOUT_SECONDS,
@@ -107,10 +107,10 @@ def write_private(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    aside = path.with_name(path.name + ASIDE)
+    aside = path.with_name(path.name + _ASIDE)
     with contextlib.suppress(FileNotFoundError):
         aside.unlink()
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
     with os.fdopen(handle, "w") as file:
         file.write(text + "\n")
         file.flush()
@@ -126,7 +126,7 @@ def write_private(path: Path, text: str) -> None:
 def _read(path: Path) -> str:
     try:
         with path.open(encoding="ascii") as file:
-            text = file.read(LONGEST).strip()
+            text = file.read(_LONGEST).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
     if not _is_shown(text):
@@ -136,7 +136,7 @@ def _read(path: Path) -> str:
 
 def _is_shown(text: str) -> bool:
     """Return whether this can stand in a header: nothing else of it is checked, and it is never told."""
-    return bool(text) and len(text) < LONGEST and text.isascii() and text.isprintable() and " " not in text
+    return bool(text) and len(text) < _LONGEST and text.isascii() and text.isprintable() and " " not in text
 
 
 def _fields(content: bytes) -> dict[str, object]:

@@ -15,8 +15,8 @@ from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
 
 TIMEOUT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 64 * 2**10
-BATCHES = "/v1/batches"
-BELIEVED = 2**62  # the largest number that is believed; microseconds and sequences are far below
+_BATCHES = "/v1/batches"
+_BELIEVED = 2**62  # the largest number that is believed; microseconds and sequences are far below
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ class Link:
             OSError: no answer came; whether the batch arrived is not known.
         """
         headers = self._headers | ({EPOCH_HEADER: str(epoch)} if epoch is not None else {})
-        return _answer(self._connection.reply("POST", self._base + BATCHES, body, headers, most_bytes=MAX_ANSWER_BYTES))
+        return _answer(
+            self._connection.reply("POST", self._base + _BATCHES, body, headers, most_bytes=MAX_ANSWER_BYTES)
+        )
 
     def owner(self, location: str) -> "Link | None":
         """Return a link to another collector of the same fleet: same token, same certificates.
@@ -80,7 +82,7 @@ class Link:
         the host of the settings alone, whatever somebody answers in its name.
         """
         try:
-            other = Link(location.removesuffix(BATCHES), self._token, self._ca_file)
+            other = Link(location.removesuffix(_BATCHES), self._token, self._ca_file)
         except ConfigError:
             return None
         trusted = not self.secure and (not self._token or other.host == self.host)
@@ -114,4 +116,4 @@ def _answer(reply: Reply) -> Answer:
 
 
 def _number(value: object) -> int | None:
-    return value if type(value) is int and abs(value) < BELIEVED else None
+    return value if type(value) is int and abs(value) < _BELIEVED else None

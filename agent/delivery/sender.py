@@ -24,13 +24,13 @@ from agent.spool import Spool
 from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
-HOPELESS = (400, 413, 422)
-CUT_SHORT = "disconnected"  # the reason of a 400 that a network has made, and not the batch
-CLOCK = "clock"  # the reason of a 422 for a batch from the future
-CLOCKS_APART_SECONDS = 23 * 3600  # a collector refuses what is a day ahead of it
-STEP_SECONDS = 1.0  # of the wall clock during a request, beyond which the request measures no offset
+_HOPELESS = (400, 413, 422)
+_CUT_SHORT = "disconnected"  # the reason of a 400 that a network has made, and not the batch
+_CLOCK = "clock"  # the reason of a 422 for a batch from the future
+_CLOCKS_APART_SECONDS = 23 * 3600  # a collector refuses what is a day ahead of it
+_STEP_SECONDS = 1.0  # of the wall clock during a request, beyond which the request measures no offset
 LAST_BATCHES = 8  # that are sent when the agent ends, where somebody takes them
-IDLE_SECONDS = 2.0  # after which a connection without work is closed
+_IDLE_SECONDS = 2.0  # after which a connection without work is closed
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Sender:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            if wait := self._tried(IDLE_SECONDS):
+            if wait := self._tried(_IDLE_SECONDS):
                 self._stop.wait(wait)
         for _ in range(LAST_BATCHES):
             if not self._trouble and self._spool.waiting:
@@ -129,7 +129,7 @@ class Sender:
         before, began = self._clock.wall(), self._clock.monotonic()
         answer = link.post(body, self._epoch)
         wall, took = self._clock.wall() - before, self._clock.monotonic() - began
-        if answer.server_time is not None and abs(wall - took) < STEP_SECONDS * SECOND_US:
+        if answer.server_time is not None and abs(wall - took) < _STEP_SECONDS * SECOND_US:
             self.counts.clock_offset_seconds = (answer.server_time - before - took / 2) / SECOND_US
         return answer
 
@@ -159,12 +159,12 @@ class Sender:
         One from the future is hopeless when it was sealed by a clock that has been set since. While the clocks still
         disagree, one of them will be set, and nobody knows which is wrong.
         """
-        if answer.status not in HOPELESS or answer.reason in ("", CUT_SHORT):
+        if answer.status not in _HOPELESS or answer.reason in ("", _CUT_SHORT):
             return False
-        if answer.reason != CLOCK:
+        if answer.reason != _CLOCK:
             return True
         return answer.date is not None and (
-            self._clock.wall() / SECOND_US - answer.date.timestamp() < CLOCKS_APART_SECONDS
+            self._clock.wall() / SECOND_US - answer.date.timestamp() < _CLOCKS_APART_SECONDS
         )
 
     def _begin_stream(self, sequence: int) -> None:

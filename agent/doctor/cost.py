@@ -14,8 +14,8 @@ from agent.source import Source, Tables, Value
 from agent.wire.envelope import encode
 from agent.wire.units import HOUR_SECONDS, SECOND_US
 
-BEATS = 4
-PAUSE_SECONDS = 0.5
+_BEATS = 4
+_PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ def measure(config: AgentConfig, sources: Sequence[Source], clock: Clock) -> Cos
     that it takes.
     """
     stamper = open_stamper(config)
-    sampler = Sampler(stamper, sources, clock, PAUSE_SECONDS, hang_seconds=UNHURRIED_SECONDS)
+    sampler = Sampler(stamper, sources, clock, _PAUSE_SECONDS, hang_seconds=UNHURRIED_SECONDS)
     said = sampler.beat(everything=True)  # opens what is opened once, and measures no interval
     before, sent = cpu_seconds(), 0
-    for _ in range(BEATS):
-        clock.wait_until(clock.monotonic() + round(PAUSE_SECONDS * SECOND_US), threading.Event())
+    for _ in range(_BEATS):
+        clock.wait_until(clock.monotonic() + round(_PAUSE_SECONDS * SECOND_US), threading.Event())
         beat = sampler.beat(everything=True)
         sent += _bytes(config, beat)
         said += beat
@@ -48,9 +48,9 @@ def measure(config: AgentConfig, sources: Sequence[Source], clock: Clock) -> Cos
     sampler.close()
     beats_per_hour = HOUR_SECONDS / config.beat_seconds
     return Cost(
-        core_ratio=took / BEATS / config.beat_seconds,
+        core_ratio=took / _BEATS / config.beat_seconds,
         memory_bytes=rss_bytes(config.proc),
-        bytes_per_hour=sent / BEATS * beats_per_hour,
+        bytes_per_hour=sent / _BEATS * beats_per_hour,
         tables=_newest(said),
         failing=sampler.failing,
     )

@@ -6,7 +6,7 @@ from agent.doctor.finding import Line
 from agent.source import Supported, Value
 
 # What people call the subjects, in the order in which they are told.
-BASICS = {
+_BASICS = {
     "utilization": "utilization",
     "memory": "memory",
     "power": "power",
@@ -20,8 +20,8 @@ BASICS = {
     "remapped_rows": "remapped rows",
     "processes": "processes",
 }
-OTHERS = {"activity": "SM, tensor and DRAM activity (GPM)"}
-OPTIONAL = ("nvlink", "remapped_rows")  # whose absence is nothing to report; nor is a GPU that is not divided
+_OTHERS = {"activity": "SM, tensor and DRAM activity (GPM)"}
+_OPTIONAL = ("nvlink", "remapped_rows")  # whose absence is nothing to report; nor is a GPU that is not divided
 
 
 def measured(supported: Iterable[Supported]) -> list[Line]:
@@ -29,14 +29,14 @@ def measured(supported: Iterable[Supported]) -> list[Line]:
     by_subject: dict[str, list[Supported]] = {}
     for one in supported:
         by_subject.setdefault(one.subject, []).append(one)
-    everywhere = [words for subject, words in BASICS.items() if _share(by_subject.get(subject, ())) == 1]
+    everywhere = [words for subject, words in _BASICS.items() if _share(by_subject.get(subject, ())) == 1]
     lines = [Line("yes", ", ".join(everywhere))] if everywhere else []
-    lines += [Line("yes", words) for subject, words in OTHERS.items() if _share(by_subject.get(subject, ())) == 1]
+    lines += [Line("yes", words) for subject, words in _OTHERS.items() if _share(by_subject.get(subject, ())) == 1]
     lacking: dict[tuple[int, int, str], list[str]] = {}  # subjects that as many GPUs lack, for the same reasons
-    for subject, words in {**OTHERS, **BASICS}.items():
+    for subject, words in {**_OTHERS, **_BASICS}.items():
         found = by_subject.get(subject, ())
         count = sum(one.ok for one in found)
-        if count < len(found) and (count or subject not in OPTIONAL):
+        if count < len(found) and (count or subject not in _OPTIONAL):
             reasons = "; ".join(sorted({one.reason for one in found if not one.ok and one.reason}))
             lacking.setdefault((count, len(found), reasons), []).append(words)
     return lines + [_lacking(count, of, reasons, subjects) for (count, of, reasons), subjects in lacking.items()]

@@ -10,16 +10,16 @@ from agent.procfs import text
 from agent.settings.config import AgentConfig
 from agent.source import Value
 
-INIT = 1  # root's, and there whenever anything is
-CAP_SYS_PTRACE = 19  # linux/capability.h
+_INIT = 1  # root's, and there whenever anything is
+_CAP_SYS_PTRACE = 19  # linux/capability.h
 _CAPABILITIES = re.compile(r"^CapEff:\s+([0-9a-f]+)", re.MULTILINE)
 _SLURM = ("fs/cgroup/system.slice/*slurmstepd.scope", "fs/cgroup/*/slurm*/uid_*")
 _PODS = ("fs/cgroup/kubepods*", "fs/cgroup/*/kubepods*")
 
-Tables = Mapping[str, Sequence[Mapping[str, Value]]]
+_Tables = Mapping[str, Sequence[Mapping[str, Value]]]
 
 
-def feeds(tables: Tables, config: AgentConfig) -> list[Line]:
+def feeds(tables: _Tables, config: AgentConfig) -> list[Line]:
     """Return which of the things that feed GPUs are seen."""
     mounts = {str(row.get("mount_kind")) for row in tables.get("disk_samples", ())}
     links = {str(row.get("link_kind")) for row in tables.get("network_samples", ())}
@@ -70,7 +70,7 @@ def holders(config: AgentConfig) -> list[Line]:
 
 def processes(config: AgentConfig) -> list[Line]:
     """Return what of other users' processes may be seen."""
-    if not (config.proc / str(INIT) / "stat").exists():
+    if not (config.proc / str(_INIT) / "stat").exists():
         words = f"processes of other users, and so who holds a GPU: {config.proc} hides them (hidepid)"
         return [Line("no", words, "remount it with gid= of the agent's group")]
     lines = [Line("yes", "CPU use of loader workers (world-readable)")]
@@ -84,7 +84,7 @@ def processes(config: AgentConfig) -> list[Line]:
     return [*lines, Line("no", hidden, remedy)]
 
 
-def place(tables: Tables) -> list[Line]:
+def place(tables: _Tables) -> list[Line]:
     """Return whether the host's rack is known, without which no transfer can be called cross-rack."""
     for row in tables.get("inventory", ()):
         if row.get("rack"):
@@ -95,7 +95,7 @@ def place(tables: Tables) -> list[Line]:
 def may_trace(status: str) -> bool:
     """Return whether the process of this /proc/<pid>/status may look into those of others."""
     match = _CAPABILITIES.search(status)
-    return match is not None and bool(int(match[1], 16) >> CAP_SYS_PTRACE & 1)
+    return match is not None and bool(int(match[1], 16) >> _CAP_SYS_PTRACE & 1)
 
 
 def _any(sys: Path, patterns: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ from agent.settings.config import AgentConfig
 from agent.wire.contract import Table
 from agent.wire.tables import TABLES
 
-NEVER = "command lines, environment, file names, file contents, stdout"
+_NEVER = "command lines, environment, file names, file contents, stdout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Leaving:
     identity: tuple[str, ...]
     identity_mode: str
     listens_on: str
-    never: str = NEVER
+    never: str = _NEVER
 
 
 def leaving(config: AgentConfig, bytes_per_hour: float) -> Leaving:

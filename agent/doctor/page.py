@@ -10,7 +10,7 @@ from agent.wire.units import MINUTE_SECONDS
 
 WIDTH = 80
 _ANSWER = 7  # columns before what is said
-MEGA = 10**6
+_MEGA = 10**6
 
 
 def lines(found: Examination) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _line(line: Line) -> Iterator[str]:
 
 def _cost(found: Examination) -> str:
     memory = found.cost.memory_bytes
-    held = f", {memory / MEGA:.0f} MB" if memory is not None else ""
+    held = f", {memory / _MEGA:.0f} MB" if memory is not None else ""
     return f"{found.cost.core_ratio:.1%} of a core{held}".replace("%", " %")
 
 
@@ -66,7 +66,7 @@ def _leaves(found: Examination) -> Iterator[str]:
     yield from _wrapped(f"LEAVES THIS HOST ({leaves.connection})", later="  ")
     rows = f"all of the above, {_time(leaves.rows_seconds)} a row"
     if leaves.bytes_per_hour is not None:
-        yield from _item("numbers", f"{rows}, about {leaves.bytes_per_hour / MEGA:.1f} MB an hour")
+        yield from _item("numbers", f"{rows}, about {leaves.bytes_per_hour / _MEGA:.1f} MB an hour")
     else:
         yield from _item("numbers", "none")
     identity = f"{', '.join(leaves.identity)}: identity = {leaves.identity_mode} (hashed: pseudonyms; none: ids only)"

@@ -8,9 +8,9 @@ from agent.connection import ask
 from agent.doctor.finding import Line
 from agent.settings.config import AgentConfig
 
-TIMEOUT_SECONDS = 5.0
-HEALTH = "/healthz"
-ANSWER_BYTES = 64 * 2**10
+_TIMEOUT_SECONDS = 5.0
+_HEALTH = "/healthz"
+_ANSWER_BYTES = 64 * 2**10
 
 
 def spool_line(config: AgentConfig) -> list[Line]:
@@ -28,13 +28,13 @@ def collector_line(config: AgentConfig) -> list[Line]:
     if not config.collector:
         return [Line("some", "no collector is set: only /metrics is served", 'set collector = "https://host:8470"')]
     try:
-        url = config.collector.rstrip("/") + HEALTH
-        status = ask(url, timeout_seconds=TIMEOUT_SECONDS, most_bytes=ANSWER_BYTES, authority=config.ca_file).status
+        url = config.collector.rstrip("/") + _HEALTH
+        status = ask(url, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=_ANSWER_BYTES, authority=config.ca_file).status
     except (OSError, ValueError) as error:
         host = urlsplit(config.collector).hostname
         what = f"the collector at {config.collector} does not answer ({error})"
         return [Line("bad", what, f"see whether {host} can be reached from here, and its certificate")]
     if status != HTTPStatus.OK:
-        return [Line("bad", f"{config.collector}{HEALTH} answers {status}", "see the collector's log")]
+        return [Line("bad", f"{config.collector}{_HEALTH} answers {status}", "see the collector's log")]
     untried = "; whether it takes the token, the agent's log says" if config.token else ""
     return [Line("yes", f"the collector answers at {config.collector}{untried}")]

@@ -11,7 +11,7 @@ from agent.source import Value
 from agent.wire.contract import Column, Table, metric_name
 from agent.wire.tables import TABLES
 
-INFO_LABELS = ("gpu_uuid", "gpu_index", "sku", "parent_uuid", "pci_bus_id", "driver_version")
+_INFO_LABELS = ("gpu_uuid", "gpu_index", "sku", "parent_uuid", "pci_bus_id", "driver_version")
 
 
 def contract_families(view: View) -> Iterator[Metric]:
@@ -40,7 +40,7 @@ def _series(names: Labels, values: Mapping[Labels, Value]) -> Iterator[tuple[Map
 
 
 def _gpu_info(view: View) -> Metric:
-    series = [({name: label(row.get(name)) for name in INFO_LABELS}, 1.0) for row in view.gpus.values()]
+    series = [({name: label(row.get(name)) for name in _INFO_LABELS}, 1.0) for row in view.gpus.values()]
     return family("gpuledger_gpu_info", "What a GPU is: join it by gpu_uuid. Always 1.", "gauge", series)
 
 

@@ -17,7 +17,7 @@ from agent.metrics.snapshot import View
 from agent.settings.config import DcgmNames
 from agent.wire.dcgm import Field, Unit, fields
 
-DECIMALS = 6  # beyond these a value is rounding of ours: 0.29 is 28.999999999999996 %
+_DECIMALS = 6  # beyond these a value is rounding of ours: 0.29 is 28.999999999999996 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def _families(field: Field, of: Sequence[_Seen], names: DcgmNames) -> Iterator[M
 
 
 def _family(field: Field, name: str, unit: Unit, of: Sequence[_Seen], labels: str) -> Metric:
-    series = [(one.labels[labels], round(one.values[field.reading] * unit.times / unit.by, DECIMALS)) for one in of]
+    series = [(one.labels[labels], round(one.values[field.reading] * unit.times / unit.by, _DECIMALS)) for one in of]
     # A counter of prometheus_client ends in _total, which these do not: they are served untyped, under their own name.
     return family(name, f"{field.words} ({unit.name}).", "gauge" if field.kind == "gauge" else "unknown", series)
 

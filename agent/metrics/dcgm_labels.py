@@ -8,27 +8,27 @@ from agent.metrics.series import label
 from agent.source import Row
 from agent.wire.units import GIB
 
-MIG_PARTS = 8  # of a GPU's memory; a MIG profile is named by whole parts
+_MIG_PARTS = 8  # of a GPU's memory; a MIG profile is named by whole parts
 
-Named = dict[str, str]
+_Named = dict[str, str]
 
 
-def legacy_labels(row: Row, gpu: Row, whole: Row) -> Named:
+def legacy_labels(row: Row, gpu: Row, whole: Row) -> _Named:
     """Return the labels before 4.8.3: the host is `Hostname`. `whole` is the GPU that a MIG instance is a part of."""
     return _labels(row, gpu, whole, {"Hostname": "node"}, {"DCGM_FI_DRIVER_VERSION": "driver_version"})
 
 
-def current_labels(row: Row, gpu: Row, whole: Row) -> Named:
+def current_labels(row: Row, gpu: Row, whole: Row) -> _Named:
     """Return the labels of 4.9: the host is `hostname`."""
     return _labels(row, gpu, whole, {"hostname": "node"}, {"DCGM_FI_SYSTEM_DRIVER_VERSION": "driver_version"})
 
 
-def both_labels(row: Row, gpu: Row, whole: Row) -> Named:
+def both_labels(row: Row, gpu: Row, whole: Row) -> _Named:
     """Return the labels of a name that 4.9 kept, for dashboards of either kind."""
     return legacy_labels(row, gpu, whole) | current_labels(row, gpu, whole)
 
 
-def run_labels(holders: Sequence[Holder]) -> Named:
+def run_labels(holders: Sequence[Holder]) -> _Named:
     """Return the labels of the one run that holds a GPU; none where it is not one, or no scheduler's."""
     if len(holders) != 1:
         return {}
@@ -38,7 +38,7 @@ def run_labels(holders: Sequence[Holder]) -> Named:
     return pod_labels(holder.identity.get("member", "")) if holder.identity.get("scheduler") == "kubernetes" else {}
 
 
-def pod_labels(member: str) -> Named:
+def pod_labels(member: str) -> _Named:
     """Return namespace, pod and container of members like research/notebook/jupyter, as far as there is only one.
 
     The kubelet's containers are told in one text, separated by commas.
@@ -61,8 +61,8 @@ def mig_profile(gpu: Row, whole: Row) -> str:
     slices, part, total = gpu.get("mig_slices"), gpu.get("memory_bytes"), whole.get("memory_bytes")
     if not (isinstance(slices, int) and isinstance(part, int) and isinstance(total, int) and total > 0):
         return ""
-    eighths = math.ceil(part / total * MIG_PARTS)
-    return f"{slices}g.{round(eighths / MIG_PARTS * math.ceil(total / GIB))}gb"
+    eighths = math.ceil(part / total * _MIG_PARTS)
+    return f"{slices}g.{round(eighths / _MIG_PARTS * math.ceil(total / GIB))}gb"
 
 
 def bus_id(sysfs: str) -> str:
@@ -71,7 +71,7 @@ def bus_id(sysfs: str) -> str:
     return f"{domain.zfill(8)}:{rest}".upper() if colon else sysfs.upper()
 
 
-def _labels(row: Row, gpu: Row, whole: Row, host: Mapping[str, str], driver: Mapping[str, str]) -> Named:
+def _labels(row: Row, gpu: Row, whole: Row, host: Mapping[str, str], driver: Mapping[str, str]) -> _Named:
     index = label(gpu.get("gpu_index"))
     named = {
         "gpu": index,

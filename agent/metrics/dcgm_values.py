@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from agent.source import Row, Value
 from agent.wire.units import SECOND_US
 
-RATES = ("pcie_transmit_bytes", "pcie_receive_bytes", "nvlink_transmit_bytes", "nvlink_receive_bytes")
+_RATES = ("pcie_transmit_bytes", "pcie_receive_bytes", "nvlink_transmit_bytes", "nvlink_receive_bytes")
 # Counters of the interval that dcgm-exporter adds up.
-SUMS = ("pcie_replay_events", "throttle_power_seconds", "throttle_thermal_seconds", "throttle_sync_boost_seconds")
+_SUMS = ("pcie_replay_events", "throttle_power_seconds", "throttle_thermal_seconds", "throttle_sync_boost_seconds")
 
 Values = Mapping[str, float]
 
@@ -17,8 +17,8 @@ def values(row: Row, carried: Mapping[str, float], gpu: Row) -> Values:
 
     `carried` has the sums of the amounts and the newest XID, `gpu` the GPU as found.
     """
-    said: dict[str, Value] = {name: value for name, value in row.items() if name not in SUMS}
-    said |= {name: carried.get(name) for name in SUMS}
+    said: dict[str, Value] = {name: value for name, value in row.items() if name not in _SUMS}
+    said |= {name: carried.get(name) for name in _SUMS}
     said |= _memory(row, gpu) | _rates(row)
     said["xid_last"] = carried.get("xid_last", 0 if row.get("xid_events") is not None else None)
     return {name: float(value) for name, value in said.items() if isinstance(value, int | float)}
@@ -44,7 +44,7 @@ def _rates(row: Row) -> dict[str, Value]:
         return {}
     seconds = (ended - started) / SECOND_US
     rates: dict[str, Value] = {}
-    for name in RATES:
+    for name in _RATES:
         moved = row.get(name)
         if isinstance(moved, int | float):
             rates[f"{name}_per_second"] = moved / seconds

@@ -16,10 +16,10 @@ from agent.source import Row
 from agent.wire.contract import Table
 from agent.wire.tables import TABLES
 
-FRESH_PERIODS = 3  # of its source, after which a reading is no longer shown
-LASTING = ("xid_last",)  # facts that are told once and stay true
+_FRESH_PERIODS = 3  # of its source, after which a reading is no longer shown
+_LASTING = ("xid_last",)  # facts that are told once and stay true
 
-Carried = Mapping[str, float]
+_Carried = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Shown:
 
     until: int = 0
     rows: Mapping[Labels, Row] = field(default_factory=dict)
-    carried: Mapping[Labels, Carried] = field(default_factory=dict)
+    carried: Mapping[Labels, _Carried] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Snapshot:
         with self._lock:
             now = self._now()
             for said in stamped:  # what came late is fresh from when it came
-                self._take(said, now - (newest - said.ended_at) + FRESH_PERIODS * said.period)
+                self._take(said, now - (newest - said.ended_at) + _FRESH_PERIODS * said.period)
 
     def view(self) -> View:
         """Return what is to be shown now; later beats leave it as it is."""
@@ -117,14 +117,14 @@ def _kept(found: list[Labels], before: Shown) -> list[Labels]:
     return sorted(found, key=lambda labels: labels not in before.rows)[:MOST_SERIES]
 
 
-def _carried(table: Table, before: Carried, rows: Iterable[Row]) -> Carried:
+def _carried(table: Table, before: _Carried, rows: Iterable[Row]) -> _Carried:
     carried = dict(before)
     for row in rows:
         for column in table.columns:
             value = row.get(column.name)
             if column.kind == "amount" and isinstance(value, int | float):
                 carried[column.name] = carried.get(column.name, 0) + value
-            elif column.name in LASTING and isinstance(value, int | float):
+            elif column.name in _LASTING and isinstance(value, int | float):
                 carried[column.name] = value
     return carried
 

@@ -16,7 +16,7 @@ from typing import Literal
 from agent.errors import AgentError
 from agent.wire.units import KIB
 
-FORWARDED = frozenset(
+_FORWARDED = frozenset(
     {
         signal.SIGINT,
         signal.SIGTERM,
@@ -28,12 +28,12 @@ FORWARDED = frozenset(
         signal.SIGUSR2,
     }
 )
-WAITED_FOR = FORWARDED | {signal.SIGCHLD}
-SI_KERNEL = 0x80  # asm-generic/siginfo.h: sent by the kernel, as the terminal's signals are
-STOPPED_BY_TERMINAL = frozenset(
+_WAITED_FOR = _FORWARDED | {signal.SIGCHLD}
+_SI_KERNEL = 0x80  # asm-generic/siginfo.h: sent by the kernel, as the terminal's signals are
+_STOPPED_BY_TERMINAL = frozenset(
     {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 )  # not SIGSTOP: that is somebody's will
-SIGNALLED = 128
+_SIGNALLED = 128
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -61,11 +61,11 @@ def signals_held() -> Iterator[None]:
     What arrived after the command had ended was meant for the command, and is dropped.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it came to us ignored, no child would leave a status
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_FOR)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
     try:
         yield
     finally:
-        while signal.sigtimedwait(WAITED_FOR, 0) is not None:
+        while signal.sigtimedwait(_WAITED_FOR, 0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -101,9 +101,9 @@ def wait(pid: int, stop_ourselves: Callable[[], None] | None = None) -> Ended:
     its terminal back; the SIGCONT of `fg` wakes both.
     """
     while True:
-        told = signal.sigwaitinfo(WAITED_FOR)
+        told = signal.sigwaitinfo(_WAITED_FOR)
         if told.si_signo != signal.SIGCHLD:
-            if told.si_code != SI_KERNEL:
+            if told.si_code != _SI_KERNEL:
                 _send(pid, told.si_signo)
             continue
         seen = _reap(pid)
@@ -133,8 +133,8 @@ def _reap(pid: int) -> Ended | Literal["stopped"] | None:
         if child == 0:
             return seen
         if child == pid and os.WIFSTOPPED(status):
-            seen = "stopped" if os.WSTOPSIG(status) in STOPPED_BY_TERMINAL else None
+            seen = "stopped" if os.WSTOPSIG(status) in _STOPPED_BY_TERMINAL else None
         elif child == pid:
             code = os.waitstatus_to_exitcode(status)
-            exit_code = code if code >= 0 else SIGNALLED - code
+            exit_code = code if code >= 0 else _SIGNALLED - code
             seen = Ended(exit_code, used.ru_utime + used.ru_stime, used.ru_maxrss * KIB)

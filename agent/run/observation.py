@@ -20,12 +20,12 @@ from agent.wire.recording import VERSION, RecordingEnd, RecordingHeader, Recordi
 from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
-GPU_SECONDS = 0.1  # between two readings, where there is a GPU and nobody asked otherwise
+_GPU_SECONDS = 0.1  # between two readings, where there is a GPU and nobody asked otherwise
 HOST_SECONDS = 1.0
-BATCH_SECONDS = 30.0
+_BATCH_SECONDS = 30.0
 # A recording must not grow for ever: from these ages of a run on (seconds) the beat is at least this slow.
-SLOWER = ((36_000.0, 10.0), (3_600.0, 1.0))
-CANCELLED_BY = (128 + 1, 128 + 2, 128 + 15)  # SIGHUP, SIGINT, SIGTERM: somebody's will, not the run's failure
+_SLOWER = ((36_000.0, 10.0), (3_600.0, 1.0))
+_CANCELLED_BY = (128 + 1, 128 + 2, 128 + 15)  # SIGHUP, SIGINT, SIGTERM: somebody's will, not the run's failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class Observation:
         every_seconds: float | None,
         open_recording: Callable[[RecordingHeader], RecordingWriter],
     ) -> None:
-        beat = every_seconds or (GPU_SECONDS if subject.gpus else HOST_SECONDS)
+        beat = every_seconds or (_GPU_SECONDS if subject.gpus else HOST_SECONDS)
         self._subject = subject
         self._clock = clock
         self._proc = config.proc
         self._stamper = Stamper(config.node_name)
         self._sampler = Sampler(self._stamper, sources, clock, beat)
-        self._batcher = Batcher(config.node_name, clock, BATCH_SECONDS, self._append)
+        self._batcher = Batcher(config.node_name, clock, _BATCH_SECONDS, self._append)
         self._sequence = 0
         self._unwritten = 0
         self._stop = threading.Event()
@@ -139,7 +139,7 @@ class Observation:
     def _deliver(self, stamped: Sequence[Stamped]) -> None:
         self._take(stamped)
         age = (self._clock.monotonic() - self._began) / SECOND_US
-        for since, period in SLOWER:
+        for since, period in _SLOWER:
             if age > since:
                 self._sampler.slow_to(period)
                 break
@@ -172,7 +172,7 @@ class Observation:
         self._batcher.add([Stamped("run", 0, began, until, tables)])
 
     def _allocation(self, gpu: Gpu, rank: int, began: int, until: int, ended: Ended) -> Row:
-        failed = "cancelled" if ended.exit_code in CANCELLED_BY else "failed"
+        failed = "cancelled" if ended.exit_code in _CANCELLED_BY else "failed"
         return {
             "run_id": self._subject.run_id,
             "gpu_uuid": gpu.uuid,

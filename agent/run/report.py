@@ -14,9 +14,9 @@ from subprocess import DEVNULL
 from agent import child
 from agent.errors import ConfigError
 
-FORMATS = {".html": "html", ".htm": "html", ".json": "json"}
-PROFILES = (".html", ".htm", ".json")
-TIMEOUT_SECONDS = 600.0
+_FORMATS = {".html": "html", ".htm": "html", ".json": "json"}
+_PROFILES = (".html", ".htm", ".json")
+_TIMEOUT_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Wanted:
             raise ConfigError(f"--against {against}: there is no such recording")
         if file is not None and not Path(file).absolute().parent.is_dir():
             raise ConfigError(f"--report {file}: there is no folder {Path(file).absolute().parent}")
-        if profile is not None and Path(profile).suffix.lower() not in PROFILES:
+        if profile is not None and Path(profile).suffix.lower() not in _PROFILES:
             raise ConfigError(f"--profile {profile} ends with neither .html nor .json")
         if profile is not None and not Path(profile).absolute().parent.is_dir():
             raise ConfigError(f"--profile {profile}: there is no folder {Path(profile).absolute().parent}")
@@ -89,7 +89,7 @@ def profile(recording: Path, wanted: Wanted, say: Callable[[str], None]) -> None
 
 
 def _written(recording: Path, wanted: Wanted, page: Path) -> bool:
-    kind = FORMATS.get(page.suffix.lower(), "text")
+    kind = _FORMATS.get(page.suffix.lower(), "text")
     return _made(recording, [*wanted.options, "--format", kind, "--out", str(page)], stdout=DEVNULL)
 
 
@@ -102,7 +102,7 @@ def _asked(words: list[str], stdout: int) -> bool:
         return False
     line = child.command("gpuledger", *words)
     try:
-        return subprocess.run(line, stdin=DEVNULL, stdout=stdout, timeout=TIMEOUT_SECONDS, check=False).returncode == 0  # noqa: S603
+        return subprocess.run(line, stdin=DEVNULL, stdout=stdout, timeout=_TIMEOUT_SECONDS, check=False).returncode == 0  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return False
 

@@ -10,9 +10,9 @@ import threading
 from agent.errors import ConfigError
 from agent.source import Reading
 
-CHUNK_BYTES = 65536
-MAX_LINE_BYTES = 65536  # a longer line is searched in parts
-STREAMS = (1, 2)  # stdout and stderr: progress bars use either
+_CHUNK_BYTES = 65536
+_MAX_LINE_BYTES = 65536  # a longer line is searched in parts
+_STREAMS = (1, 2)  # stdout and stderr: progress bars use either
 
 
 def step_pattern(given: str) -> re.Pattern[bytes]:
@@ -48,7 +48,7 @@ class StepCounter:
 
     def open(self) -> dict[int, int]:
         """Make the pipes; return which of the command's streams is which of our descriptors."""
-        for stream in STREAMS:
+        for stream in _STREAMS:
             reading, self._ends[stream] = os.pipe()
             copier = threading.Thread(target=self._copy, args=(reading, stream), name=f"copy {stream}", daemon=True)
             self._threads.append(copier)
@@ -74,10 +74,10 @@ class StepCounter:
 
     def _copy(self, reading: int, stream: int) -> None:
         line = b""
-        while (chunk := os.read(reading, CHUNK_BYTES)) and _write(stream, chunk):
+        while (chunk := os.read(reading, _CHUNK_BYTES)) and _write(stream, chunk):
             *whole, line = re.split(rb"[\r\n]", line + chunk)
             self._count(whole)
-            if len(line) > MAX_LINE_BYTES:
+            if len(line) > _MAX_LINE_BYTES:
                 self._count([line])
                 line = b""
         self._count([line])

@@ -31,11 +31,11 @@ from agent.sources.progress import OwnProgress
 from agent.sources.progress.message import NUMBERS
 from agent.wire.recording import RecordingHeader, RecordingWriter
 
-COMMAND_CHARACTERS = 120  # of the command's words; they stay in the recording, on this machine
-PROCESS_SECONDS = 2.0  # between two readings of the command's processes
-COPY_SECONDS = 1.0  # for the last bytes of a command whose steps are counted
-LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID")  # torchrun, srun
-MOST_NAMES = 100  # of recordings in one minute
+_COMMAND_CHARACTERS = 120  # of the command's words; they stay in the recording, on this machine
+_PROCESS_SECONDS = 2.0  # between two readings of the command's processes
+_COPY_SECONDS = 1.0  # for the last bytes of a command whose steps are counted
+_LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID")  # torchrun, srun
+_MOST_NAMES = 100  # of recordings in one minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class Watched:
 
 def reports_here(environment: Mapping[str, str]) -> bool:
     """Return whether this process reports for its node, where a launcher has started one for each GPU."""
-    return all(environment.get(name, "0") == "0" for name in LOCAL_RANKS)
+    return all(environment.get(name, "0") == "0" for name in _LOCAL_RANKS)
 
 
 def spoken(words: Sequence[str]) -> str:
     """Return a command as a person would type it, in one line and shortened."""
     text = " ".join(shlex.join(words).split())
-    return text if len(text) <= COMMAND_CHARACTERS else f"{text[: COMMAND_CHARACTERS - 1]}…"
+    return text if len(text) <= _COMMAND_CHARACTERS else f"{text[: _COMMAND_CHARACTERS - 1]}…"
 
 
 def watch(
@@ -78,7 +78,7 @@ def watch(
     pids: list[int] = []
     # Signals are held before any thread begins, so that none of them takes one.
     with command.signals_held(), closing(_said(run_id, config, environment, counted=counter is not None)) as said:
-        eyes = open_eyes(replace(config, process_seconds=PROCESS_SECONDS), clock.wall, lambda: pids, run_id)
+        eyes = open_eyes(replace(config, process_seconds=_PROCESS_SECONDS), clock.wall, lambda: pids, run_id)
         try:
             sources, gpus, no_gpu = chosen(eyes, environment, every_seconds)
             subject = Subject(run_id, spoken(words), tuple(gpus), no_gpu)
@@ -98,7 +98,7 @@ def watch(
             observed.begin()
             ended = command.wait(pids[0])
             if counter is not None:
-                counter.finish(COPY_SECONDS)
+                counter.finish(_COPY_SECONDS)
             return Watched(place.path, ended.exit_code, observed.end(ended))
         finally:
             eyes.close()
@@ -144,4 +144,4 @@ class _Place:
 def _names() -> Iterator[Path]:
     stem = f"run-{datetime.now().astimezone():%Y%m%d-%H%M}"
     yield Path(f"{stem}.json")
-    yield from (Path(f"{stem}-{number}.json") for number in islice(count(2), MOST_NAMES))
+    yield from (Path(f"{stem}-{number}.json") for number in islice(count(2), _MOST_NAMES))

@@ -8,14 +8,14 @@ from agent.source import Reading, Row
 from agent.sources.topology import Place
 from agent.version import installed_version
 
-LOOK_AGAIN_SECONDS = 600.0
+_LOOK_AGAIN_SECONDS = 600.0
 
 
 class HostInventory:
     """Tells this host's row of `inventory` at first, and again whenever it has changed."""
 
     name = "inventory"
-    period_seconds = LOOK_AGAIN_SECONDS
+    period_seconds = _LOOK_AGAIN_SECONDS
 
     def __init__(self, config: AgentConfig, place: Callable[[], Place]) -> None:
         self._config = config

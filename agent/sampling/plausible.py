@@ -12,7 +12,7 @@ from agent.wire.contract import Column, Table
 
 _TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "int64": (int,), "float64": (int, float), "bool": (bool,)}
 _LOG = logging.getLogger(__name__)
-MAX_NAMED = 200  # columns that are logged by name, once each; a host has no more
+_MAX_NAMED = 200  # columns that are logged by name, once each; a host has no more
 
 
 class Plausibility:
@@ -40,7 +40,7 @@ class Plausibility:
     def _refuse(self, table: Table, name: str, value: Value) -> None:
         self.refused += 1
         subject = f"{table.name}.{name}"
-        if subject not in self._named and len(self._named) < MAX_NAMED:
+        if subject not in self._named and len(self._named) < _MAX_NAMED:
             self._named.add(subject)
             _LOG.warning("%s cannot be %.80r: treated as not reported, counted, and not logged again", subject, value)
 

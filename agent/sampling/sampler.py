@@ -20,7 +20,7 @@ from agent.wire.tables import TABLES
 from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
-GAP_PERIODS = 3  # of silence, after which a reading no longer speaks for the time since the last one
+_GAP_PERIODS = 3  # of silence, after which a reading no longer speaks for the time since the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Sampler:
         track.last_end = ended
         if last_end is None:
             return self._first(track, reading, ended)
-        silent = track.lost_answer or ended - last_end > GAP_PERIODS * track.period
+        silent = track.lost_answer or ended - last_end > _GAP_PERIODS * track.period
         started = max(last_end, ended - track.period) if silent else last_end
         tables = self._stamper.stamped(reading, started, ended, amounts=not silent)
         for name, rows in self._stamper.stamped(track.carried, started, ended).items():

@@ -12,8 +12,8 @@ from agent.source import Reading, Row, Tables, Value
 from agent.wire.contract import Sensitivity, Table
 from agent.wire.tables import TABLES
 
-PSEUDONYM_CHARACTERS = 12
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_PSEUDONYM_CHARACTERS = 12
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _INTERVAL = ("started_at", "ended_at")
 
 
@@ -56,12 +56,12 @@ class Identity:
         return None if self._mode == "none" else self._pseudonym(str(value))
 
     def _pseudonym(self, name: str) -> str:
-        return f"h-{hashlib.blake2b(name.encode(), key=self._key).hexdigest()[:PSEUDONYM_CHARACTERS]}"
+        return f"h-{hashlib.blake2b(name.encode(), key=self._key).hexdigest()[:_PSEUDONYM_CHARACTERS]}"
 
 
 def _own_key() -> bytes:
     try:
-        return BOOT_ID.read_bytes().strip()
+        return _BOOT_ID.read_bytes().strip()
     except OSError:
         return os.urandom(hashlib.blake2b.MAX_KEY_SIZE)
 

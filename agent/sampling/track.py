@@ -11,11 +11,11 @@ from agent.wire.tables import TABLES
 from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
-PATIENCE_SECONDS = 0.1  # with one source before the next one is asked
+_PATIENCE_SECONDS = 0.1  # with one source before the next one is asked
 HANG_SECONDS = 0.5  # with a source before it is left alone
 UNHURRIED_SECONDS = 8.0  # with a source where there is no beat to keep: a cold driver takes some
-LONGEST_PAUSE = 60 * SECOND_US  # between two tries of a source that fails
-MOST_DOUBLINGS = 20
+_LONGEST_PAUSE = 60 * SECOND_US  # between two tries of a source that fails
+_MOST_DOUBLINGS = 20
 
 
 class Track:
@@ -104,7 +104,7 @@ class Track:
 
     def _pause(self, now: int, beat: int) -> None:
         """Ask again at the next beat, then after two, four, … beats, at most a minute later."""
-        pause = min(beat << min(self._in_a_row, MOST_DOUBLINGS), max(LONGEST_PAUSE, beat))
+        pause = min(beat << min(self._in_a_row, _MOST_DOUBLINGS), max(_LONGEST_PAUSE, beat))
         self._in_a_row += 1
         self._paused_until = now + pause - beat // 2
 
@@ -116,7 +116,7 @@ def readings(tracks: Iterable[Track], hang_seconds: float, now: int, beat: int) 
     """
     found: list[tuple[Track, Reading]] = []
     slow: list[Track] = []
-    patience = min(PATIENCE_SECONDS, hang_seconds)
+    patience = min(_PATIENCE_SECONDS, hang_seconds)
     for track in tracks:
         if not track.begin(patience):
             slow.append(track)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent.sources.progress import ProgressSource
     from agent.sources.services import ServiceSource
 
-RunOf = Callable[["Process"], "Attribution"]
+_RunOf = Callable[["Process"], "Attribution"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class _Host:
 
     config: AgentConfig
     here: Here
-    run_of: RunOf
+    run_of: _RunOf
     lasting: bool  # the daemon: it keeps what must outlive a restart, and is there to be asked
     alone: bool  # one run is watched, and nobody else is asked for its sake
 
@@ -148,7 +148,7 @@ def _gpus(host: _Host, remembered: "Remembered") -> "WaitingNvml":
     return gpus
 
 
-def _run_of(here: Here, own_run: str | None) -> RunOf:
+def _run_of(here: Here, own_run: str | None) -> _RunOf:
     from agent.attribution.declared import VARIABLE
     from agent.attribution.run import Attribution, attribute
 

@@ -13,8 +13,8 @@ from agent.quantity import seconds, size_bytes
 from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 
 IdentityMode = Literal["full", "hashed", "none"]
-TABLE = "agent"
-ENVIRONMENT = "GPULEDGER_AGENT_"
+_TABLE = "agent"
+_ENVIRONMENT = "GPULEDGER_AGENT_"
 DEFAULT_FILE = Path("/etc/gpuledger/gpuledger.toml")
 SECRETS = (
     "token",
@@ -22,10 +22,10 @@ SECRETS = (
     "scrape_token",
     "scrape_password",
 )  # never in an error, never flags
-MIN_KEY = 16  # characters of the key of pseudonyms
+_MIN_KEY = 16  # characters of the key of pseudonyms
 
 Reader = Callable[[Any], object]
-SpoolSync = Literal["batch", "off"]
+_SpoolSync = Literal["batch", "off"]
 DcgmNames = Literal["legacy", "v4.9", "both", "off"]
 
 
@@ -122,7 +122,7 @@ class AgentConfig:
     kept_bytes: int = field(
         default=64 * 10**6, metadata=_about("most that is kept of what is delivered and not yet sealed", size_bytes, 0)
     )
-    spool_sync: SpoolSync = field(
+    spool_sync: _SpoolSync = field(
         default="batch",
         metadata=_about(
             "batch: each is on the disk before it counts as kept; off: the kernel decides when",
@@ -158,7 +158,7 @@ class AgentConfig:
         ),
     )
     identity_key: str = field(
-        default="", metadata=_about(f"key of the pseudonyms where identity is hashed; {MIN_KEY} characters or more")
+        default="", metadata=_about(f"key of the pseudonyms where identity is hashed; {_MIN_KEY} characters or more")
     )
     cluster: str = field(default="default", metadata=_about("name of the cluster in the ids of its runs"))
     rack: str = field(default="", metadata=_about("rack of this host, where no file says it"))
@@ -205,8 +205,8 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         self.address  # noqa: B018  a bad address is found at the start, not at the first scrape
-        if self.identity == "hashed" and len(self.identity_key) < MIN_KEY:
-            raise ConfigError(f"agent.identity is hashed, and agent.identity_key has fewer than {MIN_KEY} characters")
+        if self.identity == "hashed" and len(self.identity_key) < _MIN_KEY:
+            raise ConfigError(f"agent.identity is hashed, and agent.identity_key has fewer than {_MIN_KEY} characters")
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise ConfigError("agent.tls_certificate and agent.tls_key go together; one of them is missing")
         if bool(self.scrape_user) != bool(self.scrape_password):
@@ -246,13 +246,13 @@ def load(
         if (flags or {}).get(name) is not None:
             raise ConfigError(
                 f"--{name.replace('_', '-')} is no flag, which every user of this host could read (ps): put it into "
-                f"{ENVIRONMENT}{name.upper()}, or as {TABLE}.{name} into a file of settings"
+                f"{_ENVIRONMENT}{name.upper()}, or as {_TABLE}.{name} into a file of settings"
             )
     values = _from_file(file) if file else {}
     values |= {
-        name.removeprefix(ENVIRONMENT).lower(): text
+        name.removeprefix(_ENVIRONMENT).lower(): text
         for name, text in environment.items()
-        if name.startswith(ENVIRONMENT)
+        if name.startswith(_ENVIRONMENT)
     }
     values |= {name: text for name, text in (flags or {}).items() if text is not None}
     known = {key.name: key for key in fields(AgentConfig)}
@@ -286,13 +286,13 @@ def _from_file(file: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"the settings {file} are not TOML: {error}") from error
     for name, value in content.items():  # other packages have tables of their own; a slip of the pen is not passed over
-        if name != TABLE and not isinstance(value, dict):
-            raise ConfigError(f"the settings {file} have {name} outside any table; put it below [{TABLE}]")
-        if name != TABLE and get_close_matches(name, [TABLE], cutoff=0.8):
-            raise ConfigError(f"the settings {file} have a table [{name}]; the nearest is [{TABLE}]")
-    table = content.get(TABLE, {})
+        if name != _TABLE and not isinstance(value, dict):
+            raise ConfigError(f"the settings {file} have {name} outside any table; put it below [{_TABLE}]")
+        if name != _TABLE and get_close_matches(name, [_TABLE], cutoff=0.8):
+            raise ConfigError(f"the settings {file} have a table [{name}]; the nearest is [{_TABLE}]")
+    table = content.get(_TABLE, {})
     if not isinstance(table, dict):
-        raise ConfigError(f"the settings {file} have a value {TABLE} where a table [{TABLE}] is meant")
+        raise ConfigError(f"the settings {file} have a value {_TABLE} where a table [{_TABLE}] is meant")
     return dict(table)
 
 

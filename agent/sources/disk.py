@@ -17,9 +17,9 @@ from agent.sources.mounts.lustre import lustre_places, system_name
 from agent.sources.mounts.table import uncounted_mounts
 from agent.wire.units import SECOND_US
 
-MILLISECONDS = 1000
+_MILLISECONDS = 1000
 DEVICES_MAX = 64
-MOUNTS_MAX = 64
+_MOUNTS_MAX = 64
 
 _AMOUNTS = ("read_bytes", "written_bytes", "reads", "writes")
 
@@ -109,10 +109,10 @@ class DiskSource:
         elapsed = now.read_at - last.read_at
         # The disks that have moved most stay in, so that a shelf of a hundred cold ones hides no scratch disk.
         disks = sorted(now.blocks, key=lambda name: (-_moved(now.blocks[name]), name))
-        rows = [block_row(name, last.blocks.get(name), now.blocks[name], elapsed) for name in disks[:DEVICES_MAX]]
+        rows = [_block_row(name, last.blocks.get(name), now.blocks[name], elapsed) for name in disks[:DEVICES_MAX]]
         rows += [
-            mount_row(mount, last.counted.get(mount.point), now.counted.get(mount.point))
-            for mount in now.mounts[:MOUNTS_MAX]
+            _mount_row(mount, last.counted.get(mount.point), now.counted.get(mount.point))
+            for mount in now.mounts[:_MOUNTS_MAX]
         ]
         self.devices_left_out = len(disks) + len(now.mounts) - len(rows)
         self._last = now
@@ -154,15 +154,15 @@ def _moved(counters: BlockCounters) -> int:
     return counters.read_bytes + counters.written_bytes
 
 
-def block_row(name: str, before: BlockCounters | None, now: BlockCounters, elapsed_seconds: float) -> Row:
+def _block_row(name: str, before: BlockCounters | None, now: BlockCounters, elapsed_seconds: float) -> Row:
     """Return the row of one disk; amounts are None on its first reading and across a reset."""
     row: dict[str, str | int | float | None] = {"device": name, "mount_kind": "block"}
     if before is None:
         return row
     moved = differences(before, now, (*_AMOUNTS, "busy_milliseconds", "read_milliseconds"))
     busy = moved.pop("busy_milliseconds")
-    row["busy_ratio"] = share(busy, elapsed_seconds * MILLISECONDS)
-    row["read_wait_seconds"] = _seconds(moved.pop("read_milliseconds"), MILLISECONDS)
+    row["busy_ratio"] = share(busy, elapsed_seconds * _MILLISECONDS)
+    row["read_wait_seconds"] = _seconds(moved.pop("read_milliseconds"), _MILLISECONDS)
     return row | moved
 
 
@@ -181,7 +181,7 @@ def _uncounted(mount: Mount) -> str:
     return f"{mount.point} ({mount.kind}) is told without bytes: its client counts none"
 
 
-def mount_row(mount: Mount, before: MountCounters | None, now: MountCounters | None) -> Row:
+def _mount_row(mount: Mount, before: MountCounters | None, now: MountCounters | None) -> Row:
     """Return the row of one network mount; amounts are None on its first reading and where it was mounted anew."""
     row: dict[str, str | int | float | None] = {"device": mount.point, "mount_kind": mount.kind}
     if before is None or now is None:

@@ -11,7 +11,7 @@ from agent.files import ASIDE, Disk
 _LOG = logging.getLogger(__name__)
 MOST_FILES = 100  # the oldest go first; what is wrong with a batch shows in any of them
 MOST_BYTES = 64 * 10**6
-NAME_CHARACTERS = 150  # of the old name: the new one must fit into a directory too
+_NAME_CHARACTERS = 150  # of the old name: the new one must fit into a directory too
 
 
 class Quarantine:
@@ -36,7 +36,7 @@ class Quarantine:
         _LOG.warning("%r is set aside in %s: %s", path.name, self._directory, why)
         try:
             # With its stream in the name, so that a number that was set aside is known to be given.
-            kept = self._directory / f"{path.name[:NAME_CHARACTERS]}.{stream}.{uuid.uuid4().hex[:8]}"
+            kept = self._directory / f"{path.name[:_NAME_CHARACTERS]}.{stream}.{uuid.uuid4().hex[:8]}"
             self._disk.rename(path, kept)
             self._disk.sync_directory(self._directory)
         except FileNotFoundError:

@@ -18,7 +18,7 @@ from agent.spool.record import rows_of
 from agent.spool.shelf import Shelf
 
 # Trouble of the process or of the whole disk that passes: no batch is at fault.
-PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT)
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT)
 MEMORY_BYTES = 4 * 10**6  # of batches that the disk refuses
 
 
@@ -198,7 +198,7 @@ class Spool:
         try:
             return self._bodies.read(sequence)
         except OSError as error:
-            if error.errno in PASSING:
+            if error.errno in _PASSING:
                 raise
             moved = self._shelf.set_aside(sequence, f"it cannot be read: {error}")
             self._waiting.take(sequence)

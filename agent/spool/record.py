@@ -9,19 +9,19 @@ from agent.wire.envelope import MAX_BYTES, header_of, open_envelope, seal
 
 SUFFIX = ".batch"
 DONE = ".done"  # in its place: a batch that is over, and only its number is still needed
-DIGITS = 20
+_DIGITS = 20
 HIGHEST = 2**62  # of a sequence; a name with more is junk, and must not leave us without numbers
 
 
 def file_name(sequence: int, suffix: str = SUFFIX) -> str:
     """Return the name of a batch's file; in the order of names they are in the order of sequences."""
-    return f"{sequence:0{DIGITS}}{suffix}"
+    return f"{sequence:0{_DIGITS}}{suffix}"
 
 
 def sequence_of(name: str, suffix: str = SUFFIX) -> int | None:
     """Return the sequence that a file name says, None where it is none of ours."""
     stem = name.removesuffix(suffix)
-    right = name.endswith(suffix) and len(stem) == DIGITS and stem.isascii() and stem.isdecimal()
+    right = name.endswith(suffix) and len(stem) == _DIGITS and stem.isascii() and stem.isdecimal()
     return int(stem) if right and int(stem) < HIGHEST else None
 
 

@@ -23,8 +23,8 @@ from agent.spool.record import DONE, SUFFIX, fault_of, file_name, renumbered, se
 from agent.spool.stream import NOTE, StreamNote
 
 _LOG = logging.getLogger(__name__)
-LOCK, LOST, QUARANTINE = "lock", "lost", "quarantine"
-MOST_LOST_BYTES = 16 * 2**10
+_LOCK, _LOST, _QUARANTINE = "lock", "lost", "quarantine"
+_MOST_LOST_BYTES = 16 * 2**10
 PRIVATE = 0o700  # batches name users
 
 
@@ -50,11 +50,11 @@ class Shelf:
             if not directory.is_dir():
                 directory.mkdir(PRIVATE, parents=True)
                 self._disk.sync_directory(directory.parent)
-            self._lock = hold_lock(directory / LOCK)
+            self._lock = hold_lock(directory / _LOCK)
         except OSError as error:
             raise SpoolError(f"cannot use {directory} as a spool ({error}); give each agent its own") from error
         try:
-            self._quarantine = Quarantine(directory / QUARANTINE, self._disk)
+            self._quarantine = Quarantine(directory / _QUARANTINE, self._disk)
             self._note = StreamNote(directory, self._disk, self._quarantine)
             self.stream = self._note.settle()
             self._clear_others()
@@ -110,7 +110,7 @@ class Shelf:
 
     def keep_lost(self, ranges: Sequence[Range]) -> None:
         """Note what the collector is still to be told of as lost; what the disk does not take, a restart forgets."""
-        path = self._directory / LOST
+        path = self._directory / _LOST
         with contextlib.suppress(OSError):
             if ranges:
                 self._disk.write(path, noted(self.stream, ranges))
@@ -189,10 +189,10 @@ class Shelf:
                 self._disk.remove(path)
 
     def _lost(self) -> list[Range]:
-        path = self._directory / LOST
+        path = self._directory / _LOST
         try:
             with path.open("rb") as file:
-                return listed(self.stream, file.read(MOST_LOST_BYTES))
+                return listed(self.stream, file.read(_MOST_LOST_BYTES))
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:
@@ -205,7 +205,7 @@ class Shelf:
             if path.name.endswith(ASIDE):
                 with contextlib.suppress(OSError):
                     self._disk.remove(path)
-            elif path.name not in (LOCK, NOTE, LOST, QUARANTINE, self.stream):
+            elif path.name not in (_LOCK, NOTE, _LOST, _QUARANTINE, self.stream):
                 self._quarantine.take(path, "none", "nothing of this stream's")
 
     def _path(self, sequence: int, suffix: str = SUFFIX) -> Path:

@@ -13,7 +13,7 @@ from agent.spool.quarantine import Quarantine
 
 _LOG = logging.getLogger(__name__)
 NOTE = "stream"
-MOST_BYTES = 1024  # of a note; a longer one is none
+_MOST_BYTES = 1024  # of a note; a longer one is none
 
 
 class StreamNote:
@@ -51,17 +51,17 @@ class StreamNote:
             self._quarantine.take(path, "none", "no file")
         try:
             with path.open("rb") as file:
-                lines = file.read(MOST_BYTES).decode("ascii", "replace").split()
+                lines = file.read(_MOST_BYTES).decode("ascii", "replace").split()
         except FileNotFoundError:
             return []
         except OSError as error:
             self._quarantine.take(path, "none", f"it cannot be read: {error}")
             return []
-        return lines if lines and all(map(is_stream, lines)) else []
+        return lines if lines and all(map(_is_stream, lines)) else []
 
     def _only(self) -> str | None:
         """Return the stream whose directory was written to last: opening another would strand what waits there."""
-        named = (path for path in self._directory.iterdir() if is_stream(path.name) and not path.is_symlink())
+        named = (path for path in self._directory.iterdir() if _is_stream(path.name) and not path.is_symlink())
         streams = (path for path in named if path.is_dir())
         newest = max(streams, key=lambda path: path.stat().st_mtime_ns, default=None)
         if newest is None:
@@ -76,7 +76,7 @@ class StreamNote:
         return stream
 
 
-def is_stream(name: str) -> bool:
+def _is_stream(name: str) -> bool:
     """Return whether this is written as a stream's UUID is."""
     try:
         return str(uuid.UUID(name)) == name

@@ -9,11 +9,11 @@ from agent.connection import ask, trusting
 from agent.errors import ConfigError, SourceError
 from agent.settings.config import AgentConfig
 
-PAGE_BYTES_MAX = 8 * 2**20
-SECONDS = 5.0
+_PAGE_BYTES_MAX = 8 * 2**20
+_SECONDS = 5.0
 # Who listens on all addresses is asked on loopback.
-ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  nothing is bound here
-AGENT_AWAY = "is it running? gpuledger agent --once reads this host without one"
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  nothing is bound here
+_AGENT_AWAY = "is it running? gpuledger agent --once reads this host without one"
 
 
 def page(config: AgentConfig) -> str:
@@ -25,20 +25,20 @@ def page(config: AgentConfig) -> str:
     """
     if config.address is None or config.address[1] == 0:
         raise ConfigError(f"agent.listen is {config.listen}: the agent has no page of metrics that could be read here")
-    host, port = ANYWHERE.get(config.address[0], config.address[0]), config.address[1]
+    host, port = _ANYWHERE.get(config.address[0], config.address[0]), config.address[1]
     where = f"the agent at {host}:{port}"
     name = f"[{host}]" if ":" in host else host
     url = f"{'https' if config.tls_certificate else 'http'}://{name}:{port}/metrics"
     headers = {"Accept": "text/plain", **_authorization(config)}
     try:
         tls = _tls(config.tls_certificate)
-        reply = ask(url, headers=headers, timeout_seconds=SECONDS, most_bytes=PAGE_BYTES_MAX, tls=tls)
+        reply = ask(url, headers=headers, timeout_seconds=_SECONDS, most_bytes=_PAGE_BYTES_MAX, tls=tls)
     except OSError as error:
-        raise SourceError(f"{where} cannot be reached ({error or type(error).__name__}): {AGENT_AWAY}") from error
+        raise SourceError(f"{where} cannot be reached ({error or type(error).__name__}): {_AGENT_AWAY}") from error
     if reply.status != HTTPStatus.OK:
         raise SourceError(f"{where} answers {reply.status}; --config names the settings with its secret")
     if not reply.is_whole:
-        raise SourceError(f"the page of {where} is larger than {PAGE_BYTES_MAX} bytes")
+        raise SourceError(f"the page of {where} is larger than {_PAGE_BYTES_MAX} bytes")
     return reply.body.decode("utf-8", "replace")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent.sources.services.exposition import Sample, samples
 
-THROTTLES = ("thermal", "hardware", "power", "sync_boost")  # of equal ones the first is told
+_THROTTLES = ("thermal", "hardware", "power", "sync_boost")  # of equal ones the first is told
 _GAUGES = ("up", "utilization_ratio", "sm_active_ratio", "memory_used_bytes", "power_watts", "temperature_celsius")
 _WANTED = {
     "gpuledger_gpu_info",
@@ -14,7 +14,7 @@ _WANTED = {
     "gpuledger_process_workers",
     "gpuledger_gpu_supported",
     *(f"gpuledger_gpu_{name}" for name in _GAUGES),
-    *(f"gpuledger_gpu_throttle_{why}_seconds_total" for why in THROTTLES),
+    *(f"gpuledger_gpu_throttle_{why}_seconds_total" for why in _THROTTLES),
 }
 
 
@@ -73,7 +73,7 @@ def _gpu(uuid: str, info: Mapping[str, str], found: Mapping[str, list[Sample]]) 
         return values[0] if values else None
 
     index, up, memory = info.get("gpu_index", ""), of("up"), of("memory_used_bytes")
-    throttled = {why: of(f"throttle_{why}_seconds_total") for why in THROTTLES}
+    throttled = {why: of(f"throttle_{why}_seconds_total") for why in _THROTTLES}
     return GpuNow(
         uuid,
         int(index) if index.isdecimal() else None,
@@ -116,7 +116,7 @@ def slowed(before: GpuNow | None, now: GpuNow, seconds: float) -> tuple[str, flo
         return None
     grown = [
         (why, (now.throttled_seconds[why] - before.throttled_seconds[why]) / seconds)
-        for why in THROTTLES
+        for why in _THROTTLES
         if why in now.throttled_seconds and why in before.throttled_seconds
     ]
     most = max(grown, key=lambda pair: pair[1], default=("", 0.0))

@@ -16,7 +16,7 @@ from agent.top.asking import page
 OF_EACH_BEAT = "gpuledger_agent_rss_bytes"
 
 
-def trouble(config: AgentConfig) -> str | None:
+def _trouble(config: AgentConfig) -> str | None:
     """Return why the agent is not well; None where it is.
 
     Raises:
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
         if config.address is None:
             sys.stderr.write("not looked: agent.listen is off\n")
             return 0
-        wrong = trouble(config)
+        wrong = _trouble(config)
     except AgentError as error:
         wrong = str(error)
     if wrong is not None:

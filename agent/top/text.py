@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from agent.top.now import GpuNow, Held, HostNow, slowed
 from agent.wire.units import GIB
 
-UNKNOWN = "-"
-NARROWEST, WIDE = 64, 100  # from WIDE on there is room for users
-WORDS = {"thermal": "heat", "hardware": "board", "power": "power", "sync_boost": "peers"}
-HEAD = f"{'GPU':>3}{'UTIL':>6}{'SM':>6}{'HBM':>7}{'W':>6}{'C':>5}  {'NOW':<6}{'SLOWED':<11}{'PROCS':>5}  "
-FOOT = (
+_UNKNOWN = "-"
+NARROWEST, _WIDE = 64, 100  # from WIDE on there is room for users
+_WORDS = {"thermal": "heat", "hardware": "board", "power": "power", "sync_boost": "peers"}
+_HEAD = f"{'GPU':>3}{'UTIL':>6}{'SM':>6}{'HBM':>7}{'W':>6}{'C':>5}  {'NOW':<6}{'SLOWED':<11}{'PROCS':>5}  "
+_FOOT = (
     "NOW: lost, busy, or quiet (no kernel in the agent's last seconds). HBM in GiB.",
     "Why, and at what price: gpuledger top --node {node} --server URL",
 )
@@ -20,16 +20,16 @@ def screen(now: HostNow, before: HostNow | None, seconds: float, width: int) -> 
     width = max(NARROWEST, width)
     earlier = {gpu.gpu_uuid: gpu for gpu in before.gpus} if before is not None else {}
     count = sum(not gpu.parent_uuid for gpu in now.gpus)
-    title = f"host {_clean(now.node) or UNKNOWN}   {count} GPU{'s' * (count != 1)}"
-    user = f"{'USER':<12}" if width >= WIDE else ""
-    lines = [f"{title}   agent {_clean(now.agent_version) or UNKNOWN}", "", f"{HEAD}{user}HELD BY"]
+    title = f"host {_clean(now.node) or _UNKNOWN}   {count} GPU{'s' * (count != 1)}"
+    user = f"{'USER':<12}" if width >= _WIDE else ""
+    lines = [f"{title}   agent {_clean(now.agent_version) or _UNKNOWN}", "", f"{_HEAD}{user}HELD BY"]
     split = {gpu.parent_uuid for gpu in now.gpus}
     for gpu in now.gpus:
         nobody = "(nobody)" if gpu.lists_holders else "(not known)"
         lines += _lines(gpu, earlier, seconds, width, nobody="(split)" if gpu.gpu_uuid in split else nobody)
     if not now.gpus:
         lines.append("  the agent sees no GPU; gpuledger doctor agent says why")
-    foot = [line.format(node=_clean(now.node) or "HOST") for line in FOOT]
+    foot = [line.format(node=_clean(now.node) or "HOST") for line in _FOOT]
     return [line[:width].rstrip() for line in [*lines, "", *foot]]
 
 
@@ -39,7 +39,7 @@ def _lines(gpu: GpuNow, earlier: Mapping[str, GpuNow], seconds: float, width: in
         f"{_gib(gpu.memory_used_bytes):>7}{_whole(gpu.power_watts):>6}{_whole(gpu.temperature_celsius):>5}"
         f"  {state(gpu):<6}{_slowed(earlier.get(gpu.gpu_uuid), gpu, seconds):<11}"
     )
-    rest = [_holder(one, width) for one in gpu.held] or [f"{UNKNOWN:>5}  {' ' * 12 * (width >= WIDE)}{nobody}"]
+    rest = [_holder(one, width) for one in gpu.held] or [f"{_UNKNOWN:>5}  {' ' * 12 * (width >= _WIDE)}{nobody}"]
     return [(figures if place == 0 else " " * len(figures)) + one for place, one in enumerate(rest)]
 
 
@@ -48,38 +48,38 @@ def state(gpu: GpuNow) -> str:
     if gpu.up is False:
         return "lost"
     ran = gpu.utilization_ratio if gpu.utilization_ratio is not None else gpu.sm_active_ratio  # the latter of MIG
-    return UNKNOWN if ran is None else "busy" if ran > 0 else "quiet"
+    return _UNKNOWN if ran is None else "busy" if ran > 0 else "quiet"
 
 
 def _index(gpu: GpuNow) -> str:
-    number = UNKNOWN if gpu.index is None else str(gpu.index)
+    number = _UNKNOWN if gpu.index is None else str(gpu.index)
     return f"{number}*" if gpu.parent_uuid else number  # a MIG instance bears its GPU's number
 
 
 def _holder(one: Held, width: int) -> str:
     short = one.run_id.rpartition("/")[2]
     name = f"{one.name} {short}" if one.name and one.name != one.run_id else short
-    user = f"{_clean(one.user)[:11]:<12}" if width >= WIDE else ""
-    return f"{UNKNOWN if one.processes is None else one.processes:>5}  {user}{_clean(name)}"
+    user = f"{_clean(one.user)[:11]:<12}" if width >= _WIDE else ""
+    return f"{_UNKNOWN if one.processes is None else one.processes:>5}  {user}{_clean(name)}"
 
 
 def _slowed(before: GpuNow | None, now: GpuNow, seconds: float) -> str:
     if before is None:
-        return UNKNOWN
+        return _UNKNOWN
     found = slowed(before, now, seconds)
-    return "" if found is None else f"{WORDS[found[0]]} {_percent(found[1])}"
+    return "" if found is None else f"{_WORDS[found[0]]} {_percent(found[1])}"
 
 
 def _percent(ratio: float | None) -> str:
-    return UNKNOWN if ratio is None else f"{round(100 * ratio)}%"
+    return _UNKNOWN if ratio is None else f"{round(100 * ratio)}%"
 
 
 def _gib(count: int | None) -> str:
-    return UNKNOWN if count is None else f"{count / GIB:.1f}"
+    return _UNKNOWN if count is None else f"{count / GIB:.1f}"
 
 
 def _whole(value: float | None) -> str:
-    return UNKNOWN if value is None else str(round(value))
+    return _UNKNOWN if value is None else str(round(value))
 
 
 def _clean(text: str) -> str:

@@ -21,7 +21,7 @@ _TYPES = {"string": na.string, "int64": na.int64, "float64": na.float64, "bool":
 _BUFFER_FORMATS = {"int64": ("q", "l"), "float64": ("d",)}  # numpy says "l" for int64 on Linux
 
 
-Native: TypeAlias = Any  # an object of nanoarrow, which carries no types
+_Native: TypeAlias = Any  # an object of nanoarrow, which carries no types
 Buffer: TypeAlias = Any  # whatever memoryview() takes; collections.abc.Buffer comes with Python 3.12
 
 
@@ -82,16 +82,16 @@ def columns_of(table: Table, rows: Sequence[Mapping[str, object]]) -> dict[str, 
 
 
 @cache
-def _kind(type_name: str) -> Native:
+def _kind(type_name: str) -> _Native:
     return na.c_schema(_TYPES[type_name]())
 
 
 @cache
-def _schema(table: Table) -> Native:
+def _schema(table: Table) -> _Native:
     return na.c_schema(na.struct({column.name: _TYPES[column.type]() for column in table.columns}))
 
 
-def _children(table: Table, given: Mapping[str, Native], rows: int) -> list[Native]:
+def _children(table: Table, given: Mapping[str, _Native], rows: int) -> list[_Native]:
     """Return an array for every column of the table, in its order."""
     for column in table.columns:
         if column.required and (column.name not in given or given[column.name].null_count):
@@ -100,14 +100,14 @@ def _children(table: Table, given: Mapping[str, Native], rows: int) -> list[Nati
 
 
 @lru_cache(maxsize=16)
-def _nulls(type_name: str, rows: int) -> Native:
+def _nulls(type_name: str, rows: int) -> _Native:
     """Return a column that is null throughout. From a list, the padding bits would be whatever memory held before."""
     bits = bytes(-(-rows // 8))
     values = {"string": [bytes(4 * (rows + 1)), b""], "bool": [bits]}.get(type_name, [bytes(8 * rows)])
     return na.c_array_from_buffers(_kind(type_name), rows, [bits, *values], null_count=rows)
 
 
-def _array(table: Table, name: str, values: ColumnValues) -> Native:
+def _array(table: Table, name: str, values: ColumnValues) -> _Native:
     column = table.column(name)
     if isinstance(values, list) and values and values.count(None) == len(values):  # as are most columns of most hosts
         return _nulls(column.type, len(values))
@@ -117,7 +117,7 @@ def _array(table: Table, name: str, values: ColumnValues) -> Native:
         raise EnvelopeError(f"{table.name}.{name} is not {column.type}: {error}") from error
 
 
-def _any_array(column: Column, values: ColumnValues) -> Native:
+def _any_array(column: Column, values: ColumnValues) -> _Native:
     kind = _kind(column.type)
     if isinstance(values, Masked):
         data = _buffer(column, values.values)

@@ -17,14 +17,14 @@ if sys.version_info >= (3, 11):
 else:  # the same code for older Pythons, by its author
     import tomli as tomllib
 
-BYTES_MOST = 4 * 2**20
-VALUES_MOST = 300_000
-DEEPEST = 64
+_BYTES_MOST = 4 * 2**20
+_VALUES_MOST = 300_000
+_DEEPEST = 64
 DIGITS_MOST = 400  # of a number: a double needs fewer, and what a decimal of more is worth takes the square of them
 TOML_BYTES_MOST = 2**20
-TOML_VALUES_MOST = 50_000
-TOML_LINES_MOST = 100_000
-KEY_PARTS_MOST = 8  # that dots join
+_TOML_VALUES_MOST = 50_000
+_TOML_LINES_MOST = 100_000
+_KEY_PARTS_MOST = 8  # that dots join
 
 
 def _compiled(expression: str, flags: re.RegexFlag = re.DOTALL) -> re.Pattern[str]:
@@ -46,7 +46,7 @@ _TOML_STRINGS = _compiled(
 )
 _BRACKETS = re.compile(r"[\[{]+|[\]}]+")
 _NUMBER = re.compile(rf"(?<![\w.+-])[+-]?[0-9][\w.:+-]{{{DIGITS_MOST}}}", re.ASCII)
-_LONG_KEY = _compiled(rf"(?<![\w.-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{KEY_PARTS_MOST}}}", re.ASCII)
+_LONG_KEY = _compiled(rf"(?<![\w.-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{_KEY_PARTS_MOST}}}", re.ASCII)
 
 
 class TooMuchError(ValueError):
@@ -60,9 +60,9 @@ class TooDeepError(TooMuchError):
 def json_said(
     content: str | bytes,
     *,
-    most_bytes: int = BYTES_MOST,
-    most_values: int = VALUES_MOST,
-    deepest: int = DEEPEST,
+    most_bytes: int = _BYTES_MOST,
+    most_values: int = _VALUES_MOST,
+    deepest: int = _DEEPEST,
     object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
     parse_float: Callable[[str], Any] | None = None,
     parse_constant: Callable[[str], Any] | None = None,
@@ -78,7 +78,7 @@ def json_said(
 
 
 def bounded_json(
-    content: str | bytes, *, most_bytes: int = BYTES_MOST, most_values: int = VALUES_MOST, deepest: int = DEEPEST
+    content: str | bytes, *, most_bytes: int = _BYTES_MOST, most_values: int = _VALUES_MOST, deepest: int = _DEEPEST
 ) -> str:
     """Return the text of what may be JSON, for who parses it with a reader of its own.
 
@@ -103,11 +103,11 @@ def toml_said(
     """
     text = _text(content, most_bytes)
     bare = _TOML_STRINGS.sub("s", text)
-    if (lines := bare.count("\n")) > TOML_LINES_MOST:
-        raise TooMuchError(f"at most {TOML_LINES_MOST:,} lines are read, and it has {lines:,}")
+    if (lines := bare.count("\n")) > _TOML_LINES_MOST:
+        raise TooMuchError(f"at most {_TOML_LINES_MOST:,} lines are read, and it has {lines:,}")
     if _LONG_KEY.search(bare) is not None:
-        raise TooDeepError(f"a key is nested over {KEY_PARTS_MOST} deep: it has so many parts with dots between them")
-    _require(sum(map(bare.count, "=,.[{")), TOML_VALUES_MOST, bare, DEEPEST)
+        raise TooDeepError(f"a key is nested over {_KEY_PARTS_MOST} deep: it has so many parts with dots between them")
+    _require(sum(map(bare.count, "=,.[{")), _TOML_VALUES_MOST, bare, _DEEPEST)
     return tomllib.loads(text, parse_float=parse_float)
 
 

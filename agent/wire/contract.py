@@ -13,7 +13,7 @@ SCHEMA_VERSION = 4  # of what an agent writes; raised with every additive column
 MIN_READER = 1  # the oldest collector that can read it; raised only when a meaning changes
 
 # The plausible range of a value by its unit: what lies outside is refused, never clipped.
-RANGES: dict[str, tuple[float, float]] = {
+_RANGES: dict[str, tuple[float, float]] = {
     "ratio": (0.0, 1.0),
     "bytes": (0, 2**60),
     "bytes_per_second": (0.0, 2.0**60),
@@ -54,10 +54,10 @@ class Column:
     @property
     def range(self) -> tuple[float, float] | None:
         """The smallest and the largest value that is believed, or None where any text or flag is."""
-        return RANGES.get(self.unit) if self.type in ("int64", "float64") else None
+        return _RANGES.get(self.unit) if self.type in ("int64", "float64") else None
 
 
-HOST: Final[frozenset[Teller]] = frozenset({"host"})  # of itself alone
+_HOST: Final[frozenset[Teller]] = frozenset({"host"})  # of itself alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Table:
     columns: tuple[Column, ...]
     family: str | None = None
     labels: tuple[str, ...] = ()
-    tellers: frozenset[Teller] = HOST
+    tellers: frozenset[Teller] = _HOST
 
     def column(self, name: str) -> Column:
         """Return the column of this name; a KeyError is our own mistake."""

@@ -34,18 +34,18 @@ class Field:
     kind: Literal["gauge", "counter"] = "gauge"
 
 
-CELSIUS = Unit("degrees Celsius")
+_CELSIUS = Unit("degrees Celsius")
 WATTS = Unit("W")
-RATIO = Unit("0 to 1")
-PERCENT = Unit("%", times=100)
-HERTZ, MEGAHERTZ = Unit("Hz"), Unit("MHz", by=1_000_000)
-JOULES, MILLIJOULES = Unit("J"), Unit("mJ", times=1000)
-BYTES, MEBIBYTES = Unit("bytes"), Unit("MiB", by=2**20)
-SECONDS, NANOSECONDS = Unit("s"), Unit("ns", times=1_000_000_000)
-BYTES_A_SECOND = Unit("bytes/s")
-NVLINK_MEGABYTES = Unit("MB/s", by=1_024_000)  # DCGM divides the driver's KiB by 1000
+_RATIO = Unit("0 to 1")
+_PERCENT = Unit("%", times=100)
+_HERTZ, MEGAHERTZ = Unit("Hz"), Unit("MHz", by=1_000_000)
+_JOULES, _MILLIJOULES = Unit("J"), Unit("mJ", times=1000)
+_BYTES, _MEBIBYTES = Unit("bytes"), Unit("MiB", by=2**20)
+_SECONDS, NANOSECONDS = Unit("s"), Unit("ns", times=1_000_000_000)
+_BYTES_A_SECOND = Unit("bytes/s")
+_NVLINK_MEGABYTES = Unit("MB/s", by=1_024_000)  # DCGM divides the driver's KiB by 1000
 COUNT = Unit("number")
-FLAG = Unit("0 or 1")
+_FLAG = Unit("0 or 1")
 
 _DEV, _PROF = "DCGM_FI_DEV_", "DCGM_FI_PROF_"
 
@@ -58,7 +58,7 @@ def _total(words: str, reading: str, legacy: str, unit: Unit, current: str, curr
     return Field(words, reading, _DEV + legacy, unit, _DEV + current, current_unit, "counter")
 
 
-def _prof(words: str, reading: str, legacy: str, current: str, unit: Unit = RATIO) -> Field:
+def _prof(words: str, reading: str, legacy: str, current: str, unit: Unit = _RATIO) -> Field:
     return Field(words, reading, _PROF + legacy, unit, _PROF + current, unit)
 
 
@@ -68,35 +68,35 @@ def fields() -> tuple[Field, ...]:
 
 
 _DEVICE = (
-    _dev("SM clock", "sm_clock_hertz", "SM_CLOCK", MEGAHERTZ, "SM_CLOCK_HERTZ", HERTZ),
-    _dev("Memory clock", "memory_clock_hertz", "MEM_CLOCK", MEGAHERTZ, "MEMORY_CLOCK_HERTZ", HERTZ),
+    _dev("SM clock", "sm_clock_hertz", "SM_CLOCK", MEGAHERTZ, "SM_CLOCK_HERTZ", _HERTZ),
+    _dev("Memory clock", "memory_clock_hertz", "MEM_CLOCK", MEGAHERTZ, "MEMORY_CLOCK_HERTZ", _HERTZ),
     _dev(
         "Memory temperature",
         "memory_temperature_celsius",
         "MEMORY_TEMP",
-        CELSIUS,
+        _CELSIUS,
         "MEMORY_TEMP_CELSIUS",
-        CELSIUS,
+        _CELSIUS,
     ),
-    _dev("GPU temperature", "temperature_celsius", "GPU_TEMP", CELSIUS, "GPU_TEMP_CELSIUS", CELSIUS),
+    _dev("GPU temperature", "temperature_celsius", "GPU_TEMP", _CELSIUS, "GPU_TEMP_CELSIUS", _CELSIUS),
     _dev("Power draw", "power_watts", "POWER_USAGE", WATTS, "BOARD_POWER_WATTS", WATTS),
     _total(
         "Energy since the driver was loaded",
         "energy_joules_total",
         "TOTAL_ENERGY_CONSUMPTION",
-        MILLIJOULES,
+        _MILLIJOULES,
         "GPU_ENERGY_JOULES_TOTAL",
-        JOULES,
+        _JOULES,
     ),
-    _dev("GPU utilization", "utilization_ratio", "GPU_UTIL", PERCENT, "GPU_UTIL_RATIO", RATIO),
-    _dev("Memory utilization", "memory_utilization_ratio", "MEM_COPY_UTIL", PERCENT, "MEMORY_UTIL_RATIO", RATIO),
-    _dev("Encoder utilization", "encoder_utilization_ratio", "ENC_UTIL", PERCENT, "ENC_UTIL_RATIO", RATIO),
-    _dev("Decoder utilization", "decoder_utilization_ratio", "DEC_UTIL", PERCENT, "DEC_UTIL_RATIO", RATIO),
-    _dev("Device memory", "memory_bytes", "FB_TOTAL", MEBIBYTES, "FB_CAPACITY_BYTES", BYTES),
-    _dev("Device memory free", "memory_free_bytes", "FB_FREE", MEBIBYTES, "FB_FREE_BYTES", BYTES),
-    _dev("Device memory used", "memory_used_bytes", "FB_USED", MEBIBYTES, "FB_USED_BYTES", BYTES),
-    _dev("Device memory reserved", "memory_reserved_bytes", "FB_RESERVED", MEBIBYTES, "FB_RESERVED_BYTES", BYTES),
-    _dev("Used part of the device memory", "memory_used_ratio", "FB_USED_PERCENT", RATIO, "FB_USED_RATIO", RATIO),
+    _dev("GPU utilization", "utilization_ratio", "GPU_UTIL", _PERCENT, "GPU_UTIL_RATIO", _RATIO),
+    _dev("Memory utilization", "memory_utilization_ratio", "MEM_COPY_UTIL", _PERCENT, "MEMORY_UTIL_RATIO", _RATIO),
+    _dev("Encoder utilization", "encoder_utilization_ratio", "ENC_UTIL", _PERCENT, "ENC_UTIL_RATIO", _RATIO),
+    _dev("Decoder utilization", "decoder_utilization_ratio", "DEC_UTIL", _PERCENT, "DEC_UTIL_RATIO", _RATIO),
+    _dev("Device memory", "memory_bytes", "FB_TOTAL", _MEBIBYTES, "FB_CAPACITY_BYTES", _BYTES),
+    _dev("Device memory free", "memory_free_bytes", "FB_FREE", _MEBIBYTES, "FB_FREE_BYTES", _BYTES),
+    _dev("Device memory used", "memory_used_bytes", "FB_USED", _MEBIBYTES, "FB_USED_BYTES", _BYTES),
+    _dev("Device memory reserved", "memory_reserved_bytes", "FB_RESERVED", _MEBIBYTES, "FB_RESERVED_BYTES", _BYTES),
+    _dev("Used part of the device memory", "memory_used_ratio", "FB_USED_PERCENT", _RATIO, "FB_USED_RATIO", _RATIO),
 )
 
 _HEALTH = (
@@ -117,15 +117,15 @@ _HEALTH = (
         "ROW_REMAP_CORRECTABLE_TOTAL",
         COUNT,
     ),
-    _dev("A row could not be remapped", "row_remap_failure", "ROW_REMAP_FAILURE", FLAG, "ROW_REMAP_FAILED", FLAG),
-    _dev("A remap waits for a reset", "row_remap_pending", "ROW_REMAP_PENDING", FLAG, "ROW_REMAP_PENDING", FLAG),
+    _dev("A row could not be remapped", "row_remap_failure", "ROW_REMAP_FAILURE", _FLAG, "ROW_REMAP_FAILED", _FLAG),
+    _dev("A remap waits for a reset", "row_remap_pending", "ROW_REMAP_PENDING", _FLAG, "ROW_REMAP_PENDING", _FLAG),
     _total(
         "Time held back for power, since the agent began",
         "throttle_power_seconds",
         "POWER_VIOLATION",
         NANOSECONDS,
         "GPU_POWER_THROTTLE_SECONDS_TOTAL",
-        SECONDS,
+        _SECONDS,
     ),
     _total(
         "Time held back for heat, since the agent began",
@@ -133,7 +133,7 @@ _HEALTH = (
         "THERMAL_VIOLATION",
         NANOSECONDS,
         "GPU_THERMAL_THROTTLE_SECONDS_TOTAL",
-        SECONDS,
+        _SECONDS,
     ),
     _total(
         "Time held to the clock of other GPUs, since the agent began",
@@ -141,7 +141,7 @@ _HEALTH = (
         "SYNC_BOOST_VIOLATION",
         NANOSECONDS,
         "GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL",
-        SECONDS,
+        _SECONDS,
     ),
 )
 
@@ -159,14 +159,14 @@ _LINKS = (
         "NVLink traffic, both ways",
         "nvlink_bytes_per_second",
         "NVLINK_BANDWIDTH_TOTAL",
-        NVLINK_MEGABYTES,
+        _NVLINK_MEGABYTES,
         "NVLINK_THROUGHPUT_BYTES_PER_SECOND",
-        BYTES_A_SECOND,
+        _BYTES_A_SECOND,
     ),
-    _prof("PCIe sent", "pcie_transmit_bytes_per_second", "PCIE_TX_BYTES", "PCIE_TX_BYTES", BYTES_A_SECOND),
-    _prof("PCIe received", "pcie_receive_bytes_per_second", "PCIE_RX_BYTES", "PCIE_RX_BYTES", BYTES_A_SECOND),
-    _prof("NVLink sent", "nvlink_transmit_bytes_per_second", "NVLINK_TX_BYTES", "NVLINK_TX_BYTES", BYTES_A_SECOND),
-    _prof("NVLink received", "nvlink_receive_bytes_per_second", "NVLINK_RX_BYTES", "NVLINK_RX_BYTES", BYTES_A_SECOND),
+    _prof("PCIe sent", "pcie_transmit_bytes_per_second", "PCIE_TX_BYTES", "PCIE_TX_BYTES", _BYTES_A_SECOND),
+    _prof("PCIe received", "pcie_receive_bytes_per_second", "PCIE_RX_BYTES", "PCIE_RX_BYTES", _BYTES_A_SECOND),
+    _prof("NVLink sent", "nvlink_transmit_bytes_per_second", "NVLINK_TX_BYTES", "NVLINK_TX_BYTES", _BYTES_A_SECOND),
+    _prof("NVLink received", "nvlink_receive_bytes_per_second", "NVLINK_RX_BYTES", "NVLINK_RX_BYTES", _BYTES_A_SECOND),
 )
 
 _PROFILING = (

@@ -25,9 +25,9 @@ from agent.wire.tables import TABLES
 CONTENT_TYPE = "application/vnd.gpuledger.batch"
 EPOCH_HEADER = "Gpuledger-Epoch"  # which owner of its stream a batch is meant for, where it has had several
 MAX_BYTES = 64 * 2**20  # of a batch unpacked, for readers that have no setting of their own
-MAX_HEADER_BYTES = 64 * 2**10
-MAX_TABLES = 64
-MAX_NAME = 255
+_MAX_HEADER_BYTES = 64 * 2**10
+_MAX_TABLES = 64
+_MAX_NAME = 255
 
 _LENGTH = struct.Struct("<I")
 _ALIGNMENT = 8
@@ -133,7 +133,7 @@ def _header_length(content: memoryview) -> int:
     if len(content) < _LENGTH.size:
         raise EnvelopeError("the batch is too short to have a header")
     (length,) = _LENGTH.unpack_from(content)
-    if length > MAX_HEADER_BYTES:
+    if length > _MAX_HEADER_BYTES:
         raise EnvelopeError(f"the batch declares a header of {length} bytes, more than it has or than is allowed")
     return int(length)
 
@@ -155,8 +155,8 @@ def _header(fields: object) -> Header:
         raise EnvelopeError("the batch's header is not a JSON object")
     numbers = {name: _integer(fields.get(name), name) for name in _INTEGERS}
     tables = fields.get("tables")
-    if not isinstance(tables, list) or len(tables) > MAX_TABLES:
-        raise EnvelopeError(f"the header's tables are not a list of at most {MAX_TABLES}")
+    if not isinstance(tables, list) or len(tables) > _MAX_TABLES:
+        raise EnvelopeError(f"the header's tables are not a list of at most {_MAX_TABLES}")
     parts = tuple(map(_part, tables))
     if len({part.name for part in parts}) != len(parts):
         raise EnvelopeError("the header names a table twice")
@@ -176,8 +176,8 @@ def _integer(value: object, name: str) -> int:
 
 
 def _name(value: object, name: str) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME or not value.isprintable():
-        raise EnvelopeError(f"the header's {name} is not a printable text of 1 to {MAX_NAME} characters")
+    if not isinstance(value, str) or not 0 < len(value) <= _MAX_NAME or not value.isprintable():
+        raise EnvelopeError(f"the header's {name} is not a printable text of 1 to {_MAX_NAME} characters")
     return value
 
 

@@ -9,12 +9,12 @@ if sys.version_info >= (3, 14):
 else:  # the same code for older Pythons, by its authors
     from backports import zstd
 
-LEVEL = 3
+_LEVEL = 3
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _HAS_CHECKSUM = 0b100  # of the frame header's descriptor, its fifth byte (RFC 8878, 3.1.1.1.1)
 _OPTIONS: dict[int, int] = {
-    zstd.CompressionParameter.compression_level: LEVEL,
+    zstd.CompressionParameter.compression_level: _LEVEL,
     zstd.CompressionParameter.checksum_flag: 1,
 }
 

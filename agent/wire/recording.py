@@ -20,7 +20,7 @@ from agent.errors import EnvelopeError
 from agent.wire.bounded import json_said
 
 VERSION = 1
-MAX_LINE = 128 * 2**20  # characters; longer than any batch that a watcher writes
+_MAX_LINE = 128 * 2**20  # characters; longer than any batch that a watcher writes
 
 Part = TypeVar("Part", bound="RecordingHeader | RecordingEnd")
 
@@ -118,7 +118,7 @@ def _rest(header: RecordingHeader, lines: Iterator[Mapping[str, Any]], path: Pat
 
 def _lines(path: Path, file: IO[str]) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of the file; a last line without its end was being written when the watcher was killed."""
-    while (text := file.readline(MAX_LINE)).endswith("\n"):
+    while (text := file.readline(_MAX_LINE)).endswith("\n"):
         try:
             line = json_said(text)
         except ValueError as error:

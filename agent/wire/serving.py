@@ -94,7 +94,7 @@ TRITON = Engine(
 )
 
 # It has no time to the first token, and says nothing of a counter before the first request.
-TGI = Engine(
+_TGI = Engine(
     name="tgi",
     marks=("tgi_queue_size", "tgi_request_count", "tgi_batch_current_size"),
     counters={
@@ -111,4 +111,4 @@ TGI = Engine(
     model_label=None,
 )
 
-ENGINES = (TRITON, VLLM, TGI)  # Triton first: with its vLLM backend it says both
+ENGINES = (TRITON, VLLM, _TGI)  # Triton first: with its vLLM backend it says both

@@ -5,9 +5,9 @@ import re
 from agent.wire.units import GIB
 
 # What vendors print on the box. The driver reports a little less (ECC and firmware keep their part), never more.
-MARKETED_GIB = (4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 141, 144, 180, 186, 192, 270, 288)
-LARGEST_SHORTFALL = 0.12  # an L40S reports 45.0 of 48 GiB, a T4 with ECC 14.6 of 16
-ROUNDING = 1.005  # 141 GiB on the box may be 141.1 by the driver
+_MARKETED_GIB = (4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 141, 144, 180, 186, 192, 270, 288)
+_LARGEST_SHORTFALL = 0.12  # an L40S reports 45.0 of 48 GiB, a T4 with ECC 14.6 of 16
+_ROUNDING = 1.005  # 141 GiB on the box may be 141.1 by the driver
 
 _SIZE = re.compile(r"^(\d+)GB?$", re.IGNORECASE)
 _NOT_THE_MODEL = re.compile(
@@ -34,7 +34,7 @@ def _size_gib(named: list[int], memory_bytes: int | None) -> int | None:
     if memory_bytes is None or memory_bytes <= 0:
         return named[0] if named else None
     measured = memory_bytes / GIB
-    for size in (*named, *MARKETED_GIB):
-        if measured / ROUNDING <= size and measured >= size * (1 - LARGEST_SHORTFALL):
+    for size in (*named, *_MARKETED_GIB):
+        if measured / _ROUNDING <= size and measured >= size * (1 - _LARGEST_SHORTFALL):
             return size
     return max(1, round(measured))

@@ -47,32 +47,32 @@ def _number_type(unit: str) -> ArrowType:
     return "int64" if unit in ("bytes", "events", "count") else "float64"
 
 
-SCHEDULER: Final[frozenset[Teller]] = frozenset({"scheduler"})
-SCHEDULER_OR_HOST: Final[frozenset[Teller]] = frozenset({"scheduler", "host"})
-HOST_OR_RUN: Final[frozenset[Teller]] = frozenset({"host", "run"})
+_SCHEDULER: Final[frozenset[Teller]] = frozenset({"scheduler"})
+_SCHEDULER_OR_HOST: Final[frozenset[Teller]] = frozenset({"scheduler", "host"})
+_HOST_OR_RUN: Final[frozenset[Teller]] = frozenset({"host", "run"})
 # How a host knows who holds its GPUs, in order of belief: its kubelet, a cgroup, the process's own word, nobody's.
 HOST_AUTHORITIES: Final = ("kubernetes", "cgroup", "declared", "process")
-NODE = _key("node", "Host name, as its scheduler calls it.")
-STARTED = _key("started_at", "Start of the interval, inclusive.", "int64", "microseconds")
-ENDED = _key("ended_at", "End of the interval, exclusive.", "int64", "microseconds")
-INTERVAL = (NODE, STARTED, ENDED)
-GPU = _key("gpu_uuid", "The driver's UUID of the GPU or MIG instance.")
-RUN = _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.", sensitivity="id")
-RUN_WITH_GPU = _key("gpu_uuid", "The GPU that the process tree holds; none for a host-only process.", required=False)
-TOLD_BY = _fact(
+_NODE = _key("node", "Host name, as its scheduler calls it.")
+_STARTED = _key("started_at", "Start of the interval, inclusive.", "int64", "microseconds")
+_ENDED = _key("ended_at", "End of the interval, exclusive.", "int64", "microseconds")
+_INTERVAL = (_NODE, _STARTED, _ENDED)
+_GPU = _key("gpu_uuid", "The driver's UUID of the GPU or MIG instance.")
+_RUN = _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.", sensitivity="id")
+_RUN_WITH_GPU = _key("gpu_uuid", "The GPU that the process tree holds; none for a host-only process.", required=False)
+_TOLD_BY = _fact(
     "told_by",
     "The host whose own key brought the row; none where a scheduler, a Prometheus or the operator told it. "
     "The collector writes it.",
     since=4,
 )
-DEVICE = _key("device", "Kernel name of the device, or the mount point.", sensitivity="id")
+_DEVICE = _key("device", "Kernel name of the device, or the mount point.", sensitivity="id")
 
 GPU_SAMPLES = Table(
     "gpu_samples",
     "one GPU (or MIG instance) over one interval",
     (
-        *INTERVAL,
-        GPU,
+        *_INTERVAL,
+        _GPU,
         _fact("parent_uuid", "The GPU that a MIG instance is a part of."),
         Column(
             "up", "bool", "gauge", "", "1 where the driver answers for this GPU, 0 where it is lost or off the bus."
@@ -363,11 +363,11 @@ GPU_SAMPLES = Table(
     labels=("gpu_uuid",),
 )
 
-HOST_SAMPLES = Table(
+_HOST_SAMPLES = Table(
     "host_samples",
     "one host over one interval",
     (
-        *INTERVAL,
+        *_INTERVAL,
         _gauge("cpu_busy_ratio", "ratio", "Share of all cores' time not idle and not waiting.", "/proc/stat"),
         _gauge("cpu_iowait_ratio", "ratio", "Share of all cores' time waiting for a disk.", "/proc/stat"),
         _gauge("pressure_cpu_some_ratio", "ratio", "Share of time some task waited for a core.", "/proc/pressure/cpu"),
@@ -381,12 +381,12 @@ HOST_SAMPLES = Table(
     family="host",
 )
 
-DISK_SAMPLES = Table(
+_DISK_SAMPLES = Table(
     "disk_samples",
     "one block device or network mount over one interval",
     (
-        *INTERVAL,
-        DEVICE,
+        *_INTERVAL,
+        _DEVICE,
         _fact("mount_kind", "block, nfs, lustre, cifs or fuse.", source="/proc/self/mountstats"),
         _amount("read_bytes", "bytes", "Bytes read.", "/proc/diskstats, mountstats, Lustre osc stats, cifs Stats"),
         _amount(
@@ -403,12 +403,12 @@ DISK_SAMPLES = Table(
     labels=("device", "mount_kind"),
 )
 
-NETWORK_SAMPLES = Table(
+_NETWORK_SAMPLES = Table(
     "network_samples",
     "one NIC or RDMA port over one interval",
     (
-        *INTERVAL,
-        DEVICE,
+        *_INTERVAL,
+        _DEVICE,
         _fact("link_kind", "ethernet, infiniband, roce or efa.", source="/sys/class/net, /sys/class/infiniband"),
         _amount("receive_bytes", "bytes", "Bytes in.", "/proc/net/dev, port_rcv_data x 4"),
         _amount("transmit_bytes", "bytes", "Bytes out.", "/proc/net/dev, port_xmit_data x 4"),
@@ -425,12 +425,12 @@ NETWORK_SAMPLES = Table(
     labels=("device", "link_kind"),
 )
 
-FLOW_SAMPLES = Table(
+_FLOW_SAMPLES = Table(
     "flow_samples",
     "one (run, peer) pair over one interval",
     (
-        *INTERVAL,
-        RUN,
+        *_INTERVAL,
+        _RUN,
         _key("peer", "The host at the other end, as a node name where known.", sensitivity="id"),
         _amount("receive_bytes", "bytes", "Bytes from the peer.", "tcpi_bytes_received"),
         _amount("transmit_bytes", "bytes", "Bytes to the peer.", "tcpi_bytes_acked"),
@@ -441,19 +441,19 @@ FLOW_SAMPLES = Table(
             source="sock_diag",
             since=2,
         ),
-        TOLD_BY,
+        _TOLD_BY,
     ),
     family="flow",
     labels=("run_id", "peer", "transport"),
 )
 
-PROCESS_SAMPLES = Table(
+_PROCESS_SAMPLES = Table(
     "process_samples",
     "one run's process tree on a GPU over one interval",
     (
-        *INTERVAL,
-        RUN,
-        RUN_WITH_GPU,
+        *_INTERVAL,
+        _RUN,
+        _RUN_WITH_GPU,
         _fact("pid", "Root of the tree.", "int64", "count"),
         Column(
             "owner",
@@ -473,18 +473,18 @@ PROCESS_SAMPLES = Table(
         _gauge("workers_waiting_ratio", "ratio", "Share of the workers in uninterruptible sleep.", "/proc/<pid>/stat"),
         _amount("read_bytes", "bytes", "Bytes read; none without the right to see them.", "/proc/<pid>/io"),
         _amount("written_bytes", "bytes", "Bytes written; none without the right to see them.", "/proc/<pid>/io"),
-        TOLD_BY,
+        _TOLD_BY,
     ),
     family="process",
     labels=("run_id", "gpu_uuid"),
 )
 
-RUN_SAMPLES = Table(
+_RUN_SAMPLES = Table(
     "run_samples",
     "one run on one host over one interval, from its cgroup",
     (
-        *INTERVAL,
-        RUN,
+        *_INTERVAL,
+        _RUN,
         _amount("read_bytes", "bytes", "Bytes read from block devices.", "io.stat"),
         _amount("written_bytes", "bytes", "Bytes written to block devices.", "io.stat"),
         _amount("cpu_seconds", "seconds", "CPU time.", "cpu.stat usage_usec"),
@@ -494,18 +494,18 @@ RUN_SAMPLES = Table(
         _gauge("pressure_memory_some_ratio", "ratio", "Share of time some task waited for memory.", "memory.pressure"),
         _gauge("memory_used_bytes", "bytes", "Memory in use.", "memory.current"),
         Column("cores_allotted", "float64", "gauge", "cores", "Cores it may use.", "cpu.max, cpuset.cpus.effective"),
-        TOLD_BY,
+        _TOLD_BY,
     ),
     family="run",
     labels=("run_id",),
 )
 
-SERVICE_SAMPLES = Table(
+_SERVICE_SAMPLES = Table(
     "service_samples",
     "one serving replica over one interval",
     (
-        *INTERVAL,
-        RUN,
+        *_INTERVAL,
+        _RUN,
         _amount("requests", "count", "Requests completed with success.", "vLLM, Triton"),
         _amount("tokens_in", "count", "Prompt tokens.", "vLLM, Triton"),
         _amount("tokens_out", "count", "Generated tokens.", "vLLM, Triton"),
@@ -523,29 +523,29 @@ SERVICE_SAMPLES = Table(
             sensitivity="identity",  # often a path, and in it a home
             since=3,
         ),
-        TOLD_BY,
+        _TOLD_BY,
     ),
     family="service",
     labels=("run_id",),
-    tellers=HOST_OR_RUN,
+    tellers=_HOST_OR_RUN,
 )
 
-PROGRESS = Table(
+_PROGRESS = Table(
     "progress",
     "what a run itself says of one interval",
     (
-        *INTERVAL,
-        RUN,
+        *_INTERVAL,
+        _RUN,
         _amount("steps", "count", "Steps done.", "the run"),
         _amount("samples", "count", "Samples consumed.", "the run"),
         _amount("tokens", "count", "Tokens consumed.", "the run"),
         _amount("requests", "count", "Requests answered.", "the run"),
         _fact("checkpoint", "Name of the checkpoint that was complete at the end of the interval."),
-        TOLD_BY,
+        _TOLD_BY,
     ),
     family="progress",
     labels=("run_id",),
-    tellers=HOST_OR_RUN,
+    tellers=_HOST_OR_RUN,
 )
 
 ALLOCATIONS = Table(
@@ -553,66 +553,66 @@ ALLOCATIONS = Table(
     "a run asks for, takes and gives back one GPU",
     (
         _key("node", "Host name; none while waiting.", required=False),
-        Column("submitted_at", "int64", "fact", "microseconds", "When it was asked for.", tellers=SCHEDULER),
+        Column("submitted_at", "int64", "fact", "microseconds", "When it was asked for.", tellers=_SCHEDULER),
         Column("started_at", "int64", "key", "microseconds", "When it was taken; none while waiting."),
         Column("ended_at", "int64", "fact", "microseconds", "When it was given back; none while held."),
-        RUN,
+        _RUN,
         _fact("member", "Pod, task or replica within the run.", sensitivity="identity"),
         _fact("attempt", "Requeues count up from 0.", "int64", "count"),
-        _fact("parent_run_id", "The run that this one runs within.", sensitivity="id", tellers=SCHEDULER),
-        RUN_WITH_GPU,
-        _fact("requested_gpus", "GPUs that the whole run asked for.", "int64", "count", tellers=SCHEDULER),
+        _fact("parent_run_id", "The run that this one runs within.", sensitivity="id", tellers=_SCHEDULER),
+        _RUN_WITH_GPU,
+        _fact("requested_gpus", "GPUs that the whole run asked for.", "int64", "count", tellers=_SCHEDULER),
         _fact("rank", "Position of this GPU in the run's order of ranks, from 0.", "int64", "count"),
-        Column("time_limit_seconds", "float64", "fact", "seconds", "What it may take.", tellers=SCHEDULER),
-        Column("priority", "float64", "fact", "", "The scheduler's own number.", tellers=SCHEDULER),
-        _fact("pending_reason", "Why it waits.", tellers=SCHEDULER),
-        _fact("restarts_of", "The run that this one continues.", sensitivity="id", tellers=SCHEDULER),
+        Column("time_limit_seconds", "float64", "fact", "seconds", "What it may take.", tellers=_SCHEDULER),
+        Column("priority", "float64", "fact", "", "The scheduler's own number.", tellers=_SCHEDULER),
+        _fact("pending_reason", "Why it waits.", tellers=_SCHEDULER),
+        _fact("restarts_of", "The run that this one continues.", sensitivity="id", tellers=_SCHEDULER),
         _fact("scheduler", "slurm, kubernetes, ray, cgroup, declared or process: sets its precedence."),
         _fact("user", "Who asked.", sensitivity="identity"),
-        _fact("account", "Account or namespace charged.", sensitivity="identity", tellers=SCHEDULER),
-        _fact("project", "Project label.", sensitivity="identity", tellers=SCHEDULER),
-        _fact("name", "The run's name.", sensitivity="identity", tellers=SCHEDULER),
-        _fact("queue", "Partition or queue.", tellers=SCHEDULER),
+        _fact("account", "Account or namespace charged.", sensitivity="identity", tellers=_SCHEDULER),
+        _fact("project", "Project label.", sensitivity="identity", tellers=_SCHEDULER),
+        _fact("name", "The run's name.", sensitivity="identity", tellers=_SCHEDULER),
+        _fact("queue", "Partition or queue.", tellers=_SCHEDULER),
         _fact("labels", "Further labels, as a JSON object of strings.", sensitivity="identity"),
         _fact(
             "exit_status",
             "completed, failed, cancelled, preempted, node_failed, timeout or out_of_memory.",
-            tellers=SCHEDULER,
+            tellers=_SCHEDULER,
         ),
         _fact("gpu_fraction", "Part of the GPU that was asked for, where it is shared.", "float64", "ratio", since=2),
-        TOLD_BY,
+        _TOLD_BY,
     ),
-    tellers=SCHEDULER_OR_HOST,
+    tellers=_SCHEDULER_OR_HOST,
 )
 
-RUN_ALIASES = Table(
+_RUN_ALIASES = Table(
     "run_aliases",
     "a name under which hosts tell of a run that its scheduler knows by another",
     (
         _key("alias_run_id", "The name that hosts use, as of a pod.", sensitivity="id", since=2),
         _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.", sensitivity="id", since=2),
         _fact("member", "Pod, task or replica that the name stands for.", sensitivity="identity", since=2),
-        TOLD_BY,
+        _TOLD_BY,
     ),
-    tellers=SCHEDULER_OR_HOST,
+    tellers=_SCHEDULER_OR_HOST,
 )
 
-NODE_STATES = Table(
+_NODE_STATES = Table(
     "node_states",
     "a host's state in its scheduler over one interval",
     (
-        *INTERVAL,
+        *_INTERVAL,
         _fact("state", "up, drained, reserved or down."),
         _fact("reason", "The scheduler's own words."),
     ),
-    tellers=SCHEDULER,
+    tellers=_SCHEDULER,
 )
 
-AGENT_SAMPLES = Table(
+_AGENT_SAMPLES = Table(
     "agent_samples",
     "the agent about itself over one interval",
     (
-        *INTERVAL,
+        *_INTERVAL,
         _amount("cpu_seconds", "seconds", "CPU time of the agent.", "getrusage"),
         _gauge("rss_bytes", "bytes", "Memory of the agent.", "/proc/self/statm"),
         _amount("beats_late", "events", "Beats that began more than half a period late."),
@@ -632,12 +632,12 @@ AGENT_SAMPLES = Table(
     family="agent",
 )
 
-INVENTORY = Table(
+_INVENTORY = Table(
     "inventory",
     "a host (no gpu_uuid) or a GPU as found, from started_at on",
     (
-        *INTERVAL,
-        RUN_WITH_GPU,
+        *_INTERVAL,
+        _RUN_WITH_GPU,
         _fact("parent_uuid", "The GPU that a MIG instance is a part of."),
         _fact("gpu_index", "The driver's index.", "int64", "count"),
         _fact("pci_bus_id", "Where it sits."),
@@ -673,8 +673,8 @@ OWNERSHIP = Table(
     "ownership",
     "a GPU is owned from, until",
     (
-        NODE,
-        RUN_WITH_GPU,
+        _NODE,
+        _RUN_WITH_GPU,
         _fact("slot", "Position in the host, where the GPU is not yet known by UUID.", "int64", "count"),
         Column("owned_from", "int64", "key", "microseconds", "First owned microsecond.", required=True),
         Column("owned_until", "int64", "fact", "microseconds", "First microsecond no longer owned; none while owned."),
@@ -682,26 +682,26 @@ OWNERSHIP = Table(
         _fact("purchase_option", "on_demand, reserved, spot or owned."),
         _fact("source", "fleet file, scheduler, billing export or agents."),
     ),
-    tellers=SCHEDULER,
+    tellers=_SCHEDULER,
 )
 
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         GPU_SAMPLES,
-        HOST_SAMPLES,
-        DISK_SAMPLES,
-        NETWORK_SAMPLES,
-        FLOW_SAMPLES,
-        PROCESS_SAMPLES,
-        RUN_SAMPLES,
-        SERVICE_SAMPLES,
-        PROGRESS,
+        _HOST_SAMPLES,
+        _DISK_SAMPLES,
+        _NETWORK_SAMPLES,
+        _FLOW_SAMPLES,
+        _PROCESS_SAMPLES,
+        _RUN_SAMPLES,
+        _SERVICE_SAMPLES,
+        _PROGRESS,
         ALLOCATIONS,
-        RUN_ALIASES,
-        NODE_STATES,
-        AGENT_SAMPLES,
-        INVENTORY,
+        _RUN_ALIASES,
+        _NODE_STATES,
+        _AGENT_SAMPLES,
+        _INVENTORY,
         OWNERSHIP,
     )
 }

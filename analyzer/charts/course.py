@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 
 from analyzer.charts.theme import figure, literal, palette, times
 
-HEIGHT = 320
-SURE = 0.25  # how strongly the cone is painted
+_HEIGHT = 320
+_SURE = 0.25  # how strongly the cone is painted
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def month_course(course: Course) -> dict[str, object]:
         cone = {"x": [now, course.ends, course.ends], "y": [spent, course.high, course.low]}
         traces.append(
             go.Scatter(
-                cone, fill="toself", mode="none", fillcolor=palette()["spare"], opacity=SURE,
+                cone, fill="toself", mode="none", fillcolor=palette()["spare"], opacity=_SURE,
                 name="80 % between", hoverinfo="skip",
             )
         )  # fmt: skip
@@ -46,7 +46,7 @@ def month_course(course: Course) -> dict[str, object]:
         traces.append(_line([course.begins, course.ends], [course.budget] * 2, "budget", "avoidable", "dot", shown))
     return figure(
         traces,
-        HEIGHT,
+        _HEIGHT,
         hovermode="x unified",
         xaxis=times("%a %-d %b", range=[course.begins, course.ends]),
         yaxis={"title": {"text": literal(course.sign)}, "rangemode": "tozero"},

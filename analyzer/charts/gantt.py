@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 
 from analyzer.charts.theme import figure, literal, palette
 
-ROW, AROUND = 26, 80  # CSS pixels of a row, and of what stands above and below all of them
-NAME_LETTERS = 18  # on a phone there is room for no more; all of a name is told where one points
+_ROW, _AROUND = 26, 80  # CSS pixels of a row, and of what stands above and below all of them
+_NAME_LETTERS = 18  # on a phone there is room for no more; all of a name is told where one points
 Span = tuple[float, float]
 
 
@@ -33,7 +33,7 @@ class _Kind:
     share: float
 
 
-KINDS = {
+_KINDS = {
     "slack": _Kind("slack", "quiet", 0.1),
     "data": _Kind("data on its way", "unknown", 0.3),
     "other": _Kind("does not", "spare", 0.5),
@@ -43,20 +43,20 @@ KINDS = {
 
 def gantt(rows: Sequence[Row], ticks: Sequence[tuple[float, str]], deadline: float | None) -> dict[str, object]:
     """Return the rows from top to bottom over an axis with these ticks; `deadline` is a place on it, or None."""
-    spans: dict[str, list[tuple[int, Span]]] = {kind: [] for kind in KINDS}
+    spans: dict[str, list[tuple[int, Span]]] = {kind: [] for kind in _KINDS}
     for place, row in enumerate(rows):
         found = {"slack": row.slack, "data": row.data, "critical" if row.is_critical else "other": row.run}
         for kind, span in found.items():
             if span is not None:
                 spans[kind].append((place, span))
-    traces: list[go.Bar | go.Scatter] = [_bars(KINDS[kind], spans[kind], rows) for kind in KINDS if spans[kind]]
+    traces: list[go.Bar | go.Scatter] = [_bars(_KINDS[kind], spans[kind], rows) for kind in _KINDS if spans[kind]]
     if deadline is not None:
         line = {"color": palette()["avoidable"], "width": 2, "dash": "dash"}
         traces.append(go.Scatter(x=[deadline] * 2, y=[-0.5, len(rows) - 0.5], mode="lines", name="deadline", line=line))
     names = [literal(_short(row.name)) for row in rows]
     return figure(
         traces,
-        AROUND + ROW * len(rows),
+        _AROUND + _ROW * len(rows),
         barmode="overlay",
         showlegend=True,
         margin={"l": 8, "r": 12, "t": 8, "b": 36},
@@ -84,4 +84,4 @@ def _bars(kind: _Kind, spans: Sequence[tuple[int, Span]], rows: Sequence[Row]) -
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= NAME_LETTERS else f"{name[: NAME_LETTERS - 1]}…"
+    return name if len(name) <= _NAME_LETTERS else f"{name[: _NAME_LETTERS - 1]}…"

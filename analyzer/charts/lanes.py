@@ -19,23 +19,23 @@ from analyzer.states import Class
 from analyzer.text.words import day
 
 # CSS pixels of the ribbon, of a lane, of the room above each for its words, of a rank, of what stands around all.
-RIBBON, LANE, ABOVE, RANK, RANKS_LEAST, AROUND = 40, 46, 20, 9, 24, 72
-MARKS_AT = 1 + 0.5 * ABOVE / RIBBON  # of the ribbon's height
-NAME_EVERY = 16  # a name takes so many pixels downwards
-LETTER, NAME_LETTERS = 7, 14  # and each letter across; of a longer one the end is shown
-TICK_EVERY = 90
-TICKS_S = (
+_RIBBON, _LANE, _ABOVE, _RANK, _RANKS_LEAST, _AROUND = 40, 46, 20, 9, 24, 72
+_MARKS_AT = 1 + 0.5 * _ABOVE / _RIBBON  # of the ribbon's height
+_NAME_EVERY = 16  # a name takes so many pixels downwards
+_LETTER, _NAME_LETTERS = 7, 14  # and each letter across; of a longer one the end is shown
+_TICK_EVERY = 90
+_TICKS_S = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200,
     DAY_SECONDS, 2 * DAY_SECONDS, WEEK_SECONDS,
 )  # fmt: skip
-TOLD_FROM = 0.005  # a smaller share of a stretch is not told in words
-SPREAD = 0.22  # how strongly the spread of the ranks is painted
-RATES = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
+_TOLD_FROM = 0.005  # a smaller share of a stretch is not told in words
+_SPREAD = 0.22  # how strongly the spread of the ranks is painted
+_RATES = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
 # plotly measures every label, and all of it again where one is too wide: half of the time of a first drawing.
-AS_IS = {"automargin": False, "ticklabeloverflow": "allow"}
+_AS_IS = {"automargin": False, "ticklabeloverflow": "allow"}
 
-MarkKind = Literal["checkpoint", "stall"]
-Values = Sequence[float | None]
+_MarkKind = Literal["checkpoint", "stall"]
+_Values = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Ribbon:
 class Mark:
     """Something that happened from when until when, microseconds UTC, and the words for it."""
 
-    kind: MarkKind
+    kind: _MarkKind
     start: int
     end: int
     text: str
@@ -128,28 +128,28 @@ class RunTimeline:
 def run_lanes(zoom: RunTimeline) -> dict[str, object]:
     """Return one zoom of a run as a figure; its `meta` has where the axis begins and what is shown, in microseconds."""
     traces: list[go.Bar | go.Scatter | go.Heatmap] = [*_ribbon(zoom), *_marks(zoom)]
-    rows: list[tuple[int, dict[str, object]]] = [(RIBBON, {"range": [0, (ABOVE + RIBBON) / RIBBON]})]
+    rows: list[tuple[int, dict[str, object]]] = [(_RIBBON, {"range": [0, (_ABOVE + _RIBBON) / _RIBBON]})]
     words = []
     for place, lane in enumerate(zoom.lanes, 2):
         traces += _lane(zoom, lane, f"y{place}")
-        most = lane.top * (ABOVE + LANE) / LANE
-        rows.append((LANE, {"range": [0, most], "zeroline": True}))
+        most = lane.top * (_ABOVE + _LANE) / _LANE
+        rows.append((_LANE, {"range": [0, most], "zeroline": True}))
         words.append(_word(f"{lane.title}, top {amount(lane.top, lane.unit)}", f"y{place}", most))
     if zoom.ranks and zoom.ranks.rows:
         axis, count = f"y{len(rows) + 1}", len(zoom.ranks.rows)
         traces.append(_ranks(zoom, zoom.ranks, axis))
-        height = max(RANKS_LEAST, count * RANK)
-        highest = -0.5 - ABOVE / height * count
+        height = max(_RANKS_LEAST, count * _RANK)
+        highest = -0.5 - _ABOVE / height * count
         rows.append((height, {"range": [count - 0.5, highest], **_names(zoom.ranks)}))
-        words.append(_word(ranks_words(zoom.ranks), axis, highest))
+        words.append(_word(_ranks_words(zoom.ranks), axis, highest))
     lowest = f"y{len(rows)}" if len(rows) > 1 else "y"
     longest = max((len(_short(name)) for name in (zoom.ranks.names if zoom.ranks else ())), default=0)
     return figure(
         traces,
-        AROUND + sum(ABOVE + height for height, _ in rows),
+        _AROUND + sum(_ABOVE + height for height, _ in rows),
         meta={"origin": zoom.known_start, "start": zoom.start, "end": zoom.end},
         showlegend=True,
-        margin={"l": 12 + LETTER * longest, "r": 24, "t": 8, "b": 40},
+        margin={"l": 12 + _LETTER * longest, "r": 24, "t": 8, "b": 40},
         annotations=words,
         xaxis=_time(zoom, lowest),
         **_axes(rows),
@@ -158,12 +158,12 @@ def run_lanes(zoom: RunTimeline) -> dict[str, object]:
 
 def _axes(rows: Sequence[tuple[int, dict[str, object]]]) -> dict[str, dict[str, object]]:
     """Return the vertical axes of rows, one below the other; only ranks have names at their left."""
-    whole, at, found = sum(ABOVE + height for height, _ in rows), 0, {}
+    whole, at, found = sum(_ABOVE + height for height, _ in rows), 0, {}
     for place, (height, own) in enumerate(rows, 1):
-        domain = [round(1 - (at + ABOVE + height) / whole, 6), round(1 - at / whole, 6)]
+        domain = [round(1 - (at + _ABOVE + height) / whole, 6), round(1 - at / whole, 6)]
         about = {"domain": domain, "fixedrange": True, "showgrid": False, "showticklabels": "tickvals" in own}
-        found[f"yaxis{place if place > 1 else ''}"] = {"zeroline": False, **about, **AS_IS, **own}
-        at += ABOVE + height
+        found[f"yaxis{place if place > 1 else ''}"] = {"zeroline": False, **about, **_AS_IS, **own}
+        at += _ABOVE + height
     return found
 
 
@@ -186,7 +186,7 @@ def _ribbon(zoom: RunTimeline) -> Iterator[go.Scatter]:
 
 
 def _share(label: str, share: float) -> str:
-    return f"{label} {share:.0%}".replace("%", " %") if share >= TOLD_FROM else ""
+    return f"{label} {share:.0%}".replace("%", " %") if share >= _TOLD_FROM else ""
 
 
 def _marks(zoom: RunTimeline) -> Iterator[go.Scatter]:
@@ -197,7 +197,7 @@ def _marks(zoom: RunTimeline) -> Iterator[go.Scatter]:
         points = [one for mark in marks for one in ([(mark.start, mark)] if is_point else _from_until(mark))]
         if marks:
             yield go.Scatter(
-                name=name, mode=mode, x=[at and zoom.seconds(at) for at, _ in points], y=[MARKS_AT] * len(points),
+                name=name, mode=mode, x=[at and zoom.seconds(at) for at, _ in points], y=[_MARKS_AT] * len(points),
                 text=[mark.text if mark else "" for _, mark in points],
                 customdata=[mark and zoom.seconds(mark.end) for _, mark in points],
                 marker={"symbol": "triangle-down", "size": 8, "color": palette()["ink"]},
@@ -215,7 +215,7 @@ def _lane(zoom: RunTimeline, lane: Lane, axis: str) -> Iterator[go.Scatter]:
     if any(least != most for least, most in zip(lane.least, lane.most, strict=True)):
         x, y = _outline(zoom, lane)
         yield go.Scatter(
-            x=x, y=y, yaxis=axis, fill="toself", mode="none", fillcolor=ink, opacity=SPREAD,
+            x=x, y=y, yaxis=axis, fill="toself", mode="none", fillcolor=ink, opacity=_SPREAD,
             name=literal(lane.title), showlegend=False,
         )  # fmt: skip
     yield go.Scatter(
@@ -225,7 +225,7 @@ def _lane(zoom: RunTimeline, lane: Lane, axis: str) -> Iterator[go.Scatter]:
     )  # fmt: skip
 
 
-def _outline(zoom: RunTimeline, lane: Lane) -> tuple[list[float | None], Values]:
+def _outline(zoom: RunTimeline, lane: Lane) -> tuple[list[float | None], _Values]:
     """Return the outline of the spread: of each stretch without a gap along the highest, and back along the lowest."""
     x: list[float | None] = []
     y: list[float | None] = []
@@ -256,7 +256,7 @@ def amount(value: float | None, unit: str) -> str:
     if unit == "ratio":
         return f"{100 * value:.{1 if value < 0.1 else 0}f} %"
     if unit == "B/s":
-        for size, name in RATES:
+        for size, name in _RATES:
             if value >= size:
                 return f"{value / size:.{0 if value >= 100 * size else 1}f} {name}"
     return f"{value:.0f} {unit}"
@@ -273,15 +273,15 @@ def _ranks(zoom: RunTimeline, ranks: Ranks, axis: str) -> go.Heatmap:
 
 def _names(ranks: Ranks) -> dict[str, object]:
     """Return the ticks of the ranks: the names for which there is room."""
-    shown = range(0, len(ranks.names), -(-NAME_EVERY // max(RANK, RANKS_LEAST // len(ranks.names))))
+    shown = range(0, len(ranks.names), -(-_NAME_EVERY // max(_RANK, _RANKS_LEAST // len(ranks.names))))
     return {"tickvals": [*shown], "ticktext": [literal(_short(ranks.names[place])) for place in shown]}
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= NAME_LETTERS else f"…{name[1 - NAME_LETTERS :]}"
+    return name if len(name) <= _NAME_LETTERS else f"…{name[1 - _NAME_LETTERS :]}"
 
 
-def ranks_words(ranks: Ranks) -> str:
+def _ranks_words(ranks: Ranks) -> str:
     """Return what the ranks show, and how many are not among them."""
     more = f"; {ranks.left_out} more GPUs are not shown" if ranks.left_out else ""
     return f"{ranks.title} by rank (pale: none), top {amount(ranks.top, ranks.unit)}{more}"
@@ -296,15 +296,15 @@ def _word(text: str, axis: str, at: float) -> dict[str, object]:
 def _time(zoom: RunTimeline, lowest: str) -> dict[str, object]:
     """Return the axis of time, with ticks at whole local times."""
     begins, ends = zoom.seconds(zoom.start), zoom.seconds(zoom.end)
-    most = (ends - begins) / max(1, zoom.pixels // TICK_EVERY)
-    step = next((step for step in TICKS_S if step >= most), DAY_SECONDS * -(-int(most) // DAY_SECONDS))
+    most = (ends - begins) / max(1, zoom.pixels // _TICK_EVERY)
+    step = next((step for step in _TICKS_S if step >= most), DAY_SECONDS * -(-int(most) // DAY_SECONDS))
     shift = round((local(zoom.start, zoom.timezone).utcoffset() or timedelta()).total_seconds())
     first = -(-(-(-zoom.start // SECOND_US) + shift) // step) * step - shift  # days begin at midnight
     moments = [at * SECOND_US for at in range(first, zoom.end // SECOND_US + 1, step)]
     return {
         "anchor": lowest, "range": [begins, ends],
         "tickvals": [zoom.seconds(at) for at in moments], "ticktext": [*_ticks(moments, step, zoom.timezone)],
-        "tickangle": 0, "zeroline": False, **AS_IS,
+        "tickangle": 0, "zeroline": False, **_AS_IS,
     }  # fmt: skip
 
 

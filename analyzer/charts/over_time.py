@@ -7,9 +7,9 @@ import plotly.graph_objects as go
 from analyzer.charts.series import Chart
 from analyzer.charts.theme import bars, figure, literal, palette, times
 
-HEIGHT = 320
-FULL = 100.0
-DAYS_TOLD = 8  # on a phone there is room for no more
+_HEIGHT = 320
+_FULL = 100.0
+_DAYS_TOLD = 8  # on a phone there is room for no more
 
 
 def stacked_bars(chart: Chart) -> dict[str, object]:
@@ -27,7 +27,7 @@ def stacked_bars(chart: Chart) -> dict[str, object]:
     line = {"color": palette()["ink"], "width": 1.5, "dash": "dash"}
     return figure(
         traces,
-        HEIGHT,
+        _HEIGHT,
         barmode="stack",
         bargap=0.06,
         hovermode="x unified",
@@ -43,12 +43,12 @@ def _range(chart: Chart) -> list[float] | None:
     highest = max(
         (sum(trace.values[bar] or 0.0 for trace in chart.traces) for bar in range(len(chart.times))), default=0
     )
-    return [0.0, max(FULL, highest)] if chart.unit.startswith("%") and highest > FULL / 3 else None
+    return [0.0, max(_FULL, highest)] if chart.unit.startswith("%") and highest > _FULL / 3 else None
 
 
 def _axis(chart: Chart) -> dict[str, object]:
     """Return the axis of time; days stand below bars of days."""
     if not all(time.endswith("T00:00:00") for time in chart.times):
         return times("%a %-d %b %H:%M")
-    every = max(1, -(-len(chart.times) // DAYS_TOLD))
+    every = max(1, -(-len(chart.times) // _DAYS_TOLD))
     return times("%a %-d %b", tickvals=chart.times[::every], tickformat="%-d %b", tickformatstops=[])

@@ -8,10 +8,10 @@ import plotly.graph_objects as go
 from analyzer.charts.theme import bars, figure, literal, palette
 from analyzer.states import Class
 
-WHOLE_HEIGHT, SCALING_HEIGHT = 84, 220
-ROW, AROUND = 30, 24  # CSS pixels of a signal's row, and of what stands around all of them
-ROOM = 1.15  # of the scale, so that there is room for the figure of a signal that is always at its highest
-NONE = {"l": 0, "r": 0, "t": 0, "b": 0}
+_WHOLE_HEIGHT, _SCALING_HEIGHT = 84, 220
+_ROW, _AROUND = 30, 24  # CSS pixels of a signal's row, and of what stands around all of them
+_ROOM = 1.15  # of the scale, so that there is room for the figure of a signal that is always at its highest
+_NONE = {"l": 0, "r": 0, "t": 0, "b": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def whole(shares: Sequence[Share]) -> dict[str, object]:
     hidden = {"visible": False, "fixedrange": True}
     length = {"range": [0, sum(one.share for one in shares)]}
     return figure(
-        traces, WHOLE_HEIGHT, barmode="stack", showlegend=True, margin=NONE, xaxis=hidden | length, yaxis=hidden
+        traces, _WHOLE_HEIGHT, barmode="stack", showlegend=True, margin=_NONE, xaxis=hidden | length, yaxis=hidden
     )
 
 
@@ -79,10 +79,10 @@ def spreads(signals: Sequence[Spread]) -> dict[str, object]:
     )  # fmt: skip
     return figure(
         [span, half, told],
-        AROUND + ROW * len(signals),
+        _AROUND + _ROW * len(signals),
         showlegend=False,
         margin={"l": 8, "r": 8, "t": 4, "b": 4},
-        xaxis={"range": [0, ROOM], "tickvals": [0, 0.5, 1], "showticklabels": False},
+        xaxis={"range": [0, _ROOM], "tickvals": [0, 0.5, 1], "showticklabels": False},
         yaxis={
             "range": [len(signals) - 0.5, -0.5], "tickvals": places,
             "ticktext": [literal(one.name) for one in signals], "showgrid": False,
@@ -106,7 +106,7 @@ def scaling(sizes: Sequence[Size]) -> dict[str, object]:
     names = [f"{literal(one.name)}<br>{words}" for one, words in zip(sizes, told, strict=True)]
     return figure(
         [ideal, seen],
-        SCALING_HEIGHT,
+        _SCALING_HEIGHT,
         showlegend=True,
         xaxis={"tickvals": places, "ticktext": names, "range": [-0.3, len(sizes) - 0.7], "showgrid": False},
         yaxis={"rangemode": "tozero", "ticksuffix": "×"},

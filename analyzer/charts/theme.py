@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from analyzer.states import Class
 
-FONT = 'system-ui, "DejaVu Sans", sans-serif'
+_FONT = 'system-ui, "DejaVu Sans", sans-serif'
 CLEAR = "rgba(0,0,0,0)"
 # What touches another has a pattern besides its colour.
 PATTERNS: "Mapping[Class, str]" = {"useful": "", "avoidable": "/", "overhead": ".", "spare": "", "unknown": "x"}
@@ -82,7 +82,7 @@ def _template() -> go.layout.Template:
         layout={
             "paper_bgcolor": CLEAR,
             "plot_bgcolor": CLEAR,
-            "font": {"family": FONT, "size": 12, "color": ink["ink"]},
+            "font": {"family": _FONT, "size": 12, "color": ink["ink"]},
             "margin": {"l": 48, "r": 12, "t": 8, "b": 36},
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
             "modebar": {"orientation": "v", "bgcolor": CLEAR, "color": ink["quiet"], "activecolor": ink["ink"]},

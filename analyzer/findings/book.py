@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 _AVOIDABLE = frozenset((b.state, b.cause) for b in BOOKINGS if b.klass == "avoidable")
-THROTTLED = tuple(("throttled", cause) for cause in ("power", "thermal", "hardware"))
-SLOWED_PERMILLE = 30  # of its clock that the slowest GPU must have lost
+_THROTTLED = tuple(("throttled", cause) for cause in ("power", "thermal", "hardware"))
+_SLOWED_PERMILLE = 30  # of its clock that the slowest GPU must have lost
 _RANK = {"high": 2, "medium": 1, "low": 0}
 
 _LOSSES = """
@@ -184,10 +184,10 @@ def _windows(
     for run_id, counts, verdict in _told(session, asked):
         if run_id not in wanted:
             continue
-        own, said, window = wanted[run_id], said_of(Verdict.told(verdict)), None
-        if not own.isdisjoint(THROTTLED):
+        own, said, window = wanted[run_id], _said_of(Verdict.told(verdict)), None
+        if not own.isdisjoint(_THROTTLED):
             window = RunWindow.from_json(counts)
-            said += throttled(window)
+            said += _throttled(window)
         for state, cause in said:
             if (state, cause) in own:
                 window = window or RunWindow.from_json(counts)
@@ -208,10 +208,10 @@ def _told(session: "Session", asked: dict[str, object]) -> Iterator[tuple[str, s
 
 def said_states(window: RunWindow, verdict: Verdict) -> list[tuple[str, str | None]]:
     """Return the states and causes that a verdict books, with those that need none."""
-    return said_of(verdict.as_told()) + throttled(window)
+    return _said_of(verdict.as_told()) + _throttled(window)
 
 
-def said_of(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+def _said_of(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     """Return the states and causes that a verdict books, of its fields by name; one that is not there says nothing."""
     said: list[tuple[str, str | None]] = []
     if (cause := verdict.get("input_cause")) is not None:
@@ -233,9 +233,9 @@ def said_of(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     return said
 
 
-def throttled(window: RunWindow) -> list[tuple[str, str | None]]:
+def _throttled(window: RunWindow) -> list[tuple[str, str | None]]:
     """Return the states and causes that the clock alone books, where a window was slowed."""
-    return [*THROTTLED] if window.slowed_most >= SLOWED_PERMILLE else []
+    return [*_THROTTLED] if window.slowed_most >= _SLOWED_PERMILLE else []
 
 
 def _finding(

@@ -1,6 +1,6 @@
 """What people call a rule. Its id ("fleet/ecc/corrected") is for programs; what is not here reads as its id."""
 
-RULES = {
+_RULES = {
     "cross_rack": "across racks",
     "fleet/cpu_only": "jobs without GPUs on GPU hosts",
     "fleet/drivers": "driver versions",
@@ -31,4 +31,4 @@ RULES = {
 
 def rule_words(rule: str) -> str:
     """Return what people call a rule: its own name here, else the last words of its id."""
-    return RULES.get(rule) or rule.rpartition("/")[2].replace("_", " ")
+    return _RULES.get(rule) or rule.rpartition("/")[2].replace("_", " ")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from analyzer.findings.finding import Finding
 from collector.store.session import Session
 
-STATE = "held_idle"  # the one loss that ends the moment somebody lets go
+_STATE = "held_idle"  # the one loss that ends the moment somebody lets go
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class StillCosts:
 
 def still_costs(session: Session, findings: Sequence[Finding]) -> StillCosts | None:
     """Return the open finding of idle GPUs that loses most now; None where none did in the newest booked hour."""
-    open_now = [one for one in findings if one.state == STATE and one.still_open and not one.suspicion]
+    open_now = [one for one in findings if one.state == _STATE and one.still_open and not one.suspicion]
     of_run = {run_id: one.id for one in open_now for run_id in one.run_ids}
     if not of_run:
         return None
@@ -28,7 +28,7 @@ def still_costs(session: Session, findings: Sequence[Finding]) -> StillCosts | N
         "SELECT run_id, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT, count(*) = count(cost_micros) FROM ledger "
         "WHERE hour = (SELECT max(hour) FROM ledger_hours WHERE status <> 'provisional') "
         "AND state = ? AND run_id IS NOT NULL GROUP BY run_id ORDER BY run_id",
-        [STATE],
+        [_STATE],
     )
     lost: dict[str, tuple[int, int | None]] = {}
     for run_id, milliseconds, micros, is_priced in rows:

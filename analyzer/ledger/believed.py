@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collector.store.database import Store
     from collector.store.session import Session
 
-JOINING_US = 900_000_000  # the hosts of a run that no scheduler knows tell of it within a quarter of an hour
+_JOINING_US = 900_000_000  # the hosts of a run that no scheduler knows tell of it within a quarter of an hour
 _NAMED = tuple(name for name, table in TABLES.items() if table.has("told_by") and name != "run_aliases")
 # Rows beside one another may each be true and come to more than any device can move: that is unknown, and no error. So
 # is a reading that no device tells: the door takes none, but a store may be older than its rules.
@@ -69,7 +69,7 @@ SELECT run_id, node FROM begun
 WHERE CASE WHEN run IN (FROM {{own}}vouched) THEN (run, node) IN (FROM {{own}}scheduled)
            WHEN split_part(run, '/', 1) IN ('process', 'declared') AND place IN (FROM {{own}}hosts_heard)
            THEN place = node
-           ELSE at_us - first_us <= {JOINING_US} END
+           ELSE at_us - first_us <= {_JOINING_US} END
 UNION
 SELECT run_id, node FROM {{own}}scheduled
 UNION

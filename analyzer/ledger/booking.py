@@ -27,8 +27,8 @@ from analyzer.states import LOSABLE
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-MARGIN_MS = MARGIN_US // 1000
-ROUNDS = 4  # an hour's rate of exchange can change what others were judged by; two rounds settle it
+_MARGIN_MS = MARGIN_US // 1000
+_ROUNDS = 4  # an hour's rate of exchange can change what others were judged by; two rounds settle it
 
 Progress = Callable[[int, int], None]  # chunks done, chunks in all
 
@@ -72,7 +72,7 @@ def book_all(
 ) -> Analysis:
     """Book what is due, and then what that makes due: exchanges across racks, once more is known of the fabric."""
     done = Analysis()
-    for _ in range(ROUNDS):
+    for _ in range(_ROUNDS):
         chunks = cut(session)
         if not chunks:
             return done
@@ -138,11 +138,11 @@ def _book_chunk(
     limits = rules.limits
     span = {"from_us": chunk.from_ms * 1000, "until_us": chunk.until_ms * 1000}
     run_sql(session, "ledger/chunk.sql", from_ms=chunk.from_ms, until_ms=chunk.until_ms, part=chunk.part, **span)
-    cut_pieces(session, chunk.from_ms, chunk.until_ms, limits)
+    _cut_pieces(session, chunk.from_ms, chunk.until_ms, limits)
     run_sql(session, "ledger/node_minutes.sql", active_permille=limits.active_permille)
     with session.transaction():
         _keep_habits(session, span, limits)
-    count_work(session, chunk.from_ms, chunk.until_ms, rules.bucket_ms, limits)
+    _count_work(session, chunk.from_ms, chunk.until_ms, rules.bucket_ms, limits)
     with session.transaction():
         judge_chunk(session, chunk, facts, limits, services)
         count_hours(session, chunk, rules.settings.timezone, limits)
@@ -172,9 +172,9 @@ def _keep_habits(session: "Session", span: Mapping[str, int], limits: Thresholds
     )
 
 
-def cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
+def _cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
     """Fill `slices` and `pieces`: owned time cut by what is known beforehand, samples cut by that."""
-    around = {"from_us": (from_ms - MARGIN_MS) * 1000, "until_us": (until_ms + MARGIN_MS) * 1000}
+    around = {"from_us": (from_ms - _MARGIN_MS) * 1000, "until_us": (until_ms + _MARGIN_MS) * 1000}
     run_sql(
         session,
         "ledger/samples.sql",
@@ -235,7 +235,7 @@ def _find_dips(session: "Session", limits: Thresholds) -> None:
     run_sql(session, "ledger/dips.sql" if is_fine else "ledger/no_dips.sql", dip_samples=limits.dip_samples)
 
 
-def count_work(session: "Session", from_ms: int, until_ms: int, bucket_ms: int, limits: Thresholds) -> None:
+def _count_work(session: "Session", from_ms: int, until_ms: int, bucket_ms: int, limits: Thresholds) -> None:
     """Fill `work` and `run_windows_here`: what each run's GPUs did, and what its hosts did meanwhile."""
     span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
     run_sql(session, "ledger/serving/windows.sql", kv_full_permille=limits.kv_full_permille, **span)

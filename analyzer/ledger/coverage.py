@@ -14,8 +14,8 @@ from collector.store.session import Session
 
 CLOSED = ("closed", "final")
 STATUSES = ("provisional", "open", "closed", "final")  # from least to most settled
-SILENT_SHOWN = 3
-NOT_JUDGED_SHOWN = 40
+_SILENT_SHOWN = 3
+_NOT_JUDGED_SHOWN = 40
 EMPTY = "the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze"
 
 
@@ -143,7 +143,7 @@ def measured(session: Session, period: Period) -> Measured:
     nodes = session.rows(
         "SELECT node, max(ms) AS longest, min(first) FROM (SELECT node, sum(milliseconds) AS ms, min(hour) AS first "
         f"FROM ledger WHERE {where} AND state = 'unobserved' GROUP BY node, gpu_uuid) "
-        f"GROUP BY node ORDER BY longest DESC, node LIMIT {SILENT_SHOWN}",
+        f"GROUP BY node ORDER BY longest DESC, node LIMIT {_SILENT_SHOWN}",
         values,
     )
     return Measured(held, silent, tuple(Silent(*row) for row in nodes))
@@ -175,7 +175,7 @@ def not_judged(session: Session, period: Period, subject: str | None = None) -> 
         where, values = f"{where} AND subject = ?", [*values, subject]
     rows = session.rows(
         "SELECT rule, missing, count(DISTINCT subject) AS subjects, min(subject) FROM not_evaluated "
-        f"WHERE {where} GROUP BY ALL ORDER BY subjects DESC, rule, missing LIMIT {NOT_JUDGED_SHOWN}",
+        f"WHERE {where} GROUP BY ALL ORDER BY subjects DESC, rule, missing LIMIT {_NOT_JUDGED_SHOWN}",
         values,
     )
     return tuple(NotJudged(*row) for row in rows)

@@ -13,7 +13,7 @@ from analyzer.ledger.windows import RunFacts, RunWindow
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-SEVERAL = -1  # no rate: parts of an hour were judged by different ones, and all of it is due once more
+_SEVERAL = -1  # no rate: parts of an hour were judged by different ones, and all of it is due once more
 
 # The median of what was seen in the week up to the end of the hour.
 _RATES = """
@@ -52,7 +52,7 @@ def keep(session: "Session", judged_by: Mapping[int, int | None]) -> None:
             {"hours": list(judged_by)},
         )
     )
-    _write(session, {hour: SEVERAL if before.get(hour, rate) != rate else rate for hour, rate in judged_by.items()})
+    _write(session, {hour: _SEVERAL if before.get(hour, rate) != rate else rate for hour, rate in judged_by.items()})
 
 
 def outdated(session: "Session", from_us: int) -> list[int]:

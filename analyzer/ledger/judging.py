@@ -132,10 +132,10 @@ def _keep(session: "Session", windows: list[RunWindow], verdicts: list[Verdict],
     session.load("run_windows", columns, rows, replace=True)
     not_judged = [(each.hour_us, each.subject, each.rule, each.missing) for each in missing]
     session.load("not_evaluated", ("hour", "subject", "rule", "missing"), not_judged, replace=True)
-    load_verdicts(session, verdicts)
+    _load_verdicts(session, verdicts)
 
 
-def load_verdicts(session: "Session", verdicts: list[Verdict]) -> None:
+def _load_verdicts(session: "Session", verdicts: list[Verdict]) -> None:
     """Fill the temporary table `verdicts`, by run number and window."""
     columns = ", ".join(f"{field.name} {_SQL_TYPES.get(field.type, 'VARCHAR')}" for field in fields(Verdict))
     session.execute(f"CREATE OR REPLACE TEMP TABLE said ({columns})")

@@ -20,8 +20,8 @@ from analyzer.ledger.teams import CONDITIONS, RunIdentity, Terms, fits
 from analyzer.settings.settings import Settings
 from analyzer.settings.toml_entry import Entry, read_toml
 
-LABEL = "model"
-NO_MODEL = frozenset({"", "none"})  # what people write where there is none
+_LABEL = "model"
+_NO_MODEL = frozenset({"", "none"})  # what people write where there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ModelBook:
     def model_of(self, run: RunIdentity, served: str | None) -> str | None:
         """Return the model of a run whose server says that it serves `served`, or None: no model is named."""
         told = next((rule.model for rule in self.rules if rule.fits(run, served)), None)
-        return told or next((name for name in (run.labels.get(LABEL), served) if _is_named(name)), None)
+        return told or next((name for name in (run.labels.get(_LABEL), served) if _is_named(name)), None)
 
 
 def _rule(entry: Entry) -> ModelRule:
@@ -69,7 +69,7 @@ def _rule(entry: Entry) -> ModelRule:
 
 
 def _is_named(name: str | None) -> bool:
-    return name is not None and name.strip().lower() not in NO_MODEL
+    return name is not None and name.strip().lower() not in _NO_MODEL
 
 
 def model_book(settings: Settings) -> ModelBook:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HOUR_MS = HOUR_US // 1000
 MARGIN_US = LOOK_AHEAD_US  # how far beyond its own an hour's samples are read: quiet that reaches in is seen whole
-FOR_EVER = 2**63 - 1  # microseconds
+_FOR_EVER = 2**63 - 1  # microseconds
 _COLLECTOR = COLLECTORS - 1  # the bits of a batch's number that say who took it
 
 # What is told of hosts: it touches the GPUs on them.
@@ -117,7 +117,7 @@ def _mark_arrivals(session: "Session", limits: Thresholds) -> list[int]:
 def _arrived_us(batches: Sequence[int]) -> int:
     """Return by when all of these had come, by the collectors' clocks: no host's own clock makes anything later."""
     latest = max(batches, default=0) // COLLECTORS
-    return latest + AHEAD_OF_SENDER if latest > EARLIEST else FOR_EVER  # numbers that are no times are of imports
+    return latest + AHEAD_OF_SENDER if latest > EARLIEST else _FOR_EVER  # numbers that are no times are of imports
 
 
 def _note_lost(session: "Session") -> None:

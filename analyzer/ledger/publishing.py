@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from analyzer.prices.book import PriceBook
     from collector.store.session import Session
 
-KINDS = f"""
+_KINDS = f"""
 SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000
 FROM owned_hours o JOIN gpus g USING (gid) {stood("g.node", "o.hour_ms * 1000")} ORDER BY ALL
 """
@@ -29,7 +29,7 @@ class Published:
     adjustments: int
 
 
-def rates_of(session: "Session", book: "PriceBook", kinds: str = KINDS) -> None:
+def rates_of(session: "Session", book: "PriceBook", kinds: str = _KINDS) -> None:
     """Fill the temporary table `rates` with the price of each kind of GPU in each hour; unknown prices stay null.
 
     `kinds` is the query that names them; without a word, those of a chunk.

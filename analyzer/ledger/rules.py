@@ -41,7 +41,7 @@ UNDERUSED = (
     "launching_activity_permille", "launching_pcie_kb_per_ms", "one_core_least_milli", "one_core_most_milli",
     "worker_seen_permille", "ineffective_sm_permille",
 )  # fmt: skip
-SERVING = ("late_permille", "covered_permille", "read_gap_ms")
+_SERVING = ("late_permille", "covered_permille", "read_gap_ms")
 _HABIT = ("context_ms", "stuck_kb_per_ms")  # how far back it looks, and which PCIe readings it believes
 _FABRIC = ("fabric_back_ms", "fabric_digits")
 _HELD = ("active_permille", "begun_permille", "warm_up_ms", "starting_ms", "quiet_permille", "quiet_ms", "held_mb")
@@ -82,7 +82,7 @@ RULE_OF: dict[str, Rule] = {
     "unexplained/host_to_device": _INPUT,
     "held_idle/never_used": Rule(1, _HELD),
     "held_idle/held_memory": Rule(2, (*_HELD, "abandoned_ms")),
-    "held_idle/abandoned": Rule(1, (*_HELD, "abandoned_ms", *SERVING)),
+    "held_idle/abandoned": Rule(1, (*_HELD, "abandoned_ms", *_SERVING)),
     "communicating/cross_rack": Rule(2, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
     "communicating/straggler": Rule(2, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER)),
     "communicating/hang": Rule(1, (*WORK, *SHORT, *EXCHANGE, *_HABIT)),
@@ -92,7 +92,7 @@ RULE_OF: dict[str, Rule] = {
     "underused/small_kernels": _UNDERUSED,
     "underused/launch_bound": _UNDERUSED,
     "underused/unbatched": _UNDERUSED,
-    "headroom/beyond_policy": Rule(1, (*WORK, *SERVING)),
+    "headroom/beyond_policy": Rule(1, (*WORK, *_SERVING)),
     "lost_work/failed": _LOST,
     "lost_work/preempted": _LOST,
     "lost_work/node_failed": _LOST,

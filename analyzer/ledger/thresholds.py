@@ -13,7 +13,7 @@ from analyzer.ledger.causes.stages.words import PATTERNS
 from analyzer.ledger.rules import RULE_OF
 from analyzer.period import WINDOW_MS
 
-RULES = "2026-11-22b"  # raised by hand when the SQL or a detector changes its judgement
+_RULES = "2026-11-22b"  # raised by hand when the SQL or a detector changes its judgement
 
 # What no pass may vary, since what is stored was made by it, or hours meet at it.
 LOOK_AHEAD_MS = 1_800_000  # the longest that a later sample can change what an hour says: as abandoned_ms
@@ -138,7 +138,7 @@ class Thresholds:
         """The rules' version: their date and a digest of all that decides: numbers, revisions, words for stages."""
         revisions = {name: rule.revision for name, rule in RULE_OF.items()}
         text = json.dumps([self._numbers(), revisions, PATTERNS], sort_keys=True)
-        return f"{RULES}+{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        return f"{_RULES}+{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
     def rule_versions(self) -> dict[str, str]:
         """Return the version of each rule of findings, by its name."""

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
-SOURCE = "codecarbon 3.3.2"
+_SOURCE = "codecarbon 3.3.2"
 COUNTRIES = Path(__file__).with_name("carbon_countries.csv")
 CLOUD_REGIONS = Path(__file__).with_name("carbon_cloud_regions.csv")
 
@@ -44,12 +44,12 @@ def _table() -> dict[str, Intensity]:
     found = {}
     with COUNTRIES.open(newline="", encoding="utf-8") as file:
         for line in csv.DictReader(file):
-            told = f"{line['country']}, {line['year']}; {SOURCE}"
+            told = f"{line['country']}, {line['year']}; {_SOURCE}"
             found[line["iso3"]] = Intensity(_milligrams(line), told)
     with CLOUD_REGIONS.open(newline="", encoding="utf-8") as file:
         for line in csv.DictReader(file):
             name = f"{line['provider']} {line['region']}"
-            found[name] = Intensity(_milligrams(line), f"{name} ({line['place']}); {line['source']}, by {SOURCE}")
+            found[name] = Intensity(_milligrams(line), f"{name} ({line['place']}); {line['source']}, by {_SOURCE}")
     return found
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median_low
 
-ANYWHERE = "any"  # the region of a provider that asks the same in all of its own
+_ANYWHERE = "any"  # the region of a provider that asks the same in all of its own
 LIST_PRICES = Path(__file__).with_name("list_prices.csv")
 
 
@@ -37,7 +37,7 @@ class ListPrice:
     @property
     def standing(self) -> str | None:
         """Return the region that it is of; None for all of its provider's."""
-        return None if self.region == ANYWHERE else self.region
+        return None if self.region == _ANYWHERE else self.region
 
     @property
     def objection(self) -> str | None:

@@ -16,15 +16,15 @@ from analyzer.text.paper import Paper
 from analyzer.text.words import counted
 
 PAPER = Paper(82, ascii=True)  # lines of at most 80 columns
-HEAD, DATED, SAID = 21, 45, 6  # where the head, the periods, and the line below a price begin
+_HEAD, _DATED, _SAID = 21, 45, 6  # where the head, the periods, and the line below a price begin
 
 
 def book_lines(book: PriceBook, where: str, sku: str | None, now_us: int) -> list[str]:
     """Return the site's own prices: what the ledger books with, and how those that are made of figures come about."""
     rows = [row for row in book.rows if _wanted(row.sku, sku)]
-    found = ["prices of this site".ljust(HEAD) + where]
-    found += ["version".ljust(HEAD) + book.version] if book.version else []
-    found += PAPER.wrap(_regions_told(book), "regions".ljust(HEAD), " " * HEAD) if book.regions else []
+    found = ["prices of this site".ljust(_HEAD) + where]
+    found += ["version".ljust(_HEAD) + book.version] if book.version else []
+    found += PAPER.wrap(_regions_told(book), "regions".ljust(_HEAD), " " * _HEAD) if book.regions else []
     for row in sorted(rows, key=lambda row: (row.sku or "", row.starts_at)):
         found += _priced_lines(row.sku, row.purchase_option, row, row.micros_per_gpu_hour)
     for made in sorted(book.derived, key=lambda row: (row.of.sku, row.starts_at)):
@@ -60,8 +60,8 @@ def _dated_lines(head: str, row: PriceRow | Derived | Charge | Tariff, place: st
     until = _day(row.ends_at) if row.ends_at is not None else "further notice"
     checked = f"checked {row.as_of}" if row.as_of else "undated"
     said = f"{place}; {row.source}, {checked}" if place else f"{row.source}, {checked}"
-    first = PAPER.wrap(f"{_day(row.starts_at)} until {until}", head, " " * DATED)
-    return [*first, *PAPER.wrap(said, " " * SAID)]
+    first = PAPER.wrap(f"{_day(row.starts_at)} until {until}", head, " " * _DATED)
+    return [*first, *PAPER.wrap(said, " " * _SAID)]
 
 
 def _derived_lines(row: Derived, now_us: int) -> list[str]:
@@ -71,7 +71,7 @@ def _derived_lines(row: Derived, now_us: int) -> list[str]:
     for part in row.parts():
         amount = part.micros_at(at_us)
         if amount or part.ends_at is None or at_us < part.ends_at:
-            found += PAPER.wrap(part.how, f"      {part.name:<16} {dollars(amount):>20}  ", " " * DATED)
+            found += PAPER.wrap(part.how, f"      {part.name:<16} {dollars(amount):>20}  ", " " * _DATED)
     return [*found, *_series_lines(row, at_us)]
 
 
@@ -115,7 +115,7 @@ def list_lines(sku: str | None) -> list[str]:
                 f"{row.provider} {row.region} {row.instance_type} {row.purchase_option}, as of {row.as_of}{doubt};"
                 f" {row.source}@{row.source_version[:12]}"
             )
-            lines += PAPER.wrap(told, f"  {row.sku} {dollars(row.micros_per_gpu_hour)}  ", " " * SAID)
+            lines += PAPER.wrap(told, f"  {row.sku} {dollars(row.micros_per_gpu_hour)}  ", " " * _SAID)
     return lines
 
 

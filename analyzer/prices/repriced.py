@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from analyzer.settings.settings import Settings
     from collector.store.session import Session
 
-SHUT = ("closed", "final")
-CURE = "run gpuledger analyze"
+_SHUT = ("closed", "final")
+_CURE = "run gpuledger analyze"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def repriced(session: "Session", period: "Period", settings: "Settings") -> Repr
     )
     if not rows:
         return None
-    shut = sum(hours for status, _, hours in rows if status in SHUT)
+    shut = sum(hours for status, _, hours in rows if status in _SHUT)
     versions = tuple(sorted({version for _, version, _ in rows if version}))
     return Repriced(sum(hours for *_, hours in rows) - shut, shut, versions, now)
 
@@ -59,7 +59,7 @@ def repriced_words(one: Repriced | None) -> list[str]:
     many = one.open_hours + one.closed_hours
     before = f"book {', '.join(one.booked)}" if one.booked else "no price"
     were = f"{counted(many, 'hour')} {'was' if many == 1 else 'were'}"
-    said = f"prices changed after {were} booked ({before}, now {one.now}): {CURE}"
+    said = f"prices changed after {were} booked ({before}, now {one.now}): {_CURE}"
     if not one.closed_hours:
         return [said]
     which = "closed hours" if one.closed_hours == many else f"{one.closed_hours:,} of them are closed,"

@@ -7,7 +7,7 @@ these from here, so that nothing that is edited later changes a final month.
 import re
 
 COLUMNS = ("name", "team", "cost_centre", "project", "queue", "stage", "model")
-MOVED = ("team", "cost_centre", "project")  # what corrections move time between
+_MOVED = ("team", "cost_centre", "project")  # what corrections move time between
 _OF_CLOSED = re.compile(r"\{booked (\w+)\}")
 
 
@@ -21,7 +21,7 @@ def booked(table: str, places: "dict[str, str] | None" = None) -> str:
     closed = [f"CASE WHEN c.run_id IS NULL THEN r.{column} ELSE c.{column} END" for column in COLUMNS]
     if table == "adjustments":
         closed = [
-            f"CASE WHEN l.is_moved THEN l.moved_{column} ELSE {value} END" if column in MOVED else value
+            f"CASE WHEN l.is_moved THEN l.moved_{column} ELSE {value} END" if column in _MOVED else value
             for column, value in zip(COLUMNS, closed, strict=True)
         ]
     told = ", ".join(f"{value} AS {column}" for column, value in zip(COLUMNS, closed, strict=True))

@@ -8,7 +8,7 @@ import re
 _SPLIT = re.compile(r"\{split (\w+) (\w+)\}")
 
 
-def split(rows: str, cost: str) -> str:
+def _split(rows: str, cost: str) -> str:
     """Return the last part of a WITH: the rows with their part of the price as a column `cost`.
 
     It reads `totals` (gpu_uuid, hour, sku, purchase_option, owned_ms, total; what else it has comes along).
@@ -29,4 +29,4 @@ FROM based"""
 
 def with_split(text: str) -> str:
     """Return SQL with {split rows cost} replaced by that."""
-    return _SPLIT.sub(lambda found: split(found[1], found[2]), text)
+    return _SPLIT.sub(lambda found: _split(found[1], found[2]), text)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 T = TypeVar("T")
-KEPT = 32  # computed readings of whole periods: as many as people look at in a day
-FILES = tuple(name for name in PATHS if name != "profile_key")  # which figures are read from, each time anew
+_KEPT = 32  # computed readings of whole periods: as many as people look at in a day
+_FILES = tuple(name for name in PATHS if name != "profile_key")  # which figures are read from, each time anew
 
 # A hash of every row would say the same at a hundred times the price: an hour's digest names the batch, the rules and
 # the prices that it was made from. Hashed twice, or what an even number of rows have in common would cancel out.
@@ -60,7 +60,7 @@ _CONTENT = _each(
 )
 # What changes whenever the content does: a pass writes down that it was made, the upkeep what has expired, people's
 # words are only ever added, and those that hold for a time end.
-MARKS = _each(analysis="list(analysis ORDER BY analysis)", retention=_EXPIRED, **_WORDS)
+_MARKS = _each(analysis="list(analysis ORDER BY analysis)", retention=_EXPIRED, **_WORDS)
 
 
 class Generations:
@@ -70,7 +70,7 @@ class Generations:
     """
 
     def __init__(self, settings: "Settings", clock: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
-        self._files = [path for name in FILES if (path := getattr(settings, name)) is not None]
+        self._files = [path for name in _FILES if (path := getattr(settings, name)) is not None]
         self._settings = f"{settings!r} {release()}"
         self._rejected_us = settings.guards.rejected_hours * HOUR_US
         self._clock = clock
@@ -81,7 +81,7 @@ class Generations:
         """Return the generation; it must be asked of a session that sees everything."""
         now = self._clock()
         moment: dict[str, object] = {"now": now, "rejected_us": self._rejected_us}
-        marks = (sorted(session.rows(MARKS, moment)), self._told(), now // DAY_US)  # prices are told with their age
+        marks = (sorted(session.rows(_MARKS, moment)), self._told(), now // DAY_US)  # prices are told with their age
         with self._lock:
             if self._known is not None and self._known[0] == marks:
                 return self._known[1]
@@ -107,7 +107,7 @@ class Kept:
     Any number of threads may ask; of those that ask for the same, one makes it and the others wait for that.
     """
 
-    def __init__(self, most: int = KEPT) -> None:
+    def __init__(self, most: int = _KEPT) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, Future[object]] = OrderedDict()

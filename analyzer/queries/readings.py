@@ -7,7 +7,7 @@ from analyzer.period import Period
 from analyzer.states import BOOKINGS, CLASSES, Class, booking
 from collector.store.session import Session
 
-NOT_MEASURED = booking("unobserved", "gap").label
+_NOT_MEASURED = booking("unobserved", "gap").label
 LARGE_GAP = 20  # of a breakdown: as much as a week may lack and still be called clear
 _ORDER = {key: place for place, key in enumerate(dict.fromkeys((b.klass, b.label) for b in BOOKINGS))}
 
@@ -70,7 +70,7 @@ class Breakdown:
     @property
     def measured(self) -> "Breakdown":
         """What is known: of time that nobody measured there is no share, neither useful nor avoidable."""
-        return Breakdown(tuple(entry for entry in self.entries if entry.label != NOT_MEASURED), self.unpriced)
+        return Breakdown(tuple(entry for entry in self.entries if entry.label != _NOT_MEASURED), self.unpriced)
 
     @property
     def has_gap(self) -> bool:

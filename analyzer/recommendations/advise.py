@@ -23,10 +23,10 @@ from analyzer.states import Confidence
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-NOT_PREDICTED: tuple[Confidence, str] = ("low", "what it saves is not predicted")
-NEXT_START = "none: from its next start on"
-NOT_LOOKED = Latency(None, None, None, "not looked at here")
-NOT_TIMED = Latency(None, None, None, "not known: the service does not tell how long its requests wait")
+_NOT_PREDICTED: tuple[Confidence, str] = ("low", "what it saves is not predicted")
+_NEXT_START = "none: from its next start on"
+_NOT_LOOKED = Latency(None, None, None, "not looked at here")
+_NOT_TIMED = Latency(None, None, None, "not known: the service does not tell how long its requests wait")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Reco
     saved, share = _saved(grounds, proposal, facts)
     freed, billed = divided(saved, facts.bill.of(grounds, proposal.move))
     cost = _cost(grounds, proposal, saved, facts.life)
-    confidence, because = sureness(grounds.confidence, share) if saved.milliseconds.p95 else NOT_PREDICTED
+    confidence, because = sureness(grounds.confidence, share) if saved.milliseconds.p95 else _NOT_PREDICTED
     return Recommendation(
         id=recommendation_id(grounds.key, grounds.team, proposal.kind, grounds.cause),
         finding_ids=grounds.finding_ids,
@@ -146,7 +146,7 @@ def _cost(grounds: Grounds, proposal: Proposal, saved: Saved, life: Life) -> _Co
         return _Cost(proposal.cost_to_move, 0, 0, None, "next_start" if is_setting else "now")
     known = [run for run in grounds.run_ids if run in life.runs]
     if known and not running:
-        return _Cost(NEXT_START, 0, 0, None, "next_start")
+        return _Cost(_NEXT_START, 0, 0, None, "next_start")
     cost = moving(running, life, proposal.move)
     if cost is None:  # nothing is known of the runs: the proposal's own word stands
         took = proposal.moving_gpu_ms
@@ -169,7 +169,7 @@ def _untimed(grounds: Grounds, facts: _Facts) -> Latency | None:
     runs = facts.life.runs
     if not any(runs[run].stage == SERVING for run in grounds.run_ids if run in runs):
         return None
-    return NOT_TIMED if facts.looks_at_services else NOT_LOOKED
+    return _NOT_TIMED if facts.looks_at_services else _NOT_LOOKED
 
 
 def _last_end(grounds: Grounds, life: Life) -> int | None:

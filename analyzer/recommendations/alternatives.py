@@ -15,7 +15,7 @@ def without_doubles(advice: Sequence[Recommendation]) -> list[Recommendation]:
     taken: list[Recommendation] = []
     better: dict[str, str] = {}
     for one in sorted((one for one in advice if one.stands), key=_by_saving):
-        rival = next((other for other in taken if share_seconds(one, other)), None)
+        rival = next((other for other in taken if _share_seconds(one, other)), None)
         if rival is None:
             taken.append(one)
         else:
@@ -23,7 +23,7 @@ def without_doubles(advice: Sequence[Recommendation]) -> list[Recommendation]:
     return [replace(one, instead_of=better[one.id]) if one.id in better else one for one in advice]
 
 
-def share_seconds(one: Recommendation, other: Recommendation) -> bool:
+def _share_seconds(one: Recommendation, other: Recommendation) -> bool:
     """Return whether two would save the same seconds: both stand on one finding or notice, of the same runs.
 
     Findings share no second, so that what stands on different ones may be added up.

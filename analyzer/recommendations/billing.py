@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Purchase options of which the bill counts the use. Of all others, unknown ones included, no bill is
 # promised to fall.
-BY_USE = ("on_demand", "spot", "preemptible", "serverless")
+_BY_USE = ("on_demand", "spot", "preemptible", "serverless")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def read_bill(session: "Session", run_ids: Collection[str], start_us: int, end_u
         statements("recommendations/billing.sql"),
         statements("recommendations/billing_of_nodes.sql"),
     )
-    span = {"start": start_us, "end": end_us, "by_use": list(BY_USE)}
+    span = {"start": start_us, "end": end_us, "by_use": list(_BY_USE)}
     runs: dict[str, dict[tuple[str, str], Spent]] = defaultdict(dict)
     for run, state, cause, *spent in session.rows(of_runs, span | {"runs": sorted(run_ids)}):
         runs[run][state, cause] = Spent(*spent)

@@ -16,12 +16,12 @@ from analyzer.recommendations.wanted import Wanted
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-Proposed = tuple[Grounds, Proposal]
+_Proposed = tuple[Grounds, Proposal]
 
 
 def gather(
     session: "Session", site: Site, found: Sequence[Finding], start_us: int, end_us: int, wanted: Wanted
-) -> Iterator[Proposed]:
+) -> Iterator[_Proposed]:
     """Yield every change that is proposed for a period, with what it stands on; suspicions give none.
 
     Of a run that is what answers its findings, and no sample is looked at.
@@ -47,7 +47,7 @@ def gather(
         yield from look_at(session, site, start_us, end_us)
 
 
-def _of_findings(found: Sequence[Finding], site: Site) -> Iterator[Proposed]:
+def _of_findings(found: Sequence[Finding], site: Site) -> Iterator[_Proposed]:
     for finding in found:
         if finding.suspicion:
             continue
@@ -58,7 +58,7 @@ def _of_findings(found: Sequence[Finding], site: Site) -> Iterator[Proposed]:
                     yield of_finding(finding), proposal
 
 
-def _of_notices(looked: Looked, site: Site) -> Iterator[Proposed]:
+def _of_notices(looked: Looked, site: Site) -> Iterator[_Proposed]:
     for notice in looked.notices:
         for noticed in NOTICES:
             if noticed.rule == notice.rule and (proposal := noticed.propose(notice, site)) is not None:

@@ -7,7 +7,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.states import Confidence
 
-LEAST_SURE_FIRST: tuple[Confidence, ...] = ("low", "medium", "high")
+_LEAST_SURE_FIRST: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def with_findings(grounds: Grounds, others: Sequence[Finding]) -> Grounds:
     known = [each for each in micros if each is not None]
     return replace(
         grounds,
-        confidence=min((grounds.confidence, *(finding.confidence for finding in others)), key=LEAST_SURE_FIRST.index),
+        confidence=min((grounds.confidence, *(finding.confidence for finding in others)), key=_LEAST_SURE_FIRST.index),
         finding_ids=(*grounds.finding_ids, *(finding.id for finding in others)),
         milliseconds=(grounds.milliseconds or 0) + sum(finding.milliseconds for finding in others),
         micros=sum(known) if len(known) == len(micros) else None,

@@ -64,11 +64,11 @@ def _alone(one: Recommendation, at: Moment, guards: Guards) -> Recommendation:
     if reason is None:
         return one
     if one.outlook is not None and one.outlook.recurs:
-        return at_next_start(one, reason)
+        return _at_next_start(one, reason)
     return replace(one, held_back=reason)
 
 
-def at_next_start(one: Recommendation, reason: str) -> Recommendation:
+def _at_next_start(one: Recommendation, reason: str) -> Recommendation:
     """Return it for the next run of that name, which costs nothing; `reason` says why not now."""
     words = f"none from its next start on; not now: {reason}"
     return replace(

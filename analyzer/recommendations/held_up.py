@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WAIT = ("communicating", "straggler")
 # What stays with the host. A limit of power holds back whatever works as hard, so that another host may be as slow.
-OF_THE_HOST = (("throttled", "thermal"), ("throttled", "hardware"))
+_OF_THE_HOST = (("throttled", "thermal"), ("throttled", "hardware"))
 
 THROWN_AWAY = ("lost_work", "throttled")
 
@@ -117,7 +117,7 @@ def _with_all(
     others = [
         finding
         for finding in found
-        if (finding.state, finding.cause) in (OF_THE_HOST if against == WAIT else (WAIT,))
+        if (finding.state, finding.cause) in (_OF_THE_HOST if against == WAIT else (WAIT,))
         and not finding.suspicion
         and not set(finding.run_ids).isdisjoint(grounds.run_ids)
         and coincide(hours, against, (finding.state, finding.cause), proposal.slow_hosts)

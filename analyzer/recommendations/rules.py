@@ -48,7 +48,7 @@ class NoticeRule:
 
 
 # What no finding and no notice says, looked for in the store between start and end, microseconds UTC.
-FleetLook = Callable[["Session", Site, int, int], Iterable[tuple[Grounds, Proposal]]]
+_FleetLook = Callable[["Session", Site, int, int], Iterable[tuple[Grounds, Proposal]]]
 
 FINDINGS = (
     FindingRule("communicating", "cross_rack", links.order_ranks),
@@ -85,4 +85,4 @@ NOTICES = (
     NoticeRule("serving/kv_cache_full", serving.kv_cache),
 )
 
-FLEET: tuple[FleetLook, ...] = (idle_nodes.look, spot.look)
+FLEET: tuple[_FleetLook, ...] = (idle_nodes.look, spot.look)

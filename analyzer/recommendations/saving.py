@@ -14,7 +14,7 @@ from analyzer.states import Confidence
 WEEK_US = WEEK_SECONDS * SECOND_US
 # Less than this says nothing of a week (ours): two hours would be told 84 times, and may be the only two of their kind.
 SPEAKS_FOR_A_WEEK_US = 86_400 * SECOND_US
-ALL = 1000
+_ALL = 1000
 # What is spared beyond the loss, at most (ours): a run that ends sooner or never begins spares its starting too, and
 # what makes steps faster also makes those faster that a failure threw away, which are booked as lost and not as slow.
 BEYOND = 1050
@@ -43,7 +43,7 @@ class Share:
             object.__setattr__(self, "p5", max(0, self.p50 - (self.p50 - self.p20) * TAIL_PERMILLE // 1000))
         if self.p95 == UNTOLD:
             object.__setattr__(
-                self, "p95", min(max(ALL, self.p80), self.p50 + (self.p80 - self.p50) * TAIL_PERMILLE // 1000)
+                self, "p95", min(max(_ALL, self.p80), self.p50 + (self.p80 - self.p50) * TAIL_PERMILLE // 1000)
             )
 
     @property
@@ -52,7 +52,7 @@ class Share:
         return not self.computed and self.cases < CASES_LEAST
 
 
-SIMULATED = "the simulated site's physics, seeds 101 to 150"  # bench/results/savings_shares.json
+_SIMULATED = "the simulated site's physics, seeds 101 to 150"  # bench/results/savings_shares.json
 
 # None of these is measured on the site that reads them: realised savings take their place (calibrated()).
 ASSUMED = {
@@ -61,27 +61,27 @@ ASSUMED = {
     "setting": Share(700, 850, 950, p95=BEYOND, source="Gao et al., ICSE 2024, for the likely one; the spread is ours"),
     # Where the loader's own software is the limit: half of it in runs of minutes, whose first batches nothing hides,
     # most of it in others.
-    "loader_software": Share(450, 850, 970, 400, BEYOND, source=SIMULATED),
-    "pinned": Share(900, 980, 1020, 800, BEYOND, source=SIMULATED),
+    "loader_software": Share(450, 850, 970, 400, BEYOND, source=_SIMULATED),
+    "pinned": Share(900, 980, 1020, 800, BEYOND, source=_SIMULATED),
     # What is left once reading is no longer the limit is preparation: CoorDL splits the two (Mohan et al., VLDB 2021).
     # Its figures are of other models and disks, so these are ours.
     "faster_storage": Share(600, 800, 950),
-    "nearer_input": Share(920, 960, 985, 850, BEYOND, source=SIMULATED),
-    "cached_input": Share(760, 900, 980, 550, BEYOND, source=SIMULATED),
+    "nearer_input": Share(920, 960, 985, 850, BEYOND, source=_SIMULATED),
+    "cached_input": Share(760, 900, 980, 550, BEYOND, source=_SIMULATED),
     # What is given back is no longer lost; the careful one is that somebody takes it again.
     "release": Share(870, 950, 1000, 800, BEYOND),
-    "never_used": Share(950, ALL, 1030, 900, BEYOND),
+    "never_used": Share(950, _ALL, 1030, 900, BEYOND),
     # A seventh or a half of a GPU in place of a whole one, with peaks that want more: ours.
     "share": Share(300, 500, 650),
     # Two small trials side by side slow each other down: each GPU given back costs some of the other's time.
-    "packed": Share(270, 310, 450, 200, 600, source=SIMULATED),
+    "packed": Share(270, 310, 450, 200, 600, source=_SIMULATED),
     # Half the interval is half the work that a failure takes (Young, CACM 1974), less the time that saving takes: ours.
     "checkpoint_more": Share(300, 500, 700, source="Young, CACM 1974, for the likely one; the spread is ours"),
     # A host is looked at and brakes less, or no more: ours. What was lost in it is measured to some per cent.
-    "repair": Share(500, 800, ALL, p95=BEYOND),
+    "repair": Share(500, 800, _ALL, p95=BEYOND),
     # A host that is out holds up nobody. The careful ones are that the next slowest is slow as well: ours.
     "taken_out": Share(
-        800, ALL, BEYOND, 500, BEYOND, source="first principles, for the likely one; the spread is ours"
+        800, _ALL, BEYOND, 500, BEYOND, source="first principles, for the likely one; the spread is ours"
     ),
 }
 
@@ -119,8 +119,8 @@ def reordering(crossings: int, racks: int) -> Share:
     What is booked as lost is beyond what the same exchange takes inside a rack, and of the crossings that stay most is
     not: so the share of crossings avoided is the careful one.
     """
-    avoided = ALL * (crossings - racks) // crossings if crossings > racks else 0
-    rest = ALL - avoided if avoided else 0
+    avoided = _ALL * (crossings - racks) // crossings if crossings > racks else 0
+    rest = _ALL - avoided if avoided else 0
     careful, likely, lucky = avoided, avoided + rest // 2, avoided + rest * 7 // 10
     most = BEYOND if avoided else 0
     return Share(careful, likely, lucky, avoided * 4 // 5, most, source="crossings of the ring", computed=True)
@@ -148,4 +148,4 @@ def over_words(seconds: int) -> str:
 def recovered(amount: int, period_us: int, share: Share) -> Range:
     """Return what a share of a period's loss, in milliseconds or in micros, is in the span that savings are told of."""
     told = amount * told_over_us(period_us) // max(1, period_us)
-    return Range(*(told * part // ALL for part in (share.p20, share.p50, share.p80, share.p5, share.p95)))
+    return Range(*(told * part // _ALL for part in (share.p20, share.p50, share.p80, share.p5, share.p95)))

@@ -141,7 +141,7 @@ def read_site(
     Raises:
         StoreError: the store does not answer.
     """
-    looks = site_reading.SAMPLED if with_samples else looks_for(session, about)
+    looks = site_reading.SAMPLED if with_samples else _looks_for(session, about)
     reading = site_reading.Reading(session, start_us, end_us, looks)
     hosts, runs = reading.hosts(), reading.runs()
     return Site(
@@ -170,7 +170,7 @@ _LOOKS = {
 }
 
 
-def looks_for(session: "Session", found: "Sequence[Finding]") -> frozenset[str]:
+def _looks_for(session: "Session", found: "Sequence[Finding]") -> frozenset[str]:
     """Return what of samples to look at for these findings: of services always what they say of themselves."""
     looks = {_LOOKS[finding.state, finding.cause] for finding in found if (finding.state, finding.cause) in _LOOKS}
     runs = sorted({run for finding in found for run in finding.run_ids})

@@ -17,7 +17,7 @@ from analyzer.recommendations.fleet_plan.places import Feed, Host, Limited, Plac
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-FEED_LEAST_BYTES = 10**9  # ours: less in a whole period is chatter, not input
+_FEED_LEAST_BYTES = 10**9  # ours: less in a whole period is chatter, not input
 # Readings of samples, as large as the fleet's history; all others are of the ledger and the facts.
 SAMPLED = frozenset(("states", "services", "feeds", "power", "gauges", "checkpoints"))
 
@@ -87,7 +87,7 @@ class Reading:
         found: dict[str, list[Feed]] = defaultdict(list)
         for run_id, peer, amount in self._rows("feeds"):
             own = runs.get(run_id)
-            if own is None or peer in own.hosts or peer not in hosts or amount < FEED_LEAST_BYTES:
+            if own is None or peer in own.hosts or peer not in hosts or amount < _FEED_LEAST_BYTES:
                 continue
             if len(on[peer]) == 1:  # of several nobody can tell whose bytes they were
                 found[run_id].append(Feed(on[peer][0], peer, amount))

@@ -12,7 +12,7 @@ from analyzer.recommendations.recommendation import Outlook
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-WEEKS_BACK_US = 28 * 24 * HOUR_US  # how far back runs of one name and waits of one queue are counted
+_WEEKS_BACK_US = 28 * 24 * HOUR_US  # how far back runs of one name and waits of one queue are counted
 SERVING = "serving"
 
 
@@ -84,12 +84,12 @@ def _rest(run: RunStanding, now: int) -> tuple[int, str]:
     if run.limit_at is not None and run.limit_at > now:  # a limit that has passed holds nobody
         return (run.limit_at - now) // SECOND_US, "until its time limit"
     if run.stage == SERVING:
-        return WEEKS_BACK_US // SECOND_US, "a service goes on"
+        return _WEEKS_BACK_US // SECOND_US, "a service goes on"
     age = max(0, now - (run.started_at or now))
     if run.usual_us is not None and run.usual_us > age:
         return (run.usual_us - age) // SECOND_US, "as long as runs of its name take"
     # Half of the processes of some age live at least as long again (Harchol-Balter and Downey, TOCS 15(3), 1997).
-    return min(age, WEEKS_BACK_US) // SECOND_US, "as long again as it has run"
+    return min(age, _WEEKS_BACK_US) // SECOND_US, "as long again as it has run"
 
 
 def read_life(session: "Session", placed: Mapping[str, int | None], restarted: Collection[str]) -> Life:
@@ -98,7 +98,7 @@ def read_life(session: "Session", placed: Mapping[str, int | None], restarted: C
     `placed` says on how many GPUs each is now: a run that was begun anew may have held more over time. None: not known.
     """
     (now,) = session.row("SELECT coalesce(max(hour) + 3600000000, 0) FROM ledger_hours")
-    span = {"now": now, "since": now - WEEKS_BACK_US}
+    span = {"now": now, "since": now - _WEEKS_BACK_US}
     (standing,), (waiting,) = statements("recommendations/standing.sql"), statements("recommendations/queue_waits.sql")
     rows = session.rows(standing, {"runs": sorted(placed)} | span)
     runs = {row[0]: RunStanding(*row) for row in rows}

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 # Plans the whole fleet in [start, end), microseconds UTC: the moves, each a change of its own.
-FleetPlan = Callable[["Session", Site, int, int], Sequence[tuple[Grounds, Proposal]]]
+_FleetPlan = Callable[["Session", Site, int, int], Sequence[tuple[Grounds, Proposal]]]
 # What is worth a look in [start, end).
-Look = Callable[["Session", int, int], Looked]
+_Look = Callable[["Session", int, int], Looked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Wanted:
 
     is_of_fleet: bool = True
     prices: PriceBook = field(default_factory=PriceBook)
-    plan: FleetPlan | None = None
+    plan: _FleetPlan | None = None
     realised: Mapping[str, Share] = field(default_factory=dict)
-    look: Look = look
+    look: _Look = look
 
 
 OF_FLEET = Wanted()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 T = TypeVar("T")
-Recommend = Callable[["Session", list[Finding], int, int, Wanted], list[Recommendation]]
+_Recommend = Callable[["Session", list[Finding], int, int, Wanted], list[Recommendation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Wanting:
     kept: ByGeneration | None = None
 
     def advised(
-        self, recommend: Recommend, session: "Session", found: list[Finding], period: "Period", *, of_run: bool
+        self, recommend: _Recommend, session: "Session", found: list[Finding], period: "Period", *, of_run: bool
     ) -> list[Recommendation]:
         """Return what `recommend` makes of these findings: of one run, or of the fleet.
 

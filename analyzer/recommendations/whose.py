@@ -12,7 +12,7 @@ from analyzer.recommendations.proposal import KINDS
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RUNS_MOST = 20  # of one name: the newest are looked at
+_RUNS_MOST = 20  # of one name: the newest are looked at
 # What each run lost time to, as findings name it, the newest first.
 _LOST = """
 SELECT coalesce(r.name, l.run_id), r.team, l.cause, l.run_id, max(l.hour) AS last_at
@@ -42,5 +42,5 @@ def runs_of(session: "Session", typed: str) -> Iterator[str]:
         if meant[key]:
             yield run_id
             count += 1
-            if count == RUNS_MOST:
+            if count == _RUNS_MOST:
                 return

@@ -9,7 +9,7 @@ from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import decimal, money_decimals
 
-OTHERS = "others, at cost"
+_OTHERS = "others, at cost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def charge_lines(report: WeekReport) -> tuple[ChargeLine, ...]:
     groups: dict[str, tuple[int, int]] = {}
     for row, one, cost in sorted(zip(teams.rows, told, costs, strict=True), key=_place):
         own = bool(one.difference_micros)
-        name = teams.words(row) if own or not one.held else OTHERS
+        name = teams.words(row) if own or not one.held else _OTHERS
         paid = nearest((one.charged_micros or 0) * 10**decimals, MICROS) if own else cost
         before = groups.get(name, (0, 0))
         groups[name] = (before[0] + cost, before[1] + paid)

@@ -19,7 +19,7 @@ from analyzer.recommendations.outcome.work import Unit, Work, log_costs, rates_o
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-BACK_US = 56 * DAY_US
+_BACK_US = 56 * DAY_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def compare_at(session: "Session", timezone: str, currency: str, name: str, at: 
     teams = session.rows("SELECT DISTINCT team FROM runs WHERE name = ? ORDER BY team", [name])
     if not teams:
         raise LedgerError(f"the ledger knows no run named {name!r}; gpuledger report week and findings name some")
-    around = Around(moment - BACK_US, moment, newest)
+    around = Around(moment - _BACK_US, moment, newest)
     works = [work for (team,) in teams for work in works_of_name(session, name, team, around) if not work.is_cut]
     before, after = ([work for work in works if work.is_after is side] for side in (False, True))
     for side, found in (("before", before), ("after", after)):

@@ -19,8 +19,8 @@ from analyzer.reports.part import Part
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import decimal, money, nothing_avoidable
 
-MOVED_PERMILLE = 100  # a finding grows or shrinks where it changed by more than a tenth
-CENTS = 100
+_MOVED_PERMILLE = 100  # a finding grows or shrinks where it changed by more than a tenth
+_CENTS = 100
 
 Moved = Literal["new", "growing", "as before", "shrinking"]
 
@@ -183,7 +183,7 @@ def findings_report(
         still=still,
         measured=measured,
     )
-    return replace(report, alarming=tuple(one.id for one in report.findings if is_alarming(report, one)))
+    return replace(report, alarming=tuple(one.id for one in report.findings if _is_alarming(report, one)))
 
 
 def _followed(finding: Finding, sizes: Mapping[str, int] | None, case: Case, period: Period) -> Followed:
@@ -205,9 +205,9 @@ def _moved(finding: Finding, before: int | None, life: Life | None, period: Peri
     if before is None or (life is not None and life.opened_at >= period.start):
         return "new"
     change = 1000 * (finding.milliseconds - before)
-    if change > MOVED_PERMILLE * before:
+    if change > _MOVED_PERMILLE * before:
         return "growing"
-    return "shrinking" if -change > MOVED_PERMILLE * before else "as before"
+    return "shrinking" if -change > _MOVED_PERMILLE * before else "as before"
 
 
 def trend(report: FindingsReport) -> Trend | None:
@@ -220,7 +220,7 @@ def trend(report: FindingsReport) -> Trend | None:
     return Trend(counts["new"], counts["growing"], counts["as before"], counts["shrinking"], gone, again, report.closed)
 
 
-def is_alarming(report: FindingsReport, finding: Finding) -> bool:
+def _is_alarming(report: FindingsReport, finding: Finding) -> bool:
     """Whether --check fails for it: new in this period, high, still open, and nobody has judged or muted it yet."""
     one = report.follow(finding.id)
     if finding.confidence != "high" or not report.is_open(finding) or finding.suspicion:
@@ -235,8 +235,8 @@ def at_stake_column(findings: Sequence[Finding], currency: str) -> tuple[list[st
     """Return what each has at stake and the sum, adding up as printed: money, or GPU-hours without prices."""
     exact = [finding.at_stake_micros for finding in findings if finding.at_stake_micros is not None]
     if len(exact) == len(findings):
-        total = nearest(sum(exact) * CENTS, MICROS)
-        units = apportion(total, [micros * CENTS for micros in exact], MICROS)
+        total = nearest(sum(exact) * _CENTS, MICROS)
+        units = apportion(total, [micros * _CENTS for micros in exact], MICROS)
         return [decimal(unit, 2) for unit in units], money(sum(exact), currency)
     times = [finding.milliseconds * 10 for finding in findings]
     total = nearest(sum(times), HOUR_MS)

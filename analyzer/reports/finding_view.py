@@ -27,7 +27,7 @@ from analyzer.text.words import (
     until_words,
 )
 
-RUNS_SHOWN = 50
+_RUNS_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ def finding_view(explained: Explained) -> FindingView:
         explained.advice,
         judged_of(explained),
         muted_of(explained),
-        finding.run_ids[:RUNS_SHOWN],
-        max(0, len(finding.run_ids) - RUNS_SHOWN),
+        finding.run_ids[:_RUNS_SHOWN],
+        max(0, len(finding.run_ids) - _RUNS_SHOWN),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from agent.wire.units import SECOND_US
 from collector.store.session import Session
 
-DEVICES_SHOWN = 4
+_DEVICES_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _devices(
         f"max((coalesce({inward}, 0) + coalesce({outward}, 0)) * {a_second}), {busy} "
         f"FROM {table} WHERE ended_at > ? AND started_at < ? GROUP BY device "
         f"HAVING coalesce(sum({inward}), 0) + coalesce(sum({outward}), 0) > 0 "
-        f"ORDER BY coalesce(sum({inward}), 0) + coalesce(sum({outward}), 0) DESC LIMIT {DEVICES_SHOWN}",
+        f"ORDER BY coalesce(sum({inward}), 0) + coalesce(sum({outward}), 0) DESC LIMIT {_DEVICES_SHOWN}",
         span,
     )
     return tuple(Device(*row) for row in rows)

@@ -56,7 +56,7 @@ from analyzer.settings.settings import Settings
 from collector.store.session import Session
 
 T = TypeVar("T")
-WEEKS_MOST = 4  # that are read to find one; of more, --since names the one
+_WEEKS_MOST = 4  # that are read to find one; of more, --since names the one
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,13 +282,13 @@ class Reader:
         kept = (one for one in predictions(self.session) if one.recommendation_id.startswith(typed))
         weeks += [self.calendar.week_of(one.span.start) for one in kept]
         known = {(week.start, week.end): week for week in weeks}
-        for start in sorted(known, reverse=True)[:WEEKS_MOST]:
+        for start in sorted(known, reverse=True)[:_WEEKS_MOST]:
             yield self.offer(known[start])
         days = self.period(ALARMS_PERIOD)
         yield Offer(self.all_advice(self.findings(days), days, of_run=True), self.findings(days), days)
         first, last = self.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
         week = None if last is None else self.calendar.week_of(last)
-        for _ in range(WEEKS_MOST):
+        for _ in range(_WEEKS_MOST):
             if week is None or week.end <= first:
                 return
             if (week.start, week.end) not in known:

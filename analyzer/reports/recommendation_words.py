@@ -7,8 +7,8 @@ from analyzer.recommendations.recommendation import Alternative, Range, Recommen
 from analyzer.recommendations.saving import over_words
 from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, moment, money, plain, plain_sentence
 
-NOT_PREDICTED = "not predicted: try it, and compare (gpuledger compare)"
-NODES_SHOWN = 4
+_NOT_PREDICTED = "not predicted: try it, and compare (gpuledger compare)"
+_NODES_SHOWN = 4
 FREE, NOT_PRICED = "no cost of moving", "cost of moving not priced"
 HOLDS = {True: "yes", False: "no", None: "?"}
 
@@ -16,11 +16,11 @@ HOLDS = {True: "yes", False: "no", None: "?"}
 def saves_words(advice: Recommendation, currency: str) -> str:
     """Return "$842 / $1,022 / $1,142 a week (P20/P50/P80)", or GPU-hours where no price is known."""
     if not is_predicted(advice):
-        return NOT_PREDICTED
+        return _NOT_PREDICTED
     words = (
-        money_range(advice.saves_micros, currency)
+        _money_range(advice.saves_micros, currency)
         if advice.saves_micros
-        else f"{time_range(advice.saves_milliseconds)} GPU-hours"
+        else f"{_time_range(advice.saves_milliseconds)} GPU-hours"
     )
     return f"{words} {over_words(advice.saves_over_seconds)} (P20/P50/P80)"
 
@@ -34,11 +34,11 @@ def saves_in_run(advice: Recommendation, span_us: int, currency: str, *, running
     if running and span_us >= advice.saves_over_seconds * SECOND_US:
         return saves_words(advice, currency)
     if not is_predicted(advice):
-        return NOT_PREDICTED
+        return _NOT_PREDICTED
     if advice.saves_micros:
-        words = money_range(advice.in_span(advice.saves_micros, span_us), currency)
+        words = _money_range(advice.in_span(advice.saves_micros, span_us), currency)
     else:
-        words = f"{time_range(advice.in_span(advice.saves_milliseconds, span_us))} GPU-hours"
+        words = f"{_time_range(advice.in_span(advice.saves_milliseconds, span_us))} GPU-hours"
     return f"{words} {'of what it has lost' if running else 'each run'} (P20/P50/P80)"
 
 
@@ -47,7 +47,7 @@ def is_predicted(advice: Recommendation) -> bool:
     return advice.saves_milliseconds.p95 > 0
 
 
-def money_range(saves: Range, currency: str) -> str:
+def _money_range(saves: Range, currency: str) -> str:
     """Return the three quantiles of an amount."""
     decimals = money_places(saves)
     return " / ".join(money(micros, currency, decimals) for micros in (saves.p20, saves.p50, saves.p80))
@@ -58,7 +58,7 @@ def money_places(saves: Range) -> int:
     return 2 if abs(saves.p80) < CENTS_UNDER else 0
 
 
-def time_range(saves: Range) -> str:
+def _time_range(saves: Range) -> str:
     """Return the three quantiles of GPU time in GPU-hours."""
     return " / ".join(gpu_hours(milliseconds) for milliseconds in (saves.p20, saves.p50, saves.p80))
 
@@ -177,10 +177,10 @@ def place_words(place: Place) -> str:
     what = f"{place.gpus:,} {kind}" if kind else counted(place.gpus, "GPU")
     if not place.nodes:
         return what
-    shown = ", ".join(map(plain, place.nodes[:NODES_SHOWN]))
-    more = f" and {len(place.nodes) - NODES_SHOWN} more" if len(place.nodes) > NODES_SHOWN else ""
+    shown = ", ".join(map(plain, place.nodes[:_NODES_SHOWN]))
+    more = f" and {len(place.nodes) - _NODES_SHOWN} more" if len(place.nodes) > _NODES_SHOWN else ""
     racks = sorted({plain(rack) for rack in place.racks if rack is not None})
-    where = f" ({', '.join(racks[:NODES_SHOWN])}{', ...' if len(racks) > NODES_SHOWN else ''})" if racks else ""
+    where = f" ({', '.join(racks[:_NODES_SHOWN])}{', ...' if len(racks) > _NODES_SHOWN else ''})" if racks else ""
     return f"{what} on {shown}{more}{where}"
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from analyzer.recommendations.outcome.work import Work
     from collector.store.session import Session
 
-SHOWN = 2
+_SHOWN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def earlier_runs(
         return ()
     rows = session.rows(
         "SELECT run_id FROM runs WHERE name = ? AND team IS NOT DISTINCT FROM ? AND ended_at <= ? "
-        f"ORDER BY started_at DESC, run_id LIMIT {SHOWN}",
+        f"ORDER BY started_at DESC, run_id LIMIT {_SHOWN}",
         [name, team, started_at],
     )
     works = works_of_runs(session, [run_id for (run_id,) in rows])

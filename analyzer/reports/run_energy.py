@@ -13,8 +13,8 @@ from analyzer.text.words import decimal
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-MILLIGRAMS_PER_KG = 1_000_000
-NEARLY_ALL_PERMILLE = 990  # of its GPU time; where less was measured, the figure is the least that it can be
+_MILLIGRAMS_PER_KG = 1_000_000
+_NEARLY_ALL_PERMILLE = 990  # of its GPU time; where less was measured, the figure is the least that it can be
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ def run_energy(session: "Session", run_id: str, span: Period, rates: Rates) -> R
 
 def run_energy_words(one: RunEnergy, held_ms: int) -> str:
     """Return "446 kWh at the GPUs, 221 kg CO2e"; without what is not known."""
-    least = "at least " if one.measured_ms * 1000 < held_ms * NEARLY_ALL_PERMILLE else ""
+    least = "at least " if one.measured_ms * 1000 < held_ms * _NEARLY_ALL_PERMILLE else ""
     told = f"{least}{_amount(one.gpu_millijoules, MILLIJOULES_PER_KWH)} kWh at the GPUs"
     if one.carbon_milligrams is None:
         return told
-    return f"{told}, {_amount(one.carbon_milligrams, MILLIGRAMS_PER_KG)} kg CO2e"
+    return f"{told}, {_amount(one.carbon_milligrams, _MILLIGRAMS_PER_KG)} kg CO2e"
 
 
 def _amount(units: int, per_whole: int) -> str:

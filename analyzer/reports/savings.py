@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from analyzer.recommendations.lifecycle.prediction import Prediction
     from collector.store.session import Session
 
-CHECKED_MOST = 10  # of a week's report: each reads the runs of sixteen weeks
-WEEKS_SHOWN_US = 56 * DAY_US  # so long after it was applied the week's report still names it
+_CHECKED_MOST = 10  # of a week's report: each reads the runs of sixteen weeks
+_WEEKS_SHOWN_US = 56 * DAY_US  # so long after it was applied the week's report still names it
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ def checked(
     recent = [
         one
         for one in book(session)
-        if one.applied_at is not None and period.end - WEEKS_SHOWN_US <= one.applied_at < period.end
+        if one.applied_at is not None and period.end - _WEEKS_SHOWN_US <= one.applied_at < period.end
         if sees(one.prediction)
     ]
-    return all_realised(session, sorted(recent, key=lambda one: one.applied_at or 0)[-CHECKED_MOST:], period.end)
+    return all_realised(session, sorted(recent, key=lambda one: one.applied_at or 0)[-_CHECKED_MOST:], period.end)
 
 
 def together(applied: Iterable[Realised]) -> Together:

@@ -9,7 +9,7 @@ from analyzer.settings.environment import is_true, of_environment, whole
 from analyzer.settings.toml_entry import Entry
 
 TABLE = "placement"
-ENVIRONMENT = "GPULEDGER_PLACEMENT_"
+_ENVIRONMENT = "GPULEDGER_PLACEMENT_"
 HUNDRED = 100
 
 
@@ -53,11 +53,11 @@ class Advising:
 
 
 DEFAULT = Guards()
-GUARDS = tuple(key.name for key in fields(Guards))
-ADVISING = tuple(key.name for key in fields(Advising))
-KEYS = (*GUARDS, *ADVISING)
-FLAGS = ("learn_shares",)
-PERCENT = ("least_gain_percent", "moved_percent")
+_GUARDS = tuple(key.name for key in fields(Guards))
+_ADVISING = tuple(key.name for key in fields(Advising))
+_KEYS = (*_GUARDS, *_ADVISING)
+_FLAGS = ("learn_shares",)
+_PERCENT = ("least_gain_percent", "moved_percent")
 
 
 def guards_of(content: Entry, environ: Mapping[str, str]) -> Guards:
@@ -66,7 +66,7 @@ def guards_of(content: Entry, environ: Mapping[str, str]) -> Guards:
     Raises:
         ConfigError: a key is unknown or no whole number, or a share is over 100.
     """
-    return _checked(replace(Guards(), **_given(content, environ, GUARDS)))
+    return _checked(replace(Guards(), **_given(content, environ, _GUARDS)))
 
 
 def advising_of(content: Entry, environ: Mapping[str, str]) -> Advising:
@@ -75,23 +75,23 @@ def advising_of(content: Entry, environ: Mapping[str, str]) -> Advising:
     Raises:
         ConfigError: a key is unknown, no whole number, or neither true nor false.
     """
-    return replace(Advising(), **_given(content, environ, ADVISING))
+    return replace(Advising(), **_given(content, environ, _ADVISING))
 
 
 def _given(content: Entry, environ: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, Any]:
     """Return those of these keys that are given: whole numbers, and flags as true or false."""
-    table, told = content.table(TABLE, KEYS), of_environment(environ, ENVIRONMENT, KEYS)
+    table, told = content.table(TABLE, _KEYS), of_environment(environ, _ENVIRONMENT, _KEYS)
     given: dict[str, Any] = {}
     for name in wanted:
         if name in told:
-            given[name] = (is_true if name in FLAGS else whole)(ENVIRONMENT + name.upper(), told[name])
+            given[name] = (is_true if name in _FLAGS else whole)(_ENVIRONMENT + name.upper(), told[name])
         elif table.has(name):
-            given[name] = table.flag(name) if name in FLAGS else table.count(name)
+            given[name] = table.flag(name) if name in _FLAGS else table.count(name)
     return given
 
 
 def _checked(guards: Guards) -> Guards:
-    for name in PERCENT:
+    for name in _PERCENT:
         if getattr(guards, name) > HUNDRED:
             raise ConfigError(f"[{TABLE}] {name} is a share and at most {HUNDRED}, not {getattr(guards, name)}")
     return guards

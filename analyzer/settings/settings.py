@@ -15,7 +15,7 @@ from analyzer.settings.toml_entry import Entry, read_toml
 from analyzer.settings.web_address import web_address
 
 TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms", "model")
-ENVIRONMENT = "GPULEDGER_ANALYZER_"
+_ENVIRONMENT = "GPULEDGER_ANALYZER_"
 BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
 PATHS = ("prices", "teams", "models", "tariffs", "services", "budgets", "profile_key", "gates")  # beside the settings
 OWN_TABLE = ("guards", "advising")  # what [placement] says
@@ -122,7 +122,7 @@ def _value(table: Entry, name: str, directory: Path) -> str | int | Path:
 
 
 def _from_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    told = of_environment(environ, ENVIRONMENT, _own_keys())
+    told = of_environment(environ, _ENVIRONMENT, _own_keys())
     given: dict[str, Any] = {name: _from_text(name, text) for name, text in told.items()}
     return replace(settings, **given)
 
@@ -130,4 +130,4 @@ def _from_environment(settings: Settings, environ: Mapping[str, str]) -> Setting
 def _from_text(name: str, text: str) -> str | int | Path:
     if name != "threads":
         return Path(text) if name in PATHS else text
-    return whole(f"{ENVIRONMENT}THREADS", text)
+    return whole(f"{_ENVIRONMENT}THREADS", text)

@@ -12,7 +12,7 @@ from agent.wire.bounded import TOML_BYTES_MOST, TooDeepError, TooMuchError, read
 from analyzer.errors import ConfigError
 
 MICROS = Decimal(1_000_000)
-MOST = 10**12  # a trillion: sums of more would not fit the ledger's integers
+_MOST = 10**12  # a trillion: sums of more would not fit the ledger's integers
 _DIGITS_MOST = 40  # behind the point: 1e-999999999 is no price, and its fraction would fill the memory
 
 
@@ -125,7 +125,7 @@ class Entry:
             raise ConfigError(f"{self.where}: {key!r} must be a number such as 2.60{_not(value)}")
         if isinstance(value, Decimal) and not value.is_finite():
             raise ConfigError(f"{self.where}: {key!r} must be 0 or more, with at most six decimals{_not(value)}")
-        if value > MOST:
+        if value > _MOST:
             told = f"{Decimal(value):.3g}"
             raise ConfigError(f"{self.where}: {key!r} is {told}: more than a trillion; is it per month, per hour?")
         if (micros := whole_micros(value)) is None:
@@ -204,9 +204,9 @@ def exact(value: int | Decimal) -> Fraction | None:
     Decimal's own arithmetic keeps 28 digits and would round the rest away unseen.
     """
     if isinstance(value, int):
-        return Fraction(value) if 0 <= value <= MOST else None
+        return Fraction(value) if 0 <= value <= _MOST else None
     exponent = value.as_tuple().exponent
-    if not isinstance(exponent, int) or exponent < -_DIGITS_MOST or not 0 <= value <= MOST:
+    if not isinstance(exponent, int) or exponent < -_DIGITS_MOST or not 0 <= value <= _MOST:
         return None
     return Fraction(value)
 

@@ -11,9 +11,9 @@ import yaml
 
 from agent.wire.bounded import DIGITS_MOST, too_long_a_number
 
-VALUES_MOST = 60_000
-LETTERS_MOST = 4 * 2**20
-LINE = 250  # letters; what is quoted is folded beyond them, and a folded name is hard to read
+_VALUES_MOST = 60_000
+_LETTERS_MOST = 4 * 2**20
+_LINE = 250  # letters; what is quoted is folded beyond them, and a folded name is hard to read
 
 
 def yaml_said(text: str, deepest: int) -> object:
@@ -23,8 +23,8 @@ def yaml_said(text: str, deepest: int) -> object:
         ValueError: it is nested deeper, has anchors, tags or too many values, or says a key twice.
         yaml.YAMLError: it is no YAML.
     """
-    if len(text) > LETTERS_MOST:
-        raise ValueError(f"it has {len(text):,} letters; {LETTERS_MOST:,} is the most")
+    if len(text) > _LETTERS_MOST:
+        raise ValueError(f"it has {len(text):,} letters; {_LETTERS_MOST:,} is the most")
     if too_long_a_number(text):
         raise ValueError(f"a number has over {DIGITS_MOST} digits")
     depth = values = 0
@@ -34,8 +34,8 @@ def yaml_said(text: str, deepest: int) -> object:
         values += isinstance(event, yaml.NodeEvent)
         if depth > deepest:
             raise ValueError(f"it is nested over {deepest} deep")
-        if values > VALUES_MOST:
-            raise ValueError(f"it has over {VALUES_MOST:,} values")
+        if values > _VALUES_MOST:
+            raise ValueError(f"it has over {_VALUES_MOST:,} values")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise ValueError("write each value out; there are no anchors and no aliases here")
         if getattr(event, "tag", None) is not None:
@@ -53,7 +53,7 @@ def respelled_yaml(text: str) -> str:
     if node is None:
         return ""
     flat = text.replace("\n", "")
-    return str(yaml.serialize(node, Dumper=yaml.SafeDumper, allow_unicode=flat.isprintable(), width=LINE))
+    return str(yaml.serialize(node, Dumper=yaml.SafeDumper, allow_unicode=flat.isprintable(), width=_LINE))
 
 
 class _Once(yaml.CSafeLoader):

@@ -14,22 +14,22 @@ from analyzer.sizing.shape import Shape
 from analyzer.sizing.sharding import Sharding
 from analyzer.sizing.work import Work
 
-SCORE_BYTES = 5  # softmax 2, its dropout's mask 1 and output 2
-LOGIT_BYTES = 4  # the loss is computed in 32 bits
-PROMPT_TOKENS = 8192  # a longer prompt goes through in pieces of so many tokens: vLLM's default for chunked prefill
+_SCORE_BYTES = 5  # softmax 2, its dropout's mask 1 and output 2
+_LOGIT_BYTES = 4  # the loss is computed in 32 bits
+_PROMPT_TOKENS = 8192  # a longer prompt goes through in pieces of so many tokens: vLLM's default for chunked prefill
 
 
 def layer_bytes(shape: Shape, work: Work, tensor: int = 1) -> int:
     """Return what one layer keeps of a batch, with what attention's scores take unless they are recomputed."""
     linear = _replicated(shape) + _divided(shape, tensor)
-    scores = SCORE_BYTES * shape.heads * work.context**2 * work.batch if work.recompute == "none" else 0
+    scores = _SCORE_BYTES * shape.heads * work.context**2 * work.batch if work.recompute == "none" else 0
     return (linear * work.tokens + -(-scores // tensor)) * work.value_bytes // 2
 
 
 def training_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:
     """Return what all layers keep, and the outputs: final norm, output layer's input, logits: 4 s b (h + v)."""
     tensor = sharding.tensor
-    outputs = LOGIT_BYTES * work.tokens * (shape.hidden + -(-shape.vocabulary // tensor))
+    outputs = _LOGIT_BYTES * work.tokens * (shape.hidden + -(-shape.vocabulary // tensor))
     if work.recompute != "full":
         return shape.layers * layer_bytes(shape, work, tensor) + outputs
     # Each layer's input stays, on every GPU; one layer at a time is computed anew.
@@ -42,10 +42,10 @@ def prompt_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:
 
     Ours: one layer's live tensors; servers measure it when they start.
     """
-    tokens = min(work.batch * work.context, PROMPT_TOKENS)
+    tokens = min(work.batch * work.context, _PROMPT_TOKENS)
     wide = (2 if shape.is_gated else 1) * shape.intermediate * shape.experts_active
     live = (shape.hidden + -(-wide // sharding.tensor)) * tokens * work.value_bytes
-    return live + LOGIT_BYTES * work.sequences * -(-shape.vocabulary // sharding.tensor)
+    return live + _LOGIT_BYTES * work.sequences * -(-shape.vocabulary // sharding.tensor)
 
 
 def cache_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:

@@ -17,9 +17,9 @@ from analyzer.sizing.sharding import Sharding, sharding_of, splits
 from analyzer.sizing.work import Work
 from analyzer.text.wording import gib
 
-LEAST_ROOM_PERMILLE, GOOD_ROOM_PERMILLE = 100, 200
-MOST_NODES = 32  # where the search ends
-LEAST_JOINED_GPUS = 4  # ours: on hosts of fewer no model is spread over several, whose links nobody told
+_LEAST_ROOM_PERMILLE, _GOOD_ROOM_PERMILLE = 100, 200
+_MOST_NODES = 32  # where the search ends
+_LEAST_JOINED_GPUS = 4  # ours: on hosts of fewer no model is spread over several, whose links nobody told
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Fit:
     @property
     def is_tight(self) -> bool:
         """Whether there is less room than is good."""
-        return self.room_permille < GOOD_ROOM_PERMILLE
+        return self.room_permille < _GOOD_ROOM_PERMILLE
 
     @property
     def micros_per_hour(self) -> int | None:
@@ -100,7 +100,7 @@ def room_permille(used_bytes: int, kind: Kind) -> int:
 
 def holds(used_bytes: int, kind: Kind) -> bool:
     """Say whether a GPU holds so much and keeps the least room."""
-    return room_permille(used_bytes, kind) >= LEAST_ROOM_PERMILLE
+    return room_permille(used_bytes, kind) >= _LEAST_ROOM_PERMILLE
 
 
 def place(
@@ -130,7 +130,7 @@ def _of_kind(model: Model, work: Work, kind: Kind, asked: Asked) -> Fit | Misfit
             needed = memory(model, work, sharding)
             if holds(needed.total_bytes, kind):
                 hosts = -(-gpus // kind.gpus_a_node)
-                if hosts > 1 and kind.gpus_a_node < LEAST_JOINED_GPUS and asked.sharding is None:
+                if hosts > 1 and kind.gpus_a_node < _LEAST_JOINED_GPUS and asked.sharding is None:
                     return Misfit(kind, _apart(gpus, hosts))
                 return Fit(kind, needed)
             if best is None or needed.total_bytes < best.total_bytes:
@@ -155,7 +155,7 @@ def gpu_counts(gpus_a_node: int) -> Iterator[int]:
     while count < gpus_a_node:
         yield count
         count *= 2
-    for nodes in range(1, MOST_NODES + 1):
+    for nodes in range(1, _MOST_NODES + 1):
         yield nodes * gpus_a_node
 
 

@@ -12,7 +12,7 @@ from analyzer.prices.list_prices import list_prices
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-LIST_CURRENCY = "USD"
+_LIST_CURRENCY = "USD"
 # What the fleet has in the ledger's newest hour: GPUs in all, the most on one host, the memory that drivers report.
 _OWNED = """
     WITH owned AS (
@@ -105,7 +105,7 @@ def kinds(book: PriceBook, now_us: int, fleet: Mapping[str, Owned] | None = None
         told = owned.memory_bytes if owned and owned.memory_bytes else named_bytes(sku)
         on_node = owned.gpus_a_node if owned else listed.get(sku, 1)
         rate = site_rate(book, sku, now_us, is_owned=owned is not None)
-        offers = list_offers(sku) if rate is None and book.currency == LIST_CURRENCY else ()
+        offers = list_offers(sku) if rate is None and book.currency == _LIST_CURRENCY else ()
         if offers:
             rate = Rate(offers[0].micros_per_gpu_hour, "list", "on_demand")
         owned_gpus = None if fleet is None else (owned.gpus if owned else 0)

@@ -12,7 +12,7 @@ from analyzer.text.wording import gib
 # Assumed, for each GPU: the context with its kernels, the libraries' workspaces, the buffers of collectives. vLLM logs
 # 0.1 GiB outside of PyTorch on one GPU (its issue 12330), kvplan counts 0.6 with graphs and compiled code; collectives
 # come on top. What an allocator loses to gaps is for the headroom.
-OVERHEAD_BYTES = 2**30
+_OVERHEAD_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def memory(model: Model, work: Work, sharding: Sharding) -> Memory:
         parts.append(Part("gathered weights", kept.gathered, "two layers at a time are whole while they compute"))
     parts += _trained(work, kept.adapters, kept.gradients, kept.optimizer) if work.is_training else []
     parts += _moving(model, work, sharding)
-    parts.append(Part("framework", OVERHEAD_BYTES, "assumed: context, kernels, workspaces, collectives"))
+    parts.append(Part("framework", _OVERHEAD_BYTES, "assumed: context, kernels, workspaces, collectives"))
     return Memory(tuple(parts), sharding)
 
 

@@ -10,7 +10,7 @@ from analyzer.errors import ConfigError
 from analyzer.settings.toml_entry import Entry, read_toml
 from analyzer.sizing.shape import Shape
 
-TABLE = Path(__file__).with_name("models.toml")
+_TABLE = Path(__file__).with_name("models.toml")
 _WIDTHS = ("layers", "hidden", "heads", "key_value_heads", "intermediate", "vocabulary")
 _FLAGS = ("is_tied", "has_query_bias")
 _EXPERTS = ("experts", "experts_active")
@@ -46,7 +46,7 @@ def plain_name(name: str) -> str:
 def known_models() -> tuple[Model, ...]:
     """Return the table, as it is shipped."""
     known = ("name", "also", "source", *_WIDTHS, *_FLAGS, *_EXPERTS)
-    return tuple(_model(entry) for entry in read_toml(TABLE, ("model",)).entries("model", known))
+    return tuple(_model(entry) for entry in read_toml(_TABLE, ("model",)).entries("model", known))
 
 
 def _model(entry: Entry) -> Model:

@@ -7,7 +7,7 @@ from analyzer.sizing.sharding import Sharding
 from analyzer.sizing.states import states, weight_bytes
 from analyzer.sizing.work import Purpose, work_of
 
-TRAINS_ALL = "pretraining"  # the stage in which every weight has its gradient
+_TRAINS_ALL = "pretraining"  # the stage in which every weight has its gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def need_of(model: str | None, stage: str | None, gpus: int) -> Need | None:
     found = find_model(model) if model else None
     if found is None:
         return None
-    purpose: Purpose = "full" if stage == TRAINS_ALL else "inference"
+    purpose: Purpose = "full" if stage == _TRAINS_ALL else "inference"
     spread = Sharding(3, data=gpus)
     kept = states(found, work_of(purpose), spread)
     usual = kept.weights + (kept.gradients or 0) + (kept.optimizer or 0)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 LOOK_BACK_DAYS = 90
-NEAR_PERCENT = 25  # ours: how far memory in use may lie from the estimate
-NEAR_TIMES = 2  # and the number of GPUs
-LEAST_RUNS = 5  # of fewer no tenth is told, only the least and the most
-TUNING, SERVING = "fine-tuning", "serving"
-TRAINING = frozenset({"training", "pretraining", "alignment", TUNING})
+_NEAR_PERCENT = 25  # ours: how far memory in use may lie from the estimate
+_NEAR_TIMES = 2  # and the number of GPUs
+_LEAST_RUNS = 5  # of fewer no tenth is told, only the least and the most
+_TUNING, _SERVING = "fine-tuning", "serving"
+_TRAINING = frozenset({"training", "pretraining", "alignment", _TUNING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def spread(amounts: Sequence[int]) -> Spread | None:
     if not amounts:
         return None
     ordered = sorted(amounts)
-    few = len(ordered) < LEAST_RUNS
+    few = len(ordered) < _LEAST_RUNS
 
     def at(percent: int) -> int:
         return ordered[max(0, -(-percent * len(ordered) // 100) - 1)]
@@ -155,17 +155,17 @@ def _of_kind(sku: str, gpus: int, runs: Sequence[PastRun]) -> OfKind:
 def _is_kind_of_work(run: PastRun, work: Work) -> bool:
     """Say whether a run did such work, as far as its stage tells: a run of LoRA and one of all weights look alike."""
     if work.purpose == "inference":
-        return run.stage == SERVING
-    return run.stage in TRAINING
+        return run.stage == _SERVING
+    return run.stage in _TRAINING
 
 
 def _is_near(run: PastRun, fit: Fit) -> bool:
     if run.sku != fit.kind.sku or run.peak_bytes is None:
         return False
-    if not fit.gpus <= run.gpus * NEAR_TIMES or not run.gpus <= fit.gpus * NEAR_TIMES:
+    if not fit.gpus <= run.gpus * _NEAR_TIMES or not run.gpus <= fit.gpus * _NEAR_TIMES:
         return False
     estimate = fit.memory.total_bytes
-    return abs(run.peak_bytes - estimate) * 100 <= NEAR_PERCENT * estimate
+    return abs(run.peak_bytes - estimate) * 100 <= _NEAR_PERCENT * estimate
 
 
 def _check(runs: Sequence[PastRun], model: Model, work: Work, kinds: Sequence[Kind]) -> Check | None:

@@ -13,8 +13,8 @@ from analyzer.sizing.shape import Shape
 from analyzer.sizing.sharding import Sharding
 from analyzer.sizing.work import COPY_BYTES, MOMENT_BYTES, Work
 
-BITS_PER_BYTE = 8
-GATHERED_LAYERS = 2  # ZeRO-3 and FSDP hold the layer that is computed whole, and the next one while it is fetched
+_BITS_PER_BYTE = 8
+_GATHERED_LAYERS = 2  # ZeRO-3 and FSDP hold the layer that is computed whole, and the next one while it is fetched
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ def _weight_bytes(model: Model, work: Work, pipeline: int) -> int:
     """Return the bytes of the weights of the largest stage; without a shape every weight counts as quantised."""
     shape, bits = model.shape, work.precision.bits
     if shape is None:
-        return _up(Fraction(model.parameters) * bits / BITS_PER_BYTE / pipeline)
+        return _up(Fraction(model.parameters) * bits / _BITS_PER_BYTE / pipeline)
     linear = -(-shape.layers // pipeline) * shape.layer_linear_parameters
     rest = _of_shape(shape, pipeline) - linear
     wide = Fraction(WIDE_BITS) if work.precision.quantises else bits
-    return _up((linear * bits + rest * wide) / BITS_PER_BYTE * _scale(model, shape))
+    return _up((linear * bits + rest * wide) / _BITS_PER_BYTE * _scale(model, shape))
 
 
 def _stage_parameters(model: Model, pipeline: int) -> int:
@@ -106,8 +106,8 @@ def _gathered(model: Model, work: Work, sharding: Sharding) -> int:
     """Return the bytes of layers that are whole for a while; without a shape none is known, and none counted."""
     if model.shape is None or sharding.zero < 3:
         return 0
-    layer = model.shape.layer_linear_parameters * work.precision.bits / BITS_PER_BYTE
-    return _up(GATHERED_LAYERS * layer / sharding.tensor)
+    layer = model.shape.layer_linear_parameters * work.precision.bits / _BITS_PER_BYTE
+    return _up(_GATHERED_LAYERS * layer / sharding.tensor)
 
 
 def _up(amount: Fraction) -> int:

@@ -13,9 +13,9 @@ from analyzer.text.paper import Paper
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain
 
-GIGA = 10**9
-KINDS_SHOWN = 4
-PURPOSE = {
+_GIGA = 10**9
+_KINDS_SHOWN = 4
+_PURPOSE = {
     "inference": "to serve it",
     "lora": "to tune adapters (LoRA)",
     "qlora": "to tune adapters on quantised weights (QLoRA)",
@@ -39,7 +39,7 @@ def sized_text(one: Sized, paper: Paper) -> str:
     )
 
 
-def gib(amount_bytes: int) -> str:
+def _gib(amount_bytes: int) -> str:
     """Return memory in GiB with one decimal: "12.0 GiB"."""
     return f"{decimal(nearest(amount_bytes * 10, GIB), 1)}{NO_BREAK}GiB"
 
@@ -49,7 +49,7 @@ def _heading(one: Sized, paper: Paper) -> list[str]:
     of = f"{_billions(one.model.parameters)} parameters"
     if shape is not None and shape.experts > 1:
         of += f", {_billions(shape.active_parameters)} of them active"
-    lines = [f"{plain(one.model.name)}: {of}; {PURPOSE[one.work.purpose]}"]
+    lines = [f"{plain(one.model.name)}: {of}; {_PURPOSE[one.work.purpose]}"]
     if shape is None:
         why = "Its shape is not known: say --layers and --hidden, and what depends on batch and context is counted too."
         lines += paper.wrap(why)
@@ -68,12 +68,12 @@ def _memory(one: Sized, paper: Paper) -> list[str]:
         lines += paper.wrap(part.told, f"  {part.name:<18}{_part(part):>12}  ", " " * 34)
     total = one.memory.total_bytes
     least = "" if one.memory.is_whole else "at least "
-    also = f"{decimal(nearest(total * 10, GIGA), 1)} GB; every part is rounded by itself"
-    return [*lines, *paper.wrap(also, f"  {'together':<14}{least + gib(total):>16}  ", " " * 34)]
+    also = f"{decimal(nearest(total * 10, _GIGA), 1)} GB; every part is rounded by itself"
+    return [*lines, *paper.wrap(also, f"  {'together':<14}{least + _gib(total):>16}  ", " " * 34)]
 
 
 def _part(part: Part) -> str:
-    return "not known" if part.bytes is None else gib(part.bytes)
+    return "not known" if part.bytes is None else _gib(part.bytes)
 
 
 def _fits(one: Sized, paper: Paper) -> list[str]:
@@ -120,7 +120,7 @@ def _fit(fit: Fit, paper: Paper) -> str:
     price += "*" if _is_listed(fit) else " "
     sharding = paper.cut(fit.memory.sharding.told, 18)
     return (
-        f"  {paper.cut(fit.kind.sku, 17):<18}{fit.gpus:>4}  {on:<7}{gib(fit.memory.total_bytes):>10}{room:>7} "
+        f"  {paper.cut(fit.kind.sku, 17):<18}{fit.gpus:>4}  {on:<7}{_gib(fit.memory.total_bytes):>10}{room:>7} "
         f"{sharding:<19}{price:>10}"
     )
 
@@ -150,12 +150,12 @@ def _past(one: Sized, paper: Paper) -> list[str]:
     ]
     lines += paper.labelled("which", _which(found))
     several = len(found.of_kinds) > 1
-    for of in found.of_kinds[:KINDS_SHOWN]:
+    for of in found.of_kinds[:_KINDS_SHOWN]:
         if several:
             lines += ["", *paper.wrap(f"on {of.gpus} {plain(of.sku)}, {counted(of.runs, 'run')}", "  ")]
         lines += _of_kind(of, one.currency, paper)
-    if len(found.of_kinds) > KINDS_SHOWN:
-        lines += ["", f"  and {len(found.of_kinds) - KINDS_SHOWN} more kinds or numbers of GPUs (--json)"]
+    if len(found.of_kinds) > _KINDS_SHOWN:
+        lines += ["", f"  and {len(found.of_kinds) - _KINDS_SHOWN} more kinds or numbers of GPUs (--json)"]
     if found.check is not None:
         lines += paper.labelled("formula", _checked(found.check))
     return lines
@@ -191,6 +191,6 @@ def _checked(check: Check) -> str:
     side = "as seen" if apart == 0 else f"{abs(apart)} % {'above' if apart > 0 else 'below'} what was seen"
     need = "" if check.says_need else "; a server sets aside what it is told to, so that this is no need"
     return (
-        f"{gib(check.seen_bytes)} seen on one of {check.gpus} {check.sku}, {gib(check.estimate_bytes)} "
+        f"{_gib(check.seen_bytes)} seen on one of {check.gpus} {check.sku}, {_gib(check.estimate_bytes)} "
         f"by the formula for this batch and context ({check.sharding}): {side}{need}"
     )

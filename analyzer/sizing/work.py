@@ -7,9 +7,9 @@ from analyzer.errors import ConfigError
 from analyzer.sizing.precision import Precision, precision_named
 
 Purpose = Literal["inference", "lora", "qlora", "full"]
-Recompute = Literal["none", "selective", "full"]
+_Recompute = Literal["none", "selective", "full"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
-RECOMPUTES: tuple[Recompute, ...] = get_args(Recompute)
+RECOMPUTES: tuple[_Recompute, ...] = get_args(_Recompute)
 
 # Bytes beside weights and gradients for each parameter that is trained in 16 bits: the 32-bit copy, then the moments.
 # Sources: ZeRO (Rajbhandari et al. 2020, section 3.1) for adam; EleutherAI's Transformer Math 101 for sgd (with
@@ -17,9 +17,9 @@ RECOMPUTES: tuple[Recompute, ...] = get_args(Recompute)
 # keeps a row and a column of each matrix, which is nothing beside it and is left out.
 COPY_BYTES = 4
 MOMENT_BYTES = {"adam": 8, "adam8bit": 2, "adafactor": 0, "sgd": 4}
-DEFAULT_PRECISION = {"inference": "bf16", "lora": "bf16", "qlora": "nf4", "full": "bf16"}
-MOST_TOKENS = 100_000_000  # of one context or batch: what lies beyond is a slip of the pen
-MOST_COUNT = 1_000_000
+_DEFAULT_PRECISION = {"inference": "bf16", "lora": "bf16", "qlora": "nf4", "full": "bf16"}
+_MOST_TOKENS = 100_000_000  # of one context or batch: what lies beyond is a slip of the pen
+_MOST_COUNT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Work:
     context: int = 4096
     sequences: int = 1
     cache: Precision | None = None
-    recompute: Recompute = "selective"
+    recompute: _Recompute = "selective"
     rank: int = 16
 
     @property
@@ -63,7 +63,7 @@ def work_of(purpose: Purpose, precision: str | None = None, cache: str | None = 
     Raises:
         ConfigError: the precision or optimizer does not go with it, or a number is out of bounds.
     """
-    held = precision_named(precision or DEFAULT_PRECISION[purpose])
+    held = precision_named(precision or _DEFAULT_PRECISION[purpose])
     kept = precision_named(cache) if cache else None
     work = Work(purpose, held, cache=kept, **more)  # type: ignore[arg-type]  # argparse has typed them
     _check(work)
@@ -84,7 +84,7 @@ def _check(work: Work) -> None:
     if work.optimizer not in MOMENT_BYTES:
         raise ConfigError(f"--optimizer {work.optimizer} is none of {', '.join(MOMENT_BYTES)}")
     for flag, value in (("batch", work.batch), ("sequences", work.sequences), ("rank", work.rank)):
-        if not 1 <= value <= MOST_COUNT:
-            raise ConfigError(f"--{flag} {value} must be from 1 to {MOST_COUNT:,}")
-    if not 1 <= work.context <= MOST_TOKENS:
-        raise ConfigError(f"--context {work.context} must be from 1 to {MOST_TOKENS:,} tokens")
+        if not 1 <= value <= _MOST_COUNT:
+            raise ConfigError(f"--{flag} {value} must be from 1 to {_MOST_COUNT:,}")
+    if not 1 <= work.context <= _MOST_TOKENS:
+        raise ConfigError(f"--context {work.context} must be from 1 to {_MOST_TOKENS:,} tokens")

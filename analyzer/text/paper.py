@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from analyzer.text.words import NO_BREAK, plain
 
-NARROWEST, WIDEST = 64, 160
-EIGHTHS = " ▏▎▍▌▋▊▉█"
+_NARROWEST, WIDEST = 64, 160
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = "▁▂▃▄▅▆▇█"
-ASCII_LEVELS = "_.:-=+*#"
+_ASCII_LEVELS = "_.:-=+*#"
 _SHARE = re.compile(r"(?<=\d) (?=%)")  # where a line must not end: between a figure and its sign
 _ASCII = str.maketrans({"·": "|", "…": "~", "→": ">", "≤": "<", "≥": ">", "×": "x", "–": "-", "—": "-", "€": "E"})
 
@@ -24,7 +24,7 @@ class Paper:
     ascii: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", min(WIDEST, max(NARROWEST, self.width)))
+        object.__setattr__(self, "width", min(WIDEST, max(_NARROWEST, self.width)))
 
     @property
     def extra(self) -> int:
@@ -36,11 +36,11 @@ class Paper:
         eighths = round(8 * cells * share / largest) if largest > 0 else 0
         if self.ascii:
             return ("#" * round(eighths / 8)).ljust(cells)
-        return ("█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()).ljust(cells)
+        return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()).ljust(cells)
 
     def spark(self, shares: Sequence[float]) -> str:
         """Return one character for each share from 0 to 1."""
-        levels = ASCII_LEVELS if self.ascii else LEVELS
+        levels = _ASCII_LEVELS if self.ascii else LEVELS
         return "".join(levels[min(len(levels) - 1, int(share * len(levels)))] for share in shares)
 
     def cut(self, text: str, width: int) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from analyzer.text.paper import paint
 
-FONTS = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
+_FONTS = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
 
 
 def picture(text: str, title: str, width: int = 80) -> str:
@@ -17,4 +17,4 @@ def picture(text: str, title: str, width: int = 80) -> str:
     console.print(Text.from_ansi(paint(text)), soft_wrap=True)
     drawn = console.export_svg(title=title)
     drawn = re.sub(r"@font-face\s*\{[^}]*\}", "", drawn)
-    return re.sub(r"font-family: [^;]+;", f"font-family: {FONTS};", drawn)
+    return re.sub(r"font-family: [^;]+;", f"font-family: {_FONTS};", drawn)

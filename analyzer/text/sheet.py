@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from analyzer.text.words import plain
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
 
 
 def sheet_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -22,5 +22,5 @@ def sheet_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def _cell(value: object) -> object:
     if isinstance(value, str):
         text = plain(value)
-        return f"'{text}" if text.startswith(FORMULA) else text
+        return f"'{text}" if text.startswith(_FORMULA) else text
     return value

@@ -12,7 +12,7 @@ from analyzer.text.paper import Paper
 from analyzer.text.rounding import apportion, apportion_tree, nearest
 from analyzer.text.words import UNKNOWN, at_least, decimal, hours_decimals, money_decimals, signed
 
-Level = Literal["class", "row", "only", "total"]  # "only": a class and its single row on one line
+_Level = Literal["class", "row", "only", "total"]  # "only": a class and its single row on one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Line:
     `is_part` says that some of its time has no price; `paid` is the amount with the mark of that.
     """
 
-    level: Level
+    level: _Level
     klass: Class | None
     label: str
     hours: str
@@ -118,14 +118,14 @@ def lines(breakdown: Breakdown, previous: Breakdown | None = None, *, subtotals:
             share = sum(map(breakdown.weight, group)) / whole
             found.append(_line(columns, "class", group[0].klass, "", place, None, share))
         for member, entry in enumerate(group):
-            level: Level = "only" if only or (member == 0 and not subtotals) else "row"
+            level: _Level = "only" if only or (member == 0 and not subtotals) else "row"
             share = breakdown.weight(entry) / whole
             found.append(_line(columns, level, entry.klass, entry.label, place, member, share))
     return (*found, _total(columns, is_part=breakdown.is_part))
 
 
 def _line(
-    columns: Rounded, level: Level, klass: Class, label: str, place: int, member: int | None, share: float
+    columns: Rounded, level: _Level, klass: Class, label: str, place: int, member: int | None, share: float
 ) -> Line:
     def value(column: Column) -> int:
         return column.classes[place] if member is None else column.members[place][member]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collector.registry import Registry
 
 _LOG = logging.getLogger(__name__)
-STOP_SECONDS = 10.0
+_STOP_SECONDS = 10.0
 
 
 class Access:
@@ -83,7 +83,7 @@ class Access:
         """Write down who was here, close the registry, and end."""
         self._stop.set()
         if self._thread.ident is not None:
-            self._thread.join(STOP_SECONDS)
+            self._thread.join(_STOP_SECONDS)
         self.usage.flush(last=True)
         self.registry.close()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 AT_ONCE = 10
 EACH_SECONDS = 6.0
-MOST_ADDRESSES = 10_000  # remembered; who is forgotten may try so often again
+_MOST_ADDRESSES = 10_000  # remembered; who is forgotten may try so often again
 
 
 class Attempts:
@@ -19,7 +19,7 @@ class Attempts:
     def __init__(
         self,
         now: Callable[[], float] = time.monotonic,
-        most: int = MOST_ADDRESSES,
+        most: int = _MOST_ADDRESSES,
         at_once: int = AT_ONCE,
         each_seconds: float = EACH_SECONDS,
     ) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 FRESH_SECONDS = 2.0  # how old what we know may be, while the registry answers
-HURRIED_SECONDS = 0.5  # how often a key that nobody knows may make us look at once
+_HURRIED_SECONDS = 0.5  # how often a key that nobody knows may make us look at once
 TRUSTED_SECONDS = 3600.0  # how long it goes on without the registry
 _NO_HASH = digest("")
 
@@ -60,7 +60,7 @@ class Directory:
         However many ask, it is read twice a second at most; they wait on the loop, and hold no thread meanwhile.
         """
         asked = time.monotonic()
-        await asyncio.sleep(max(0.0, self._tried_at + HURRIED_SECONDS - asked))
+        await asyncio.sleep(max(0.0, self._tried_at + _HURRIED_SECONDS - asked))
         await asyncio.to_thread(self._refresh_unless_since, asked)
 
     def _refresh_unless_since(self, asked: float) -> None:

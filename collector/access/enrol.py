@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collector.access.access import Access
     from collector.registry import Registry
 
-MOST_BYTES = 4096
-PATIENCE_SECONDS = 10.0
-AT_ONCE, EACH_SECONDS = 30, 2.0  # refused enrolments of one address: hosts behind one may share it
-BUSY = "attempts"
+_MOST_BYTES = 4096
+_PATIENCE_SECONDS = 10.0
+AT_ONCE, _EACH_SECONDS = 30, 2.0  # refused enrolments of one address: hosts behind one may share it
+_BUSY = "attempts"
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}")
 
 
@@ -33,7 +33,7 @@ class Enrol:
 
     def __init__(self, access: "Access") -> None:
         self._access = access
-        self._attempts = Attempts(at_once=AT_ONCE, each_seconds=EACH_SECONDS)
+        self._attempts = Attempts(at_once=AT_ONCE, each_seconds=_EACH_SECONDS)
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer one request."""
@@ -41,16 +41,16 @@ class Enrol:
         address = (scope.get("client") or ("",))[0]
         try:
             if wait := math.ceil(self._attempts.wait_seconds(address)):
-                raise JoinError(429, BUSY, f"too many enrolments of this address were refused; come again in {wait} s")
+                raise JoinError(429, _BUSY, f"too many enrolments of this address were refused; come again in {wait} s")
             token, node = asked(await _body(receive))
-            key = await asyncio.to_thread(enrolled, self._access.registry, token, node)
+            key = await asyncio.to_thread(_enrolled, self._access.registry, token, node)
             await asyncio.to_thread(self._access.directory.refresh)
             answer = JSONResponse({"key": key, "node": node}, 201, {"Cache-Control": "no-store"})
         except JoinError as error:
-            if error.reason != BUSY:
+            if error.reason != _BUSY:
                 self._attempts.failed(address)
                 self._access.usage.note("refused", "", "POST", "/v1/enrol")
-            later = {"Retry-After": str(wait)} if error.reason == BUSY else {}
+            later = {"Retry-After": str(wait)} if error.reason == _BUSY else {}
             answer = problem_response(error.status, str(error), later, error=str(error), reason=error.reason)
         except RegistryError:
             sentence = "the registry does not answer; try again in a minute"
@@ -58,7 +58,7 @@ class Enrol:
         await answer(scope, receive, send)
 
 
-def enrolled(registry: "Registry", token: str, node: str) -> str:
+def _enrolled(registry: "Registry", token: str, node: str) -> str:
     """Return a new key of a host.
 
     Raises:
@@ -80,16 +80,16 @@ def enrolled(registry: "Registry", token: str, node: str) -> str:
 async def _body(receive: "Receive") -> bytes:
     body = bytearray()
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(_PATIENCE_SECONDS):
             while True:
                 message = await receive()
                 body += message.get("body", b"")
-                if len(body) > MOST_BYTES:
-                    raise JoinError(413, "too_large", f"an enrolment has at most {MOST_BYTES} bytes")
+                if len(body) > _MOST_BYTES:
+                    raise JoinError(413, "too_large", f"an enrolment has at most {_MOST_BYTES} bytes")
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError as error:
-        raise JoinError(408, "slow", f"the enrolment took more than {PATIENCE_SECONDS:g} s to arrive") from error
+        raise JoinError(408, "slow", f"the enrolment took more than {_PATIENCE_SECONDS:g} s to arrive") from error
 
 
 def asked(body: bytes) -> tuple[str, str]:

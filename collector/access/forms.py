@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 FORM = "application/x-www-form-urlencoded"
 FORM_BYTES = 65_536
-FORM_SECONDS = 10.0
-FIELDS_MOST = 100
+_FORM_SECONDS = 10.0
+_FIELDS_MOST = 100
 FIELD = "csrf"
-HEADER = b"x-csrf-token"
+_HEADER = b"x-csrf-token"
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 
@@ -42,7 +42,7 @@ def fields_of(content: bytes) -> dict[str, str]:
         AccessError: 400, it is no form.
     """
     try:
-        pairs = parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=FIELDS_MOST)
+        pairs = parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_FIELDS_MOST)
     except ValueError as error:
         raise AccessError(400, "form", "what was sent cannot be read as a form") from error
     return dict(reversed(pairs))
@@ -55,10 +55,10 @@ async def body_of(receive: "Receive") -> bytes:
         AccessError: 413, it is larger than a form of ours can be, or 408, it took too long; no more of it is read.
     """
     try:
-        async with asyncio.timeout(FORM_SECONDS):
+        async with asyncio.timeout(_FORM_SECONDS):
             return await _read(receive)
     except TimeoutError as error:
-        raise AccessError(408, "form", f"a form takes at most {FORM_SECONDS:g} s to arrive") from error
+        raise AccessError(408, "form", f"a form takes at most {_FORM_SECONDS:g} s to arrive") from error
 
 
 async def _read(receive: "Receive") -> bytes:
@@ -84,7 +84,7 @@ async def own_change(scope: "Scope", receive: "Receive", headers: dict[bytes, by
     """
     if scope["method"] in SAFE:
         return receive
-    shown, again = headers.get(HEADER, b"").decode("latin-1"), receive
+    shown, again = headers.get(_HEADER, b"").decode("latin-1"), receive
     if not shown and is_form(headers):
         content = await body_of(receive)
         shown, again = fields_of(content).get(FIELD, ""), _again(content, receive)

@@ -10,9 +10,9 @@ from collector.pipeline.decoding.own_word import Host
 if TYPE_CHECKING:
     from collector.registry.homes import Homes
 
-MOST_HOSTS = 100_000
-FRESH_SECONDS = 3600.0  # after which the registry is asked anew: a GPU may have been moved
-REFUSED_SECONDS = 60.0  # for which a GPU of another host is not asked about again
+_MOST_HOSTS = 100_000
+_FRESH_SECONDS = 3600.0  # after which the registry is asked anew: a GPU may have been moved
+_REFUSED_SECONDS = 60.0  # for which a GPU of another host is not asked about again
 
 
 class HostBook:
@@ -27,7 +27,7 @@ class HostBook:
     def known(self, node: str) -> Host | None:
         """Return a host that was heard before; None where the registry must say."""
         at, host = self._hosts.get(node, (0.0, None))
-        return host if host is not None and self._clock() - at < FRESH_SECONDS else None
+        return host if host is not None and self._clock() - at < _FRESH_SECONDS else None
 
     def settled(self, node: str, gpus: Collection[str]) -> Host | None:
         """Return the host where nothing in a batch with these GPUs is new; None where the registry must say."""
@@ -35,7 +35,7 @@ class HostBook:
         if host is None:
             return None
         at, refused = self._refused.get(node, (0.0, frozenset[str]()))
-        return host if host.gpus.union(refused if self._clock() - at < REFUSED_SECONDS else ()) >= set(gpus) else None
+        return host if host.gpus.union(refused if self._clock() - at < _REFUSED_SECONDS else ()) >= set(gpus) else None
 
     def learn(self, node: str, sent_at: int, gpus: Collection[str]) -> Host:
         """Ask the registry, note there what nobody has told of before, and return the host.
@@ -51,7 +51,7 @@ class HostBook:
         now = self._clock()
         self._hosts[node] = now, host
         self._hosts.move_to_end(node)
-        if len(self._hosts) > MOST_HOSTS:
+        if len(self._hosts) > _MOST_HOSTS:
             self._refused.pop(self._hosts.popitem(last=False)[0], None)
         refused = asked - host.gpus
         if refused:

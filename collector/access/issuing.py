@@ -9,12 +9,12 @@ from collector.errors import ConfigError
 from collector.registry import Join, Key, Registry
 from collector.registry.roles import KeyRole
 
-NEVER = "never"
-MOST_USES = 100_000
+_NEVER = "never"
+_MOST_USES = 100_000
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LIFETIME = re.compile(r"(\d{1,5})([mhdw])")
 _LONGEST_NAME = 100
-OF_TEAMS = ("read", "owner", "approver")  # roles that may be of some teams alone
+_OF_TEAMS = ("read", "owner", "approver")  # roles that may be of some teams alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ def issue(registry: Registry, wish: Wish, by: str, now: int) -> str:
     Raises:
         ConfigError: role and scope do not go together.
     """
-    if wish.teams and wish.role not in OF_TEAMS:
+    if wish.teams and wish.role not in _OF_TEAMS:
         raise ConfigError(
-            f"--team goes with --role {' or '.join(OF_TEAMS)}: a key with the role {wish.role} is of no team"
+            f"--team goes with --role {' or '.join(_OF_TEAMS)}: a key with the role {wish.role} is of no team"
         )
     if (wish.node is not None) != (wish.role == "agent"):
         raise ConfigError("--node goes with --role agent, and an agent's key needs it: it writes rows of one host")
@@ -90,8 +90,8 @@ def join(
     """
     if lifetime is None:
         raise ConfigError("--for has an end: a join token that lies around lets anybody in who finds it")
-    if not 1 <= uses <= MOST_USES:
-        raise ConfigError(f"--uses is {uses}: not 1 to {MOST_USES} hosts")
+    if not 1 <= uses <= _MOST_USES:
+        raise ConfigError(f"--uses is {uses}: not 1 to {_MOST_USES} hosts")
     if not node_glob or len(node_glob) > _LONGEST_NAME:
         raise ConfigError("--node-glob is a pattern of host names, like 'n*'")
     new = made(JOIN)
@@ -105,7 +105,7 @@ def lifetime(text: str) -> int | None:
     Raises:
         ConfigError: it is none of them.
     """
-    if text == NEVER:
+    if text == _NEVER:
         return None
     found = _LIFETIME.fullmatch(text)
     if found is None or int(found[1]) == 0:

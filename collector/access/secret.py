@@ -5,12 +5,12 @@ import hmac
 import secrets
 from dataclasses import dataclass
 
-PREFIX = "gl"
+_PREFIX = "gl"
 JOIN = "join"
-SECRET_BYTES = 32  # from the system's generator: no guess and no table hits 256 bits
-ID_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without those that are read for one another
-ID_LENGTH = 8
-LONGEST = 200
+_SECRET_BYTES = 32  # from the system's generator: no guess and no table hits 256 bits
+_ID_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without those that are read for one another
+_ID_LENGTH = 8
+_LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,19 @@ class Shown:
     @property
     def text(self) -> str:
         """The whole, as it is handed to its holder."""
-        return "_".join((PREFIX, self.role, self.id, self.secret))
+        return "_".join((_PREFIX, self.role, self.id, self.secret))
 
 
 def made(role: str) -> Shown:
     """Return a new one."""
-    name = "".join(secrets.choice(ID_LETTERS) for _ in range(ID_LENGTH))
-    return Shown(role, name, secrets.token_urlsafe(SECRET_BYTES))
+    name = "".join(secrets.choice(_ID_LETTERS) for _ in range(_ID_LENGTH))
+    return Shown(role, name, secrets.token_urlsafe(_SECRET_BYTES))
 
 
 def parsed(text: str) -> Shown | None:
     """Return the parts of what somebody shows, or None where it is none of ours."""
     parts = text.split("_", 3)  # the secret may hold the character itself
-    if len(text) > LONGEST or len(parts) != 4 or parts[0] != PREFIX or not all(parts):
+    if len(text) > _LONGEST or len(parts) != 4 or parts[0] != _PREFIX or not all(parts):
         return None
     return Shown(*parts[1:])
 

@@ -17,9 +17,9 @@ COOKIE = "gpuledger"
 SECURE_COOKIE = "__Host-gpuledger"  # a browser takes this name only from TLS, for the whole host and no other
 IDLE_SECONDS = 12 * 3600.0
 LASTING_SECONDS = 7 * 86_400.0
-MOST = 10_000  # the one that was used longest ago ends first
+_MOST = 10_000  # the one that was used longest ago ends first
 MOST_OF_A_KEY = 50  # so that the holder of one key cannot push out the others
-SECRET_BYTES = 32
+_SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Session:
 class Sessions:
     """The sessions of one server; any thread may ask. What it keeps of a cookie is its hash."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic, most: int = MOST) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic, most: int = _MOST) -> None:
         self._now = now
         self._most = most
         self._lock = threading.Lock()
@@ -45,9 +45,9 @@ class Sessions:
 
     def begin(self, key_id: str | None) -> str:
         """Begin a session and return what the browser's cookie shall say."""
-        cookie = secrets.token_urlsafe(SECRET_BYTES)
+        cookie = secrets.token_urlsafe(_SECRET_BYTES)
         now = self._now()
-        session = Session(key_id, secrets.token_urlsafe(SECRET_BYTES), now + LASTING_SECONDS)
+        session = Session(key_id, secrets.token_urlsafe(_SECRET_BYTES), now + LASTING_SECONDS)
         with self._lock:
             own = [name for name, (one, _) in self._open.items() if one.key_id == key_id]
             for name in own[: max(0, len(own) - MOST_OF_A_KEY + 1)]:

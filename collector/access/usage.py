@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 MOST_LINES = 10_000  # of one hour; what is beyond is counted under one name
-OTHERS = "others"
+_OTHERS = "others"
 
 _Line = tuple[Kind, str, str, str]  # kind, actor, action, subject
 
@@ -45,7 +45,7 @@ class Usage:
         with self._lock:
             self._turn()
             if line not in self._counts and len(self._counts) >= MOST_LINES:
-                line = (kind, OTHERS, action, OTHERS)
+                line = (kind, _OTHERS, action, _OTHERS)
             if line not in self._counts:
                 self._counts[line] = 0
                 self._waiting.append(Entry(self._hour, *line))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collector.store.database import Store
 
 _LOG = logging.getLogger(__name__)
-STOPPING_SECONDS = 30.0
+_STOPPING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class BackupJob:
         """End what is under way before its next file; nothing is left of it."""
         self._ending.set()
         if self._thread is not None:
-            self._thread.join(STOPPING_SECONDS)
+            self._thread.join(_STOPPING_SECONDS)
 
     def _run(self, folder: Path, keep: int) -> None:
         started = self.started_at or 0

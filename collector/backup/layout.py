@@ -6,7 +6,7 @@ from pathlib import Path
 from collector.store.lake import beside
 from collector.store.power import copy_of
 
-STORE = "store.duckdb"
+_STORE = "store.duckdb"
 PRIVATE = 0o600  # of the registry: whoever reads it learns who is here
 
 
@@ -19,7 +19,7 @@ class Layout:
     @classmethod
     def within(cls, folder: Path) -> "Layout":
         """Return the layout of a backup's folder."""
-        return cls(folder / STORE)
+        return cls(folder / _STORE)
 
     @property
     def log(self) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 from collector.errors import BackupError
 
 NAME = "manifest.json"
-VERSION = 1
+_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Write it, durably: what it speaks of must be on the disk before."""
         path = folder / NAME
-        path.write_text(json.dumps({"version": VERSION} | asdict(self), indent=1) + "\n")
+        path.write_text(json.dumps({"version": _VERSION} | asdict(self), indent=1) + "\n")
         sync(path)
         sync(folder)
 
@@ -67,8 +67,8 @@ class Manifest:
         try:
             said = json.loads((folder / NAME).read_bytes())
             version = said.pop("version")
-            if version != VERSION:
-                raise BackupError(f"the backup {folder} has version {version}, this release reads {VERSION}; upgrade")
+            if version != _VERSION:
+                raise BackupError(f"the backup {folder} has version {version}, this release reads {_VERSION}; upgrade")
             said["files"] = tuple(File(**file) for file in said["files"])
             said["elsewhere"] = tuple(said["elsewhere"])
             return cls(**said)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
 
-SUFFIX = ".backups"  # of the folder beside the store
+_SUFFIX = ".backups"  # of the folder beside the store
 
 
 def place_of(config: "CollectorConfig", store: Path) -> Path:
     """Return the folder of the settings, or the one beside a store."""
-    return Path(config.backups) if config.backups else store.with_name(store.name + SUFFIX)
+    return Path(config.backups) if config.backups else store.with_name(store.name + _SUFFIX)

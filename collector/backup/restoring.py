@@ -11,7 +11,7 @@ from collector.errors import BackupError, StoreError
 from collector.store.database import Store
 from collector.store.lake_schema import RECEIPTS
 
-MEGABYTE = 10**6
+_MEGABYTE = 10**6
 
 # Batches that came after the hot file was copied and were sealed before the lake was: their rows are there, so their
 # receipts must be too, or they would count twice when their agents send them again.
@@ -54,7 +54,7 @@ def restore(folder: Path, store: Path) -> Manifest:
 def _free(store: Path) -> str:
     """Say how much room there is: of a full disk DuckDB and SQLite say many things, none of which is that."""
     there = next(folder for folder in store.absolute().parents if folder.exists())
-    return f"{shutil.disk_usage(there).free // MEGABYTE:,} MB are free"
+    return f"{shutil.disk_usage(there).free // _MEGABYTE:,} MB are free"
 
 
 def _taken(target: Layout) -> Path | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collector.store.database import Store
 
 PATH = "/v1/backup"
-MOST_KEPT = 1000
+_MOST_KEPT = 1000
 
 
 def add_backups(app: FastAPI, config: "CollectorConfig", store: "Store") -> None:
@@ -36,7 +36,7 @@ def add_backups(app: FastAPI, config: "CollectorConfig", store: "Store") -> None
 
     @app.post(PATH, status_code=202, responses={400: {"description": "No such folder"}, 409: {"description": "Busy"}})
     def begin_backup(
-        to: Annotated[str, Body(max_length=1000)] = "", keep: Annotated[int, Body(ge=1, le=MOST_KEPT)] = KEEP
+        to: Annotated[str, Body(max_length=1000)] = "", keep: Annotated[int, Body(ge=1, le=_MOST_KEPT)] = KEEP
     ) -> Response:
         """Begin a backup below the folder that the settings name; GET says when it has ended."""
         try:

@@ -10,14 +10,14 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-BUSY_SECONDS = 30.0
+_BUSY_SECONDS = 30.0
 
 
-def copy(source: str, target: str) -> None:
+def _copy(source: str, target: str) -> None:
     """Write one consistent state of `source` to `target`, as one file; closing folds its log in."""
     origin = Path(source).absolute().as_uri()
     with (
-        closing(sqlite3.connect(f"{origin}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as read,
+        closing(sqlite3.connect(f"{origin}?mode=ro", uri=True, timeout=_BUSY_SECONDS)) as read,
         closing(sqlite3.connect(target)) as written,
     ):
         read.backup(written)
@@ -27,4 +27,4 @@ def copy(source: str, target: str) -> None:
 
 
 if __name__ == "__main__":
-    copy(sys.argv[1], sys.argv[2])
+    _copy(sys.argv[1], sys.argv[2])

@@ -32,7 +32,7 @@ def verify(folder: Path) -> Verdict:
         BackupError: it has no manifest that can be read.
     """
     manifest = Manifest.read(folder)
-    wrong = wrong_files(folder, manifest)
+    wrong = _wrong_files(folder, manifest)
     if not wrong:  # a file that is damaged is not opened
         wrong = _damaged_before(folder, manifest)
     if not wrong:
@@ -40,7 +40,7 @@ def verify(folder: Path) -> Verdict:
     return Verdict(manifest, tuple(wrong))
 
 
-def wrong_files(folder: Path, manifest: Manifest) -> list[str]:
+def _wrong_files(folder: Path, manifest: Manifest) -> list[str]:
     """Return a sentence for each file that is not there, or not what it was."""
     wrong = []
     for file in manifest.files:

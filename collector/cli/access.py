@@ -24,8 +24,8 @@ from collector.registry.roles import KEY_ROLES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OK, CHECK_FAILED = 0, 1
-MOST_ENTRIES = 10_000
+_OK, _CHECK_FAILED = 0, 1
+_MOST_ENTRIES = 10_000
 
 
 def access(argv: list[str]) -> int:
@@ -41,15 +41,15 @@ def _list(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -
     keys, joins, now = registry.keys.listed(), registry.joins.listed(), _now()
     if options.json:
         print(json.dumps({"version": 1, "keys": documents(keys), "join_tokens": documents(joins)}, indent=1))
-        return OK
+        return _OK
     print("\n".join(key_lines(keys, now, every=options.all) + join_lines(joins, now, every=options.all)))
-    return OK
+    return _OK
 
 
 def _add(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
     wish = Wish(options.role, options.name, tuple(options.team or ()), options.node, lifetime(options.expires))
     _hand_over(issue(registry, wish, _actor(), _now()), registry, f"the {options.role} key {options.name}")
-    return OK
+    return _OK
 
 
 def _join(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
@@ -64,7 +64,7 @@ def _join(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -
     )
     _hand_over(token, registry, f"the join token for {options.node_glob}")
     _say("put it into a file on the host and name that in join_token_file of its [agent] settings")
-    return OK
+    return _OK
 
 
 def _revoke(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
@@ -73,32 +73,32 @@ def _revoke(options: argparse.Namespace, _: CollectorConfig, registry: Registry)
         _say(f"there is no open key or join token {one}; gpuledger access list --all shows all")
     if len(missing) < len(options.ids):
         _say("revoked; every collector that reaches the registry refuses it within seconds")
-    return CHECK_FAILED if missing else OK
+    return _CHECK_FAILED if missing else _OK
 
 
 def _rotate(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
     key = rotate(registry, options.id, lifetime(options.overlap), lifetime(options.expires), _actor(), _now())
     _hand_over(key, registry, f"the successor of {options.id}")
     _say(f"{options.id} goes on for {options.overlap}; until then both open; end it sooner with access revoke")
-    return OK
+    return _OK
 
 
 def _audit(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
     since = 0 if options.since == "all" else _now() - (lifetime(options.since) or 0)
-    entries = registry.audit.since(since, MOST_ENTRIES)
+    entries = registry.audit.since(since, _MOST_ENTRIES)
     if options.json:
         print(json.dumps({"version": 1, "entries": [asdict(entry) for entry in entries]}, indent=1))
-        return OK
+        return _OK
     names = {key.id: key.name for key in registry.keys.listed()}
     print("\n".join(audit_lines(entries, names)) or "nothing was changed, read or refused in this time")
-    return OK
+    return _OK
 
 
 def _move_gpu(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
     before = registry.homes.of([options.gpu]).get(options.gpu)
     registry.homes.move(options.gpu, options.node, _now(), _actor())
     _say(f"what {options.node} tells of {options.gpu} is believed within a minute; it was of {before or 'no host'}")
-    return OK
+    return _OK
 
 
 def _erase(options: argparse.Namespace, config: CollectorConfig, registry: Registry) -> int:
@@ -116,7 +116,7 @@ def _erase(options: argparse.Namespace, config: CollectorConfig, registry: Regis
     if others:
         listed = ", ".join(f"{one.name} ({one.url})" for one in others)
         _say(f"run it for the stores of {listed} too, each stopped, with --as {replacement.pseudonym}")
-    return OK
+    return _OK
 
 
 def _hand_over(text: str, registry: Registry, what: str) -> None:

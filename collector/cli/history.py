@@ -20,7 +20,7 @@ from collector.schedulers.slurm.reader import Form, SlurmReader
 from collector.store.database import Store
 from collector.store.opening import NO_LAKE, lake_of
 
-OK = 0
+_OK = 0
 _GROUNDS: tuple[tuple[Ground, str], ...] = (
     ("told", "named by Slurm, an agent or an exporter"),
     ("whole", "whole hosts"),
@@ -39,9 +39,9 @@ def import_slurm(argv: list[str]) -> int:
         with store.session() as session:
             found = history(session, told, cluster, asked.since, asked.until)
         brought = bring(store, found, write=not options.dry_run)
-    for line in (*summary(brought, asked), *(f"  {note}" for note in (*notes, *found.notes))):
+    for line in (*_summary(brought, asked), *(f"  {note}" for note in (*notes, *found.notes))):
         print(line)
-    return OK
+    return _OK
 
 
 def add_slurm(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
@@ -82,7 +82,7 @@ def slurm_told(options: argparse.Namespace, asked: Span) -> tuple[Told, str, tup
     return told, options.cluster or options.slurm_cluster or (names[0] if names else "cluster"), notes
 
 
-def summary(brought: Brought, asked: Span) -> list[str]:
+def _summary(brought: Brought, asked: Span) -> list[str]:
     """Return what was brought, as lines."""
     new = brought.new
     lines = [

@@ -19,7 +19,7 @@ from collector.lake.soundness.mending import put_back
 from collector.store.database import Store
 from collector.store.opening import lake_of
 
-OK, CHECK_FAILED = 0, 1
+_OK, _CHECK_FAILED = 0, 1
 
 
 def check(argv: list[str]) -> int:
@@ -36,7 +36,7 @@ def check(argv: list[str]) -> int:
         print(json.dumps({"version": 1, "read": seen, "damaged": [asdict(damage) for damage in damages]}, indent=1))
     else:
         print("\n".join(map(str, damages)) or _nothing(seen=seen))
-    return CHECK_FAILED if damages else OK
+    return _CHECK_FAILED if damages else _OK
 
 
 def aside(argv: list[str]) -> int:
@@ -59,13 +59,13 @@ def aside(argv: list[str]) -> int:
     for damage in mended:
         print(f"put back from a backup: {damage.name} of {damage.table}")
     if mended and not gone and not chosen:
-        return OK
+        return _OK
     if not gone and not chosen:
         print("no file of the lake is damaged; nothing was set aside")
-        return OK
+        return _OK
     print("\n".join(map(_said, gone)))
     print(f"{len(chosen)} files set aside in {beside}; gpuledger analyze, or the server's next pass, books the rest")
-    return OK
+    return _OK
 
 
 def _chosen(damages: list[Damage], names: list[str]) -> list[Damage]:

@@ -13,8 +13,8 @@ from collector.importing.files import column_names
 from collector.importing.importer import Imported, import_file
 from collector.store.database import Store
 
-OK, CHECK_FAILED = 0, 1
-SHOWN_REJECTS = 5
+_OK, _CHECK_FAILED = 0, 1
+_SHOWN_REJECTS = 5
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def import_(argv: list[str]) -> int:
     if options.dry_run:
         results = [import_file(None, path, options.table, options.node) for path in options.files]
         _report(results, options.reject, dry_run=True)
-        return CHECK_FAILED if any(result.rejected for result in results) else OK
+        return _CHECK_FAILED if any(result.rejected for result in results) else _OK
     store_path = Path(options.store) if options.store else load(options.config, os.environ).store
     for path in options.files:
         column_names(path)  # a mistyped name should not leave a store behind
@@ -56,7 +56,7 @@ def import_(argv: list[str]) -> int:
                 results.append(import_file(store, path, options.table, options.node))
         finally:  # what landed before a file was refused is told all the same
             _report(results, options.reject, dry_run=False)
-    return CHECK_FAILED if any(result.rejected and not result.landed for result in results) else OK
+    return _CHECK_FAILED if any(result.rejected and not result.landed for result in results) else _OK
 
 
 def _import_parser() -> argparse.ArgumentParser:
@@ -104,7 +104,7 @@ def _time(microseconds: int) -> str:
 
 
 def _remarks(result: Imported, reject: Path | None) -> list[str]:
-    lines = [f"line {bad.line}: {bad.reason}" for bad in result.rejects[:SHOWN_REJECTS]]
+    lines = [f"line {bad.line}: {bad.reason}" for bad in result.rejects[:_SHOWN_REJECTS]]
     if result.rejected > len(lines):
         lines.append(f"and {result.rejected - len(lines):,} more{'' if reject else '; --reject FILE writes them out'}")
     if result.rejected:

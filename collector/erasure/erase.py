@@ -54,7 +54,7 @@ def pseudonym() -> str:
     return f"{ERASED}{secrets.token_hex(5)}"
 
 
-def proof(name: str) -> str:
+def _proof(name: str) -> str:
     """Return what the audit keeps of a name: who knows the name can check it, who does not cannot try many."""
     salt = secrets.token_bytes(16)
     return f"scrypt:{salt.hex()}:{hashlib.scrypt(name.encode(), salt=salt, **_SCRYPT).hex()}"
@@ -84,7 +84,7 @@ def erase(config: "CollectorConfig", registry: "Registry", replacement: Replacem
         rewrite(path, config.memory_limit)
     erased = Erased(rows, files)
     detail = f"{erased.row_count} rows, {files} files"
-    registry.audit.add([Entry(time.time_ns() // 1000, "change", by, "erase user", proof(replacement.name), detail)])
+    registry.audit.add([Entry(time.time_ns() // 1000, "change", by, "erase user", _proof(replacement.name), detail)])
     return erased
 
 

@@ -38,7 +38,7 @@ def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> F
     """
 
     access = access_of(config, store.path)
-    sealer = sealer_of(config, store, writer)
+    sealer = _sealer_of(config, store, writer)
     beside: list[Poller | Pulse | Upkeep] = [
         *configured(config, store, writer),
         Pulse(store, writer.mark, writer.metrics),
@@ -98,19 +98,19 @@ def _add_what_it_says(app: FastAPI) -> None:
 
     @app.get("/v1/schema")
     async def schema() -> dict[str, Any]:
-        return contract()
+        return _contract()
 
     answer_with_problems(app)
 
 
-def sealer_of(config: "CollectorConfig", store: "Store", writer: "Writer") -> Sealer | None:
+def _sealer_of(config: "CollectorConfig", store: "Store", writer: "Writer") -> Sealer | None:
     """Return what seals the writer's batches; None where there is no lake."""
     if store.lake is None:
         return None
     return Sealer(store, writer.mark, writer.metrics, config.seal_seconds, config.seal_rows, writer.tenant)
 
 
-def contract() -> dict[str, Any]:
+def _contract() -> dict[str, Any]:
     """Return the contract as agents may ask for it: versions, and each table's columns in the order of the wire."""
     tables = {name: [[column.name, column.type] for column in table.columns] for name, table in TABLES.items()}
     return {"schema_version": SCHEMA_VERSION, "min_reader": MIN_READER, "tables": tables}

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collector.store.seal_mark import Mark
 
 _LOG = logging.getLogger(__name__)
-PATIENCE_SECONDS = 3.0  # for all checks together; below what balancers usually wait
-LOOKING_SECONDS = 15.0
-FILES_SECONDS = 60.0  # between two looks at the names and lengths of the lake's files, which may be many
+_PATIENCE_SECONDS = 3.0  # for all checks together; below what balancers usually wait
+_LOOKING_SECONDS = 15.0
+_FILES_SECONDS = 60.0  # between two looks at the names and lengths of the lake's files, which may be many
 FATAL = "database has been invalidated"  # DuckDB's words: nothing will work until it is opened anew
 
 
@@ -49,7 +49,7 @@ class Check:
     sentence: str
 
 
-Probe = Callable[[], Check]
+_Probe = Callable[[], Check]
 
 
 class Readiness:
@@ -59,7 +59,7 @@ class Readiness:
     under way may have looked before what they ask about came to be.
     """
 
-    def __init__(self, probes: Sequence[Probe], patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, probes: Sequence[_Probe], patience_seconds: float = _PATIENCE_SECONDS) -> None:
         self._probes = tuple(probes)
         self._patience = patience_seconds
         self._round: asyncio.Task[list[Check]] | None = None
@@ -71,7 +71,7 @@ class Readiness:
         """Whether it was so when somebody last looked; before that it is not known to be."""
         return self._was_ready is True
 
-    async def keep_looking(self, every_seconds: float = LOOKING_SECONDS) -> None:
+    async def keep_looking(self, every_seconds: float = _LOOKING_SECONDS) -> None:
         """Look again and again, so that a change is told where no balancer asks."""
         while True:
             await self.checks()
@@ -198,7 +198,7 @@ def opened(store: "Store") -> Check:
 class LakeFiles:
     """Checks that the lake's files are there, as long as they were, and that none is known to be damaged."""
 
-    def __init__(self, store: "Store", every_seconds: float = FILES_SECONDS) -> None:
+    def __init__(self, store: "Store", every_seconds: float = _FILES_SECONDS) -> None:
         self._store = store
         self._every = every_seconds
         self._looked_at: float | None = None

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from collector.registry.homes import Homes
     from collector.registry.roles import Principal
 
-RETRY_AFTER_SECONDS = 2  # a queue that is full now is written in about a second
-COMMIT_PATIENCE_SECONDS = 60  # after which the sender hears that nobody knows; sending again is always safe
-OFF_THE_LOOP_BYTES = 256 * 2**10  # larger bodies take milliseconds to decode, which others would have to wait for
-LARGE_AT_ONCE = 2  # such bodies that are unpacked at the same time, each into some `unpacked_bytes`
+_RETRY_AFTER_SECONDS = 2  # a queue that is full now is written in about a second
+_COMMIT_PATIENCE_SECONDS = 60  # after which the sender hears that nobody knows; sending again is always safe
+_OFF_THE_LOOP_BYTES = 256 * 2**10  # larger bodies take milliseconds to decode, which others would have to wait for
+_LARGE_AT_ONCE = 2  # such bodies that are unpacked at the same time, each into some `unpacked_bytes`
 MANY = 32  # requests at the same time, from which on another process decodes
 STILL_MANY_SECONDS = (
     30.0  # for which it goes on: a rate that waits for nobody is many at one moment and few at the next
 )
-TOLD_REASONS = 3
+_TOLD_REASONS = 3
 _EPOCH = EPOCH_HEADER.lower().encode()
 
 
@@ -59,7 +59,7 @@ class Ingest:
             config.agent_batches_per_second, config.agent_bytes_per_second, config.agent_burst_seconds
         )
         self._keeps_bodies = writer.keeps_bodies
-        self._large = ThreadPoolExecutor(LARGE_AT_ONCE, "decode")
+        self._large = ThreadPoolExecutor(_LARGE_AT_ONCE, "decode")
         self._decoders = Decoders(
             config.decoders if self._keeps_bodies else 0,
             command(config.unpacked_bytes, config.rows),
@@ -106,13 +106,13 @@ class Ingest:
         if self._answers is None:
             self._answers = Answers()
         try:
-            return batch, await self._answers.of(promise, COMMIT_PATIENCE_SECONDS)
+            return batch, await self._answers.of(promise, _COMMIT_PATIENCE_SECONDS)
         except TimeoutError as error:
-            raise unknown_yet(COMMIT_PATIENCE_SECONDS) from error
+            raise unknown_yet(_COMMIT_PATIENCE_SECONDS) from error
 
     async def _decoded(self, body: bytes, principal: "Principal | None") -> Batch:
         """Return the batch, once it is known that its sender may send it, and so much."""
-        if len(body) < OFF_THE_LOOP_BYTES:
+        if len(body) < _OFF_THE_LOOP_BYTES:
             batch = await self._found_fine(body, principal) or self._opened(body, principal)
         else:
             batch = await asyncio.get_running_loop().run_in_executor(self._large, self._opened, body, principal)
@@ -180,7 +180,7 @@ def _told(batch: Batch, receipt: "Receipt") -> dict[str, Any]:
     }
     if batch.quarantined:
         told["quarantined"] = sum(batch.quarantined.values())
-        told["reasons"] = [aside.reason for aside in batch.asides[:TOLD_REASONS]]
+        told["reasons"] = [aside.reason for aside in batch.asides[:_TOLD_REASONS]]
     return told
 
 
@@ -191,7 +191,7 @@ async def _refuse(send: "Send", refusal: BatchError) -> None:
         more["epoch"] = refusal.epoch
     headers: list[tuple[bytes, bytes]] = []
     if refusal.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
-        seconds = refusal.retry_after or spread(RETRY_AFTER_SECONDS)
+        seconds = refusal.retry_after or spread(_RETRY_AFTER_SECONDS)
         headers.append((b"retry-after", str(seconds).encode()))
     if refusal.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
         headers.append((b"connection", b"close"))  # the rest of the body is not waited for

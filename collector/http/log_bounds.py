@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 AT_ONCE = 20  # lines of one kind in one minute
 EACH_SECONDS = 60.0
-KINDS_MOST = 1_000
-NOISY = ("uvicorn.error", "asyncio")  # what logs by the will of who sends
+_KINDS_MOST = 1_000
+_NOISY = ("uvicorn.error", "asyncio")  # what logs by the will of who sends
 
 
 class Bounded(logging.Filter):
@@ -32,7 +32,7 @@ class Bounded(logging.Filter):
             left_out = 0
             if now - began >= EACH_SECONDS:
                 left_out, began, count = max(0, count - AT_ONCE), now, 0
-            if len(self._kinds) >= KINDS_MOST and kind not in self._kinds:
+            if len(self._kinds) >= _KINDS_MOST and kind not in self._kinds:
                 self._kinds.clear()
             self._kinds[kind] = (began, count + 1)
         if left_out:
@@ -43,7 +43,7 @@ class Bounded(logging.Filter):
 
 def bound_the_log() -> None:
     """Bound what is logged at the will of who sends."""
-    for name in NOISY:
+    for name in _NOISY:
         logger = logging.getLogger(name)
         if not any(isinstance(each, Bounded) for each in logger.filters):
             logger.addFilter(Bounded())

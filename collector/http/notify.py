@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import uvicorn
 
 SOCKET, WATCHDOG = "NOTIFY_SOCKET", "WATCHDOG_USEC"
-FEEDINGS = 3  # in the time that the watchdog waits
+_FEEDINGS = 3  # in the time that the watchdog waits
 STOPPING_MICROSECONDS = 90_000_000  # for requests, the last commit, a seal and the log; then systemd may kill
 
 
@@ -24,7 +24,7 @@ class Supervisor:
         name = environment.get(SOCKET, "")
         self._address = "\0" + name[1:] if name.startswith("@") else name  # an abstract socket
         patience = environment.get(WATCHDOG, "")
-        self.feed_seconds = int(patience) / 1e6 / FEEDINGS if self._address and patience.isdecimal() else None
+        self.feed_seconds = int(patience) / 1e6 / _FEEDINGS if self._address and patience.isdecimal() else None
 
     def tell(self, state: str) -> None:
         """Send one message; a manager that does not listen is not our trouble."""

@@ -20,8 +20,8 @@ from collector.errors import CollectorError
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
 
-PATIENCE_SECONDS = 4.0
-ANSWER_BYTES = 64 * 2**10
+_PATIENCE_SECONDS = 4.0
+_ANSWER_BYTES = 64 * 2**10
 
 
 def trouble(config: "CollectorConfig") -> str | None:
@@ -46,7 +46,7 @@ def _asked(config: "CollectorConfig") -> Reply:
     # It is ourselves: whose name the certificate bears is for others to check.
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    return ask(url, timeout_seconds=PATIENCE_SECONDS, most_bytes=ANSWER_BYTES, tls=tls)
+    return ask(url, timeout_seconds=_PATIENCE_SECONDS, most_bytes=_ANSWER_BYTES, tls=tls)
 
 
 def _near(host: str) -> str:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collector.store.seal_mark import Mark
     from collector.store.session import Session
 
-LOG = logging.getLogger(__name__)
-EVERY_SECONDS = 15.0
-STOPPING_SECONDS = 5.0
+_LOG = logging.getLogger(__name__)
+_EVERY_SECONDS = 15.0
+_STOPPING_SECONDS = 5.0
 _SPAN = 3_600_000_000 << 8  # an hour in the numbers of batches: microseconds, and the collector's number
 _PREFIX = "gpuledger_collector"
 
@@ -55,7 +55,7 @@ class Pulse:
         """End."""
         self._ending.set()
         if self._thread.ident is not None:
-            self._thread.join(STOPPING_SECONDS)
+            self._thread.join(_STOPPING_SECONDS)
 
     def once(self) -> None:
         """Look now; where the store does not answer, what was seen last stays, and the log says so once."""
@@ -64,7 +64,7 @@ class Pulse:
                 self._look(session)
         except StoreError as error:
             if not self._failing:
-                LOG.error("/metrics shows what was so a while ago: %s", error)
+                _LOG.error("/metrics shows what was so a while ago: %s", error)
             self._failing = True
             return
         self._failing = False
@@ -90,10 +90,10 @@ class Pulse:
             with self._store.hot_session() as session:
                 self._metrics.agents.remember(session, _now_us())
         except StoreError as error:
-            LOG.error("who was heard before the start is not known: %s", error)
+            _LOG.error("who was heard before the start is not known: %s", error)
         while True:
             self.once()
-            if self._ending.wait(EVERY_SECONDS):
+            if self._ending.wait(_EVERY_SECONDS):
                 return
 
 

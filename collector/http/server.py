@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from collector.config import CollectorConfig
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 STOPPING_SECONDS = 20  # for what is on its way; agents send the rest again
-WRITERS = frozenset({"sealer", "upkeep", "pulse", "collector-writer", "backup", "analysis"})  # threads, once stopped
-RING_OBJECTS = 20_000  # made and still there, before rings are looked for among them
+_WRITERS = frozenset({"sealer", "upkeep", "pulse", "collector-writer", "backup", "analysis"})  # threads, once stopped
+_RING_OBJECTS = 20_000  # made and still there, before rings are looked for among them
 
 
 def serve(config: "CollectorConfig", settings: "Path | None" = None) -> None:
@@ -67,7 +67,7 @@ def listen(app: "FastAPI", config: "CollectorConfig", words: str) -> None:
         raise ListenError(f"cannot listen on {config.listen}; is a collector already running there?") from error
     bound_the_log()
     where = f"{'https' if config.tls_certificate else 'http'}://{config.listen}"
-    server = SupervisedServer(settings, app.state.alive, lambda: LOG.info(words, where))
+    server = SupervisedServer(settings, app.state.alive, lambda: _LOG.info(words, where))
     _look_for_rings_seldom()
     with socket, _signals_end(server), _hangup_renews(server, config):
         server.run(sockets=[socket])
@@ -104,9 +104,9 @@ def _leave_the_busy() -> None:
     Python ends such threads by unwinding them, which aborts the process from within DuckDB. What they have not
     committed is as it was, and the store is made to be left so (tests/sealing).
     """
-    busy = sorted({thread.name for thread in threading.enumerate()} & WRITERS)
+    busy = sorted({thread.name for thread in threading.enumerate()} & _WRITERS)
     if busy:
-        LOG.warning("ended while busy, which does no harm: %s", ", ".join(busy))
+        _LOG.warning("ended while busy, which does no harm: %s", ", ".join(busy))
         logging.shutdown()
         os._exit(0)
 
@@ -119,7 +119,7 @@ def _look_for_rings_seldom() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(RING_OBJECTS, 20, 50)
+    gc.set_threshold(_RING_OBJECTS, 20, 50)
 
 
 @contextmanager

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-SECONDS_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-OTHER, NO_ANSWER, MISTAKE = "other", "none", "500"
+_SECONDS_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER, _NO_ANSWER, _MISTAKE = "other", "none", "500"
 
 
 class RequestCounts:
@@ -35,14 +35,14 @@ class RequestCounts:
             "gpuledger_server_request_seconds",
             "Time from a request's head to the end of its answer.",
             ["method", "route"],
-            buckets=SECONDS_BUCKETS,
+            buckets=_SECONDS_BUCKETS,
             registry=registry,
         )
         self._series: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}  # as many as there are series
 
     def note(self, method: str, path: str, status: str, seconds: float) -> None:
         """Count one request."""
-        series = (method if method in METHODS else OTHER, endpoint_of(method, path).path, status)
+        series = (method if method in _METHODS else _OTHER, endpoint_of(method, path).path, status)
         if (found := self._series.get(series)) is None:  # agents ask thousands of times a second
             found = self._answered.labels(*series), self._seconds.labels(*series[:2])
             self._series[series] = found
@@ -62,7 +62,7 @@ class Counted:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, began = NO_ANSWER, time.perf_counter()
+        status, began = _NO_ANSWER, time.perf_counter()
 
         async def sent(message: "Message") -> None:
             nonlocal status
@@ -73,7 +73,7 @@ class Counted:
         try:
             await self._app(scope, receive, sent)
         except Exception:
-            status = MISTAKE
+            status = _MISTAKE
             raise
         finally:
             self._counts.note(scope["method"], scope["path"], status, time.perf_counter() - began)

@@ -29,11 +29,11 @@ from collector.schedulers.slurm.job import ENDINGS
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-MOST_BYTES = 2**30  # of a JSON file, which is read at once
-COLUMNS_MOST = 200
+_MOST_BYTES = 2**30  # of a JSON file, which is read at once
+_COLUMNS_MOST = 200
 _BYTES_A_VALUE = 4
-MOST_ROWS = 2_000_000
-FURTHER = ("gpus", "gpu_index")  # columns that say what accounting knows instead of a UUID
+_MOST_ROWS = 2_000_000
+_FURTHER = ("gpus", "gpu_index")  # columns that say what accounting knows instead of a UUID
 _NEEDED = ("run_id", "started_at")
 _PLACES = frozenset(
     {"node", "gpu_uuid", "rank", "run_id", "attempt", "started_at", "ended_at", "member", "exit_status"}
@@ -53,12 +53,12 @@ _ALSO = {
     "state": "exit_status",
 }
 
-Line = dict[str, Any]
+_Line = dict[str, Any]
 
 
 @dataclass(slots=True)
 class _Read:
-    lines: list[Line] = field(default_factory=list)
+    lines: list[_Line] = field(default_factory=list)
     bad: int = 0
     reasons: dict[str, None] = field(default_factory=dict)
 
@@ -90,9 +90,9 @@ def _rows(path: Path) -> Iterator[pa.RecordBatch]:
 def _of_json(path: Path) -> pa.RecordBatch:
     """Return a list of objects, or an object a line, as text: one bad value must cost its row and not the file."""
     try:
-        if path.stat().st_size > MOST_BYTES:
+        if path.stat().st_size > _MOST_BYTES:
             raise FileRefusedError(
-                f"{path} is larger than {MOST_BYTES >> 20} MiB; make it Parquet, or make it in parts"
+                f"{path} is larger than {_MOST_BYTES >> 20} MiB; make it Parquet, or make it in parts"
             )
         said = path.read_text("utf-8")
         found = _listed(said) if said.lstrip()[:1] == "[" else [json_said(one) for one in said.splitlines() if one]
@@ -103,14 +103,14 @@ def _of_json(path: Path) -> pa.RecordBatch:
     if not found or not all(isinstance(one, dict) for one in found):
         raise FileRefusedError(f"{path} is no list of objects, one an allocation")
     names = list(dict.fromkeys(name for one in found for name in one))
-    if len(names) > COLUMNS_MOST:
-        raise FileRefusedError(f"{path} has {len(names):,} names of columns; an allocation has at most {COLUMNS_MOST}")
+    if len(names) > _COLUMNS_MOST:
+        raise FileRefusedError(f"{path} has {len(names):,} names of columns; an allocation has at most {_COLUMNS_MOST}")
     columns = {name: pa.array([_text(one.get(name)) for one in found], pa.string()) for name in names}
     return pa.RecordBatch.from_pydict(columns)
 
 
 def _listed(said: str) -> Any:  # noqa: ANN401 - whatever JSON can say
-    return json_said(said, most_bytes=MOST_BYTES, most_values=MOST_BYTES // _BYTES_A_VALUE)
+    return json_said(said, most_bytes=_MOST_BYTES, most_values=_MOST_BYTES // _BYTES_A_VALUE)
 
 
 def _text(value: object) -> str | None:
@@ -128,11 +128,11 @@ def _take(raw: pa.RecordBatch, clock: Clock, read: _Read) -> None:
     read.bad += pc.sum(pc.or_(bad, nothing)).as_py() or 0
     read.reasons |= {says: None for says, mask in reasons if pc.any(mask).as_py()}
     good = pc.invert(pc.or_(bad, nothing))
-    further = {name: raw.column(name).filter(good).to_pylist() for name in FURTHER if name in raw.schema.names}
+    further = {name: raw.column(name).filter(good).to_pylist() for name in _FURTHER if name in raw.schema.names}
     for number, line in enumerate(rows.filter(good).to_pylist()):
         read.lines.append(line | {name: values[number] for name, values in further.items()})
-    if len(read.lines) > MOST_ROWS:
-        raise FileRefusedError(f"the file has more than {MOST_ROWS:,} allocations; import it in parts")
+    if len(read.lines) > _MOST_ROWS:
+        raise FileRefusedError(f"the file has more than {_MOST_ROWS:,} allocations; import it in parts")
 
 
 def _column(name: str, names: Sequence[str]) -> str:
@@ -140,7 +140,7 @@ def _column(name: str, names: Sequence[str]) -> str:
     return own if own == name.lower() or own not in names else name
 
 
-def _claims(lines: Sequence[Line], hosts: Hosts, cluster: str, since: int, until: int) -> Iterator[Claim]:
+def _claims(lines: Sequence[_Line], hosts: Hosts, cluster: str, since: int, until: int) -> Iterator[Claim]:
     attempts: dict[tuple[str, int, int], list[Claim]] = {}
     for line in lines:
         started = line["started_at"]
@@ -152,9 +152,9 @@ def _claims(lines: Sequence[Line], hosts: Hosts, cluster: str, since: int, until
         yield from _merged(_counted(claims, hosts))
 
 
-def _of_line(line: Line, hosts: Hosts, cluster: str, until: int) -> Iterator[Claim]:
+def _of_line(line: _Line, hosts: Hosts, cluster: str, until: int) -> Iterator[Claim]:
     is_over = line["ended_at"] is not None and line["ended_at"] <= until
-    facts = {name: value for name, value in line.items() if name not in _PLACES and name not in FURTHER}
+    facts = {name: value for name, value in line.items() if name not in _PLACES and name not in _FURTHER}
     facts |= {"exit_status": _status(line["exit_status"]) if is_over else None}
     try:
         nodes = hostlist.names(line["node"] or "")
@@ -176,7 +176,7 @@ def _of_line(line: Line, hosts: Hosts, cluster: str, until: int) -> Iterator[Cla
         )
 
 
-def _run_id(line: Line, cluster: str) -> str:
+def _run_id(line: _Line, cluster: str) -> str:
     text = str(line["run_id"])
     return text if text.count("/") >= 2 else f"{line['scheduler'] or 'file'}/{cluster}/{text}"
 
@@ -187,7 +187,7 @@ def _status(text: str | None) -> str | None:
     return ENDINGS.get(text.split(" ", 1)[0].upper())
 
 
-def _named(line: Line, hosts: Hosts, node: str) -> tuple[tuple[str, Ground], ...]:
+def _named(line: _Line, hosts: Hosts, node: str) -> tuple[tuple[str, Ground], ...]:
     if line["gpu_uuid"]:
         return ((line["gpu_uuid"], "told"),)
     indices = gres.indices(f"gpu:0(IDX:{line.get('gpu_index')})") if line.get("gpu_index") not in (None, "") else None

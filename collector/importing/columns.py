@@ -18,7 +18,7 @@ _FORMS = {
 }
 _DATE = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
-NO_TIME = "neither whole microseconds nor an ISO 8601 time"
+_NO_TIME = "neither whole microseconds nor an ISO 8601 time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _times(text: Array) -> Converted:
         ),
     ]
     values = pc.coalesce(*parsed)
-    return Converted(values, pc.and_(pc.is_valid(text), pc.is_null(values)), NO_TIME)
+    return Converted(values, pc.and_(pc.is_valid(text), pc.is_null(values)), _NO_TIME)
 
 
 def _only(text: Array, mask: Mask) -> Array:

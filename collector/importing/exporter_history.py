@@ -13,13 +13,13 @@ from collector.importing.history import History
 if TYPE_CHECKING:
     from collector.schedulers.poll import Value
 
-BRIDGED_US = 600_000_000  # a silence that a holder outlasts: labels come with samples, and samples may be missing
-Holding = tuple[str, str, str | None]  # run, host, member
+_BRIDGED_US = 600_000_000  # a silence that a holder outlasts: labels come with samples, and samples may be missing
+_Holding = tuple[str, str, str | None]  # run, host, member
 
 
 def of_holders(holders: Iterable[Mapping[str, object]], cluster: str, since: int, until: int) -> History:
     """Return what the labels say of a span, microseconds UTC; `holders` as a pull of a Prometheus tells them."""
-    spans: dict[Holding, list[tuple[int, int, str]]] = {}
+    spans: dict[_Holding, list[tuple[int, int, str]]] = {}
     for row in holders:
         key = _holding(row, cluster)
         if key is not None:
@@ -29,7 +29,7 @@ def of_holders(holders: Iterable[Mapping[str, object]], cluster: str, since: int
     return History(f"labels/{cluster}", until, claims)
 
 
-def _holding(row: Mapping[str, object], cluster: str) -> Holding | None:
+def _holding(row: Mapping[str, object], cluster: str) -> _Holding | None:
     node = str(row["node"])
     if row.get("pod"):
         namespace = str(row.get("namespace") or "default")
@@ -37,12 +37,12 @@ def _holding(row: Mapping[str, object], cluster: str) -> Holding | None:
     return (f"slurm/{cluster}/{row['hpc_job']}", node, None) if row.get("hpc_job") else None
 
 
-def _claims(key: Holding, spans: list[tuple[int, int, str]], until: int) -> list[Claim]:
+def _claims(key: _Holding, spans: list[tuple[int, int, str]], until: int) -> list[Claim]:
     """Return a claim for each stretch in which a holder was seen on a host without a long silence."""
     run_id, node, member = key
     found: list[tuple[int, int, set[str]]] = []
     for start, end, uuid in spans:
-        if found and start <= found[-1][1] + BRIDGED_US:
+        if found and start <= found[-1][1] + _BRIDGED_US:
             found[-1] = (found[-1][0], max(found[-1][1], end), found[-1][2] | {uuid})
         elif end > start:
             found.append((start, end, {uuid}))
@@ -55,7 +55,7 @@ def _claims(key: Holding, spans: list[tuple[int, int, str]], until: int) -> list
             attempt=attempt,
             node=node,
             started_at=start,
-            ended_at=None if end + BRIDGED_US >= until else end,
+            ended_at=None if end + _BRIDGED_US >= until else end,
             gpus=len(uuids),
             member=member,
             named=tuple((uuid, "told") for uuid in sorted(uuids)),

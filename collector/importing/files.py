@@ -19,9 +19,9 @@ import pyarrow.parquet
 
 from collector.errors import FileRefusedError
 
-PIECE_ROWS = 131_072
-PIECE_BYTES = 8 * 2**20
-MAX_SKIPPED = 100_000  # lines that are no rows at all; a file with more is none of ours
+_PIECE_ROWS = 131_072
+_PIECE_BYTES = 8 * 2**20
+_MAX_SKIPPED = 100_000  # lines that are no rows at all; a file with more is none of ours
 
 _ENDINGS = {
     ".csv": "csv",
@@ -53,7 +53,7 @@ class Piece:
     first_row: int
 
 
-def kind_of(path: Path) -> str:
+def _kind_of(path: Path) -> str:
     """Return csv, parquet or arrow, by the file's ending.
 
     Raises:
@@ -106,7 +106,7 @@ def pieces(path: Path, skipped: Skipped) -> Iterator[Piece]:
 @contextmanager
 def _opened(path: Path, skipped: Skipped) -> Iterator[Any]:
     """Open a file as something with a schema that yields record batches."""
-    kind = kind_of(path)
+    kind = _kind_of(path)
     try:
         with path.open("rb") as file:
             yield {"csv": _csv, "parquet": _Parquet, "arrow": _arrow}[kind](file, path, skipped)
@@ -122,7 +122,7 @@ def _csv(file: Any, path: Path, skipped: Skipped) -> Any:  # noqa: ANN401 - pyar
 
     def skip(row: Any) -> Literal["skip", "error"]:  # noqa: ANN401
         skipped.lines.append((row.number, row.text))
-        return "skip" if len(skipped.lines) < MAX_SKIPPED else "error"
+        return "skip" if len(skipped.lines) < _MAX_SKIPPED else "error"
 
     source: Any = gzip.open(file) if path.suffix == ".gz" else file  # noqa: SIM115 - closed with the file below it
     checked: Any = _Utf8(source)
@@ -130,7 +130,7 @@ def _csv(file: Any, path: Path, skipped: Skipped) -> Any:  # noqa: ANN401 - pyar
     names = _header(path)
     return pyarrow.csv.open_csv(
         text,
-        read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=PIECE_BYTES),
+        read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_PIECE_BYTES),
         parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=skip, ignore_empty_lines=False),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types={name: pa.string() for name in names}, strings_can_be_null=True
@@ -171,7 +171,7 @@ class _Utf8:
 
 def _header(path: Path) -> list[str]:
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        line = io.BytesIO(file.readline(PIECE_BYTES))
+        line = io.BytesIO(file.readline(_PIECE_BYTES))
     return list(pyarrow.csv.read_csv(line, read_options=pyarrow.csv.ReadOptions(use_threads=False)).column_names)
 
 
@@ -183,7 +183,7 @@ class _Parquet:
         self.schema = self._file.schema_arrow
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        yield from self._file.iter_batches(batch_size=PIECE_ROWS, use_threads=False)
+        yield from self._file.iter_batches(batch_size=_PIECE_ROWS, use_threads=False)
 
 
 class _ArrowFile:

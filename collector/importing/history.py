@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 _LOG = logging.getLogger(__name__)
-PIECE = 50_000  # rows that are made into a table at once
+_PIECE = 50_000  # rows that are made into a table at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +263,9 @@ def _land(store: "Store", name: str, rows: Mapping[str, Sequence[Row]]) -> tuple
         if taking is None:
             raise AssertionError("BUG: a stream that was made just now has been taken")
         for table, listed in rows.items():
-            for at in range(0, len(listed), PIECE):
-                good = _believed(table, listed[at : at + PIECE])
-                implausible += min(PIECE, len(listed) - at) - good.num_rows
+            for at in range(0, len(listed), _PIECE):
+                good = _believed(table, listed[at : at + _PIECE])
+                implausible += min(_PIECE, len(listed) - at) - good.num_rows
                 if good.num_rows:
                     taking.add(table, pa.Table.from_batches([good]))
     return landed, implausible

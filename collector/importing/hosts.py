@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 # Work that counts as a sign of who holds a GPU: long enough that no reading on the edge of a job can feign it.
-LEAST_WORK_US = 90_000_000
-LEAST_SAMPLES = 3
+_LEAST_WORK_US = 90_000_000
+_LEAST_SAMPLES = 3
 # A process that does nothing still holds memory: a context alone takes 300 to 500 MB. What a GPU never falls below is
 # no sign, unless it is more than any driver keeps for itself.
-CONTEXT_BYTES = 200_000_000
-DRIVER_BYTES = 2_000_000_000
+_CONTEXT_BYTES = 200_000_000
+_DRIVER_BYTES = 2_000_000_000
 
 _GPUS = """
 WITH every AS (
@@ -93,7 +93,7 @@ def work_of(session: "Session", claims: Mapping[str, Sequence[Claim]], hosts: Ho
     session.execute("CREATE OR REPLACE TEMP TABLE claim_edges (node VARCHAR, from_us BIGINT, until_us BIGINT)")
     session.load("claim_edges", ("node", "from_us", "until_us"), spans)
     bounds = {"from_us": min(span[1] for span in spans), "until_us": max(span[2] for span in spans)}
-    limits = {"driver": DRIVER_BYTES, "context": CONTEXT_BYTES, "least": LEAST_WORK_US, "samples": LEAST_SAMPLES}
+    limits = {"driver": _DRIVER_BYTES, "context": _CONTEXT_BYTES, "least": _LEAST_WORK_US, "samples": _LEAST_SAMPLES}
     found: dict[str, list[Work]] = defaultdict(list)
     for node, uuid, at, lasted in session.rows(_WORK, {**bounds, **limits}):
         found[node].append(Work(uuid, at, lasted))

@@ -22,7 +22,7 @@ from collector.pipeline.parcel import parcel
 if TYPE_CHECKING:
     from collector.store.database import Store
 
-MAX_NAMED = 100_000  # rejected rows that are named; further ones are counted
+_MAX_NAMED = 100_000  # rejected rows that are named; further ones are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Imported:
     def refuse(self, reject: Reject) -> None:
         """Count a row that was not taken, and keep it while there are not too many."""
         self.rejected += 1
-        if len(self.rejects) < MAX_NAMED:
+        if len(self.rejects) < _MAX_NAMED:
             self.rejects.append(reject)
 
 
@@ -146,7 +146,7 @@ def _refuse(
 ) -> None:
     """Name the bad rows one by one, each with its first reason; there are few, or few are named."""
     for row in pc.indices_nonzero(bad).to_pylist():
-        if len(result.rejects) >= MAX_NAMED:
+        if len(result.rejects) >= _MAX_NAMED:
             result.rejected += 1
             continue
         reason = next(says for says, mask in reasons if mask[row].as_py())

@@ -14,7 +14,7 @@ from collector.schedulers.poll import Row, moment
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-OF_HOSTS = ("cgroup", "declared", "process")  # whose word on allocations is that of a host, and not of its scheduler
+_OF_HOSTS = ("cgroup", "declared", "process")  # whose word on allocations is that of a host, and not of its scheduler
 
 _TOLD = f"""
 WITH wanted AS (
@@ -88,7 +88,7 @@ class Known:
 
     def with_named(self, claim: Claim) -> Claim:
         """Return a claim with the GPUs that it was told to have, each on the ground on which that was told."""
-        told = [(str(row["gpu_uuid"]), ground_of(row)) for row in self.same(claim) if row.get("gpu_uuid")]
+        told = [(str(row["gpu_uuid"]), _ground_of(row)) for row in self.same(claim) if row.get("gpu_uuid")]
         named = dict(claim.named) | {uuid: ground for uuid, ground in told if ground != "assumed"}
         likely = frozenset(uuid for uuid, ground in told if ground == "assumed")
         return _with(claim, named, claim.likely | likely)
@@ -133,7 +133,7 @@ class Known:
         if is_withdrawn(before):
             return row | {"gpu_fraction": 1.0}
         says = {name: row[name] for name in ("ended_at", "exit_status") if row.get(name) is not None}
-        if GROUNDS.index(ground_of(row)) < GROUNDS.index(ground_of(before)):
+        if GROUNDS.index(_ground_of(row)) < GROUNDS.index(_ground_of(before)):
             says["labels"] = row.get("labels")
         if all(before.get(name) == value for name, value in says.items()):
             return None
@@ -155,7 +155,7 @@ def waiting_told(session: "Session", prefix: str) -> list[Row]:
     return [dict(zip(ALLOCATIONS.names, row, strict=True)) for row in rows]
 
 
-def ground_of(row: Row) -> Ground:
+def _ground_of(row: Row) -> Ground:
     """Return on what ground an allocation names its GPU; without a word on that, because it was told."""
     try:
         labels = json_said(str(row.get("labels") or "{}"))
@@ -195,7 +195,7 @@ def _with(claim: Claim, named: Mapping[str, Ground], likely: frozenset[str]) -> 
 
 
 def _as_claim(row: Row) -> Claim:
-    uuid, is_assumed = str(row["gpu_uuid"]), ground_of(row) == "assumed"
+    uuid, is_assumed = str(row["gpu_uuid"]), _ground_of(row) == "assumed"
     return Claim(
         run_id=str(row["run_id"]),
         attempt=moment(row, "attempt") or 0,
@@ -204,7 +204,7 @@ def _as_claim(row: Row) -> Claim:
         ended_at=moment(row, "ended_at"),
         gpus=1,
         member=uuid,
-        named=() if is_assumed else ((uuid, ground_of(row)),),
+        named=() if is_assumed else ((uuid, _ground_of(row)),),
         likely=frozenset({uuid} if is_assumed else ()),
         facts=row,
     )
@@ -219,4 +219,4 @@ def _said(row: Row) -> Row:
 
 
 def _is_of_hosts(row: Row) -> bool:
-    return str(row.get("scheduler") or str(row["run_id"]).split("/", 1)[0]) in OF_HOSTS
+    return str(row.get("scheduler") or str(row["run_id"]).split("/", 1)[0]) in _OF_HOSTS

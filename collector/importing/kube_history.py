@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collector.schedulers.poll import Row, Value
     from collector.store.session import Session
 
-GONE_US = 5 * PRESENT_MS * 1000  # a pod that was there so shortly before the end still is
+_GONE_US = 5 * PRESENT_MS * 1000  # a pod that was there so shortly before the end still is
 # What kube-state-metrics says of why a pod or container ended, the most telling first.
 _ENDINGS: tuple[tuple[str, frozenset[str]], ...] = (
     ("node_failed", frozenset({"NodeLost", "NodeShutdown", "Shutdown", "NodeAffinity"})),
@@ -111,7 +111,7 @@ def _ended(pod: Pod, until: int) -> int | None:
     """Return when a pod ended, or None while it holds its GPUs at the end of the span."""
     if pod.completed_at is not None:
         return pod.completed_at if pod.completed_at <= until else None
-    if pod.last_seen_at + GONE_US >= until:
+    if pod.last_seen_at + _GONE_US >= until:
         return None
     return pod.last_seen_at + PRESENT_MS * 1000
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collector.prometheus.answer import Answer
 
 PRESENT_MS = 60_000  # how finely it is seen until when a pod was there that nobody saw end
-CREATED = {
+_CREATED = {
     "CronJob": ("kube_cronjob_created", "cronjob"),
     "DaemonSet": ("kube_daemonset_created", "daemonset"),
     "Deployment": ("kube_deployment_created", "deployment"),
@@ -23,14 +23,14 @@ CREATED = {
     "ReplicaSet": ("kube_replicaset_created", "replicaset"),
     "StatefulSet": ("kube_statefulset_created", "statefulset"),
 }
-ABOVE = {"Job": ("kube_job_owner", "job_name"), "ReplicaSet": ("kube_replicaset_owner", "replicaset")}
-NOBODY = ("", "<none>")
+_ABOVE = {"Job": ("kube_job_owner", "job_name"), "ReplicaSet": ("kube_replicaset_owner", "replicaset")}
+_NOBODY = ("", "<none>")
 
 _GPUS = 'kube_pod_container_resource_requests{resource=~"nvidia_com_.+"}'
 _WHOLE = "nvidia_com_gpu"
 _PART = re.compile(r"nvidia_com_(gpu_shared|[A-Za-z0-9_]+_shared|mig_[0-9]+g_[0-9]+gb.*)")
 
-Owner = tuple[str, str]  # kind, name
+_Owner = tuple[str, str]  # kind, name
 
 
 class Asked(Protocol):
@@ -50,7 +50,7 @@ class Pod:
     uid: str
     node: str = ""
     asked: dict[tuple[str, str], int] = field(default_factory=dict)  # whole GPUs by container and resource
-    owner: Owner | None = None
+    owner: _Owner | None = None
     priority_class: str | None = None
     created_at: int | None = None
     started_at: int | None = None
@@ -72,13 +72,13 @@ class State:
     """What was found of a span: pods by uid, who is above an owner, and when owners were made (microseconds UTC)."""
 
     pods: dict[str, Pod] = field(default_factory=dict)
-    above: dict[tuple[str, str, str], Owner] = field(default_factory=dict)  # namespace, kind, name
+    above: dict[tuple[str, str, str], _Owner] = field(default_factory=dict)  # namespace, kind, name
     created: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
-    def top(self, pod: Pod) -> Owner | None:
+    def top(self, pod: Pod) -> _Owner | None:
         """Return the top-level owner of a pod, None where it has none of its own."""
         owner = pod.owner
-        for _ in range(len(ABOVE) + 1):
+        for _ in range(len(_ABOVE) + 1):
             above = self.above.get((pod.namespace, *owner)) if owner else None
             if above is None:
                 break
@@ -132,14 +132,14 @@ def _note_request(state: State, labels: Mapping[str, str], value: float) -> None
 
 def _read_owners(client: Asked, state: State, within: str, end: int) -> None:
     kinds = {pod.owner[0] for pod in state.pods.values() if pod.owner}
-    for kind, (metric, label) in ABOVE.items():
+    for kind, (metric, label) in _ABOVE.items():
         if kind in kinds:
             for labels, _ in _last(client, f"last_over_time({metric}{within})", end):
                 above = labels.get("owner_kind", ""), labels.get("owner_name", "")
-                if above[0] not in NOBODY:
+                if above[0] not in _NOBODY:
                     state.above[_own(labels, "namespace"), kind, labels.get(label, "")] = above
     tops = {top[0] for pod in state.pods.values() if (top := state.top(pod))}
-    for kind, (metric, label) in CREATED.items():
+    for kind, (metric, label) in _CREATED.items():
         if kind in tops:
             for labels, value in _last(client, f"last_over_time({metric}{within})", end):
                 state.created[_own(labels, "namespace"), kind, labels.get(label, "")] = round(value * SECOND_US)
@@ -152,7 +152,7 @@ def _info(pod: Pod, labels: Mapping[str, str], _: float) -> None:
 
 def _owner(pod: Pod, labels: Mapping[str, str], _: float) -> None:
     kind, name = labels.get("owner_kind", ""), labels.get("owner_name", "")
-    if kind not in NOBODY and (pod.owner is None or labels.get("owner_is_controller") == "true"):
+    if kind not in _NOBODY and (pod.owner is None or labels.get("owner_is_controller") == "true"):
         pod.owner = kind, name
 
 

@@ -20,8 +20,8 @@ from collector.schedulers.slurm.rows import alias, holding, waiting
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-PIECE_US = 30 * 86_400 * SECOND_US  # of a host's state; no row may be longer than 32 days
-OVERDUE_US = 3600 * SECOND_US  # how long after its limit a job may be called running before nobody believes it
+_PIECE_US = 30 * 86_400 * SECOND_US  # of a host's state; no row may be longer than 32 days
+_OVERDUE_US = 3600 * SECOND_US  # how long after its limit a job may be called running before nobody believes it
 _PLACES = ("node", "gpu_uuid", "rank", "run_id", "attempt", "started_at", "ended_at")  # a claim's own
 
 
@@ -122,7 +122,7 @@ def _with_indices(job: Job, queued: Job | None) -> Job:
 
 def _is_overdue(job: Job, until: int) -> bool:
     limit = job.time_limit_seconds
-    return limit is not None and (job.started_at or 0) + round(limit * SECOND_US) + OVERDUE_US < until
+    return limit is not None and (job.started_at or 0) + round(limit * SECOND_US) + _OVERDUE_US < until
 
 
 def _waiting(told: Told) -> Iterable[Job]:
@@ -161,11 +161,11 @@ def _numbered(held: tuple[int, ...] | None, hosts: Hosts, node: str) -> tuple[tu
 
 def _states(event: Event, hosts: Hosts, since: int, until: int) -> Iterable[Row]:
     start, end = max(event.started_at, since), min(event.ended_at or until, until)
-    for at in range(start, end, PIECE_US):
+    for at in range(start, end, _PIECE_US):
         yield {
             "node": hosts.name(event.node),
             "started_at": at,
-            "ended_at": min(at + PIECE_US, end),
+            "ended_at": min(at + _PIECE_US, end),
             "state": event.state,
             "reason": event.reason,
         }

@@ -12,9 +12,9 @@ from collector.schedulers.slurm import events, json_jobs, text_jobs
 from collector.schedulers.slurm.job import Job
 from collector.schedulers.slurm.reader import SlurmReader
 
-DAY_US = 86_400 * SECOND_US
-MOST_BYTES = 2**30  # of one file
-MOST_JOBS = 1_000_000  # with GPUs, of one import
+_DAY_US = 86_400 * SECOND_US
+_MOST_BYTES = 2**30  # of one file
+_MOST_JOBS = 1_000_000  # with GPUs, of one import
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]  # days asked for, days in all
@@ -35,9 +35,9 @@ def from_commands(
         SchedulerError: accounting did not answer.
     """
     found: list[Job] = []
-    starts = range(since, until, DAY_US)
+    starts = range(since, until, _DAY_US)
     for done, start in enumerate(starts, 1):
-        found += _with_gpus(reader.history(start, min(start + DAY_US, until), other))
+        found += _with_gpus(reader.history(start, min(start + _DAY_US, until), other))
         _check(len(found))
         if progress is not None:
             progress(done, len(starts))
@@ -92,9 +92,9 @@ def _with_gpus(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _check(count: int) -> None:
-    if count > MOST_JOBS:
+    if count > _MOST_JOBS:
         raise SchedulerError(
-            f"there are more than {MOST_JOBS:,} jobs with GPUs; import them in parts, with --since and --until"
+            f"there are more than {_MOST_JOBS:,} jobs with GPUs; import them in parts, with --since and --until"
         )
 
 
@@ -108,8 +108,8 @@ def _or_note(ask: Callable[[], T], what: str, notes: list[str]) -> T | None:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise FileRefusedError(f"{path} is larger than {MOST_BYTES >> 20} MiB; make it in parts, month by month")
+        if path.stat().st_size > _MOST_BYTES:
+            raise FileRefusedError(f"{path} is larger than {_MOST_BYTES >> 20} MiB; make it in parts, month by month")
         return path.read_bytes()
     except OSError as error:
         raise FileRefusedError(f"cannot read {path}: {error.strerror}") from error

@@ -14,7 +14,7 @@ from agent.wire.units import DAY_US
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-MOST_AGENTS = 200_000  # the one that was heard longest ago is forgotten first
+_MOST_AGENTS = 200_000  # the one that was heard longest ago is forgotten first
 FORGOTTEN_SECONDS = 7 * 86_400  # a host that has been silent for a week has left
 SILENT_SECONDS = 300
 NAMED = 20  # of those that are silent; their number is told whole
@@ -35,7 +35,7 @@ class Ages:
 class Freshness:
     """The agents of one collector; any thread may tell and ask."""
 
-    def __init__(self, most: int = MOST_AGENTS) -> None:
+    def __init__(self, most: int = _MOST_AGENTS) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._heard: OrderedDict[str, int] = OrderedDict()

@@ -8,7 +8,7 @@ from collector.metrics.freshness import Freshness, FreshnessPage
 from collector.metrics.sealing_counts import SealCounts
 
 _IGNORED = "gpuledger_collector_ignored_columns_total"
-COMMIT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_COMMIT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
@@ -59,7 +59,7 @@ class Metrics:
         self.commit_seconds = Histogram(
             "gpuledger_collector_commit_seconds",
             "Time from the start of a transaction until it was durable.",
-            buckets=COMMIT_BUCKETS,
+            buckets=_COMMIT_BUCKETS,
             registry=self.registry,
         )
         self.commit_failures = Counter(

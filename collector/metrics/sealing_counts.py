@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class SealCounts:
@@ -12,7 +12,7 @@ class SealCounts:
         self.seconds = Histogram(
             "gpuledger_collector_seal_seconds",
             "Time to bring what had arrived into the lake.",
-            buckets=BUCKETS,
+            buckets=_BUCKETS,
             registry=registry,
         )
         self.rows = Counter("gpuledger_collector_sealed_rows", "Rows brought into the lake.", registry=registry)

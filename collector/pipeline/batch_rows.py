@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-TOLD_BY = "told_by"
+_TOLD_BY = "told_by"
 _TEXT: pa.DataType = pa.string()
 
 
@@ -33,6 +33,6 @@ def _numbered(parts: list[Part]) -> pa.Table:
     table = pa.Table.from_batches([part.rows for part in parts])
     if "run_id" in table.column_names:
         told = pa.array([part.told_by for part in parts for _ in range(part.rows.num_rows)], _TEXT)
-        table = table.drop_columns([TOLD_BY] if TOLD_BY in table.column_names else []).append_column(TOLD_BY, told)
+        table = table.drop_columns([_TOLD_BY] if _TOLD_BY in table.column_names else []).append_column(_TOLD_BY, told)
     numbers = [part.batch for part in parts for _ in range(part.rows.num_rows)]
     return table.append_column("batch", pa.array(numbers, pa.int64()))

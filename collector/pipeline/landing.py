@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collector.pipeline.decoding.batch import Batch
     from collector.store.database import Store
 
-NEWEST = 2**63 - 1  # a batch that none comes after
+_NEWEST = 2**63 - 1  # a batch that none comes after
 _NUMBER: pa.DataType = pa.int64()
 _BODY: pa.DataType = pa.large_binary()
 _TEXT: pa.DataType = pa.string()
@@ -110,7 +110,7 @@ class Landing:
             StoreError: the store refused.
         """
         if since:
-            disown(self._session, since, self._mark.upto, NEWEST)
+            disown(self._session, since, self._mark.upto, _NEWEST)
             self._streams.forget(since)
 
     def _answer(self, batch: "Batch", taken: str, repeated: bool) -> Receipt | BatchError:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collector.pipeline.decoding.batch import Batch
     from collector.store.session import Session
 
-MAX_ROWS = 10_000
-_SPARE = MAX_ROWS // 10  # beyond which the oldest are dropped, so that not every commit has to
+_MAX_ROWS = 10_000
+_SPARE = _MAX_ROWS // 10  # beyond which the oldest are dropped, so that not every commit has to
 _TEXT: pa.DataType = pa.string()
 _INTEGER: pa.DataType = pa.int64()
 _COLUMNS = pa.schema(
@@ -30,7 +30,7 @@ _COLUMNS = pa.schema(
 )
 
 
-def keep(session: "Session", numbered: Iterable[tuple[int, "Batch"]], max_rows: int = MAX_ROWS) -> int:
+def keep(session: "Session", numbered: Iterable[tuple[int, "Batch"]], max_rows: int = _MAX_ROWS) -> int:
     """Keep what was put aside of these batches, within the caller's transaction; return how many rows had to go.
 
     Raises:

@@ -18,8 +18,8 @@ import pyarrow.csv
 from collector.errors import ServerError
 from collector.pipeline.decoding.plausible import Array, pc
 
-LATEST = 4_102_444_800_000  # milliseconds: 2100
-BLOCK_BYTES = 4 * 2**20  # that Arrow parses at a time
+_LATEST = 4_102_444_800_000  # milliseconds: 2100
+_BLOCK_BYTES = 4 * 2**20  # that Arrow parses at a time
 
 _HEAD = re.compile(rb'\{"status":"success",(?:"isPartial":false,)?"data":\{"resultType":"matrix","result":\[')
 _VALUES = b',"values":[['
@@ -121,7 +121,7 @@ def _csv(text: bytes) -> pa.Table | None:
         return pyarrow.csv.read_csv(
             io.BytesIO(text),
             read_options=pyarrow.csv.ReadOptions(
-                use_threads=False, block_size=BLOCK_BYTES, column_names=["time", "value"]
+                use_threads=False, block_size=_BLOCK_BYTES, column_names=["time", "value"]
             ),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types={"time": pa.float64(), "value": pa.float64()}, null_values=list(_NAN)
@@ -201,7 +201,7 @@ def _milliseconds(seconds: Array) -> Array:
 
 
 def _is_plausible(times: Array) -> bool:
-    inside = pc.and_(pc.greater_equal(times, 0), pc.less(times, LATEST))
+    inside = pc.and_(pc.greater_equal(times, 0), pc.less(times, _LATEST))
     return pc.all(pc.fill_null(inside, False)).as_py() is not False  # of none it says nothing
 
 

@@ -21,12 +21,12 @@ from collector.errors import ServerError
 from collector.pipeline.decoding.plausible import Array
 from collector.prometheus.answer import Answer, lines, matrix
 
-COMPLAINT_BYTES = 4096
-TOO_BUSY = frozenset({429, 500, 502, 503, 504})  # worth another try; what else is refused stays refused
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
-PART_SECONDS = 86_400  # of what one question of `series` asks for
+_COMPLAINT_BYTES = 4096
+_TOO_BUSY = frozenset({429, 500, 502, 503, 504})  # worth another try; what else is refused stays refused
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
+_PART_SECONDS = 86_400  # of what one question of `series` asks for
 
-Query = Sequence[tuple[str, str | int | float]]
+_Query = Sequence[tuple[str, str | int | float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Client:
             ServerError: it cannot be reached.
         """
         if self._exports is None:
-            nothing: Query = [("match[]", '{__name__="gpuledger_is_this_victoriametrics"}'), ("start", 0), ("end", 1)]
+            nothing: _Query = [("match[]", '{__name__="gpuledger_is_this_victoriametrics"}'), ("start", 0), ("end", 1)]
             status, _ = self._answered("/api/v1/export", nothing, refusals=(400, 404, 405, 422))
             self._exports = status == HTTPStatus.OK
         return self._exports
@@ -116,7 +116,7 @@ class Client:
             ServerError: the server cannot be reached, says no, or says what cannot be read.
         """
         if self.exports:
-            query: Query = [
+            query: _Query = [
                 ("match[]", selector),
                 ("start", since / 1000),
                 ("end", until / 1000),
@@ -124,7 +124,7 @@ class Client:
             ]
             return lines(self._read("/api/v1/export", query))
         # Prometheus 2 tells a sample at the very start of a range, Prometheus 3 does not: a millisecond more is asked.
-        ask: Query = [
+        ask: _Query = [
             ("query", f"{selector}[{until - since + 1}ms]"),
             ("time", until / 1000),
             ("timeout", self._patience),
@@ -133,7 +133,7 @@ class Client:
 
     def evaluated(self, expression: str, since: int, until: int, step: int) -> Answer:
         """Return an expression's values at since, since + step, … until, milliseconds UTC; exceptions as `samples`."""
-        ask: Query = [
+        ask: _Query = [
             ("query", expression),
             ("start", since / 1000),
             ("end", until / 1000),
@@ -153,7 +153,7 @@ class Client:
         """
         start, end = since // MILLISECOND_US, until // MILLISECOND_US
         while start < end:
-            part = min(start + PART_SECONDS * 1000, end)
+            part = min(start + _PART_SECONDS * 1000, end)
             answer = self.samples(selector, start, part - 1)
             at = 0
             for labels, length in zip(answer.labels, answer.lengths, strict=True):
@@ -167,7 +167,7 @@ class Client:
         found = self.json(path, [("match[]", selector), ("start", since / 1000), ("end", until / 1000)])
         return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
-    def json(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401 - JSON
+    def json(self, path: str, query: _Query = ()) -> Any:  # noqa: ANN401 - JSON
         """Return what is under `data` of an answer; exceptions as `samples`."""
         try:
             said = orjson.loads(self._read(path, query, get=True))
@@ -179,11 +179,11 @@ class Client:
     def _patience(self) -> str:
         return f"{self.server.timeout_seconds:g}s"
 
-    def _read(self, path: str, query: Query, *, get: bool = False) -> bytes:
+    def _read(self, path: str, query: _Query, *, get: bool = False) -> bytes:
         return self._answered(path, query, get=get)[1]
 
     def _answered(
-        self, path: str, query: Query, *, get: bool = False, refusals: tuple[int, ...] = ()
+        self, path: str, query: _Query, *, get: bool = False, refusals: tuple[int, ...] = ()
     ) -> tuple[int, bytes]:
         """Ask until there is an answer, or patience ends. What is refused for good is not asked again."""
         for attempt in range(1, self.server.attempts + 1):
@@ -191,17 +191,17 @@ class Client:
                 status, said = self._ask(path, query, get)
                 if status == HTTPStatus.OK or status in refusals:
                     return status, said
-                if status not in TOO_BUSY or attempt == self.server.attempts:
+                if status not in _TOO_BUSY or attempt == self.server.attempts:
                     raise ServerError(self._refused(path, status, said))
             except OSError as error:
                 self.close()
                 if attempt == self.server.attempts or isinstance(error, ssl.SSLError):
                     raise self._lost(error) from error
             self.repeated_questions += 1
-            self._sleep(pause_seconds(attempt - 1, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS))
+            self._sleep(pause_seconds(attempt - 1, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))
         raise AssertionError("BUG: a last attempt that neither returned nor raised")
 
-    def _ask(self, path: str, query: Query, get: bool) -> tuple[int, bytes]:
+    def _ask(self, path: str, query: _Query, get: bool) -> tuple[int, bytes]:
         connection = self._connection = self._connection or self._connected()
         target, form = self._place.path.rstrip("/") + path, urlencode(query)
         headers = {"Accept-Encoding": "identity", **self.server.headers, **self._secret()}
@@ -238,7 +238,7 @@ class Client:
             words = str(answer["error"]) if isinstance(answer, dict) and "error" in answer else ""
         except orjson.JSONDecodeError:
             words = ""
-        words = words or said[:COMPLAINT_BYTES].decode(errors="replace").strip() or "-"
+        words = words or said[:_COMPLAINT_BYTES].decode(errors="replace").strip() or "-"
         hint = "; name a file with --token-file, or --user and --password-file" if status in (401, 403) else ""
         return f"{self.server.url}{path} refuses with {status}: {words[:500]}{hint}"
 

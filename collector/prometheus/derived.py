@@ -6,17 +6,17 @@ import pyarrow as pa
 
 from collector.pipeline.decoding.plausible import Array, pc
 
-Columns = dict[str, Array]
+_Columns = dict[str, Array]
 MOST_BYTES = float(2**60)
 
 
-def finish(table: str, columns: Columns, rows: int) -> Columns:
+def finish(table: str, columns: _Columns, rows: int) -> _Columns:
     """Return the columns of a table with those that follow from several; the steps are gone but for a GPU's memory."""
     step = _FINISH.get(table)
     return columns if step is None else step(dict(columns), rows)
 
 
-def memory_bytes(columns: Columns) -> Array | None:
+def memory_bytes(columns: _Columns) -> Array | None:
     """Return the device memory of each row, or None where no exporter says enough."""
     if "memory_bytes" in columns:
         return _bytes(columns["memory_bytes"])
@@ -27,7 +27,7 @@ def memory_bytes(columns: Columns) -> Array | None:
     return _bytes(held if reserved is None else pc.add(held, pc.fill_null(pc.cast(reserved, pa.float64()), 0.0)))
 
 
-def _gpu(columns: Columns, _: int) -> Columns:
+def _gpu(columns: _Columns, _: int) -> _Columns:
     both = columns.pop("nvlink_bytes", None)
     if both is not None:
         # Both ways together, which is all that the ledger reads of them: half of it stands for each way.
@@ -37,7 +37,7 @@ def _gpu(columns: Columns, _: int) -> Columns:
     return columns
 
 
-def _host(columns: Columns, rows: int) -> Columns:
+def _host(columns: _Columns, rows: int) -> _Columns:
     idle, iowait = columns.pop("cpu_idle", None), columns.pop("cpu_iowait", None)
     total = columns.pop("memory_total", None)
     if iowait is not None:
@@ -59,4 +59,4 @@ def _bytes(values: Array) -> Array:
     return pc.cast(pc.round(pc.if_else(inside, values, pa.scalar(None, pa.float64()))), pa.int64())
 
 
-_FINISH: dict[str, Callable[[Columns, int], Columns]] = {"gpu_samples": _gpu, "host_samples": _host}
+_FINISH: dict[str, Callable[[_Columns, int], _Columns]] = {"gpu_samples": _gpu, "host_samples": _host}

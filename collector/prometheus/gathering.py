@@ -27,7 +27,7 @@ from collector.prometheus.labels import (
 from collector.prometheus.names import RANK, Metric, Slot
 from collector.prometheus.pivot import Pivoted, Samples, pivot, rows
 
-ZERO = pa.scalar(0, pa.int64())
+_ZERO = pa.scalar(0, pa.int64())
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Gathering:
                 continue
             parts = [self._part(part_of(slot, labels)) if slot.parts else 0 for labels in answer.labels]
             whose = spread(subjects, answer.lengths)
-            which = spread(parts, answer.lengths) if slot.parts else pa.repeat(ZERO, len(answer.times))
+            which = spread(parts, answer.lengths) if slot.parts else pa.repeat(_ZERO, len(answer.times))
             found = Samples(whose, which, answer.times, answer.values)
             if min(subjects) < 0:
                 ours = pc.greater_equal(whose, 0)

@@ -14,7 +14,7 @@ from collector.prometheus.names import Metric
 from collector.prometheus.pivot import REACH, shifted
 
 _TEXTS = ("namespace", "pod", "container", "hpc_job")
-SCHEMA = pa.schema(
+_SCHEMA = pa.schema(
     {name: pa.string() for name in ("node", "gpu_uuid")}
     | {name: pa.int64() for name in ("started_at", "ended_at")}
     | {name: pa.string() for name in _TEXTS}
@@ -56,8 +56,8 @@ class Holders:
             for first, last in spells
         ]
         rows.sort(key=lambda row: tuple(str(value) for value in row[:2]) + row[2:4])
-        columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
-        return pa.table({name: list(column) for name, column in zip(SCHEMA.names, columns, strict=True)}, SCHEMA)
+        columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
+        return pa.table({name: list(column) for name, column in zip(_SCHEMA.names, columns, strict=True)}, _SCHEMA)
 
     def _note(self, pair: tuple[Subject, Holder], first: int, last: int) -> None:
         spells = self._spells.setdefault(pair, [])

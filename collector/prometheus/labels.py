@@ -15,10 +15,10 @@ from agent.wire.tables import TABLES
 from collector.prometheus.names import EVERY, OF_INSTANCES, Metric, Slot
 
 Labels = Mapping[str, str]
-LONGEST_NAME = 200  # characters of what becomes a key
+_LONGEST_NAME = 200  # characters of what becomes a key
 
 # The first that is there names the host. `node` and its like are put on by service discovery, and so the scheduler's.
-NODE_LABELS = ("node", "kubernetes_node", "nodename", "Hostname", "hostname", "exported_node", "exported_hostname")
+_NODE_LABELS = ("node", "kubernetes_node", "nodename", "Hostname", "hostname", "exported_node", "exported_hostname")
 
 _MODEL_LABELS = {engine.name: engine.model_label for engine in ENGINES}
 _SLICES = re.compile(r"(?:\d+c\.)?(\d+)g\.")
@@ -109,7 +109,9 @@ def subject(metric: Metric, slot: Slot, labels: Labels, clusters: Clusters = DEF
     name_keys = _KEYS.get(slot.table)
     keys = () if name_keys is None else name_keys(slot, labels)
     return (
-        None if keys is None or any(len(value) > LONGEST_NAME for _, value in keys) else Subject(slot.table, node, keys)
+        None
+        if keys is None or any(len(value) > _LONGEST_NAME for _, value in keys)
+        else Subject(slot.table, node, keys)
     )
 
 
@@ -118,16 +120,16 @@ def host(labels: Labels) -> str | None:
 
     A dcgm-exporter in a pod may take the pod's name for its host's (dcgm-exporter#78): that is no host.
     """
-    for name in NODE_LABELS:
+    for name in _NODE_LABELS:
         found = labels.get(name)
         if found and found not in (labels.get("pod"), labels.get("exported_pod")):
-            return found[:LONGEST_NAME]
-    return _without_port(labels.get("instance", ""))[:LONGEST_NAME] or None
+            return found[:_LONGEST_NAME]
+    return _without_port(labels.get("instance", ""))[:_LONGEST_NAME] or None
 
 
 def gpu_facts(labels: Labels) -> GpuFacts:
     """Return what a GPU is."""
-    model = (labels.get("modelName") or labels.get("name") or labels.get("sku") or "")[:LONGEST_NAME] or None
+    model = (labels.get("modelName") or labels.get("name") or labels.get("sku") or "")[:_LONGEST_NAME] or None
     profile = _SLICES.match(labels.get("GPU_I_PROFILE", ""))
     most = 4 if model and any(name in model for name in _QUARTERED) else 7
     index = labels.get("gpu") or labels.get("gpu_index") or ""
@@ -135,8 +137,8 @@ def gpu_facts(labels: Labels) -> GpuFacts:
     return GpuFacts(
         index=int(index) if index.isdecimal() and len(index) < 4 else None,
         model=model,
-        pci_bus_id=_bus(labels.get("pci_bus_id", "")[:LONGEST_NAME]),
-        driver_version=next((labels[name][:LONGEST_NAME] for name in versions if labels.get(name)), None),
+        pci_bus_id=_bus(labels.get("pci_bus_id", "")[:_LONGEST_NAME]),
+        driver_version=next((labels[name][:_LONGEST_NAME] for name in versions if labels.get(name)), None),
         mig_slices=int(profile[1]) if profile else None,
         mig_slices_max=most if profile else None,
     )
@@ -176,7 +178,7 @@ def _service(metric: Metric, slot: Slot, node: str, labels: Labels, clusters: Cl
         return None
     named, held = labels.get("run_id", ""), holder(labels)
     run_id = named if named.count("/") >= 2 else run_of(held, clusters)[0] if held else ""
-    if not run_id or len(run_id) > LONGEST_NAME:
+    if not run_id or len(run_id) > _LONGEST_NAME:
         return None
     return Subject(slot.table, node, (("run_id", run_id), ("engine", slot.engine)), labels.get("instance", ""))
 
@@ -187,12 +189,12 @@ def _is_backend(labels: Labels) -> bool:
 
 
 def _short(said: str | None) -> str | None:
-    return (said or "")[:LONGEST_NAME] or None
+    return (said or "")[:_LONGEST_NAME] or None
 
 
 def _ours(table: Table, node: str, labels: Labels) -> Subject | None:
     """Return the subject of our own exporter's series: its labels are columns."""
-    keys = tuple((name, labels[name][:LONGEST_NAME]) for name in table.labels if labels.get(name))
+    keys = tuple((name, labels[name][:_LONGEST_NAME]) for name in table.labels if labels.get(name))
     lacks = {column.name for column in table.columns if column.required and column.kind == "key"} - dict(keys).keys()
     return None if lacks - {"node", "started_at", "ended_at"} else Subject(table.name, node, keys)
 

@@ -14,9 +14,9 @@ from collector.prometheus.pivot import commonest_steps, shifted
 if TYPE_CHECKING:
     from collector.prometheus.client import Client
 
-LOOKS = 24  # moments at which is asked who is there: who is never there at any of them is found later, or not at all
-LOOK_MILLISECONDS = 600_000
-ALL_NAMES = '{__name__=~"DCGM_FI_.+|gpuledger_.+|nvidia_smi_.+|node_.+|vllm:.+|nv_.+|tgi_.+"}'
+_LOOKS = 24  # moments at which is asked who is there: who is never there at any of them is found later, or not at all
+_LOOK_MILLISECONDS = 600_000
+_ALL_NAMES = '{__name__=~"DCGM_FI_.+|gpuledger_.+|nvidia_smi_.+|node_.+|vllm:.+|nv_.+|tgi_.+"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def look(client: "Client", since: int, until: int) -> Found:
         ServerError: it cannot be reached, refuses us, or is no Prometheus.
     """
     begin, end = since // MILLISECOND_US, until // MILLISECOND_US
-    listed = [catalogue()[name] for name in client.names("__name__", ALL_NAMES, begin, end) if name in catalogue()]
+    listed = [catalogue()[name] for name in client.names("__name__", _ALL_NAMES, begin, end) if name in catalogue()]
     metrics = sorted(listed, key=lambda metric: (RANK[metric.exporter], metric.name))
     gpus: dict[Subject, str] = {}
     step: int | None = None
@@ -72,7 +72,7 @@ def host_names(client: "Client", begin: int, end: int, tables: Collection[str]) 
     """
     if "host_samples" not in tables:
         return {}
-    told = client.samples("node_uname_info", max(begin, end - LOOK_MILLISECONDS), end).labels
+    told = client.samples("node_uname_info", max(begin, end - _LOOK_MILLISECONDS), end).labels
     return {labels["instance"]: labels["nodename"] for labels in told if "instance" in labels and "nodename" in labels}
 
 
@@ -93,9 +93,9 @@ def _census(client: "Client", metric: Metric, begin: int, end: int) -> tuple[dic
     """Return the GPUs that a metric names, with their models, and the commonest time between two scrapes."""
     gpus: dict[Subject, str] = {}
     step: int | None = None
-    length = min(LOOK_MILLISECONDS, end - begin)
-    for number in range(LOOKS):
-        at = end - (end - begin - length) * number // LOOKS  # from the end backwards
+    length = min(_LOOK_MILLISECONDS, end - begin)
+    for number in range(_LOOKS):
+        at = end - (end - begin - length) * number // _LOOKS  # from the end backwards
         answer = client.samples(metric.name, at - length, at)
         subjects = [subject(metric, metric.slots[0], labels) for labels in answer.labels]
         for found, labels in zip(subjects, answer.labels, strict=True):

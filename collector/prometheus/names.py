@@ -14,7 +14,9 @@ from agent.wire.dcgm import COUNT, MEGAHERTZ, NANOSECONDS, WATTS, Field, Unit, f
 from agent.wire.serving import ENGINES, Series
 from agent.wire.tables import GPU_SAMPLES, TABLES
 
-Exporter = Literal["gpuledger", "dcgm-exporter", "dcgm-exporter 4.9", "nvidia_gpu_exporter", "node_exporter", "serving"]
+_Exporter = Literal[
+    "gpuledger", "dcgm-exporter", "dcgm-exporter 4.9", "nvidia_gpu_exporter", "node_exporter", "serving"
+]
 
 # value: as it is. growth: a counter, how far it moved. rate: a gauge a second, what it comes to over the interval.
 # share: a counter of seconds, as a share of the interval. news: the number of the newest event, which changed or not.
@@ -24,7 +26,7 @@ EVERY = "*"  # as `parts` of a slot: series that differ in any label
 
 # Who is believed where several watch one GPU, the least first: rows of two would interleave, each with half of the
 # columns. One dcgm-exporter may serve the names of both kinds.
-RANK: dict[Exporter, int] = {
+RANK: dict[_Exporter, int] = {
     "gpuledger": 0, "dcgm-exporter": 1, "dcgm-exporter 4.9": 1, "nvidia_gpu_exporter": 2, "node_exporter": 3,
     "serving": 3,
 }  # fmt: skip
@@ -63,7 +65,7 @@ class Metric:
     """One metric of one exporter, and all that is read from it."""
 
     name: str
-    exporter: Exporter
+    exporter: _Exporter
     slots: tuple[Slot, ...]
 
 

@@ -83,7 +83,7 @@ def pivot(samples: Mapping[Slot, Samples], steps: Mapping[int, int] | None = Non
         slots = [slot for slot in held if slot.column == name]
         values = _together(grid, [(slot, held[slot]) for slot in slots])
         column = column_of(slots[0])
-        columns[name], bad = (values, 0) if column is None else believed(column, values)
+        columns[name], bad = (values, 0) if column is None else _believed(column, values)
         refused += bad
     return Pivoted(grid, columns, refused)
 
@@ -117,7 +117,7 @@ def rows_and_subjects(
     return found.cast(schema), grid.subjects.filter(ours)
 
 
-def believed(column: Column, values: Array) -> tuple[Array, int]:
+def _believed(column: Column, values: Array) -> tuple[Array, int]:
     """Return values in the column's type, without those out of its range, and how many these were."""
     if column.type == "bool":
         return pc.not_equal(values, 0.0), 0
@@ -163,7 +163,7 @@ def _keys(found: Samples, base: int) -> Array:
 def _grid(keys: Sequence[Array], base: int, steps: Mapping[int, int] | None) -> Grid:
     """Return the rows that any of these keys asks for. Mostly all slots have the same: then nothing is sorted."""
     first = max(keys, key=len)
-    if not ascending(first) or any(not one.equals(first) for one in keys):
+    if not _ascending(first) or any(not one.equals(first) for one in keys):
         first = pc.unique(pa.chunked_array(list(keys)))
         first = first.take(pc.sort_indices(first))
     subjects, since = pc.shift_right(first, _TIME_BITS), pc.bit_wise_and(first, (1 << _TIME_BITS) - 1)
@@ -182,7 +182,7 @@ def _reach(subjects: Array, steps: Mapping[int, int]) -> Array:
     return by_subject.take(subjects)
 
 
-def ascending(keys: Array) -> bool:
+def _ascending(keys: Array) -> bool:
     """Whether each is greater than the one before."""
     return len(keys) < 2 or bool(pc.all(pc.greater(keys.slice(1), keys.slice(0, len(keys) - 1))).as_py())
 
@@ -250,7 +250,7 @@ def _scaled(slot: Slot, values: Array) -> Array:
 
 def _once(keys: Array, values: Array) -> tuple[Array, Array]:
     """Return keys ascending, each once, with its values: sharers of a GPU have a series each, which say the same."""
-    if ascending(keys):
+    if _ascending(keys):
         return keys, values
     order = pc.sort_indices(keys)
     keys, values = keys.take(order), values.take(order)

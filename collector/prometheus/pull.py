@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from collector.prometheus.labels import Subject
     from collector.store.database import Store
 
-WINDOW_ROWS = 200_000  # of gpu_samples that are put together at a time
-SHORTEST_WINDOW, LONGEST_WINDOW = 600_000_000, 21_600_000_000  # microseconds
-QUESTIONS = 2  # on their way at a time: one is answered while the other is read
+_WINDOW_ROWS = 200_000  # of gpu_samples that are put together at a time
+_SHORTEST_WINDOW, _LONGEST_WINDOW = 600_000_000, 21_600_000_000  # microseconds
+_QUESTIONS = 2  # on their way at a time: one is answered while the other is read
 
-Window = tuple[int, int]  # microseconds UTC
+_Window = tuple[int, int]  # microseconds UTC
 Progress = Callable[[int, int, "Day | None"], None]  # days done, days in all, the last of them
 
 
@@ -160,8 +160,8 @@ class _Puller:
         self._clusters = clusters
         self._strangers: set[str] = set()
         self._nameless: set[str] = set()
-        self._clients = [client, *(client.another() for _ in range(QUESTIONS - 1))]
-        self._asking = ThreadPoolExecutor(QUESTIONS, thread_name_prefix="prometheus")
+        self._clients = [client, *(client.another() for _ in range(_QUESTIONS - 1))]
+        self._asking = ThreadPoolExecutor(_QUESTIONS, thread_name_prefix="prometheus")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ class _Puller:
     def _windows(self, span: Span) -> Iterator[Gathered]:
         """Yield the rows of one window after another, asking for the next while the last is put together."""
         rows_a_second = max(1, self._found.gpus) * 1000 / self._usual
-        length = min(LONGEST_WINDOW, max(SHORTEST_WINDOW, int(WINDOW_ROWS / rows_a_second * 1e6)))
+        length = min(_LONGEST_WINDOW, max(_SHORTEST_WINDOW, int(_WINDOW_ROWS / rows_a_second * 1e6)))
         self._names |= host_names(
             self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US, self._steps
         )
@@ -252,10 +252,10 @@ class _Puller:
                 gathering = Gathering(self._found.nodes, self._names, self._clusters)
                 left = len(self._questions)
 
-    def _answers(self, asked: Iterator[tuple[Window, Question]]) -> Iterator[tuple[Window, Question, Answer]]:
+    def _answers(self, asked: Iterator[tuple[_Window, Question]]) -> Iterator[tuple[_Window, Question, Answer]]:
         """Yield the answers in the order of the questions, with so many on their way at a time as there are clients."""
         free = deque(self._clients)
-        waiting: deque[tuple[Window, Question, Client, Future[Answer]]] = deque()
+        waiting: deque[tuple[_Window, Question, Client, Future[Answer]]] = deque()
 
         def ask() -> None:
             for part, question in asked:

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from collector.pipeline.landing import Receipt
     from collector.pipeline.writer import Writer
 
-MOST_REQUESTS = 1024  # that wait for their answer
-MOST_BYTES = 128 * 2**20  # of requests that wait to be read
-MOST_SAMPLES = 2_000_000  # of scrapes that wait for the rest of them
-READ_AT_ONCE = 64  # requests, before what is whole is put together
-MOST_SCRAPES = 256  # of one target that wait at a time; of a long history the oldest are put together first
-MOST_UNSETTLED = 256  # batches of one target that the store has refused
-IDLE_SECONDS = 1.0
+_MOST_REQUESTS = 1024  # that wait for their answer
+_MOST_BYTES = 128 * 2**20  # of requests that wait to be read
+_MOST_SAMPLES = 2_000_000  # of scrapes that wait for the rest of them
+_READ_AT_ONCE = 64  # requests, before what is whole is put together
+_MOST_SCRAPES = 256  # of one target that wait at a time; of a long history the oldest are put together first
+_MOST_UNSETTLED = 256  # batches of one target that the store has refused
+_IDLE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class Receiver:
             BatchError: 503, too many requests wait, or the collector is stopping.
         """
         with self._lock:
-            many = self._held >= MOST_REQUESTS
-            large = self._held_bytes > 0 and self._held_bytes + len(content) > MOST_BYTES  # one alone always fits
+            many = self._held >= _MOST_REQUESTS
+            large = self._held_bytes > 0 and self._held_bytes + len(content) > _MOST_BYTES  # one alone always fits
             if self._is_stopping or many or large:
                 raise BatchError(503, "busy", "the collector holds as many requests as it may; send it again later")
             self._held += 1
@@ -148,7 +148,7 @@ class Receiver:
         """Read what has come, then put together what is whole or due."""
         try:
             self._read(self._incoming.get(timeout=self._patience()))
-            for _ in range(READ_AT_ONCE):
+            for _ in range(_READ_AT_ONCE):
                 self._read(self._incoming.get_nowait())
         except queue.Empty:
             pass
@@ -158,7 +158,7 @@ class Receiver:
 
     def _patience(self) -> float:
         dues = [bucket.due for target in self._open.values() for bucket in target.buckets.values()]
-        return max(0.0, min(dues) - self._clock()) if dues else IDLE_SECONDS
+        return max(0.0, min(dues) - self._clock()) if dues else _IDLE_SECONDS
 
     def _read(self, arrived: tuple[bytes, str, Pending] | None) -> None:
         if arrived is None:  # it is to stop
@@ -203,7 +203,7 @@ class Receiver:
         if at <= target.last_time:
             self._repeated(target, found, at, value, pending)
             return
-        if len(target.unsettled) >= MOST_UNSETTLED or self._held_samples >= MOST_SAMPLES:
+        if len(target.unsettled) >= _MOST_UNSETTLED or self._held_samples >= _MOST_SAMPLES:
             pending.fail(temporary(BatchError(503, "busy", "too much waits to be stored already")))
             return
         bucket = target.buckets.get(at)
@@ -262,7 +262,7 @@ class Receiver:
             ready = 0
             for place, at in enumerate(times, 1):
                 bucket = target.buckets[at]
-                if bucket.due <= now or target.is_whole(bucket) or place <= len(times) - MOST_SCRAPES:
+                if bucket.due <= now or target.is_whole(bucket) or place <= len(times) - _MOST_SCRAPES:
                     ready = place
             if ready:
                 due[target.stream] = target, [target.buckets.pop(at) for at in times[:ready]]

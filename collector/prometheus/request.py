@@ -10,8 +10,8 @@ import cramjam
 from collector.errors import BatchError
 from collector.prometheus.messages import V1, V2, DecodeError, messages
 
-MOST_LABELS = 128  # of one series
-MOST_LABEL_BYTES = 64 * 2**10
+_MOST_LABELS = 128  # of one series
+_MOST_LABEL_BYTES = 64 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class LabelsOf:
             ValueError: there are too many, one comes twice, or they are no text.
         """
         pairs = self._pairs_of_symbols() if self._symbols is not None else self._pairs()
-        if len(pairs) > MOST_LABELS or len(dict(pairs)) != len(pairs):
+        if len(pairs) > _MOST_LABELS or len(dict(pairs)) != len(pairs):
             raise ValueError("a series has too many labels, or one twice")
         return dict(pairs)
 
@@ -96,8 +96,8 @@ def _first(content: bytes) -> Iterator[Sent]:
         series = of_series(raw)
         labels = series.labels
         key = b"".join(labels)
-        if len(key) > MOST_LABEL_BYTES:
-            raise BatchError(400, "labels", f"a series has more than {MOST_LABEL_BYTES} bytes of labels")
+        if len(key) > _MOST_LABEL_BYTES:
+            raise BatchError(400, "labels", f"a series has more than {_MOST_LABEL_BYTES} bytes of labels")
         yield Sent(_digest(key), LabelsOf(labels, None), series.samples, len(series.histograms), len(series.exemplars))
 
 
@@ -111,11 +111,11 @@ def _second(content: bytes) -> Iterator[Sent]:
     for raw in request.timeseries:
         series = of_series(raw)
         refs = list(series.labels_refs)
-        if not refs or len(refs) % 2 or max(refs) >= len(symbols) or len(refs) > 2 * MOST_LABELS:
+        if not refs or len(refs) % 2 or max(refs) >= len(symbols) or len(refs) > 2 * _MOST_LABELS:
             raise BatchError(400, "symbols", "a series refers to labels that the request does not have")
         key = "\0".join([symbols[ref] for ref in refs]).encode()
-        if len(key) > MOST_LABEL_BYTES:
-            raise BatchError(400, "labels", f"a series has more than {MOST_LABEL_BYTES} bytes of labels")
+        if len(key) > _MOST_LABEL_BYTES:
+            raise BatchError(400, "labels", f"a series has more than {_MOST_LABEL_BYTES} bytes of labels")
         yield Sent(
             b"2" + _digest(key), LabelsOf(refs, symbols), series.samples, len(series.histograms), len(series.exemplars)
         )

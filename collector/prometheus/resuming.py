@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collector.store.database import Store
 
 _LOG = logging.getLogger(__name__)
-RECENT = 3_600_000_000  # microseconds; what was last scraped longer ago has a gap in any case
+_RECENT = 3_600_000_000  # microseconds; what was last scraped longer ago has a gap in any case
 
 
 def last_scrapes(store: "Store") -> dict[str, int]:
@@ -19,7 +19,7 @@ def last_scrapes(store: "Store") -> dict[str, int]:
 
     A store that cannot tell costs a row a target, and no more.
     """
-    since = time.time_ns() // 1000 - RECENT
+    since = time.time_ns() // 1000 - _RECENT
     asked = (
         "SELECT stream, max(sequence) FROM receipts WHERE received_at > ? AND starts_with(stream, ?) GROUP BY stream"
     )

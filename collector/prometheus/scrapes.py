@@ -18,7 +18,7 @@ from collector.prometheus.names import Slot
 from collector.prometheus.pivot import Samples, pivot, rows_and_subjects
 from collector.prometheus.targets import Bucket, Component, Target
 
-FOREVER = 2**53  # milliseconds
+_FOREVER = 2**53  # milliseconds
 Place = tuple[str, int]  # stream and time
 
 
@@ -78,7 +78,7 @@ class Scrapes:
             self.implausible += pivoted.implausible
             pivoted.columns.update(finish(name, pivoted.columns, len(pivoted.grid.keys)))
             columns = constants(self._numbers[name], self._models)
-            told, subjects = rows_and_subjects(TABLES[name], pivoted, columns, -1, FOREVER)
+            told, subjects = rows_and_subjects(TABLES[name], pivoted, columns, -1, _FOREVER)
             for place, which in self._places(name, told, subjects).items():
                 found[place][name] = told.take(pa.array(which, pa.int64()))
         return found

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collector.prometheus.pending import Pending
 
 STREAM = "prometheus-write:"
-SILENT_SECONDS = 600.0
-MOST_VOTES = 20  # for one time between scrapes, so that another can win
+_SILENT_SECONDS = 600.0
+_MOST_VOTES = 20  # for one time between scrapes, so that another can win
 
 
 class Component:
@@ -139,7 +139,7 @@ class Target:
         """Count one time between two scrapes; what most of them are is the scrape interval (Boyer and Moore's vote)."""
         seconds = max(1, round(milliseconds / 1000))
         if seconds == self.step_seconds:
-            self.votes = min(self.votes + 1, MOST_VOTES)
+            self.votes = min(self.votes + 1, _MOST_VOTES)
         elif self.votes == 0:
             self.step_seconds, self.votes = seconds, 1
         else:
@@ -185,7 +185,7 @@ class Targets:
         if uuid is None:
             return True
         rank, heard_at = self._believed.get(uuid, (found.rank, now))
-        if found.rank > rank and now - heard_at < SILENT_SECONDS:
+        if found.rank > rank and now - heard_at < _SILENT_SECONDS:
             return False
         self._believed[uuid] = (found.rank, now)
         return True
@@ -199,7 +199,7 @@ class Targets:
         """Forget who has been silent for long, and return them; one that has something unsettled is kept."""
         gone: list[Target] = []
         for target in self._targets.values():
-            if now - target.heard_at < SILENT_SECONDS:
+            if now - target.heard_at < _SILENT_SECONDS:
                 break
             if not target.buckets and not target.unsettled:
                 gone.append(target)
@@ -207,7 +207,7 @@ class Targets:
             del self._targets[target.stream]
             self.series -= len(target.last)
         if gone:
-            old = [uuid for uuid, (_, heard_at) in self._believed.items() if now - heard_at >= SILENT_SECONDS]
+            old = [uuid for uuid, (_, heard_at) in self._believed.items() if now - heard_at >= _SILENT_SECONDS]
             for uuid in old:
                 del self._believed[uuid]
         return gone

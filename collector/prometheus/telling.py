@@ -18,7 +18,7 @@ from collector.prometheus.derived import MOST_BYTES
 from collector.prometheus.labels import Clusters, Holder, Subject, run_of
 from collector.prometheus.targets import Bucket, Target
 
-AGAIN = 300_000  # milliseconds between two words on who holds a GPU
+_AGAIN = 300_000  # milliseconds between two words on who holds a GPU
 
 Row = dict[str, Any]
 
@@ -81,7 +81,7 @@ class Told:
         for holder in sorted(now, key=str):
             spell = gpu.spells.setdefault(holder, _Spell(begin, time))
             spell.seen_until = time
-            if spell.told_until < 0 or time - spell.told_until >= AGAIN:
+            if spell.told_until < 0 or time - spell.told_until >= _AGAIN:
                 spell.told_until = time
                 rows.append(self._row(found, holder, spell))
         return rows

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collector.store.database import Store
 
 PATH = "/api/v1/write"
-MEDIA_TYPE = "application/x-protobuf"
-RETRY_AFTER_SECONDS = 2
-ANSWER_SECONDS = 25  # Prometheus waits 30; whoever hears nothing by then sends it again
-OFF_THE_LOOP_BYTES = 256 * 2**10
+_MEDIA_TYPE = "application/x-protobuf"
+_RETRY_AFTER_SECONDS = 2
+_ANSWER_SECONDS = 25  # Prometheus waits 30; whoever hears nothing by then sends it again
+_OFF_THE_LOOP_BYTES = 256 * 2**10
 _WRITTEN = b"x-prometheus-remote-write-%s-written"
 
 
@@ -86,16 +86,16 @@ class RemoteWrite:
         with self._arriving.place() as place:
             body = await place.body(headers, receive)
             self._received.inc(len(body))
-            if len(body) < OFF_THE_LOOP_BYTES:
+            if len(body) < _OFF_THE_LOOP_BYTES:
                 content = unpacked(body, self._config.unpacked_bytes)
             else:
                 content = await asyncio.to_thread(unpacked, body, self._config.unpacked_bytes)
             promise = self.receiver.take(content, proto)
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(_ANSWER_SECONDS):
                 return await asyncio.shield(asyncio.wrap_future(promise))
         except TimeoutError as error:
-            sentence = f"not all of the request was stored within {ANSWER_SECONDS} s; send it again, it counts once"
+            sentence = f"not all of the request was stored within {_ANSWER_SECONDS} s; send it again, it counts once"
             raise BatchError(503, "slow_commit", sentence) from error
 
 
@@ -109,8 +109,8 @@ def _proto(content_type: str) -> str:
     named = [
         value.strip().strip('"') for name, _, value in (one.partition("=") for one in parameters) if name == "proto"
     ]
-    if kind.lower() != MEDIA_TYPE or any(value not in (V1, V2) for value in named):
-        raise BatchError(415, "content_type", f"a remote write comes with Content-Type: {MEDIA_TYPE}, of {V1} or {V2}")
+    if kind.lower() != _MEDIA_TYPE or any(value not in (V1, V2) for value in named):
+        raise BatchError(415, "content_type", f"a remote write comes with Content-Type: {_MEDIA_TYPE}, of {V1} or {V2}")
     return named[0] if named else V1
 
 
@@ -140,7 +140,7 @@ async def _refuse(send: "Send", refusal: BatchError) -> None:
     headers = [(_WRITTEN % what, b"0") for what in (b"samples", b"histograms", b"exemplars")]
     headers.append((b"content-type", PROBLEM_TYPE.encode()))
     if later:
-        headers.append((b"retry-after", str(refusal.retry_after or spread(RETRY_AFTER_SECONDS)).encode()))
+        headers.append((b"retry-after", str(refusal.retry_after or spread(_RETRY_AFTER_SECONDS)).encode()))
     if refusal.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
         headers.append((b"connection", b"close"))  # the rest of the body is not waited for
     text = json.dumps(problem(status, str(refusal), error=str(refusal), reason=refusal.reason)).encode()

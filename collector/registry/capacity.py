@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from collector.registry.database import Database
 
-MOST_LISTED = 100_000
-EXPIRED_AT_ONCE = 1_000
+_MOST_LISTED = 100_000
+_EXPIRED_AT_ONCE = 1_000
 _ONE_BY_ONE = 0x67706371  # the number of PostgreSQL's lock under which requests are added and waived
-MOST_EVENTS = 1_000  # of one request
-EventKind = Literal["decided", "waived"]
+_MOST_EVENTS = 1_000  # of one request
+_EventKind = Literal["decided", "waived"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class CapacityEvent:
 
     request_id: str
     at: int
-    kind: EventKind
+    kind: _EventKind
     who: str
     role: str
     verdict: str
@@ -135,7 +135,7 @@ class CapacityRequests:
         since: int,
         until: int,
         teams: "Sequence[str] | None" = None,
-        limit: int = MOST_LISTED,
+        limit: int = _MOST_LISTED,
         before: tuple[int, str] | None = None,
     ) -> list[CapacityRequest]:
         """Return those asked in a span, the newest first; of these teams alone, and before this place of the list."""
@@ -175,8 +175,8 @@ class CapacityRequests:
 
 def _append(connection: "Connection", event: CapacityEvent, action: str, detail: str) -> None:
     own = CAPACITY_EVENTS.c.request_id == event.request_id
-    if connection.execute(select(func.count()).select_from(CAPACITY_EVENTS).where(own)).scalar_one() >= MOST_EVENTS:
-        raise RegistryError(f"{event.request_id} has {MOST_EVENTS:,} entries, and takes no more: ask anew")
+    if connection.execute(select(func.count()).select_from(CAPACITY_EVENTS).where(own)).scalar_one() >= _MOST_EVENTS:
+        raise RegistryError(f"{event.request_id} has {_MOST_EVENTS:,} entries, and takes no more: ask anew")
     values = {name: getattr(event, name) for name in CapacityEvent.__slots__}
     connection.execute(insert(CAPACITY_EVENTS).values(**values))
     holds = update(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == event.request_id).values(verdict=event.verdict)
@@ -210,7 +210,7 @@ def _expire(connection: "Connection", now: int, days: int) -> int:
     before, request, event = now - days * DAY_US, CAPACITY_REQUESTS.c, CAPACITY_EVENTS.c
     later = select(event.number).where((event.request_id == request.id) & (event.at >= before)).exists()
     found = select(request.id).where((request.asked_at < before) & ~later).order_by(request.asked_at)
-    old = [id_ for (id_,) in connection.execute(found.limit(EXPIRED_AT_ONCE))]
+    old = [id_ for (id_,) in connection.execute(found.limit(_EXPIRED_AT_ONCE))]
     if old:
         connection.execute(delete(CAPACITY_EVENTS).where(event.request_id.in_(old)))
         connection.execute(delete(CAPACITY_REQUESTS).where(request.id.in_(old)))

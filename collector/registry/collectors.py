@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from collector.registry.database import Database
 
-MOST = 256  # numbers fill the low byte of a batch's number
+_MOST = 256  # numbers fill the low byte of a batch's number
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class Collectors:
 
 
 def _free(taken: set[int]) -> int:
-    free = next((number for number in range(MOST) if number not in taken), None)
+    free = next((number for number in range(_MOST) if number not in taken), None)
     if free is None:
         raise RegistryError(
-            f"all {MOST} numbers of collectors are given out; start them under lasting names, like those of a "
+            f"all {_MOST} numbers of collectors are given out; start them under lasting names, like those of a "
             "StatefulSet, not under new ones at each start"
         )
     return free

@@ -13,9 +13,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from collector.errors import RegistryError
 
 SCHEMA = "gpuledger"  # in PostgreSQL, where the lake's tables are neighbours
-BUSY_SECONDS = 30.0  # how long one writer waits for another
-CONNECT_SECONDS = 5
-WAL_TRIES = 50  # SQLite does not wait for the lock under which a file becomes a WAL file
+_BUSY_SECONDS = 30.0  # how long one writer waits for another
+_CONNECT_SECONDS = 5
+_WAL_TRIES = 50  # SQLite does not wait for the lock under which a file becomes a WAL file
 _WRITES = "gpuledger_writes"
 
 
@@ -92,7 +92,7 @@ def sqlite_database(path: Path | None) -> Database:
     size = {} if path else {"poolclass": QueuePool, "pool_size": 1, "max_overflow": 0}
     engine = create_engine(
         f"sqlite:///{path or ''}",
-        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False},
         **size,
     )
     event.listen(engine, "connect", _set_up_sqlite)
@@ -117,7 +117,7 @@ def postgres_database(conninfo: str) -> Database:
         full = make_conninfo(
             conninfo,
             client_encoding="utf8",  # of a database without one, the driver gives bytes for texts
-            connect_timeout=known.get("connect_timeout") or CONNECT_SECONDS,
+            connect_timeout=known.get("connect_timeout") or _CONNECT_SECONDS,
             application_name=known.get("application_name") or "gpuledger",
         )
     except psycopg.ProgrammingError as error:
@@ -129,7 +129,7 @@ def postgres_database(conninfo: str) -> Database:
         pool_pre_ping=True,  # the server may have been restarted meanwhile
         pool_size=4,
         max_overflow=4,
-        pool_timeout=BUSY_SECONDS,
+        pool_timeout=_BUSY_SECONDS,
     )
     return Database(engine, name or "in PostgreSQL")
 
@@ -154,7 +154,7 @@ def _make_file(path: Path) -> None:
 
 def _become_wal(engine: Engine, name: str) -> None:
     """Let readers and one writer work side by side; the file remembers it."""
-    for attempt in range(WAL_TRIES):
+    for attempt in range(_WAL_TRIES):
         try:
             raw = engine.raw_connection()
             try:
@@ -163,7 +163,7 @@ def _become_wal(engine: Engine, name: str) -> None:
                 raw.close()
             return
         except Exception as error:
-            if "locked" not in str(error) or attempt == WAL_TRIES - 1:
+            if "locked" not in str(error) or attempt == _WAL_TRIES - 1:
                 raise RegistryError(f"the registry {name} cannot be used: {_first_line(error)}") from error
             time.sleep(0.02)
 

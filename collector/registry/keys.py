@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from collector.registry.database import Database
 
-MOST_KEYS = 200_000  # that are open, and that a collector holds in memory; a host has one
+_MOST_KEYS = 200_000  # that are open, and that a collector holds in memory; a host has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ def insert_key(connection: "Connection", key: Key) -> None:
     """Add a key within a transaction."""
     if (
         connection.execute(select(func.count()).select_from(KEYS).where(KEYS.c.revoked_at.is_(None))).scalar_one()
-        >= MOST_KEYS
+        >= _MOST_KEYS
     ):
-        raise RegistryError(f"there are {MOST_KEYS:,} keys; revoke those that nobody uses: gpuledger access list")
+        raise RegistryError(f"there are {_MOST_KEYS:,} keys; revoke those that nobody uses: gpuledger access list")
     values = {name: getattr(key, name) for name in Key.__slots__}
     values["teams"] = json.dumps(key.teams) if key.teams is not None else None
     connection.execute(insert(KEYS).values(**values, change=next_change(connection)))

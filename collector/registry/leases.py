@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from collector.registry.database import Database
 
-AT_ONCE = 500  # streams in one statement
+_AT_ONCE = 500  # streams in one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,16 @@ class Leases:
         leases: dict[str, Lease] = {}
         with self._database.writing() as connection:
             urls = dict(connection.execute(select(COLLECTORS.c.number, COLLECTORS.c.url)).all())
-            for start in range(0, len(wanted), AT_ONCE):
-                leases |= self._acquired(connection, wanted[start : start + AT_ONCE], collector, now, urls)
+            for start in range(0, len(wanted), _AT_ONCE):
+                leases |= self._acquired(connection, wanted[start : start + _AT_ONCE], collector, now, urls)
         return leases
 
     def release(self, streams: Iterable[str], collector: int) -> None:
         """Give back those of these streams that this collector has; the next to ask gets them."""
         wanted = sorted(set(streams))
         with self._database.writing() as connection:
-            for start in range(0, len(wanted), AT_ONCE):
-                own = LEASES.c.stream.in_(wanted[start : start + AT_ONCE]) & (LEASES.c.collector == collector)
+            for start in range(0, len(wanted), _AT_ONCE):
+                own = LEASES.c.stream.in_(wanted[start : start + _AT_ONCE]) & (LEASES.c.collector == collector)
                 connection.execute(update(LEASES).where(own).values(collector=NOBODY))
 
     def held(self, collector: int) -> dict[str, int]:
@@ -141,8 +141,8 @@ def _held(
         return dict(connection.execute(own).all())
     wanted = list(streams)
     held: dict[str, int] = {}
-    for start in range(0, len(wanted), AT_ONCE):
-        some = own.where(LEASES.c.stream.in_(wanted[start : start + AT_ONCE]))
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = own.where(LEASES.c.stream.in_(wanted[start : start + _AT_ONCE]))
         held |= dict(connection.execute(some).all())
     return held
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 State = Literal["queued", "sending", "sent", "failed", "dropped"]
 CLAIM_US = 15 * 60_000_000  # after this, who claimed a mail is taken to be dead
-KEPT_US = 400 * 86_400_000_000  # how long it is known what was sent: as the audit
-KEY_BYTES = 32
+_KEPT_US = 400 * 86_400_000_000  # how long it is known what was sent: as the audit
+_KEY_BYTES = 32
 _KEY = "stop"
 _STOPPED = "its reader has stopped it"
 _UNKNOWN = "interrupted twice between sending and noting it; whether it arrived is not known"
@@ -80,7 +80,7 @@ class Mails:
 
     def key(self) -> bytes:
         """Return the secret with which links to stop are made; it is drawn once a site, and never leaves it."""
-        drawn = self._database.insert(SECRETS).values(name=_KEY, value=secrets.token_hex(KEY_BYTES))
+        drawn = self._database.insert(SECRETS).values(name=_KEY, value=secrets.token_hex(_KEY_BYTES))
         with self._database.writing() as connection:
             connection.execute(drawn.on_conflict_do_nothing())
             return bytes.fromhex(connection.execute(select(SECRETS.c.value).where(SECRETS.c.name == _KEY)).scalar_one())
@@ -163,7 +163,7 @@ class Mails:
                 return False
             took = _ended("dropped", now, f"not sent in time; {mail.period} took its place")
             connection.execute(update(SENDS).where(older).values(took))
-            connection.execute(delete(SENDS).where(SENDS.c.made_at < now - KEPT_US))
+            connection.execute(delete(SENDS).where(SENDS.c.made_at < now - _KEPT_US))
             return True
 
     def made(self, subscription: str, period: str) -> Send | None:

@@ -14,7 +14,7 @@ from collector.registry.leases import Leases
 from collector.registry.mails import Mails
 from collector.registry.versions import migrate
 
-SUFFIX = ".registry.sqlite"  # of the file beside a store
+_SUFFIX = ".registry.sqlite"  # of the file beside a store
 _POSTGRES = ("postgres:", "postgresql://", "postgres://")
 
 
@@ -65,7 +65,7 @@ def open_registry(where: str | Path | None, bounds: Bounds | None = None) -> Reg
 
 def beside(store: Path | None) -> Path | None:
     """Return the file of the registry that belongs to a store's file."""
-    return store.with_name(store.name + SUFFIX) if store is not None else None
+    return store.with_name(store.name + _SUFFIX) if store is not None else None
 
 
 def _database(where: str | Path | None) -> Database:

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final, Literal
 
 KeyRole = Literal["agent", "writer", "read", "owner", "approver", "finance", "admin"]
-Role = Literal["agent", "writer", "read", "owner", "approver", "finance", "admin", "site", "local"]
+_Role = Literal["agent", "writer", "read", "owner", "approver", "finance", "admin", "site", "local"]
 
 
 class Right(Enum):
@@ -24,7 +24,7 @@ class Right(Enum):
     CHANGE = "change"  # prices, gates, keys
 
 
-ROLES: Final[Mapping[Role, frozenset[Right]]] = {
+ROLES: Final[Mapping[_Role, frozenset[Right]]] = {
     "agent": frozenset({Right.LEARN, Right.BATCHES}),  # of its own host: own_word.py
     "writer": frozenset({Right.LEARN, Right.BATCHES, Right.REMOTE_WRITE}),
     "read": frozenset({Right.LEARN, Right.READ}),  # of all teams, or of those that its key names
@@ -51,7 +51,7 @@ class Principal:
     """
 
     id: str  # of the key; settings, or loopback
-    role: Role
+    role: _Role
     name: str = ""
     node: str | None = None
     teams: frozenset[str] | None = None

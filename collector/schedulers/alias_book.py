@@ -8,7 +8,7 @@ from collector.schedulers.poll import Row
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-MOST_ALIASES = 200_000  # remembered; a forgotten one is told again
+_MOST_ALIASES = 200_000  # remembered; a forgotten one is told again
 
 
 class AliasBook:
@@ -23,7 +23,7 @@ class AliasBook:
         told = session.rows(
             "SELECT alias_run_id, run_id FROM run_aliases WHERE starts_with(run_id, ?) ORDER BY batch", [prefix]
         )
-        return cls(told[-MOST_ALIASES:])
+        return cls(told[-_MOST_ALIASES:])
 
     def news(self, rows: Iterable[Row]) -> list[Row]:
         """Return those rows that say something new."""
@@ -33,5 +33,5 @@ class AliasBook:
         """Note that these rows are in the store, and forget the oldest of too many."""
         for row in rows:
             self._told[str(row["alias_run_id"])] = str(row["run_id"])
-        while len(self._told) > MOST_ALIASES:
+        while len(self._told) > _MOST_ALIASES:
             self._told.pop(next(iter(self._told)))

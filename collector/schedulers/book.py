@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 KEPT_US = 2 * 86_400 * SECOND_US  # how long an allocation that has ended is remembered; the scheduler may tell it again
-WAITING_RETOLD_US = 600 * SECOND_US  # a job that waits changes its reason and its rank with every pass of the scheduler
+_WAITING_RETOLD_US = (
+    600 * SECOND_US
+)  # a job that waits changes its reason and its rank with every pass of the scheduler
 _DRIFTS = ("priority",)  # changes with time alone, and is no news
 _OF_WAITING = ("pending_reason", "requested_gpus", "labels")  # news, but not at every poll
 
@@ -123,7 +125,7 @@ def _merged(before: Row, row: Row) -> Row:
 
 def _is_news(before: Told, row: Row, now: int) -> bool:
     changed = {name for name, value in row.items() if before.row.get(name) != value} - set(_DRIFTS)
-    if row.get("started_at") is None and row.get("ended_at") is None and now - before.told_at < WAITING_RETOLD_US:
+    if row.get("started_at") is None and row.get("ended_at") is None and now - before.told_at < _WAITING_RETOLD_US:
         changed -= set(_OF_WAITING)
     return bool(changed)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collector.pipeline.writer import Writer
 
 _LOG = logging.getLogger(__name__)
-LANDING_SECONDS = (
+_LANDING_SECONDS = (
     120.0  # for the writer's answer; what is late may land after all, and is then told twice, once counted
 )
 
@@ -49,7 +49,7 @@ class Landing:
             sent_at=poll.found_at,
         )
         self._sequence += 1
-        self._writer.submit(batch).result(LANDING_SECONDS)
+        self._writer.submit(batch).result(_LANDING_SECONDS)
 
     def _believed(self, name: str, poll: Poll) -> pa.RecordBatch:
         """Return the rows that can be true; one that cannot must not keep the others out."""

@@ -14,10 +14,10 @@ from collector.schedulers.poll import Row
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-GAP_POLLS = 3  # of silence, after which a state is no longer bridged
-UP_TOLD_US = 3600 * SECOND_US
-OTHER_TOLD_US = 600 * SECOND_US
-LONGEST_US = 30 * 86_400 * SECOND_US  # of one row; the collector refuses more than 32 days
+_GAP_POLLS = 3  # of silence, after which a state is no longer bridged
+_UP_TOLD_US = 3600 * SECOND_US
+_OTHER_TOLD_US = 600 * SECOND_US
+_LONGEST_US = 30 * 86_400 * SECOND_US  # of one row; the collector refuses more than 32 days
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class NodeBook:
             QUALIFY row_number() OVER (PARTITION BY node ORDER BY ended_at DESC, batch DESC) = 1
             """
         )
-        gap_us = round(GAP_POLLS * every_seconds * SECOND_US)
+        gap_us = round(_GAP_POLLS * every_seconds * SECOND_US)
         return cls(gap_us, {node: Span(state, reason, ended, ended) for node, state, reason, ended in rows})
 
     def news(self, states: Iterable[NodeState], now: int, *, everything: bool = False) -> list[Row]:
@@ -69,7 +69,7 @@ class NodeBook:
             if (span.state, span.reason) != (seen.state, seen.reason):
                 rows += _row(seen.node, span, now)
                 span = Span(seen.state, seen.reason, now, now)
-            elif everything or now - span.told_until >= (UP_TOLD_US if span.state == "up" else OTHER_TOLD_US):
+            elif everything or now - span.told_until >= (_UP_TOLD_US if span.state == "up" else _OTHER_TOLD_US):
                 rows += _row(seen.node, span, now)
                 span = Span(span.state, span.reason, now, now)
             self._next[seen.node] = Span(span.state, span.reason, span.told_until, now)
@@ -91,7 +91,7 @@ class NodeBook:
         before = self._spans.get(seen.node)
         if before is not None and 0 <= now - before.seen_until <= self._gap:
             return before
-        since = now if seen.since is None or seen.state == "up" else max(seen.since, now - LONGEST_US)
+        since = now if seen.since is None or seen.state == "up" else max(seen.since, now - _LONGEST_US)
         told = before.told_until if before is not None else 0
         return Span(seen.state, seen.reason, min(max(since, told), now), now)
 
@@ -99,5 +99,5 @@ class NodeBook:
 def _row(node: str, span: Span, until: int) -> list[Row]:
     if until <= span.told_until:
         return []
-    started = max(span.told_until, until - LONGEST_US)
+    started = max(span.told_until, until - _LONGEST_US)
     return [{"node": node, "started_at": started, "ended_at": until, "state": span.state, "reason": span.reason}]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = str | int | float | None
 Row: TypeAlias = dict[str, Value]
-Tables: TypeAlias = Mapping[str, Sequence[Row]]
+_Tables: TypeAlias = Mapping[str, Sequence[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Poll:
     """
 
     found_at: int
-    tables: Tables
+    tables: _Tables
     complete: bool = True
 
 

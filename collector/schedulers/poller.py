@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 _LOG = logging.getLogger(__name__)
-STOPPING_SECONDS = 30.0  # for the command that is under way
+_STOPPING_SECONDS = 30.0  # for the command that is under way
 
 
 class Poller:
@@ -57,7 +57,7 @@ class Poller:
         """End after the poll that is under way, and tell what was not told yet."""
         self._ending.set()
         if self._thread.ident is not None:
-            self._thread.join(STOPPING_SECONDS)
+            self._thread.join(_STOPPING_SECONDS)
 
     def age_seconds(self) -> float:
         """Return how long ago the scheduler last answered; since the start where it never has."""

@@ -52,7 +52,7 @@ AMOUNTS = dict.fromkeys((*(f"{table}_amounts" for table in _AMOUNTS), "amount_ho
 WHOLE = ("finding_book", "terms_applied")
 # What people said, what was recommended, what the rules were and which invoices matched, by its key: rows are only ever
 # added, so that neither side loses what the other has.
-SAID = {
+_SAID = {
     "finding_judgements": "judgement_id",
     "finding_mutes": "mute_id",
     "rule_versions": "rules_version",
@@ -63,7 +63,7 @@ SAID = {
     "recommendation_words": "word_id",
     "invoice_matches": "match_id",
 }
-_MIRRORED = (*DATED, *AMOUNTS, *WHOLE, *SAID)
+_MIRRORED = (*DATED, *AMOUNTS, *WHOLE, *_SAID)
 _DIFFERENT = """
 SELECT DISTINCT hour // {day_us} * {day_us} AS day
 FROM {hot}.ledger_hours h FULL JOIN lake.books.ledger_hours b USING (hour)
@@ -193,10 +193,10 @@ def mirror_findings(store: "OpenStore") -> None:
         with session.transaction():
             if booking.may_follow(session, store.hot):
                 _mirror_whole(session, store.hot, columns)
-            said = [table for table in SAID if session.rows(f"SELECT 1 FROM {store.hot}.{table} LIMIT 1")]
+            said = [table for table in _SAID if session.rows(f"SELECT 1 FROM {store.hot}.{table} LIMIT 1")]
             _add_said(session, said, store.hot, "lake.books")
         with session.transaction():
-            _add_said(session, SAID.keys() & written(session, "books"), "lake.books", store.hot)
+            _add_said(session, _SAID.keys() & written(session, "books"), "lake.books", store.hot)
 
 
 def _mirror_whole(session: "Session", hot: str, columns: dict[str, list[str]]) -> None:
@@ -211,7 +211,7 @@ def _mirror_whole(session: "Session", hot: str, columns: dict[str, list[str]]) -
 
 def _add_said(session: "Session", tables: "Iterable[str]", source: str, target: str) -> None:
     for table in sorted(tables):
-        key = SAID[table]
+        key = _SAID[table]
         session.execute(
             f"INSERT INTO {target}.{table} BY NAME SELECT * FROM {source}.{table} "
             f"WHERE {key} NOT IN (SELECT {key} FROM {target}.{table})"

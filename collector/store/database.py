@@ -22,13 +22,13 @@ from collector.store.session import Session
 from collector.store.there import absent
 
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
-WAL_AUTOCHECKPOINT = "64MB"
-HOT = "hot"  # the name of the hot file within
+_WAL_AUTOCHECKPOINT = "64MB"
+_HOT = "hot"  # the name of the hot file within
 _WRITTEN = "there are other write transactions active"  # DuckDB's words where a checkpoint has to wait
 THREADS = 2  # for one statement, where who opens the store does not say
 # A checkpoint writes every group of rows anew that it finds changed: with DuckDB's 122,880 rows that is all arrivals
 # since the last sealing, some ten times as many bytes as came. Scans of the ledger do not mind (bench/README.md).
-ARRIVING_GROUP_ROWS = 8_192
+_ARRIVING_GROUP_ROWS = 8_192
 _METADATA_IN_USE = "SELECT block_id FROM pragma_metadata_info(?) WHERE total_blocks > free_blocks"
 
 
@@ -57,7 +57,7 @@ class Store:
         self._making = threading.Lock()
         self._made: set[str] = set()  # what stands before the tables already
         self._safety = Safety(path) if path is not None and hot and writes else None
-        self.hot = f"{HOT if path is not None else 'memory'}.main" if hot else None
+        self.hot = f"{_HOT if path is not None else 'memory'}.main" if hot else None
 
     @classmethod
     def open(
@@ -83,7 +83,7 @@ class Store:
         config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory_limit,
             "threads": str(threads or THREADS),
-            "wal_autocheckpoint": WAL_AUTOCHECKPOINT,
+            "wal_autocheckpoint": _WAL_AUTOCHECKPOINT,
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "preserve_insertion_order": "false",
@@ -178,7 +178,7 @@ class Store:
         """Do after a transaction what DuckDB leaves to luck (power.py); nothing is raised, since it is committed."""
         if self._safety is not None and self._safety.settle():
             with suppress(StoreError):  # it is tried again after the next transaction
-                self._safety.copy([block for (block,) in session.rows(_METADATA_IN_USE, [HOT])])
+                self._safety.copy([block for (block,) in session.rows(_METADATA_IN_USE, [_HOT])])
 
     def _bring_up_to_date(self, read_only: bool, *, may_lack: bool) -> None:
         if self.hot is not None:
@@ -265,9 +265,9 @@ def _connected(
     connection = duckdb.connect(":memory:", config=config)
     if path is None or (alone and not path.exists()):
         return connection, not alone
-    arriving = f"(ROW_GROUP_SIZE {ARRIVING_GROUP_ROWS})" if lake is not None else ""
+    arriving = f"(ROW_GROUP_SIZE {_ARRIVING_GROUP_ROWS})" if lake is not None else ""
     try:
-        connection.execute(f"ATTACH {literal(path)} AS {HOT} {'(READ_ONLY)' if read_only else arriving}")
+        connection.execute(f"ATTACH {literal(path)} AS {_HOT} {'(READ_ONLY)' if read_only else arriving}")
     except duckdb.Error as error:
         if alone and "lock on file" in str(error):
             return connection, False

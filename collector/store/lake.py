@@ -13,10 +13,10 @@ from collector.store.literal import literal
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-NAME = "lake"
-CATALOGUE = f"__ducklake_metadata_{NAME}"  # as DuckLake attaches it, whatever keeps it
+_NAME = "lake"
+CATALOGUE = f"__ducklake_metadata_{_NAME}"  # as DuckLake attaches it, whatever keeps it
 # Rows of a commit that are fewer than this go into the catalogue, not into a Parquet file of their own.
-INLINED_ROWS = 500
+_INLINED_ROWS = 500
 _INLINING = "ducklake_default_data_inlining_row_limit"
 # Row ids only ever grow: where the next one is none yet, no snapshot has a row.
 _WRITTEN = f"""
@@ -96,8 +96,8 @@ def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> No
         options += ["META_JOURNAL_MODE 'WAL'", f"META_BUSY_TIMEOUT {_BUSY_MS}"]
     if read_only:
         options.append("READ_ONLY")
-    session.execute(f"SET GLOBAL {_INLINING} = {INLINED_ROWS}")
-    session.execute(f"ATTACH {literal(f'ducklake:{settings.catalogue}')} AS {NAME} ({', '.join(options)})")
+    session.execute(f"SET GLOBAL {_INLINING} = {_INLINED_ROWS}")
+    session.execute(f"ATTACH {literal(f'ducklake:{settings.catalogue}')} AS {_NAME} ({', '.join(options)})")
     if not read_only:
         make_tables(session)
 
@@ -131,7 +131,7 @@ def delete(session: "Session", statement: str) -> None:
             session.execute(statement)
         finally:
             if known:
-                settings.execute(f"SET GLOBAL {_INLINING} = {INLINED_ROWS}")
+                settings.execute(f"SET GLOBAL {_INLINING} = {_INLINED_ROWS}")
 
 
 def named_damage(settings: LakeSettings, error: StoreError) -> StoreError:

@@ -16,7 +16,7 @@ def available() -> list[tuple[int, Path]]:
     return sorted((int(path.name.split("_")[0]), path) for path in SCHEMA_DIRECTORY.glob("[0-9]*_*.sql"))
 
 
-def applied(session: "Session") -> set[int]:
+def _applied(session: "Session") -> set[int]:
     """Return the numbers that this store has applied; empty for a new store."""
     known = session.rows("SELECT 1 FROM duckdb_tables() WHERE table_name = 'migrations'")
     return {number for (number,) in session.rows("SELECT number FROM migrations")} if known else set()
@@ -28,7 +28,7 @@ def migrate(session: "Session") -> None:
     Raises:
         StoreError: the store was written by a newer release, or a migration fails; all that they did is undone.
     """
-    if waiting := pending(session):
+    if waiting := _pending(session):
         with session.transaction():
             for _, path in waiting:
                 session.execute(path.read_text())
@@ -42,19 +42,19 @@ def require_current(session: "Session") -> None:
     Raises:
         StoreError: the store is of a newer release or of an older one.
     """
-    if waiting := pending(session):
+    if waiting := _pending(session):
         raise StoreError(
             f"this store lacks migration {waiting[0][0]}; start gpuledger serve on it once, which brings it up to date"
         )
 
 
-def pending(session: "Session") -> list[tuple[int, Path]]:
+def _pending(session: "Session") -> list[tuple[int, Path]]:
     """Return (number, file) of what this store has yet to apply.
 
     Raises:
         StoreError: the store was written by a newer release.
     """
-    done = applied(session)
+    done = _applied(session)
     files = available()
     newer = done - {number for number, _ in files}
     if newer:

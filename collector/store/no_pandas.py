@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-NAMES = ("pandas", "dateutil")
+_NAMES = ("pandas", "dateutil")
 
 
 class _Absent(MetaPathFinder):
@@ -32,6 +32,6 @@ def spare_the_search() -> None:
     """Look for each of them once; what is not installed, nobody in this process looks for again."""
     if any(isinstance(finder, _Absent) for finder in sys.meta_path):
         return
-    absent = frozenset(name for name in NAMES if name not in sys.modules and find_spec(name) is None)
+    absent = frozenset(name for name in _NAMES if name not in sys.modules and find_spec(name) is None)
     if absent:
         sys.meta_path.insert(0, _Absent(absent))

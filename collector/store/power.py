@@ -26,7 +26,7 @@ from functools import reduce
 from operator import xor
 from pathlib import Path
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _HEADERS_AT, _HEADERS = 4096, 8192  # two headers take turns; the one with the higher iteration counts
 _ITERATION = struct.Struct("<8xQ")  # behind a checksum
 BLOCKS_AT, BLOCK = 3 * 4096, 262_144  # bytes: where blocks begin, and the size of one
@@ -75,7 +75,7 @@ class Safety:
                 _write(copy_of(self.path), Copy(_iteration(headers), blocks))
                 self._headers = headers
         except OSError as error:
-            LOG.warning("the store's metadata cannot be copied, a power cut may damage it: %s", error)
+            _LOG.warning("the store's metadata cannot be copied, a power cut may damage it: %s", error)
         finally:
             self._copying.release()
 
@@ -123,7 +123,7 @@ def mend(path: Path) -> int:
             os.pwrite(descriptor, kept.blocks[number], _place(number))
         if torn:
             os.fsync(descriptor)
-            LOG.warning("%s: a checkpoint was cut off; %d blocks are as they were before it", path, len(torn))
+            _LOG.warning("%s: a checkpoint was cut off; %d blocks are as they were before it", path, len(torn))
         return len(torn)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from collector.store.lake import LakeSettings
 from collector.store.power import copy_of
 
-OTHERS = 0o077  # the rights that nobody else has
+_OTHERS = 0o077  # the rights that nobody else has
 
 
 def make_private(path: Path | None, lake: LakeSettings | None) -> None:
@@ -19,8 +19,8 @@ def make_private(path: Path | None, lake: LakeSettings | None) -> None:
     for place in _places(path, lake):
         with suppress(OSError):
             mode = place.stat(follow_symlinks=False).st_mode
-            if mode & OTHERS and not place.is_symlink():
-                place.chmod(mode & ~OTHERS & 0o7777)
+            if mode & _OTHERS and not place.is_symlink():
+                place.chmod(mode & ~_OTHERS & 0o7777)
 
 
 def _places(path: Path | None, lake: LakeSettings | None) -> Iterator[Path]:

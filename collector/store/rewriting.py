@@ -8,7 +8,7 @@ import duckdb
 from collector.errors import StoreError
 from collector.store.literal import literal
 
-ASIDE = ".rewriting"
+_ASIDE = ".rewriting"
 
 
 def rewrite(path: Path, memory_limit: str = "1GB") -> None:
@@ -19,7 +19,7 @@ def rewrite(path: Path, memory_limit: str = "1GB") -> None:
     Raises:
         StoreError: it is in use, or the disk is full; the old file is as it was.
     """
-    aside = path.with_name(path.name + ASIDE)
+    aside = path.with_name(path.name + _ASIDE)
     _remove(aside)
     try:
         connection = duckdb.connect(":memory:", config={"memory_limit": memory_limit})

@@ -46,7 +46,7 @@ _UPKEEP: dict[str, tuple[str, ...]] = {
 }
 
 
-def declared() -> dict[str, tuple[str, ...]]:
+def _declared() -> dict[str, tuple[str, ...]]:
     """Return the definitions of the columns of each table of the tiers and their upkeep."""
     return {**EXPIRED, **tier_tables(), **_UPKEEP}
 
@@ -71,5 +71,5 @@ def make_tables(store: "OpenStore") -> None:
     with store.turn, store.session() as session:
         there = columns_there(session, database, "main")
         with session.transaction():
-            if "upkeep" in add_missing(session, where, declared(), there):
+            if "upkeep" in add_missing(session, where, _declared(), there):
                 session.execute(f"INSERT INTO {where}.upkeep (job) VALUES ('*')")  # turns.ALL

@@ -17,7 +17,7 @@ from collector.errors import HeldElsewhereError, RegistryError
 if TYPE_CHECKING:
     from collector.registry import Registry
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 NAME = "\tbooks"  # among the streams: no agent's can be called so, theirs are printable
 
 
@@ -54,7 +54,7 @@ class BookingLease:
             raise HeldElsewhereError(_elsewhere(self.holder))
         if lease.taken_over_from is not None:
             before = names.get(lease.taken_over_from, "?")
-            LOG.warning("the lake's books are kept here now; %s, which kept them, has been silent", before)
+            _LOG.warning("the lake's books are kept here now; %s, which kept them, has been silent", before)
         return self.holder
 
     @contextmanager
@@ -78,7 +78,7 @@ class BookingLease:
         try:
             self._registry.leases.release([NAME], self._number)
         except RegistryError as error:
-            LOG.warning("the analyzer's lease could not be given back, and ends by itself: %s", error)
+            _LOG.warning("the analyzer's lease could not be given back, and ends by itself: %s", error)
         self.holder = None
 
 

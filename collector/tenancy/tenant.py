@@ -21,11 +21,11 @@ from collector.tenancy.analyzing import BookingLease
 if TYPE_CHECKING:
     from collector.registry import Lease, Registry
 
-LOG = logging.getLogger(__name__)
-LEASE_SECONDS = 30.0  # of silence, after which others may take our streams
-BEAT_SECONDS = 10.0
+_LOG = logging.getLogger(__name__)
+_LEASE_SECONDS = 30.0  # of silence, after which others may take our streams
+_BEAT_SECONDS = 10.0
 MAX_STREAMS = 100_000  # remembered; of others the registry is asked again
-FIRST_EPOCH = 1  # of a stream that has never changed hands
+_FIRST_EPOCH = 1  # of a stream that has never changed hands
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Tenant:
         """End; the leases end by themselves, so that a restart keeps them."""
         self._ending.set()
         if self._thread.ident is not None:
-            self._thread.join(BEAT_SECONDS)
+            self._thread.join(_BEAT_SECONDS)
 
     def judge(self, asked: Sequence[tuple[str, int | None]]) -> Judged:
         """Judge batches by stream and by the epoch that their agent says; take the leases that nobody has.
@@ -97,7 +97,7 @@ class Tenant:
         leases = self._registry.leases.acquire(streams, self.number, _now())
         for lease in leases.values():
             if lease.taken_over_from is not None:
-                LOG.warning("stream %s is ours now; collector %d has been silent", lease.stream, lease.taken_over_from)
+                _LOG.warning("stream %s is ours now; collector %d has been silent", lease.stream, lease.taken_over_from)
             if lease.is_mine:
                 self._mine[lease.stream] = lease.epoch
         while len(self._mine) > MAX_STREAMS:
@@ -105,23 +105,25 @@ class Tenant:
         return leases
 
     def _run(self) -> None:
-        while not self._ending.wait(BEAT_SECONDS):
+        while not self._ending.wait(_BEAT_SECONDS):
             try:
                 self._beat()
             except RegistryError as error:
                 if not self._failing:
-                    LOG.error("the registry does not answer; batches are taken for %g s more: %s", LEASE_SECONDS, error)
+                    _LOG.error(
+                        "the registry does not answer; batches are taken for %g s more: %s", _LEASE_SECONDS, error
+                    )
                 self._failing = True
 
     def _beat(self) -> None:
         began = time.monotonic()
-        unbroken = self._registry.collectors.heartbeat(self.number, _now(), LEASE_SECONDS)
+        unbroken = self._registry.collectors.heartbeat(self.number, _now(), _LEASE_SECONDS)
         if not unbroken:
             held = self._registry.leases.held(self.number)
             self._mine = OrderedDict((name, epoch) for name, epoch in self._mine.items() if held.get(name) == epoch)
-        self._alive_until = began + LEASE_SECONDS
+        self._alive_until = began + _LEASE_SECONDS
         if self._failing:
-            LOG.warning("the registry answers again")
+            _LOG.warning("the registry answers again")
         self._failing = False
 
 
@@ -131,7 +133,7 @@ def _answer(stream: str, said: int | None, lease: "Lease | None", epoch: int | N
         return BatchError(421, "elsewhere", sentence, location=f"{lease.url.rstrip('/')}/v1/batches")
     if epoch is None:
         raise RegistryError(f"the registry does not say whose stream {stream} is; send the batch again")
-    if epoch > FIRST_EPOCH and said != epoch:
+    if epoch > _FIRST_EPOCH and said != epoch:
         sentence = f"stream {stream} has changed hands; send what you keep of it again, under epoch {epoch}"
         return BatchError(412, "epoch", sentence, epoch=epoch)
     return None

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from analyzer.ledger.booking import Analysis
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 ANALYZE_SECONDS = 300.0  # how often, where nobody says
-STOPPING_SECONDS = 60  # for a day that is being written; a day is written whole or not at all
+_STOPPING_SECONDS = 60  # for a day that is being written; a day is written whole or not at all
 
 _REASONS: dict[type[Exception], str] = {TakenError: "taken", RegistryError: "registry"}
 REASONS = ("held", "taken", "registry", "failed")
@@ -60,7 +60,7 @@ class AnalysisJob:
         """End after the pass that is under way."""
         self._ending.set()
         if self._thread.is_alive():
-            self._thread.join(STOPPING_SECONDS)
+            self._thread.join(_STOPPING_SECONDS)
 
     @property
     def is_passing(self) -> bool:
@@ -88,7 +88,7 @@ class AnalysisJob:
 
     def _stood_by(self, sentence: str) -> None:
         if self.last.held != sentence:
-            LOG.info("%s", sentence)
+            _LOG.info("%s", sentence)
         self.last = replace(self.last, error=None, held=sentence, unbooked=self._counted("held"))
 
     def _counted(self, reason: str) -> "Mapping[str, int]":
@@ -98,13 +98,13 @@ class AnalysisJob:
         sentence = str(error)
         reason = next((word for kind, word in _REASONS.items() if isinstance(error, kind)), "failed")
         if self.last.error != sentence:  # a change of state is logged once
-            LOG.error("the analysis failed: %s", sentence)
+            _LOG.error("the analysis failed: %s", sentence)
         failures, unbooked = self.last.failures + 1, self._counted(reason)
         self.last = replace(self.last, error=sentence, held=None, failures=failures, unbooked=unbooked)
 
     def _succeeded(self, changed: bool) -> None:
         if self.last.error is not None:
-            LOG.warning("the analysis works again")
+            _LOG.warning("the analysis works again")
         self.last = replace(self.last, error=None, held=None, generation=self.last.generation + changed)
 
     def _run(self) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collector.tenancy.analyzing import BookingLease
     from dashboards.analysis.job import AnalysisJob
 
-PREFIX = "gpuledger_analysis"
+_PREFIX = "gpuledger_analysis"
 
 
 class JobPage(Collector):
@@ -26,9 +26,9 @@ class JobPage(Collector):
     def collect(self) -> "Iterator[CounterMetricFamily | GaugeMetricFamily]":
         """Yield the families, as prometheus_client asks for them."""
         last = self._job.last
-        yield CounterMetricFamily(f"{PREFIX}_passes", "Passes of the analysis.", last.passes)
+        yield CounterMetricFamily(f"{_PREFIX}_passes", "Passes of the analysis.", last.passes)
         about = "Of them those of which nothing was booked, by why: held or taken by another, the registry, or failed."
-        unbooked = CounterMetricFamily(f"{PREFIX}_unbooked_passes", about, labels=["reason"])
+        unbooked = CounterMetricFamily(f"{_PREFIX}_unbooked_passes", about, labels=["reason"])
         for reason in REASONS:
             unbooked.add_metric([reason], last.unbooked.get(reason, 0))
         yield unbooked
@@ -39,9 +39,9 @@ class JobPage(Collector):
 def _lease(lease: "BookingLease") -> "Iterator[GaugeMetricFamily]":
     holder = lease.holder
     is_mine = holder is not None and holder.is_mine
-    yield GaugeMetricFamily(f"{PREFIX}_lease_held", "Whether this process books into the lake.", float(is_mine))
+    yield GaugeMetricFamily(f"{_PREFIX}_lease_held", "Whether this process books into the lake.", float(is_mine))
     named = GaugeMetricFamily(
-        f"{PREFIX}_lease_info", "Who does; no series while that is not known.", labels=["holder", "url"]
+        f"{_PREFIX}_lease_info", "Who does; no series while that is not known.", labels=["holder", "url"]
     )
     if holder is not None:
         named.add_metric([holder.name, holder.url], 1)

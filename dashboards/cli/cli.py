@@ -29,9 +29,9 @@ from dashboards.analysis.job import ANALYZE_SECONDS
 if TYPE_CHECKING:
     from dashboards.demo.demo import Shown
 
-OK, INTERRUPTED = 0, 130
-COLUMNS = 80
-ANY_PORT, PAGE_PORT = 0, 8470
+_OK, _INTERRUPTED = 0, 130
+_COLUMNS = 80
+_ANY_PORT, _PAGE_PORT = 0, 8470
 
 
 def serve(argv: list[str]) -> int:
@@ -55,7 +55,7 @@ def serve(argv: list[str]) -> int:
     configure(config.log_format, config.log_level)
     if options.only == "collector":
         collect_only(config, options.config)
-        return OK
+        return _OK
     load("dashboards.server.app")  # not above: a collector alone starts without the pages, in half of the time
     from dashboards.server.app import ServerConfig, create_server
 
@@ -71,7 +71,7 @@ def serve(argv: list[str]) -> int:
         app = create_server(server, store)
         require_way_in(app.state.access, config, options.config)
         listen(app, config, "the page is at %s/")
-    return OK
+    return _OK
 
 
 def demo(argv: list[str]) -> int:
@@ -87,7 +87,7 @@ def demo(argv: list[str]) -> int:
         options.seed,
         _port(options),
         options.store,
-        width=min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns),
+        width=min(_COLUMNS, shutil.get_terminal_size((_COLUMNS, 24)).columns),
         ascii=plain,
     )
     print("gpuledger demo: a simulated week of 192 GPUs on 24 hosts; its figures are invented", file=sys.stderr)
@@ -100,13 +100,13 @@ def demo(argv: list[str]) -> int:
             if not options.once:
                 threading.Event().wait()
     except KeyboardInterrupt:
-        return OK if not options.once else INTERRUPTED
-    return OK
+        return _OK if not options.once else _INTERRUPTED
+    return _OK
 
 
 def _port(options: argparse.Namespace) -> int:
     """Return the port asked for; where there is no page, any free one carries the batches."""
-    return options.port if options.port is not None else ANY_PORT if options.once else PAGE_PORT
+    return options.port if options.port is not None else _ANY_PORT if options.once else _PAGE_PORT
 
 
 def _tell(shown: "Shown", options: argparse.Namespace) -> None:
@@ -126,6 +126,8 @@ def _demo_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpuledger demo", description=demo.__doc__)
     parser.add_argument("--once", action="store_true", help="print the report and end; no page")
     parser.add_argument("--seed", type=int, default=1, help="another week of the same fleet (default: 1)")
-    parser.add_argument("--port", type=int, help=f"of the page, on loopback; 0 takes a free one (default: {PAGE_PORT})")
+    parser.add_argument(
+        "--port", type=int, help=f"of the page, on loopback; 0 takes a free one (default: {_PAGE_PORT})"
+    )
     parser.add_argument("--store", type=Path, metavar="FILE", help="keep the store here, to be read by other commands")
     return parser

@@ -28,10 +28,10 @@ from dashboards.demo.demo_site import write_settings
 from dashboards.demo.progress import Stage
 from dashboards.server.app import ServerConfig, create_server
 
-STARTING_SECONDS = 20.0
-STOPPING_SECONDS = 40.0  # a page that is being made, and what is on its way, may take half a minute
-ERROR_CHARACTERS = 2000
-AGES = 100_000  # days: the demo's week is always the same, and the upkeep must not take it for old
+_STARTING_SECONDS = 20.0
+_STOPPING_SECONDS = 40.0  # a page that is being made, and what is on its way, may take half a minute
+_ERROR_CHARACTERS = 2000
+_AGES = 100_000  # days: the demo's week is always the same, and the upkeep must not take it for old
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def demo(config: DemoConfig) -> Iterator[Shown]:
         settings = Settings.beside(path)
         store = stack.enter_context(Store.open(path))
         collector = CollectorConfig(
-            store=path, listen=f"127.0.0.1:{config.port}", raw_days=AGES, minute_days=AGES, hour_days=AGES
+            store=path, listen=f"127.0.0.1:{config.port}", raw_days=_AGES, minute_days=_AGES, hour_days=_AGES
         )
         app = create_server(ServerConfig(collector, settings, analyze_seconds=None, is_simulated=True), store)
         url = stack.enter_context(_served(app, collector))
@@ -128,12 +128,12 @@ def _served(app: FastAPI, config: CollectorConfig) -> Iterator[str]:
         yield f"http://{host}:{listening.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(STOPPING_SECONDS)
+        thread.join(_STOPPING_SECONDS)
         listening.close()
 
 
 def _wait_for(started: Callable[[], bool], thread: threading.Thread) -> None:
-    deadline = time.monotonic() + STARTING_SECONDS
+    deadline = time.monotonic() + _STARTING_SECONDS
     while not started():
         if not thread.is_alive() or time.monotonic() > deadline:
             raise StoreError("the demo's server did not start; gpuledger serve says why")
@@ -159,5 +159,5 @@ def _simulate(url: str, config: DemoConfig, reached: Callable[[int, int], None])
             raise
         if process.wait() != 0:
             errors.seek(0)
-            said = errors.read(ERROR_CHARACTERS).strip() or f"exit code {process.returncode}"
+            said = errors.read(_ERROR_CHARACTERS).strip() or f"exit code {process.returncode}"
             raise StoreError(f"the simulated fleet could not be sent: {said}")

@@ -7,7 +7,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-PATIENCE_SECONDS = 2.0
+_PATIENCE_SECONDS = 2.0
 
 
 class Stage:
@@ -33,7 +33,7 @@ class Stage:
 
     def reached(self, done: int, of: int) -> None:
         """Move the bar; the first move after two seconds shows it."""
-        if self._bar is None and time.monotonic() - self._began > PATIENCE_SECONDS and sys.stderr.isatty():
+        if self._bar is None and time.monotonic() - self._began > _PATIENCE_SECONDS and sys.stderr.isatty():
             columns = (TextColumn("{task.description:<12}"), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task(self._title, total=of)

@@ -22,7 +22,7 @@ from grafana_foundation_sdk.models.dashboard import (
 from dashboards.grafana.panels import SOURCE
 from dashboards.grafana.queries import CLUSTER
 
-TAG = "gpuledger"
+_TAG = "gpuledger"
 # Of the cell itself: fields are called by their headings there, not by their labels.
 RUN_PAGE = "${pages}/runs/${__value.raw}"
 FINDING_PAGE = "${pages}/findings/${__value.raw}"
@@ -36,7 +36,7 @@ def board(uid: str, title: str, about: str, since: str, variables: Sequence[Quer
         Dashboard(title)
         .uid(uid)
         .description(about)
-        .tags([TAG])
+        .tags([_TAG])
         .readonly()
         .tooltip(DashboardCursorSync.CROSSHAIR)
         .refresh("1m")
@@ -45,7 +45,7 @@ def board(uid: str, title: str, about: str, since: str, variables: Sequence[Quer
         .link(
             DashboardLink("gpuledger")
             .type(DashboardLinkType.DASHBOARDS)
-            .tags([TAG])
+            .tags([_TAG])
             .as_dropdown(True)
             .include_vars(True)
             .keep_time(True)

@@ -9,9 +9,9 @@ from dashboards.grafana.board import Panels, board, chosen, filled
 from dashboards.grafana.panels import RED, YELLOW, Limits, Query, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, NODE
 
-GPU = "{{instance}} {{gpu}}"
-NOT_DEFAULT = "Not in NVIDIA's counters files: add the field to the one that dcgm-exporter is given with -f."
-MEGA, MILLI = 1_000_000, 1000
+_GPU = "{{instance}} {{gpu}}"
+_NOT_DEFAULT = "Not in NVIDIA's counters files: add the field to the one that dcgm-exporter is given with -f."
+_MEGA, _MILLI = 1_000_000, 1000
 
 
 def dcgm() -> Dashboard:
@@ -41,7 +41,7 @@ def _now() -> Panels:
         ),
         stat("Power, all", "What all GPUs draw, boards alone.", "watt", f"sum({_dev('POWER_USAGE')})"),
         stat("Energy", "What they have spent in the time shown. The counter is in millijoules.", "joule",
-             f"sum({energy}) / {MILLI}"),
+             f"sum({energy}) / {_MILLI}"),
         stat(
             "GPUs with an XID",
             "GPUs whose newest XID is not 0. The gauge sticks, and repetitions are invisible; our agent counts them.",
@@ -56,7 +56,7 @@ def _gpus() -> Panels:
     return (
         _each("Time with any kernel", "NVML's utilization, in percent. A full bar says nothing of how much of the chip "
               "is used. Where only profiling fields are told, the graphics engine's activity.", "percent", _busy()),
-        _each("SM activity", f"Share of SM cycles with a warp; a profiling field. {NOT_DEFAULT}", "percentunit",
+        _each("SM activity", f"Share of SM cycles with a warp; a profiling field. {_NOT_DEFAULT}", "percentunit",
               _prof("SM_ACTIVE")),
         _each("Tensor activity", "Share of cycles with a tensor pipe busy; a profiling field.", "percentunit",
               _prof("PIPE_TENSOR_ACTIVE")),
@@ -68,7 +68,7 @@ def _gpus() -> Panels:
         _each("Temperature", "Core temperature; boards slow themselves near 90.", "celsius", _dev("GPU_TEMP"),
               limits=((85, YELLOW), (90, RED))),
         _each("SM clock", "Falls where power or heat hold it down. dcgm-exporter counts in MHz.", "hertz",
-              f"{_dev('SM_CLOCK')} * {MEGA}"),
+              f"{_dev('SM_CLOCK')} * {_MEGA}"),
         table(
             "Who holds which GPU",
             "Pods and jobs, where dcgm-exporter was told of them; GPUs that bear neither are held by nobody it knows.",
@@ -96,21 +96,21 @@ def _links() -> Panels:
             "PCIe",
             "Bytes a second from host to GPU and back; profiling fields, and gauges in spite of their names.",
             "Bps",
-            Query(_prof("PCIE_RX_BYTES"), f"in {GPU}"),
-            Query(_prof("PCIE_TX_BYTES"), f"out {GPU}"),
+            Query(_prof("PCIE_RX_BYTES"), f"in {_GPU}"),
+            Query(_prof("PCIE_TX_BYTES"), f"out {_GPU}"),
         ),
         lines(
             "NVLink",
-            f"Bytes a second in and out over NVLink; gauges in spite of their names. {NOT_DEFAULT}",
+            f"Bytes a second in and out over NVLink; gauges in spite of their names. {_NOT_DEFAULT}",
             "Bps",
-            Query(_prof("NVLINK_RX_BYTES"), f"in {GPU}"),
-            Query(_prof("NVLINK_TX_BYTES"), f"out {GPU}"),
+            Query(_prof("NVLINK_RX_BYTES"), f"in {_GPU}"),
+            Query(_prof("NVLINK_TX_BYTES"), f"out {_GPU}"),
         ),
     )
 
 
 def _each(title: str, about: str, unit: str, expr: str, *, limits: Limits = ()) -> Builder[Panel]:
-    return lines(title, about, unit, Query(expr, GPU), limits=limits, width=6)
+    return lines(title, about, unit, Query(expr, _GPU), limits=limits, width=6)
 
 
 def _between(above: int | None, most: int) -> str:

@@ -7,7 +7,7 @@ from dashboards.grafana.board import FINDING_PAGE, RUN_PAGE
 from dashboards.grafana.panels import table
 from dashboards.grafana.queries import ledger
 
-COLUMNS = {
+_COLUMNS = {
     "finding": "Finding",
     "kind": "Why",
     "confidence": "Sure",
@@ -19,12 +19,12 @@ COLUMNS = {
 
 def dearest_findings() -> Builder[Panel]:
     """Return the dearest open findings of the chosen teams, each with its page."""
-    of_team = ledger("finding_at_stake_usd", *(name for name in COLUMNS if name != "Value"), where='team=~"$team"')
+    of_team = ledger("finding_at_stake_usd", *(name for name in _COLUMNS if name != "Value"), where='team=~"$team"')
     return table(
         "Dearest findings",
         "The 20 dearest findings of the week that are still open; each opens with its evidence.",
         "currencyUSD",
-        COLUMNS,
+        _COLUMNS,
         f"sort_desc({of_team})",
         links={"finding": FINDING_PAGE, "run_id": RUN_PAGE},
     )

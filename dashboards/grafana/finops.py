@@ -7,11 +7,11 @@ from dashboards.grafana.findings_table import dearest_findings
 from dashboards.grafana.panels import RED, YELLOW, Query, bars, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, ledger, share
 
-STATES = ("class", "state", "cause")
-WEEK = ledger("week_cost_usd", *STATES)
-WEEK_AVOIDABLE = ledger("week_cost_usd", *STATES, where='class="avoidable"')
-OF_TEAM = 'team=~"$team"'
-OF_FLEET = 'scope="fleet"'
+_STATES = ("class", "state", "cause")
+_WEEK = ledger("week_cost_usd", *_STATES)
+_WEEK_AVOIDABLE = ledger("week_cost_usd", *_STATES, where='class="avoidable"')
+_OF_TEAM = 'team=~"$team"'
+_OF_FLEET = 'scope="fleet"'
 
 
 def finops() -> Dashboard:
@@ -34,25 +34,25 @@ def finops() -> Dashboard:
 
 def _now() -> Panels:
     return (
-        stat("Week so far", "What the week cost so far.", "currencyUSD", f"sum({WEEK})"),
+        stat("Week so far", "What the week cost so far.", "currencyUSD", f"sum({_WEEK})"),
         stat(
             "Avoidable this week",
             "Share of the week's cost that is booked to avoidable states.",
             "percentunit",
-            share(WEEK_AVOIDABLE, WEEK),
+            share(_WEEK_AVOIDABLE, _WEEK),
             limits=((0.1, YELLOW), (0.2, RED)),
         ),
         stat(
             "Month so far",
             "What the fleet cost this month so far, by the site's clock.",
             "currencyUSD",
-            f"sum({ledger('month_spent_usd', 'bearer', where=OF_FLEET)})",
+            f"sum({ledger('month_spent_usd', 'bearer', where=_OF_FLEET)})",
         ),
         stat(
             "Month-end",
             "What the fleet will have cost this month: what is spent, and a forecast of the days that are left.",
             "currencyUSD",
-            f"sum({ledger('month_expected_usd', 'bearer', where=OF_FLEET)})",
+            f"sum({ledger('month_expected_usd', 'bearer', where=_OF_FLEET)})",
         ),
         stat(
             "GPUs without a price",
@@ -73,13 +73,13 @@ def _now() -> Panels:
 
 
 def _spent() -> Panels:
-    of_teams = ledger("team_week_cost_usd", "team", "class", where=OF_TEAM)
+    of_teams = ledger("team_week_cost_usd", "team", "class", where=_OF_TEAM)
     return (
         lines(
             "Cost an hour, by class",
             "What each class of time costs. The classes sum to the price of what is owned.",
             "currencyUSD",
-            Query(f"sum by (class) ({ledger('hour_cost_usd', *STATES)})", "{{class}}"),
+            Query(f"sum by (class) ({ledger('hour_cost_usd', *_STATES)})", "{{class}}"),
             stacked=True,
         ),
         bars(
@@ -93,14 +93,14 @@ def _spent() -> Panels:
             "What each state of the ledger cost this week, and how much GPU time it took.",
             "currencyUSD",
             {"class": "Class", "state": "State", "cause": "Cause", "Value": "Cost"},
-            f"sort_desc({WEEK})",
+            f"sort_desc({_WEEK})",
         ),
         lines(
             "Avoidable cost an hour, by team",
             "What the teams that lost most could have saved in each hour, by state.",
             "currencyUSD",
             Query(
-                ledger("team_avoidable_hour_cost_usd", "team", "state", where=OF_TEAM),
+                ledger("team_avoidable_hour_cost_usd", "team", "state", where=_OF_TEAM),
                 "{{team}}: {{state}}",
             ),
             stacked=True,

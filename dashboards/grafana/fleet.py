@@ -7,12 +7,12 @@ from dashboards.grafana.findings_table import dearest_findings
 from dashboards.grafana.panels import RED, YELLOW, Query, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, ledger, rate, share
 
-STATES = ("class", "state", "cause")
-COST = ledger("hour_cost_usd", *STATES)
-LOST = ledger("gpus", *STATES, where='class="avoidable"')
-AVOIDABLE = ledger("hour_cost_usd", *STATES, where='class="avoidable"')
-HOT = "gpuledger_gpu_temperature_celsius"
-SILENT = "gpuledger_collector_silent_agent_age_seconds"
+_STATES = ("class", "state", "cause")
+_COST = ledger("hour_cost_usd", *_STATES)
+_LOST = ledger("gpus", *_STATES, where='class="avoidable"')
+_AVOIDABLE = ledger("hour_cost_usd", *_STATES, where='class="avoidable"')
+_HOT = "gpuledger_gpu_temperature_celsius"
+_SILENT = "gpuledger_collector_silent_agent_age_seconds"
 
 
 def fleet() -> Dashboard:
@@ -36,18 +36,18 @@ def fleet() -> Dashboard:
 
 def _now() -> Panels:
     return (
-        stat("GPUs", "GPUs that were owned in the last complete hour.", "none", f"sum({ledger('gpus', *STATES)})"),
+        stat("GPUs", "GPUs that were owned in the last complete hour.", "none", f"sum({ledger('gpus', *_STATES)})"),
         stat(
             "Cost an hour",
             "What the last complete hour cost, by the price file. What has no price is in no cost.",
             "currencyUSD",
-            f"sum({COST})",
+            f"sum({_COST})",
         ),
         stat(
             "Avoidable",
             "Share of the last complete hour's cost in avoidable states: idle, starved, throttled, lost and the like.",
             "percentunit",
-            share(AVOIDABLE, COST),
+            share(_AVOIDABLE, _COST),
             limits=((0.1, YELLOW), (0.2, RED)),
         ),
         stat(
@@ -81,21 +81,21 @@ def _states() -> Panels:
             "GPUs by class",
             "What the fleet's GPUs did in the last complete hour, on average. The classes sum to what is owned.",
             "none",
-            Query(f"sum by (class) ({ledger('gpus', *STATES)})", "{{class}}"),
+            Query(f"sum by (class) ({ledger('gpus', *_STATES)})", "{{class}}"),
             stacked=True,
         ),
         lines(
             "Avoidable cost an hour",
             "What each avoidable state costs, by cause. Their sum is what could be saved at once.",
             "currencyUSD",
-            Query(f"{by_state} ({AVOIDABLE})", "{{state}}: {{cause}}"),
+            Query(f"{by_state} ({_AVOIDABLE})", "{{state}}: {{cause}}"),
             stacked=True,
         ),
         lines(
             "GPUs that wait, idle or are lost",
             "GPUs in avoidable states, by state and cause, in the last complete hour.",
             "none",
-            Query(f"{by_state} ({LOST})", "{{state}}: {{cause}}"),
+            Query(f"{by_state} ({_LOST})", "{{state}}: {{cause}}"),
             stacked=True,
         ),
         lines(
@@ -182,7 +182,7 @@ def _hardware() -> Panels:
             "Hottest hosts",
             "The hottest GPU of each of the ten hottest hosts.",
             "celsius",
-            Query(f"topk(10, max by (instance) ({HOT}{{{CLUSTER}}}))", "{{instance}}"),
+            Query(f"topk(10, max by (instance) ({_HOT}{{{CLUSTER}}}))", "{{instance}}"),
             limits=((85, YELLOW), (90, RED)),
         ),
     )
@@ -205,7 +205,7 @@ def _agents() -> Panels:
             "The 20 agents that are silent longest. Their GPUs count as not measured, neither used nor wasted.",
             "s",
             {"agent": "Agent", "Value": "Silent for"},
-            f"sort_desc(max by (agent) ({SILENT}{{{CLUSTER}}}))",
+            f"sort_desc(max by (agent) ({_SILENT}{{{CLUSTER}}}))",
             width=8,
         ),
         lines(

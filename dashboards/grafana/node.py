@@ -8,8 +8,8 @@ from dashboards.grafana.board import RUN_PAGE, Panels, board, chosen, filled, pa
 from dashboards.grafana.panels import RED, YELLOW, Limits, Query, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, NODE, numbered, rate
 
-GPU = "{{instance}} {{gpu_index}}"
-HELD = {
+_GPU = "{{instance}} {{gpu_index}}"
+_HELD = {
     "run_id": "Run",
     "name": "Name",
     "user": "User",
@@ -63,8 +63,8 @@ def _now() -> Panels:
             "Runs that hold its GPUs",
             "One row for each run and GPU; the run opens in gpuledger.",
             "none",
-            HELD,
-            f"max by ({', '.join(HELD)}) ({numbered(f'gpuledger_gpu_run_info{{{NODE}}}')})",
+            _HELD,
+            f"max by ({', '.join(_HELD)}) ({numbered(f'gpuledger_gpu_run_info{{{NODE}}}')})",
             links={"run_id": RUN_PAGE},
         ),
         table(
@@ -94,35 +94,35 @@ def _gpus() -> Panels:
             "Slowed by heat or by the board",
             "Share of time below the wanted clock; a tenth calls somebody. Power is left out: a cap is meant.",
             "percentunit",
-            Query(numbered(f"{_of('throttle_thermal_seconds')} + {_of('throttle_hardware_seconds')}"), GPU),
+            Query(numbered(f"{_of('throttle_thermal_seconds')} + {_of('throttle_hardware_seconds')}"), _GPU),
             limits=((0.1, RED),),
         ),
         lines(
             "XID errors",
             "XID errors by GPU; a counter, so that no repetition is missed.",
             "none",
-            Query(numbered(f"increase(gpuledger_gpu_xid_events_total{{{NODE}}}[$__rate_interval])"), GPU),
+            Query(numbered(f"increase(gpuledger_gpu_xid_events_total{{{NODE}}}[$__rate_interval])"), _GPU),
             limits=((1, RED),),
         ),
         lines(
             "PCIe",
             "Bytes a second from host to GPU and back. Input that is not pinned takes long here.",
             "Bps",
-            Query(numbered(_of("pcie_receive_bytes")), f"in {GPU}"),
-            Query(numbered(_of("pcie_transmit_bytes")), f"out {GPU}"),
+            Query(numbered(_of("pcie_receive_bytes")), f"in {_GPU}"),
+            Query(numbered(_of("pcie_transmit_bytes")), f"out {_GPU}"),
         ),
         lines(
             "NVLink",
             "Bytes a second in and out over NVLink.",
             "Bps",
-            Query(numbered(_of("nvlink_receive_bytes")), f"in {GPU}"),
-            Query(numbered(_of("nvlink_transmit_bytes")), f"out {GPU}"),
+            Query(numbered(_of("nvlink_receive_bytes")), f"in {_GPU}"),
+            Query(numbered(_of("nvlink_transmit_bytes")), f"out {_GPU}"),
         ),
     )  # fmt: skip
 
 
 def _each(title: str, about: str, unit: str, metric: str, *, limits: Limits = ()) -> Builder[Panel]:
-    return lines(title, about, unit, Query(numbered(f"gpuledger_gpu_{metric}{{{NODE}}}"), GPU), limits=limits, width=6)
+    return lines(title, about, unit, Query(numbered(f"gpuledger_gpu_{metric}{{{NODE}}}"), _GPU), limits=limits, width=6)
 
 
 def _of(amount: str) -> str:

@@ -37,9 +37,9 @@ from grafana_foundation_sdk.models.dashboard import (
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
-LETTERS = "ABCDEFGH"
-GREEN, YELLOW, RED = "green", "yellow", "red"
-WIDTH = 24  # columns of a dashboard
+_LETTERS = "ABCDEFGH"
+_GREEN, YELLOW, RED = "green", "yellow", "red"
+_WIDTH = 24  # columns of a dashboard
 
 Limits = Sequence[tuple[float, str]]  # from which value on in which colour; below the first it is green
 
@@ -77,7 +77,7 @@ def lines(
     )
     if stacked:
         panel.stacking(StackingConfig().mode(StackingMode.NORMAL).group("A"))
-    for letter, query in zip(LETTERS, queries, strict=False):
+    for letter, query in zip(_LETTERS, queries, strict=False):
         panel.with_target(Dataquery().ref_id(letter).expr(query.expr).legend_format(query.legend or "__auto"))
     return panel
 
@@ -144,7 +144,7 @@ def table(
         .thresholds(_thresholds(()))
         .color_scheme(FieldColor().mode(FieldColorModeId.FIXED).fixed_color("text"))
     )
-    for letter, expr in zip(LETTERS, exprs, strict=False):
+    for letter, expr in zip(_LETTERS, exprs, strict=False):
         panel.with_target(Dataquery().ref_id(letter).expr(expr).instant().format(PromQueryFormat.TABLE))
     if len(exprs) > 1:
         panel.with_transformation(DataTransformerConfig(id_val="merge", options={}))
@@ -159,5 +159,5 @@ def table(
 
 
 def _thresholds(limits: Limits) -> ThresholdsConfig:
-    steps = [Threshold(value=None, color=GREEN), *(Threshold(value=value, color=color) for value, color in limits)]
+    steps = [Threshold(value=None, color=_GREEN), *(Threshold(value=value, color=color) for value, color in limits)]
     return ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)

@@ -3,7 +3,7 @@
 CLUSTER = 'cluster=~"$cluster"'
 NODE = f'{CLUSTER}, instance=~"$node"'
 RUN = f'{CLUSTER}, run_id="$run"'
-RATE = "$__rate_interval"
+_RATE = "$__rate_interval"
 
 
 def ledger(name: str, *by: str, where: str = "") -> str:
@@ -15,7 +15,7 @@ def ledger(name: str, *by: str, where: str = "") -> str:
 
 def rate(counter: str, where: str) -> str:
     """Return a counter's growth a second."""
-    return f"rate({counter}{{{where}}}[{RATE}])"
+    return f"rate({counter}{{{where}}}[{_RATE}])"
 
 
 def numbered(query: str) -> str:

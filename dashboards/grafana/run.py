@@ -8,7 +8,7 @@ from dashboards.grafana.board import FINDING_PAGE, Panels, board, chosen, filled
 from dashboards.grafana.panels import RED, YELLOW, Limits, Query, lines, stat, table
 from dashboards.grafana.queries import CLUSTER, RUN, ledger, of_run, rate
 
-THIS = 'run_id="$run"'
+_THIS = 'run_id="$run"'
 
 
 def run() -> Dashboard:
@@ -62,14 +62,14 @@ def _now() -> Panels:
             "The ledger's states of this run, while it is one of the 20 that lose most. Its page always has them.",
             "none",
             {"class": "Class", "state": "State", "cause": "Cause", "Value": "GPUs"},
-            f"sort_desc({ledger('run_gpus', 'class', 'state', 'cause', where=THIS)})",
+            f"sort_desc({ledger('run_gpus', 'class', 'state', 'cause', where=_THIS)})",
         ),
         table(
             "Its findings",
             "Findings of this run among the 20 dearest of the fleet; each opens with its evidence.",
             "currencyUSD",
             {"finding": "Finding", "kind": "Why", "confidence": "Sure", "Value": "At stake"},
-            f"sort_desc({ledger('finding_at_stake_usd', *finding, where=THIS)})",
+            f"sort_desc({ledger('finding_at_stake_usd', *finding, where=_THIS)})",
             links={"finding": FINDING_PAGE},
         ),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from dashboards.grafana.node import node
 from dashboards.grafana.run import run
 
 # What the SDK gives every variable: one id for all of them, and keys of intervals. Grafana takes the name for the id.
-DEFAULTS = ("id", "auto", "auto_min", "auto_count")
+_DEFAULTS = ("id", "auto", "auto_min", "auto_count")
 
 
 def written() -> Iterator[tuple[str, str]]:
@@ -29,7 +29,7 @@ def _text(made: Dashboard) -> str:
         panel["id"] = number  # a link to one panel stays what it is
     found.pop("style")  # light or dark is the reader's choice
     for variable in found["templating"]["list"]:
-        for key in DEFAULTS:
+        for key in _DEFAULTS:
             variable.pop(key, None)
     return json.dumps(_without_nulls(found), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from dashboards.page_cache.shelf import Shelf
 
 PAGE_BYTES = 4 * 2**20  # larger ones are not kept
-AT_ONCE = 4  # pages that are made for those who do not wait for them
+_AT_ONCE = 4  # pages that are made for those who do not wait for them
 MAKING = 64  # and that are asked for at the same time
-TURNS = 3
+_TURNS = 3
 
 
 class PageCache:
@@ -34,7 +34,7 @@ class PageCache:
         self._making: dict[Hashable, Future[Made]] = {}
         self._lock = threading.Lock()
         self.bytes = self.made = 0
-        self._workers = ThreadPoolExecutor(AT_ONCE, "page")
+        self._workers = ThreadPoolExecutor(_AT_ONCE, "page")
 
     def get(
         self,
@@ -53,7 +53,7 @@ class PageCache:
         Raises:
             BusyError: as many pages are being made as may at once.
         """
-        for _ in range(TURNS):  # a page that somebody else is making may be of the state before
+        for _ in range(_TURNS):  # a page that somebody else is making may be of the state before
             kept = self.kept(key, state, lasts=lasts)
             if kept is not None and kept.state == state:
                 return kept

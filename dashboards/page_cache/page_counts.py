@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dashboards.page_cache.cache import PageCache
     from dashboards.page_cache.shelf import Shelf
 
-PREFIX = "gpuledger_pages"
+_PREFIX = "gpuledger_pages"
 
 
 class PageCounts(Collector):
@@ -23,13 +23,15 @@ class PageCounts(Collector):
 
     def collect(self) -> "Iterator[CounterMetricFamily | GaugeMetricFamily]":
         """Yield the families, as prometheus_client asks for them."""
-        kept = GaugeMetricFamily(f"{PREFIX}_kept_bytes", "Of pages that are kept, by where.", labels=["place"])
+        kept = GaugeMetricFamily(f"{_PREFIX}_kept_bytes", "Of pages that are kept, by where.", labels=["place"])
         kept.add_metric(["memory"], self._cache.bytes)
         if self._shelf is not None:
             kept.add_metric(["disk"], self._shelf.bytes)
         yield kept
-        yield CounterMetricFamily(f"{PREFIX}_made", "Pages and parts that were made from the ledger.", self._cache.made)
+        yield CounterMetricFamily(
+            f"{_PREFIX}_made", "Pages and parts that were made from the ledger.", self._cache.made
+        )
         if self._shelf is not None:
-            yield CounterMetricFamily(f"{PREFIX}_found", "Of the server before, as it left them.", self._shelf.found)
+            yield CounterMetricFamily(f"{_PREFIX}_found", "Of the server before, as it left them.", self._shelf.found)
             about = "What the disk refused to keep, or gave back damaged."
-            yield CounterMetricFamily(f"{PREFIX}_disk_failures", about, self._shelf.failed)
+            yield CounterMetricFamily(f"{_PREFIX}_disk_failures", about, self._shelf.failed)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, is_dataclass
 
 PAGES = 256
 BYTES = 64 * 2**20  # of all pages together
-TEXT_BYTES = 16 * 2**20  # of one page: the cache bounds it in letters, of four bytes at most
-LEVEL = 1  # of zlib: pages are written while somebody waits for others
+_TEXT_BYTES = 16 * 2**20  # of one page: the cache bounds it in letters, of four bytes at most
+_LEVEL = 1  # of zlib: pages are written while somebody waits for others
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def name_of(key: Hashable) -> str:
 def content_of(key: Hashable, made: Made) -> bytes:
     """Return what the file holds."""
     head = {"key": spelled(key), "state": spelled(made.state), "read_at": made.read_at}
-    content = json.dumps(head).encode() + b"\n" + zlib.compress(made.text.encode(), LEVEL)
+    content = json.dumps(head).encode() + b"\n" + zlib.compress(made.text.encode(), _LEVEL)
     return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
 
@@ -61,6 +61,6 @@ def page_of(file: bytes, key: Hashable, state: Hashable) -> Made:
     head = json.loads(line)
     if head["key"] != spelled(key):
         raise ValueError("another page's")
-    page = zlib.decompressobj().decompress(text, TEXT_BYTES).decode()
+    page = zlib.decompressobj().decompress(text, _TEXT_BYTES).decode()
     of = state if head["state"] == spelled(state) else ("before the start", head["state"])
     return Made(of, page, head["read_at"])

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from dashboards.page_cache.page_file import BYTES, PAGES, Made, content_of, name_of, page_of
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 OLDEST_SECONDS = 7 * 86_400.0
-EDITION, PAGE, ASIDE = "edition", ".page", ".new"
-FOLDER_MODE, FILE_MODE = 0o700, 0o600  # pages name teams, people and money
+_EDITION, _PAGE, _ASIDE = "edition", ".page", ".new"
+_FOLDER_MODE, _FILE_MODE = 0o700, 0o600  # pages name teams, people and money
 
 
 class Shelf:
@@ -43,14 +43,14 @@ class Shelf:
         """Take over what the server before left, if that was this release on this ledger; else drop it."""
         with self._lock, self._trying():
             self._make_folder()
-            sign = self._folder / EDITION
+            sign = self._folder / _EDITION
             self._signed = sign.read_text() if sign.exists() else None
             is_ours = self._signed is not None and self._signed == self._edition()
             for path in self._folder.iterdir():
-                if path.name.endswith(ASIDE) or (not is_ours and path.name.endswith((PAGE, EDITION))):
+                if path.name.endswith(_ASIDE) or (not is_ours and path.name.endswith((_PAGE, _EDITION))):
                     path.unlink()
             self._signed = self._signed if is_ours else None
-            found = [(path.stat(), path.name) for path in self._folder.glob(f"*{PAGE}")]
+            found = [(path.stat(), path.name) for path in self._folder.glob(f"*{_PAGE}")]
             for about, name in sorted(found, key=lambda each: each[0].st_mtime):
                 self._take(name, about.st_size, about.st_mtime)
             self._bound()
@@ -63,7 +63,7 @@ class Shelf:
 
     def get(self, key: Hashable, state: Hashable) -> Made | None:
         """Return the page of a key, or None. Its state is `state` where it is of that, and else like no other."""
-        name = name_of(key) + PAGE
+        name = name_of(key) + _PAGE
         with self._lock:
             if name not in self._files:
                 return None
@@ -79,7 +79,7 @@ class Shelf:
 
     def put(self, key: Hashable, made: Made) -> None:
         """Keep a page in the place of the one before."""
-        name, content = name_of(key) + PAGE, content_of(key, made)
+        name, content = name_of(key) + _PAGE, content_of(key, made)
         with self._lock, self._trying():
             if self._sign():
                 self._write(name, content)
@@ -90,22 +90,22 @@ class Shelf:
         """Write down the present edition; return whether there is one."""
         now = self._edition() if self._is_open else None
         if now is not None and now != self._signed:
-            self._write(EDITION, now.encode())
+            self._write(_EDITION, now.encode())
             self._signed = now
         return now is not None
 
     def _write(self, name: str, content: bytes) -> None:
         """Write a file whole or not at all; what a power cut leaves of it is found damaged by its digest."""
         self._make_folder()  # whoever empties it may take it away
-        aside = self._folder / f"{name}{ASIDE}"
+        aside = self._folder / f"{name}{_ASIDE}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with os.fdopen(os.open(aside, flags, FILE_MODE), "wb") as file:
+        with os.fdopen(os.open(aside, flags, _FILE_MODE), "wb") as file:
             file.write(content)
         aside.replace(self._folder / name)
 
     def _make_folder(self) -> None:
-        self._folder.mkdir(FOLDER_MODE, exist_ok=True)
-        self._folder.chmod(FOLDER_MODE)
+        self._folder.mkdir(_FOLDER_MODE, exist_ok=True)
+        self._folder.chmod(_FOLDER_MODE)
 
     def _take(self, name: str, size: int, written_at: float) -> None:
         before, _ = self._files.pop(name, (0, 0.0))
@@ -135,7 +135,7 @@ class Shelf:
         except OSError as error:
             self.failed += 1
             if not self._is_failing:
-                LOG.warning("pages are not kept for the next start, in %s: %s", self._folder, error.strerror)
+                _LOG.warning("pages are not kept for the next start, in %s: %s", self._folder, error.strerror)
             self._is_failing = True
         else:
             self._is_failing = False

@@ -17,12 +17,12 @@ from collector.errors import CollectorError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 MOST_SECONDS = 240.0  # of one turn: less than from one pass to the next
-LOOK_SECONDS = 0.2
-STOPPING_SECONDS = 10.0
+_LOOK_SECONDS = 0.2
+_STOPPING_SECONDS = 10.0
 
-Views = Callable[[], "Iterable[Callable[[], object]]"]
+_Views = Callable[[], "Iterable[Callable[[], object]]"]
 
 
 class Warming:
@@ -31,7 +31,7 @@ class Warming:
     A turn that is asked for while another runs begins anew: what is of the present ledger already takes no time.
     """
 
-    def __init__(self, first: Views, rest: Views, is_passing: Callable[[], bool]) -> None:
+    def __init__(self, first: _Views, rest: _Views, is_passing: Callable[[], bool]) -> None:
         self._first, self._rest = first, rest
         self._is_passing = is_passing
         self._asked, self._ending = threading.Event(), threading.Event()
@@ -53,7 +53,7 @@ class Warming:
         self._ending.set()
         self._asked.set()
         if self._thread.is_alive():
-            self._thread.join(STOPPING_SECONDS)
+            self._thread.join(_STOPPING_SECONDS)
 
     @property
     def is_asked(self) -> bool:
@@ -67,7 +67,7 @@ class Warming:
             return all(self._made(make, until) for make in self._views(until))
         except (AnalyzerError, CollectorError, BusyError) as error:
             self.failed += 1
-            LOG.info("pages are not made ahead: %s", error)
+            _LOG.info("pages are not made ahead: %s", error)
             return False
 
     def _views(self, until: float) -> Iterator[Callable[[], object]]:
@@ -80,7 +80,7 @@ class Warming:
     def _lets_pass(self, until: float) -> None:
         """Wait for the pass that is under way, if one is."""
         while self._is_passing() and not self._is_over(until):
-            self._ending.wait(LOOK_SECONDS)
+            self._ending.wait(_LOOK_SECONDS)
 
     def _made(self, make: Callable[[], object], until: float) -> bool:
         if self._is_over(until):

@@ -12,7 +12,7 @@ from dashboards.pages.read_pages import Sheet
 if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Reading
 
-SHOWN = 60
+_SHOWN = 60
 # What an agent says of itself comes with its samples, and is read from the lake: the last minutes are not in it.
 _AGENTS = """
 WITH heard AS (
@@ -27,7 +27,7 @@ WITH heard AS (
 SELECT agent, heard, batches, spool_bytes, dropped, gaps, clock, expected, seen
 FROM heard LEFT JOIN said ON node = agent ORDER BY heard, agent
 """
-HEAD = (
+_HEAD = (
     "agent", "heard_at_us", "batches", "spool_bytes", "dropped_batches", "gaps", "clock_offset_seconds",
     "gpus_expected", "gpus_seen",
 )  # fmt: skip
@@ -63,14 +63,14 @@ def agent_list(reading: "Reading", now_us: int) -> Agents:
     rows = _rows(reading, now_us)
     ages = [(now_us - heard) / SECOND_US for _, heard, *_ in rows]
     silent = sum(age > SILENT_SECONDS for age in ages)
-    lines = tuple(_line(age, *row) for age, row in zip(ages[:SHOWN], rows[:SHOWN], strict=True))
+    lines = tuple(_line(age, *row) for age, row in zip(ages[:_SHOWN], rows[:_SHOWN], strict=True))
     newest = f"{span(max(0.0, min(ages)))} ago" if ages else "never"
-    return Agents(len(rows), silent, newest, lines, max(0, len(rows) - SHOWN))
+    return Agents(len(rows), silent, newest, lines, max(0, len(rows) - _SHOWN))
 
 
 def agents_sheet(reading: "Reading", now_us: int) -> Sheet:
     """Return all of them, exact."""
-    return Sheet(HEAD, _rows(reading, now_us))
+    return Sheet(_HEAD, _rows(reading, now_us))
 
 
 def _rows(reading: "Reading", now_us: int) -> list[tuple[Any, ...]]:

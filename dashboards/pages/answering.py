@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from dashboards.pages.frame import Frame
 
 PATIENCE_SECONDS = 0.3  # a third of what a first look may take
-AGAIN_SECONDS = 1  # after which a browser asks again
-AT_ONCE = "wait=0"  # RFC 7240: who prefers it takes a part as it was, or none, and waits the next time
-SEEN = 8  # views whose pages are made ahead: the whole site, and teams' keys
+_AGAIN_SECONDS = 1  # after which a browser asks again
+_AT_ONCE = "wait=0"  # RFC 7240: who prefers it takes a part as it was, or none, and waits the next time
+_SEEN = 8  # views whose pages are made ahead: the whole site, and teams' keys
 PAGE, PART = "text/html; charset=utf-8", "text/html;charset=utf-8"
-ACCEPTED, NOT_MODIFIED = 202, 304
+_ACCEPTED, _NOT_MODIFIED = 202, 304
 
 State = Callable[[], Hashable]
-Make = Callable[[], tuple[Hashable, str]]
+_Make = Callable[[], tuple[Hashable, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Wanted:
 
     scope: "Scope"
     what: Hashable
-    make: Make
+    make: _Make
     here: str | None = None  # which page of the navigation it belongs to
     kind: str = PAGE
 
@@ -73,7 +73,7 @@ class Answering:
             LedgerError, ConfigError, BusyError: it cannot be made.
         """
         state, token = self._state() if state is None else state, request.scope.get("csrf", "")
-        if wanted.kind == PART and request.headers.get("prefer") == AT_ONCE:
+        if wanted.kind == PART and request.headers.get("prefer") == _AT_ONCE:
             return self._at_once(request, wanted, headers, state)
         patience = None
         if is_opened(request) and wanted.kind == PAGE:
@@ -83,7 +83,7 @@ class Answering:
         is_old = made is not None and made.state != state
         if made is None or (is_old and not self.frame.tells_time(made.text)):
             again = self.frame.render("waiting.html", wanted.here, None, wanted.scope.teams, again=_address(request))
-            return Response(again, ACCEPTED, _soon(request, headers), PAGE)
+            return Response(again, _ACCEPTED, _soon(request, headers), PAGE)
         if is_old:
             page = self.frame.finished(made.text, older_than_now=made.read_at, token=token)
             return Response(page, headers=_soon(request, headers), media_type=PAGE)
@@ -94,7 +94,7 @@ class Answering:
         """Return what is kept of a part, of before with its time; who finds nothing here asks again and waits."""
         made = self.cache.kept(self._key(wanted), state, lasts=wanted.lasts)
         if made is None:
-            return Response(status_code=ACCEPTED, headers=_soon(request, headers))
+            return Response(status_code=_ACCEPTED, headers=_soon(request, headers))
         if made.state == state:
             return _tagged(request, made.text, headers, wanted.kind)
         part = self.frame.part_of_before(made.text, made.read_at)
@@ -109,7 +109,7 @@ class Answering:
         with self._lock:
             self._seen[scope] = None
             self._seen.move_to_end(scope)
-            if len(self._seen) > SEEN:
+            if len(self._seen) > _SEEN:
                 self._seen.popitem(last=False)
 
     def ahead(self, wanted: Wanted) -> None:
@@ -121,7 +121,7 @@ class Answering:
         return wanted.scope, self.frame.asks, wanted.kind, wanted.what
 
 
-def _made(make: Make) -> Callable[[], Made]:
+def _made(make: _Make) -> Callable[[], Made]:
     def made() -> Made:
         read_at = time.time_ns() // 1000
         state, text = make()
@@ -147,12 +147,12 @@ def _address(request: "Request") -> str:
 
 def _soon(request: "Request", headers: Mapping[str, str]) -> dict[str, str]:
     """Have a browser ask again: for a named address, since one with a fragment it would scroll to and not ask for."""
-    return {**headers, "Refresh": f"{AGAIN_SECONDS}; url={_address(request)}", "Cache-Control": "no-store"}
+    return {**headers, "Refresh": f"{_AGAIN_SECONDS}; url={_address(request)}", "Cache-Control": "no-store"}
 
 
 def _tagged(request: "Request", page: str, headers: Mapping[str, str], kind: str) -> Response:
     """Return the page, or that it is as it was: what is looked at all day asks again and again."""
     tag = f'"{zlib.crc32(page.encode()):08x}"'
     if request.headers.get("if-none-match") == tag:
-        return Response(status_code=NOT_MODIFIED, headers={**headers, "ETag": tag})
+        return Response(status_code=_NOT_MODIFIED, headers={**headers, "ETag": tag})
     return Response(page, media_type=kind, headers={**headers, "ETag": tag})

@@ -10,10 +10,10 @@ from fastapi.responses import PlainTextResponse
 from analyzer.charts.scripts import DRAW, PLOTLY
 from analyzer.text.templating import TEMPLATES
 
-STATIC = Path(__file__).parents[1] / "static"
-STYLES = ("page", "plotly", "fleet", "run", "money", "placement", "operations")
-YEAR_SECONDS = 31_536_000
-TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+_STATIC = Path(__file__).parents[1] / "static"
+_STYLES = ("page", "plotly", "fleet", "run", "money", "placement", "operations")
+_YEAR_SECONDS = 31_536_000
+_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 
 @lru_cache(maxsize=8)
@@ -21,14 +21,14 @@ def asset(name: str) -> bytes | None:
     """Return a file's bytes; None where we serve no such file."""
     files = {
         "plotly.min.js": [PLOTLY],
-        "page.js": [DRAW, STATIC / "page.js"],
-        "timeline.js": [STATIC / "timeline.js"],
-        "copy.js": [STATIC / "copy.js"],
+        "page.js": [DRAW, _STATIC / "page.js"],
+        "timeline.js": [_STATIC / "timeline.js"],
+        "copy.js": [_STATIC / "copy.js"],
         "page.css": [
             *(TEMPLATES / f"{name}.css" for name in ("palette", "report")),
-            *(STATIC / f"{name}.css" for name in STYLES),
+            *(_STATIC / f"{name}.css" for name in _STYLES),
         ],
-        "icon.svg": [STATIC / "icon.svg"],
+        "icon.svg": [_STATIC / "icon.svg"],
     }
     if name not in files:
         return None
@@ -51,11 +51,11 @@ def assets() -> APIRouter:
         if content is None:
             return PlainTextResponse(f"there is no file {name}\n", status_code=404)
         zipped = "gzip" in request.headers.get("accept-encoding", "")
-        headers = {"Cache-Control": f"public, max-age={YEAR_SECONDS if 'v' in request.query_params else 300}"}
+        headers = {"Cache-Control": f"public, max-age={_YEAR_SECONDS if 'v' in request.query_params else 300}"}
         headers |= {"Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff"}
         if zipped:
             headers["Content-Encoding"] = "gzip"
-        kind = TYPES[Path(name).suffix]
+        kind = _TYPES[Path(name).suffix]
         return Response(_packed(name) if zipped else content, media_type=kind, headers=headers)
 
     return router

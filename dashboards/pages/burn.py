@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from analyzer.interfaces.api.desk import Reading
 
-BUDGET_AT, WHOLE_AT = 0.7 * LONG, 0.92 * LONG  # where of a bar the budget stands; without one, the most that may come
+_BUDGET_AT, _WHOLE_AT = 0.7 * LONG, 0.92 * LONG  # where of a bar the budget stands; without one, the most that may come
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def _bullet(line: Line) -> Mark:
     low, high = (ending.low_micros, ending.high_micros) if ending and ending.model else (None, None)
     most = max(line.spent_micros, expected or 0, high or 0) or 1
     allowed = line.budget.micros_per_month if line.budget else 0
-    unit = BUDGET_AT / allowed if allowed else WHOLE_AT / most
+    unit = _BUDGET_AT / allowed if allowed else _WHOLE_AT / most
 
     def at(micros: int) -> float:
         return round(min(LONG, micros * unit))
@@ -172,7 +172,7 @@ def _bullet(line: Line) -> Mark:
     if expected is not None:
         parts.append(Part("expected", at(expected) - 5, 10, 2, 6))
     if allowed:
-        parts.append(Part("allowed", BUDGET_AT, 6))
+        parts.append(Part("allowed", _BUDGET_AT, 6))
     return Mark("bullet", parts)
 
 

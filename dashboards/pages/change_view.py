@@ -20,9 +20,9 @@ from dashboards.pages.read_pages import Sheet
 if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Reading
 
-NODES_SHOWN = 48
-SHOWN = 50
-SAID_ABOVE = ("from", "to", "why", "who can act")
+_NODES_SHOWN = 48
+_SHOWN = 50
+_SAID_ABOVE = ("from", "to", "why", "who can act")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def changes_view(reading: "Reading", period: Period) -> Changes:
     """Return what is recommended now, of what may be seen."""
     known = reading.all_advice(period)
     standing = [advice for advice in known if advice.stands]
-    shown = standing[:SHOWN]
+    shown = standing[:_SHOWN]
     amounts, together = saving_column(shown, reading.currency) if shown else ([], "")
     zone = period.timezone
     made = tuple(_change(one, amount, reading.currency, zone) for one, amount in zip(shown, amounts, strict=True))
@@ -114,7 +114,7 @@ def _sentence(reading: "Reading", period: Period, shown: Sequence[Recommendation
 
 def _change(one: Recommendation, amount: str, currency: str, zone: str) -> Change:
     before, after = _sides(one)
-    told = tuple((label, text) for label, text in told_lines(one, currency, zone) if label not in SAID_ABOVE)
+    told = tuple((label, text) for label, text in told_lines(one, currency, zone) if label not in _SAID_ABOVE)
     return Change(
         one.id,
         plain(f"{one.subject}: {one.title}"),
@@ -152,7 +152,7 @@ def _sides(one: Recommendation) -> tuple[Side, Side]:
 def _side(place: Place | None, shades: dict[str, int], words: str) -> Side:
     if place is None:
         return Side(words, (), 0)
-    pairs = list(zip(place.nodes, place.racks, strict=True))[:NODES_SHOWN]
+    pairs = list(zip(place.nodes, place.racks, strict=True))[:_NODES_SHOWN]
     stretches = tuple(
         Stretch(plain(rack or "rack unknown"), shades[rack or ""] % 6, tuple(plain(node) for node, _ in own))
         for rack, own in groupby(pairs, key=lambda pair: pair[1])

@@ -12,13 +12,13 @@ from analyzer.queries.readings import within
 from analyzer.states import CLASSES, Class, booking
 from collector.store.session import Session
 
-BARS = 56  # at most so many; a week gives bars of three hours
-MS_PER_MICROSECOND_TOP = 1000
+_BARS = 56  # at most so many; a week gives bars of three hours
+_MS_PER_MICROSECOND_TOP = 1000
 
 
 def fleet_chart(session: Session, period: Period) -> Chart:
     """Return how many GPUs, on average, were in each class over the period."""
-    width = max(1, -(-period.hours // BARS)) * HOUR_US
+    width = max(1, -(-period.hours // _BARS)) * HOUR_US
     where, values = within(period)
     counted = session.rows(
         "SELECT (hour - ?) // ? AS bar, state, cause, sum(milliseconds), count(DISTINCT hour) FROM ledger "
@@ -28,7 +28,7 @@ def fleet_chart(session: Session, period: Period) -> Chart:
     bars = -(-(period.end - period.start) // width)
     sums: dict[Class, list[float]] = {klass: [0.0] * bars for klass in CLASSES}
     for bar, state, cause, milliseconds, _ in counted:
-        span = min(width, period.end - period.start - bar * width) // MS_PER_MICROSECOND_TOP
+        span = min(width, period.end - period.start - bar * width) // _MS_PER_MICROSECOND_TOP
         sums[booking(state, cause).klass][bar] += milliseconds / span
     starts = [period.start + bar * width for bar in range(bars)]
     traces = tuple(Trace(klass, klass, tuple(round(value, 2) for value in sums[klass])) for klass in CLASSES)

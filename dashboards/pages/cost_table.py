@@ -35,9 +35,9 @@ BEARERS: dict[Bearer, str] = {
     "team": "team", "project": "project", "model": "model", "stage": "stage", "queue": "queue",
     "node_group": "node group", "sku": "GPU type",
 }  # fmt: skip
-SHOWN = 30
+_SHOWN = 30
 NOBODY = "nobody (not allocated)"
-SILENT_HEADS = ("not_measured_milliseconds", "not_measured_cost_micros")
+_SILENT_HEADS = ("not_measured_milliseconds", "not_measured_cost_micros")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def cost_table(reading: "Reading", period: Period, by: Bearer) -> CostTable:
     items = sorted(_costs(reading, period, by), key=lambda item: (not item.held, getattr(item, by) is None))
     silent = _silent(reading, period, by)
     sums = [_sum(item, by, silent.get((getattr(item, by), item.held))) for item in items]
-    shown = sums if len(sums) <= SHOWN else [*sums[: SHOWN - 2], _others(sums[SHOWN - 2 : -1]), sums[-1]]
+    shown = sums if len(sums) <= _SHOWN else [*sums[: _SHOWN - 2], _others(sums[_SHOWN - 2 : -1]), sums[-1]]
     is_priced = whole.cost_micros is not None
     hours, costs, lost = _columns(shown, whole)
     lines = tuple(
@@ -117,7 +117,7 @@ def cost_table(reading: "Reading", period: Period, by: Bearer) -> CostTable:
 
 def costs_sheet(reading: "Reading", period: Period, by: Bearer) -> Sheet:
     """Return the same, exact; the dearest thousand. A useful share is of what was measured."""
-    head = (by, "held", "milliseconds", "cost_micros", *class_heads(), *SILENT_HEADS)
+    head = (by, "held", "milliseconds", "cost_micros", *class_heads(), *_SILENT_HEADS)
     silent = _silent(reading, period, by)
     return Sheet(
         head, [_values(item, by, silent.get((getattr(item, by), item.held))) for item in _costs(reading, period, by)]

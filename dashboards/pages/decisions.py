@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from analyzer.recommendations.lifecycle.standing import Stage, Standing
     from analyzer.recommendations.lifecycle.word import Decision
 
-DECISIONS: "dict[str, Decision]" = {"accept": "accepted", "reject": "rejected"}
+_DECISIONS: "dict[str, Decision]" = {"accept": "accepted", "reject": "rejected"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def _decide(
     week = fields.get("week") or None
 
     def keep(reading: "Reading") -> None:
-        if (word := DECISIONS.get(fields.get("decision", ""))) is None:
-            raise ConfigError(f"say what is decided: {' or '.join(DECISIONS)}")
+        if (word := _DECISIONS.get(fields.get("decision", ""))) is None:
+            raise ConfigError(f"say what is decided: {' or '.join(_DECISIONS)}")
         period, because = reading.reader.period(week), fields.get("because", "")
         decided(reading, request, advice_id, word, because, period, fields.get("applied_at") or None)
 

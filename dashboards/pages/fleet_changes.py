@@ -11,8 +11,8 @@ from analyzer.states import CLASSES, Class
 from analyzer.text.rounding import nearest
 from analyzer.text.words import decimal, signed
 
-STATES_SHOWN = 6
-FINDINGS_SHOWN = 5
+_STATES_SHOWN = 6
+_FINDINGS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def changes(report: WeekReport, previous: Breakdown, found: FindingsReport) -> C
     is_money = report.breakdown.priced and previous.priced
     before, now = _amounts(previous, is_money), _amounts(report.breakdown, is_money)
     keys = sorted(before.keys() | now.keys(), key=lambda key: (-abs(now.get(key, 0) - before.get(key, 0)), key))
-    shown = [key for key in keys if now.get(key, 0) != before.get(key, 0)][:STATES_SHOWN]
+    shown = [key for key in keys if now.get(key, 0) != before.get(key, 0)][:_STATES_SHOWN]
     shown.sort(key=lambda key: CLASSES.index(key[0]))
     followed = [(finding, found.follow(finding.id)) for finding in found.findings]
     came = [(finding, one.moved) for finding, one in followed if one and one.moved in ("new", "growing")]
@@ -49,7 +49,7 @@ def changes(report: WeekReport, previous: Breakdown, found: FindingsReport) -> C
         "money" if is_money else "GPU-hours",
         tuple(_moved(key, before.get(key, 0), now.get(key, 0), is_money) for key in shown),
         trend(found),
-        tuple((finding, str(moved)) for finding, moved in came[:FINDINGS_SHOWN]),
+        tuple((finding, str(moved)) for finding, moved in came[:_FINDINGS_SHOWN]),
     )
 
 

@@ -10,14 +10,14 @@ from analyzer.states import BOOKINGS, CLASSES, Booking, Class, booking
 from analyzer.text.words import NO_BREAK
 from collector.store.session import Session
 
-LETTERED = 512  # of more GPUs a cell has no room for its letter, and its node is what is named and linked
-SHADES = 5  # of one class; states that are told one after the other differ
-STATES_TOLD = 3
-PITCH, APART = 9, 7  # of small cells: pixels from one to the next, and between columns
-COLUMN, PIECE = 16, 64  # nodes in a column, and in a picture
-FIRST: dict[Class, int] = {"avoidable": 2}  # which label has the plain colour: idle while held
-LETTERS: dict[Class, str] = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
-LABELS: dict[Class, tuple[str, ...]] = {
+_LETTERED = 512  # of more GPUs a cell has no room for its letter, and its node is what is named and linked
+_SHADES = 5  # of one class; states that are told one after the other differ
+_STATES_TOLD = 3
+_PITCH, _APART = 9, 7  # of small cells: pixels from one to the next, and between columns
+_COLUMN, _PIECE = 16, 64  # nodes in a column, and in a picture
+_FIRST: dict[Class, int] = {"avoidable": 2}  # which label has the plain colour: idle while held
+_LETTERS: dict[Class, str] = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
+_LABELS: dict[Class, tuple[str, ...]] = {
     klass: tuple(dict.fromkeys(each.label for each in BOOKINGS if each.klass == klass)) for klass in CLASSES
 }
 
@@ -39,12 +39,12 @@ class Cell:
     @property
     def letter(self) -> str:
         """The letter of its class: colour is never the only carrier."""
-        return LETTERS[self.klass]
+        return _LETTERS[self.klass]
 
     @property
     def shade(self) -> int:
         """Which shade of its class's colour its state has."""
-        return (LABELS[self.klass].index(self.label) - FIRST.get(self.klass, 0)) % SHADES
+        return (_LABELS[self.klass].index(self.label) - _FIRST.get(self.klass, 0)) % _SHADES
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +92,22 @@ class Rack:
     @property
     def pictures(self) -> tuple[Drawn, ...]:
         """Return it as pictures; one rack is one, and what is known of no rack breaks into pieces that fit a phone."""
-        return tuple(_drawn(self.nodes[at : at + PIECE]) for at in range(0, len(self.nodes), PIECE))
+        return tuple(_drawn(self.nodes[at : at + _PIECE]) for at in range(0, len(self.nodes), _PIECE))
 
 
 def _drawn(nodes: tuple[NodeRow, ...]) -> Drawn:
     """Place nodes from top to bottom, and on in the next column."""
-    across = max(len(row.cells) for row in nodes) * PITCH - 1
+    across = max(len(row.cells) for row in nodes) * _PITCH - 1
     paths: dict[tuple[Class, str, int], list[str]] = defaultdict(list)
     placed = []
     for number, row in enumerate(nodes):
-        x, y = number // COLUMN * (across + APART), number % COLUMN * PITCH
+        x, y = number // _COLUMN * (across + _APART), number % _COLUMN * _PITCH
         placed.append((row, x, y))
         for place, cell in enumerate(row.cells):
-            paths[cell.klass, cell.label, cell.shade].append(f"M{x + place * PITCH} {y + PITCH // 2}h{PITCH - 1}")
-    columns, rows = -(-len(nodes) // COLUMN), min(COLUMN, len(nodes))
+            paths[cell.klass, cell.label, cell.shade].append(f"M{x + place * _PITCH} {y + _PITCH // 2}h{_PITCH - 1}")
+    columns, rows = -(-len(nodes) // _COLUMN), min(_COLUMN, len(nodes))
     shapes = tuple(Shape(*state, "".join(parts)) for state, parts in sorted(paths.items()))
-    return Drawn(columns * (across + APART) - APART, rows * PITCH - 1, shapes, tuple(placed), across)
+    return Drawn(columns * (across + _APART) - _APART, rows * _PITCH - 1, shapes, tuple(placed), across)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Key:
     @property
     def letter(self) -> str:
         """The letter of its class."""
-        return LETTERS[self.klass]
+        return _LETTERS[self.klass]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Grid:
     @property
     def lettered(self) -> bool:
         """Whether cells are large enough for a letter and a link of their own."""
-        return self.gpus <= LETTERED
+        return self.gpus <= _LETTERED
 
 
 def fleet_grid(session: Session, period: Period) -> Grid:
@@ -150,7 +150,7 @@ def fleet_grid(session: Session, period: Period) -> Grid:
         gpu = gpus.get(uuid) or gpus.setdefault(uuid, _Gpu(node, sku))
         gpu.count(booking(state, cause), run_id, milliseconds)
     places, indices = _places(session), _indices(session)
-    is_lettered = len(gpus) <= LETTERED
+    is_lettered = len(gpus) <= _LETTERED
     nodes: dict[str, list[tuple[int, str, Cell]]] = defaultdict(list)
     for uuid, gpu in gpus.items():
         index = indices.get(uuid)
@@ -185,7 +185,7 @@ class _Gpu:
 
     def _title(self, name: str, run_id: str | None) -> str:
         whole = sum(self.labels.values()) or 1
-        largest = sorted((-ms, label) for (_, label), ms in self.labels.items())[:STATES_TOLD]
+        largest = sorted((-ms, label) for (_, label), ms in self.labels.items())[:_STATES_TOLD]
         told = ", ".join(f"{label} {round(-100 * ms / whole)}{NO_BREAK}%" for ms, label in largest)
         return f"{name} ({self.sku or 'unknown model'}): {told}{f'; {run_id}' if run_id else ''}"
 

@@ -33,10 +33,10 @@ from dashboards.pages.unjudged_rules import unjudged_rules
 from dashboards.pages.went import classes, went
 
 T = TypeVar("T")
-At = Literal["now", "week"]
-View = dict[str, object]
-FINDINGS_SHOWN = 12
-RUNNING_SHOWN = 8  # of which the page is made before anybody opens it
+_At = Literal["now", "week"]
+_View = dict[str, object]
+_FINDINGS_SHOWN = 12
+_RUNNING_SHOWN = 8  # of which the page is made before anybody opens it
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class FleetAsked:
     """The state of the view: which week, the grid of now or of the week, and the node that is looked into."""
 
     week: str | None = None
-    at: At | None = None
+    at: _At | None = None
     node: str | None = None
 
     @property
-    def grid_at(self) -> At:
+    def grid_at(self) -> _At:
         """Whose grid is shown: without a word that of now, of an older week its own."""
         return self.at or ("now" if self.week is None else "week")
 
@@ -59,7 +59,7 @@ class FleetAsked:
         return f"?{words}" if words else ""
 
 
-def shell(reader: Reader, asked: FleetAsked) -> View:
+def shell(reader: Reader, asked: FleetAsked) -> _View:
     """Return what the page shows at once."""
     period = reader.period(asked.week)
     before, after = neighbours(reader, period)
@@ -78,7 +78,7 @@ def shell(reader: Reader, asked: FleetAsked) -> View:
     }
 
 
-def _grid(reader: Reader, asked: FleetAsked, period: Period) -> View:
+def _grid(reader: Reader, asked: FleetAsked, period: Period) -> _View:
     shown = period if asked.grid_at == "week" else _newest(reader, period)
     when = "the whole week" if shown is period else span_words(shown.start, shown.end, shown.timezone)
     return {"grid": fleet_grid(reader.session, shown), "when": when, "asked": asked}
@@ -94,7 +94,7 @@ def _newest(reader: Reader, period: Period) -> Period:
     return Period(hour, hour + HOUR_US, "now", period.timezone)
 
 
-def _node_or_why(reader: Reader, asked: FleetAsked, period: Period) -> View:
+def _node_or_why(reader: Reader, asked: FleetAsked, period: Period) -> _View:
     """Return a node's panel, or why there is none: an alert may name a host that the ledger has not yet."""
     try:
         return _node(reader, asked, period) | {"no_panel": None}
@@ -102,7 +102,7 @@ def _node_or_why(reader: Reader, asked: FleetAsked, period: Period) -> View:
         return {"panel": None, "no_panel": str(error)}
 
 
-def _node(reader: Reader, asked: FleetAsked, period: Period) -> View:
+def _node(reader: Reader, asked: FleetAsked, period: Period) -> _View:
     if asked.node is None:
         raise LedgerError("say which node: ?node=NAME")
     shown = period if asked.grid_at == "week" else _newest(reader, period)
@@ -121,24 +121,24 @@ def _once(reader: Reader, what: str, period: Period, make: Callable[[], T]) -> T
     return reader.kept.get(reader.session, ("page", what, period.start, period.end), make)
 
 
-def _headline(reader: Reader, _: FleetAsked, period: Period) -> View:
+def _headline(reader: Reader, _: FleetAsked, period: Period) -> _View:
     report = reader.figures(period)
     found = classes(report)
     stack = Mark("stack", [Part(one.klass, one.start, one.length) for one in found])
     return {**week_view(report), "classes": found, "stack": stack}
 
 
-def _week(reader: Reader, _: FleetAsked, period: Period) -> View:
+def _week(reader: Reader, _: FleetAsked, period: Period) -> _View:
     view = week_view(reader.figures(period))
     return {**view, "went": went(view["lines"])}  # type: ignore[arg-type]
 
 
-def _chart(reader: Reader, _: FleetAsked, period: Period) -> View:
+def _chart(reader: Reader, _: FleetAsked, period: Period) -> _View:
     chart = fleet_chart(reader.session, period)
     return {"chart": chart, "figure": stacked_bars(chart)}
 
 
-def _advice(reader: Reader, _: FleetAsked, period: Period) -> View:
+def _advice(reader: Reader, _: FleetAsked, period: Period) -> _View:
     found = reader.findings(period)
     advised = by_saving(reader.advice(found, period))
     came = checked(reader.session, period)
@@ -146,30 +146,30 @@ def _advice(reader: Reader, _: FleetAsked, period: Period) -> View:
     return {**week_view(report), "next_step": next_step(report).strip()}
 
 
-def _changed(reader: Reader, _: FleetAsked, period: Period) -> View:
+def _changed(reader: Reader, _: FleetAsked, period: Period) -> _View:
     report = reader.figures(period)
     known = None if report.previous is None else changes(report, report.previous, _listed(reader, period))
     return {"changes": known, "period": period}
 
 
-def _findings(reader: Reader, _: FleetAsked, period: Period) -> View:
+def _findings(reader: Reader, _: FleetAsked, period: Period) -> _View:
     found = _listed(reader, period)
     column, total = at_stake_column(found.findings, reader.settings.currency)
     return {
         "found": found,
         "at_stake": total,
         "stakes": list(zip(found.findings, column, strict=True)),
-        "shown": FINDINGS_SHOWN,
+        "shown": _FINDINGS_SHOWN,
         "suspicions": [(finding, gpu_hours(finding.milliseconds)) for finding in found.suspicions],
         "sign": symbol(reader.settings.currency).strip(),
     }
 
 
-def _runs(reader: Reader, _: FleetAsked, period: Period) -> View:
+def _runs(reader: Reader, _: FleetAsked, period: Period) -> _View:
     return {"runs": run_list(reader.session, period), "sign": symbol(reader.settings.currency).strip()}
 
 
-def _look(reader: Reader, _: FleetAsked, period: Period) -> View:
+def _look(reader: Reader, _: FleetAsked, period: Period) -> _View:
     unjudged = reader.unjudged(period)
     return {
         "notices": [notice_line(notice) for notice in reader.looked(period).notices],
@@ -179,7 +179,7 @@ def _look(reader: Reader, _: FleetAsked, period: Period) -> View:
 
 
 # In the order in which they are asked for: what reads the ledger alone comes first.
-PARTS: dict[str, Callable[[Reader, FleetAsked, Period], View]] = {
+_PARTS: dict[str, Callable[[Reader, FleetAsked, Period], _View]] = {
     "grid": _grid,
     "node": _node,
     "headline": _headline,
@@ -193,7 +193,7 @@ PARTS: dict[str, Callable[[Reader, FleetAsked, Period], View]] = {
 }
 
 
-WARMED = tuple(name for name in PARTS if name not in ("grid", "node"))
+WARMED = tuple(name for name in _PARTS if name not in ("grid", "node"))
 
 
 def runs_in_view(reader: Reader) -> list[str]:
@@ -203,17 +203,17 @@ def runs_in_view(reader: Reader) -> list[str]:
         LedgerError: the ledger is empty.
     """
     period = reader.period(None)
-    lost = [finding.run_ids[0] for finding in _listed(reader, period).findings[:FINDINGS_SHOWN] if finding.run_ids]
+    lost = [finding.run_ids[0] for finding in _listed(reader, period).findings[:_FINDINGS_SHOWN] if finding.run_ids]
     now = [run.run_id for run in run_list(reader.session, _newest(reader, period))]
-    return list(dict.fromkeys(lost + now[:RUNNING_SHOWN]))
+    return list(dict.fromkeys(lost + now[:_RUNNING_SHOWN]))
 
 
-def part(reader: Reader, name: str, asked: FleetAsked) -> View:
+def part(reader: Reader, name: str, asked: FleetAsked) -> _View:
     """Return what one part shows.
 
     Raises:
         LedgerError: there is no such part, or the ledger is empty.
     """
-    if name not in PARTS:
-        raise LedgerError(f"the page has no part {name!r}: {', '.join(PARTS)}")
-    return PARTS[name](reader, asked, reader.period(asked.week))
+    if name not in _PARTS:
+        raise LedgerError(f"the page has no part {name!r}: {', '.join(_PARTS)}")
+    return _PARTS[name](reader, asked, reader.period(asked.week))

@@ -31,7 +31,7 @@ STRICT = {
     "Cache-Control": "private, no-cache",
     "Vary": "Authorization, Cookie",
 }
-PAGES = (
+_PAGES = (
     ("/", "Fleet"),
     ("/money", "Money"),
     ("/placement", "Placement"),
@@ -98,7 +98,7 @@ class Frame:
         `here` is which of PAGES it belongs to, `confined_to` are the teams that a key sees alone.
         """
         frame = {
-            "version": version(),
+            "version": _version(),
             "cluster": "" if self.settings.cluster == "fleet" else self.settings.cluster,
             "keep": f"?{urlencode({'week': week})}" if week else "",
             "ways": _ways(here, whole_site=confined_to is None),
@@ -138,12 +138,12 @@ class Frame:
 
 
 def _ways(here: str | None, *, whole_site: bool) -> list[Way]:
-    shown = [one for one in PAGES if whole_site or endpoint_of("GET", one[0]).by_team]
+    shown = [one for one in _PAGES if whole_site or endpoint_of("GET", one[0]).by_team]
     return [Way(path, title, path == here) for path, title in shown]
 
 
 @lru_cache(maxsize=1)
-def version() -> str:
+def _version() -> str:
     """Return a word that changes with our files, so that browsers keep them until then."""
     names = ("plotly.min.js", "page.js", "timeline.js", "copy.js", "page.css")
     return f"{zlib.crc32(b''.join(asset(name) or b'' for name in names)):08x}"

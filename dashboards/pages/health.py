@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from analyzer.period import Period
     from dashboards.routes.operations import Doctor
 
-HERE = "/health"
-NAMED = 8  # of those whom a rule could not judge
+_HERE = "/health"
+_NAMED = 8  # of those whom a rule could not judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +45,22 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
     """Return the routes of the page and of its sheets."""
     router = APIRouter()
 
-    @router.get(HERE)
+    @router.get(_HERE)
     def page(request: Request, week: str | None = None, ledger: str | None = None) -> Response:
         def view(reading: "Reading") -> "Mapping[str, object]":
-            return health_view(reading, week, doctor, reads_ledger=ledger is not None)
+            return _health_view(reading, week, doctor, reads_ledger=ledger is not None)
 
-        asked = Asked(HERE, week)
+        asked = Asked(_HERE, week)
         if ledger is not None:  # who asks for the ledger is told of that reading, and waits for it
             return pages.fresh(request, asked, "health.html", view)
         read_at = doctor.last.looked_at if doctor.last is not None else None
         return pages.recent(request, Shown(asked, "health.html", view), read_at)
 
-    @router.get(f"{HERE}/rules")
+    @router.get(f"{_HERE}/rules")
     def rules(request: Request, week: str | None = None) -> Response:
         return pages.page(request, unjudged(week, kind_of(request)))
 
-    @router.get(f"{HERE}/{{sheet}}")
+    @router.get(f"{_HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None) -> Response:
         made = {
             "agents.csv": lambda reading: agents_sheet(reading, _now()),
@@ -72,7 +72,7 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
     return router
 
 
-def health_view(
+def _health_view(
     reading: "Reading", week: str | None, doctor: "Doctor", *, reads_ledger: bool
 ) -> "Mapping[str, object]":
     """Return what the page shows; before the ledger has its first hour, what there is to say without one.
@@ -123,7 +123,7 @@ def unjudged(week: str | None = None, kind: str = PART) -> Shown:
     def view(reading: "Reading") -> "Mapping[str, object]":
         return {"unjudged": _rules(reading, reading.reader.period(week)), "name": "unjudged", "json_link": "/v1/doctor"}
 
-    return Shown(Asked(HERE, week), template, view, kind)
+    return Shown(Asked(_HERE, week), template, view, kind)
 
 
 def _rules(reading: "Reading", period: "Period") -> list[Unjudged]:
@@ -131,7 +131,7 @@ def _rules(reading: "Reading", period: "Period") -> list[Unjudged]:
 
 
 def _unjudged(rule: str, missing: str, whom: list[str]) -> Unjudged:
-    named = ", ".join(whom[:NAMED]) + (f" and {len(whom) - NAMED:,} more" if len(whom) > NAMED else "")
+    named = ", ".join(whom[:_NAMED]) + (f" and {len(whom) - _NAMED:,} more" if len(whom) > _NAMED else "")
     return Unjudged(rule, missing, named or "the whole fleet", len(whom))
 
 

@@ -14,9 +14,9 @@ from markupsafe import Markup
 from analyzer.states import CLASSES
 from analyzer.text.words import percent
 
-LONG, HIGH = 1000.0, 10.0
-LEAST = 2.0  # what is there is seen
-INSET = 0.5  # of a line, so that it is not cut at its ends
+LONG, _HIGH = 1000.0, 10.0
+_LEAST = 2.0  # what is there is seen
+_INSET = 0.5  # of a line, so that it is not cut at its ends
 
 
 class Part(NamedTuple):
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     at: float
     length: float
     top: float = 0.0
-    high: float = HIGH
+    high: float = _HIGH
 
     @property
     def drawn(self) -> str:
@@ -48,7 +48,7 @@ class Mark:
         """Return the picture, as templates print it."""
         said = Markup('role="img" aria-label="{0}"><title>{0}</title>').format(self.told)
         said = said if self.told else Markup('aria-hidden="true">')
-        box = f'class="{self.kind}" viewBox="0 0 {LONG:g} {HIGH:g}" preserveAspectRatio="none"'
+        box = f'class="{self.kind}" viewBox="0 0 {LONG:g} {_HIGH:g}" preserveAspectRatio="none"'
         drawn = "".join(part.drawn for part in self.parts)
         drawn += f'<polyline points="{self.points}"/>' if self.points else ""
         return f"<svg {box} {said}{drawn}</svg>"
@@ -70,7 +70,7 @@ def class_bar(weights: Sequence[int]) -> Mark:
 
 def span(klass: str, at: float, length: float) -> Mark:
     """Return a stretch of a whole."""
-    return Mark("bar", (Part("rail", 0, LONG), Part(klass, at, max(length, LEAST) if length else 0)))
+    return Mark("bar", (Part("rail", 0, LONG), Part(klass, at, max(length, _LEAST) if length else 0)))
 
 
 def trend(values: Sequence[float | None], told: str) -> Mark | None:
@@ -79,6 +79,6 @@ def trend(values: Sequence[float | None], told: str) -> Mark | None:
     if len(known) < 2:
         return None
     top, (first, last) = max(value for _, value in known) or 1.0, (known[0][0], known[-1][0])
-    step, height = LONG / (last - first), HIGH - 2 * INSET
-    points = (f"{(at - first) * step:.1f},{INSET + height * (1 - value / top):.2f}" for at, value in known)
+    step, height = LONG / (last - first), _HIGH - 2 * _INSET
+    points = (f"{(at - first) * step:.1f},{_INSET + height * (1 - value / top):.2f}" for at, value in known)
     return Mark("spark", points=" ".join(points), told=told)

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
     from analyzer.interfaces.api.desk import Reading
 
-HERE = "/money"
+_HERE = "/money"
 
 
 def money_routes(pages: ReadPages) -> APIRouter:
     """Return the routes of the page and of its sheets."""
     router = APIRouter()
 
-    @router.get(HERE)
+    @router.get(_HERE)
     def page(request: Request, week: str | None = None, by: str = "team") -> Response:
         return pages.page(request, money(week, by))
 
-    @router.get(f"{HERE}/{{sheet}}")
+    @router.get(f"{_HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None, by: str = "team") -> Response:
         made = {
             "costs.csv": lambda reading: costs_sheet(reading, reading.reader.period(week), bearer_of(by)),
@@ -51,10 +51,10 @@ def money_routes(pages: ReadPages) -> APIRouter:
 
 def money(week: str | None = None, by: str = "team") -> Shown:
     """Return the page in one state."""
-    return Shown(Asked(HERE, week, {"by": by}), "money.html", lambda reading: money_view(reading, week, by))
+    return Shown(Asked(_HERE, week, {"by": by}), "money.html", lambda reading: _money_view(reading, week, by))
 
 
-def money_view(reading: "Reading", week: str | None, by: str) -> "Mapping[str, object]":
+def _money_view(reading: "Reading", week: str | None, by: str) -> "Mapping[str, object]":
     """Return all that the page shows.
 
     Raises:

@@ -8,12 +8,12 @@ from analyzer.period import Period
 if TYPE_CHECKING:
     from analyzer.reports.reader import Reader
 
-NAMED = r"\d{4}-(W\d{2}|\d{2})"  # the periods that have a next one
+_NAMED = r"\d{4}-(W\d{2}|\d{2})"  # the periods that have a next one
 
 
 def neighbours(reader: "Reader", period: Period) -> tuple[str | None, str | None]:
     """Return the labels of the periods before and after, where the ledger has hours of them."""
-    if not re.fullmatch(NAMED, period.label):
+    if not re.fullmatch(_NAMED, period.label):
         return None, None
     oldest, newest = reader.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
     before = reader.calendar.before(period) if oldest is not None and oldest < period.start else None

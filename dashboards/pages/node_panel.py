@@ -11,7 +11,7 @@ from analyzer.text.words import percent
 from collector.store.session import Session
 from dashboards.pages.marks import Mark, class_parts
 
-RUNS_SHOWN = 4
+_RUNS_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _row(
     whole = sum(entry.milliseconds for entry in entries) or 1
     by_class = [sum(entry.milliseconds for entry in entries if entry.klass == klass) for klass in CLASSES]
     states = tuple((entry.label, percent(entry.milliseconds, whole)) for entry in entries)
-    runs = sorted(held, key=lambda run_id: (-held[run_id], run_id))[:RUNS_SHOWN]
+    runs = sorted(held, key=lambda run_id: (-held[run_id], run_id))[:_RUNS_SHOWN]
     return GpuRow(
         f"GPU {places[gpu]}" if gpu in places else gpu,
         sku or "unknown model",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from analyzer.recommendations.lifecycle.realised import Realised
     from analyzer.recommendations.lifecycle.standing import Standing
 
-SHOWN = 20
+_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Outcomes:
 def outcomes(reading: "Reading") -> Outcomes:
     """Return the book, of what may be seen."""
     report = _report(reading)
-    applied = tuple(_told(one, report) for one in report.applied[:SHOWN])
-    waiting = tuple((one.id, f"{one.prediction.subject}: {one.prediction.title}") for one in report.accepted[:SHOWN])
+    applied = tuple(_told(one, report) for one in report.applied[:_SHOWN])
+    waiting = tuple((one.id, f"{one.prediction.subject}: {one.prediction.title}") for one in report.accepted[:_SHOWN])
     return Outcomes(_sentence(report), applied, waiting)
 
 

@@ -33,11 +33,11 @@ SECURITY = {
     "Cache-Control": "private, no-cache",
     "Vary": "Authorization, Cookie, Sec-Fetch-Dest",
 }
-NOT_FOUND, BAD_REQUEST, UNAVAILABLE = 404, 400, 503
-TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
+_NOT_FOUND, _BAD_REQUEST, _UNAVAILABLE = 404, 400, 503
+_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 
 
-Render = Callable[[Reader], str]
+_Render = Callable[[Reader], str]
 
 
 class Pages:
@@ -73,7 +73,7 @@ class Pages:
         @router.get("/runs/{run_id:path}/timeline")
         def zoom(request: Request, run_id: str, asked: Annotated[TimelineAsked, Depends(TimelineAsked)]) -> Response:
             render = partial(self._timeline, run_id=run_id, asked=asked)
-            return self._page(request, ("zoom", run_id, asked), render, TYPES[asked.format])
+            return self._page(request, ("zoom", run_id, asked), render, _TYPES[asked.format])
 
         @router.get("/runs/{run_id:path}")
         def run(request: Request, run_id: str) -> Response:
@@ -108,19 +108,19 @@ class Pages:
         with reader.session:
             return fleet_page.runs_in_view(reader)
 
-    def _page(self, request: Request, what: Hashable, render: Render, kind: str = PAGE) -> Response:
+    def _page(self, request: Request, what: Hashable, render: _Render, kind: str = PAGE) -> Response:
         wanted = self._wanted(Scope.of(request.scope), what, render, kind)
         try:
             return self._answering.answer(request, wanted, SECURITY)
         except (LedgerError, ConfigError, BusyError) as error:
-            status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
-            status = UNAVAILABLE if isinstance(error, BusyError) else status
+            status = _NOT_FOUND if isinstance(error, LedgerError) else _BAD_REQUEST
+            status = _UNAVAILABLE if isinstance(error, BusyError) else status
             return HTMLResponse(self._message(str(error)), status_code=status, headers=SECURITY)
 
-    def _ahead(self, scope: Scope, what: Hashable, render: Render, kind: str = PAGE) -> None:
+    def _ahead(self, scope: Scope, what: Hashable, render: _Render, kind: str = PAGE) -> None:
         self._answering.ahead(self._wanted(scope, what, render, kind))
 
-    def _wanted(self, scope: Scope, what: Hashable, render: Render, kind: str) -> Wanted:
+    def _wanted(self, scope: Scope, what: Hashable, render: _Render, kind: str) -> Wanted:
         def make() -> tuple[Hashable, str]:
             reader = self._read()
             with reader.session, reader.session.transaction():  # one state of the ledger, whatever a pass is at

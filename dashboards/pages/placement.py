@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Reading
     from analyzer.period import Period
 
-HERE = "/placement"
+_HERE = "/placement"
 VIEWS = {"racks": "Racks and nodes", "traffic": "Traffic", "changes": "What to move"}
 
 
@@ -28,11 +28,11 @@ def placement_routes(pages: ReadPages) -> APIRouter:
     """Return the routes of the page and of its sheets."""
     router = APIRouter()
 
-    @router.get(HERE)
+    @router.get(_HERE)
     def page(request: Request, week: str | None = None, view: str = "racks", rack: str | None = None) -> Response:
         return pages.page(request, placement(week, view, rack))
 
-    @router.get(f"{HERE}/{{sheet}}")
+    @router.get(f"{_HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None) -> Response:
         made = {
             "nodes.csv": lambda reading: nodes_sheet(reading, reading.reader.period(week)),
@@ -47,11 +47,11 @@ def placement_routes(pages: ReadPages) -> APIRouter:
 
 def placement(week: str | None = None, view: str = "racks", rack: str | None = None) -> Shown:
     """Return the page in one state."""
-    asked = Asked(HERE, week, {"view": view, "rack": rack or ""})
-    return Shown(asked, "placement.html", lambda reading: placement_view(reading, week, view, rack))
+    asked = Asked(_HERE, week, {"view": view, "rack": rack or ""})
+    return Shown(asked, "placement.html", lambda reading: _placement_view(reading, week, view, rack))
 
 
-def placement_view(reading: "Reading", week: str | None, view: str, rack: str | None) -> "Mapping[str, object]":
+def _placement_view(reading: "Reading", week: str | None, view: str, rack: str | None) -> "Mapping[str, object]":
     """Return what one of the page's views shows: each is read when it is looked at.
 
     Raises:

@@ -18,8 +18,8 @@ from dashboards.pages.read_pages import Sheet
 if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Reading
 
-NODES_SHOWN = 64  # of a fleet that has more, one rack's at a time
-RUNS_SHOWN = 3
+_NODES_SHOWN = 64  # of a fleet that has more, one rack's at a time
+_RUNS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def rack_lines(reading: "Reading", period: Period, rack: str | None) -> tuple[Ra
     for node in sorted(nodes):
         by_rack[_rack(places.get(node))].append(node)
     named = sorted(by_rack, key=lambda name: (name == UNKNOWN_RACK, name))
-    shown = {name for name in named if name == rack or (rack is None and len(nodes) <= NODES_SHOWN)}
+    shown = {name for name in named if name == rack or (rack is None and len(nodes) <= _NODES_SHOWN)}
     holders = _holders(reading, period, [node for name in shown for node in by_rack[name]])
     return tuple(_rack_line(name, by_rack[name], nodes, places, holders if name in shown else None) for name in named)
 
@@ -151,7 +151,7 @@ def _holders(reading: "Reading", period: Period, nodes: Sequence[str]) -> dict[s
                 sum(ms) AS ms FROM held LEFT JOIN runs USING (run_id) GROUP BY ALL
         )
         SELECT node, largest, called, runs, count(*) OVER (PARTITION BY node) FROM named
-        QUALIFY row_number() OVER (PARTITION BY node ORDER BY ms DESC, largest) <= {RUNS_SHOWN}
+        QUALIFY row_number() OVER (PARTITION BY node ORDER BY ms DESC, largest) <= {_RUNS_SHOWN}
         ORDER BY node, ms DESC, largest
         """,
         [*values, list(nodes)],

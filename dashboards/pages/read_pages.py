@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from dashboards.pages.answering import Answering
     from dashboards.pages.frame import Frame
 
-SEE_OTHER, NOT_FOUND, BAD_REQUEST, UNAVAILABLE = 303, 404, 400, 503
-RECENT_SECONDS = 30
-CSV = "text/csv; charset=utf-8"
+_SEE_OTHER, _NOT_FOUND, _BAD_REQUEST, _UNAVAILABLE = 303, 404, 400, 503
+_RECENT_SECONDS = 30
+_CSV = "text/csv; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Asked:
         return f"{path or self.here}?{query}" if query else path or self.here
 
 
-View = Callable[["Reading"], Mapping[str, object]]
+_View = Callable[["Reading"], Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Shown:
 
     asked: Asked
     template: str
-    view: View
+    view: _View
     kind: str = PAGE
 
 
@@ -82,7 +82,7 @@ class ReadPages:
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(shown.asked, scope.teams, error)
 
-    def fresh(self, request: "Request", asked: Asked, template: str, view: View) -> Response:
+    def fresh(self, request: "Request", asked: Asked, template: str, view: _View) -> Response:
         """Return a page that changes though the ledger does not: it is read for everybody anew."""
         scope = Scope.of(request.scope)
         try:
@@ -98,7 +98,7 @@ class ReadPages:
         """
         if not is_opened(request):
             return self.fresh(request, shown.asked, shown.template, shown.view)
-        state = (self._desk.generation(), int(time.time() // RECENT_SECONDS), also)
+        state = (self._desk.generation(), int(time.time() // _RECENT_SECONDS), also)
         wanted = self._wanted(Scope.of(request.scope), shown)
         made = replace(wanted, make=lambda: (state, wanted.make()[1]))
         try:
@@ -122,7 +122,7 @@ class ReadPages:
 
         return Wanted(scope, (shown.template, shown.asked.link()), make, shown.asked.here, shown.kind)
 
-    def _draft(self, reading: "Reading", asked: Asked, template: str, view: View) -> str:
+    def _draft(self, reading: "Reading", asked: Asked, template: str, view: _View) -> str:
         shown = {"asked": asked, "link": asked.link, **view(reading)}
         return self.frame.draft(template, asked.here, asked.week, reading.scope.teams, **shown)
 
@@ -138,12 +138,12 @@ class ReadPages:
             self._answering.ahead(self._wanted(scope, shown))
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(shown.asked, scope.teams, error)
-        return RedirectResponse(f"{shown.asked.link()}#{quote(place)}", SEE_OTHER, STRICT)
+        return RedirectResponse(f"{shown.asked.link()}#{quote(place)}", _SEE_OTHER, STRICT)
 
     def told(self, asked: Asked, teams: tuple[str, ...] | None, error: Exception) -> Response:
         """Return the page that says what is wrong with what was asked."""
-        status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
-        status = UNAVAILABLE if isinstance(error, BusyError) else status
+        status = _NOT_FOUND if isinstance(error, LedgerError) else _BAD_REQUEST
+        status = _UNAVAILABLE if isinstance(error, BusyError) else status
         page = self.frame.render("told.html", asked.here, None, teams, message=f"{error}.")
         return HTMLResponse(page, status, STRICT)
 
@@ -151,12 +151,12 @@ class ReadPages:
         """Return one of a page's sheets as CSV."""
         if name not in sheets:
             known = ", ".join(sheets)
-            return Response(f"there is no sheet {name!r}; there are {known}\n", NOT_FOUND, STRICT, "text/plain")
+            return Response(f"there is no sheet {name!r}; there are {known}\n", _NOT_FOUND, STRICT, "text/plain")
         try:
             with self._desk.reading(Scope.of(request.scope)) as reading:
                 made = sheets[name](reading)
         except (LedgerError, ConfigError, BusyError) as error:
-            status = NOT_FOUND if isinstance(error, LedgerError) else BAD_REQUEST
+            status = _NOT_FOUND if isinstance(error, LedgerError) else _BAD_REQUEST
             return Response(f"{error}\n", status, STRICT, "text/plain; charset=utf-8")
         kept = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(sheet_text(made.head, made.rows), media_type=CSV, headers=STRICT | kept)
+        return Response(sheet_text(made.head, made.rows), media_type=_CSV, headers=STRICT | kept)

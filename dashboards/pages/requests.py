@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Reading
     from collector.registry import Registry
 
-HERE = "/requests"
-SHOWN = 100
-SEE_OTHER = 303
+_HERE = "/requests"
+_SHOWN = 100
+_SEE_OTHER = 303
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +62,18 @@ def request_routes(pages: ReadPages, registry: "Registry") -> APIRouter:
     """Return the routes: the list, one request, and what an approver says of it."""
     router = APIRouter()
 
-    @router.get(HERE)
+    @router.get(_HERE)
     def every(request: Request, before: str | None = None) -> Response:
-        asked = Asked(HERE, None, {"before": before or ""})
+        asked = Asked(_HERE, None, {"before": before or ""})
         return pages.fresh(request, asked, "requests.html", lambda reading: _list(reading, registry, before))
 
-    @router.get(f"{HERE}/{{request_id}}")
+    @router.get(f"{_HERE}/{{request_id}}")
     def one(request: Request, request_id: str) -> Response:
         return pages.fresh(
-            request, Asked(HERE), "request.html", lambda reading: request_view(reading, registry, request_id, request)
+            request, Asked(_HERE), "request.html", lambda reading: _request_view(reading, registry, request_id, request)
         )
 
-    @router.post(f"{HERE}/{{request_id}}/waivers")
+    @router.post(f"{_HERE}/{{request_id}}/waivers")
     async def drop(request: Request, request_id: str) -> Response:
         fields = fields_of(await body_of(request.receive))
         return await run_in_threadpool(_waived, pages, registry, request, request_id, fields)
@@ -90,15 +90,15 @@ def _waived(
     try:
         told = waive(registry, request_id, fields.get("gate", ""), fields.get("reason", ""), teller, _sees(scope))
     except AnalyzerError as error:
-        return pages.told(Asked(HERE), scope.teams, error)
-    return RedirectResponse(f"{HERE}/{told.decided.request_id}", SEE_OTHER, STRICT)
+        return pages.told(Asked(_HERE), scope.teams, error)
+    return RedirectResponse(f"{_HERE}/{told.decided.request_id}", _SEE_OTHER, STRICT)
 
 
 def _list(reading: "Reading", registry: "Registry", before: str | None) -> dict[str, object]:
     teams = None if reading.scope.teams is None else sorted(reading.scope.teams)
-    found = listed(registry, 0, FOR_EVER, teams, SHOWN + 1, _place(before))
-    shown, zone = found[:SHOWN], reading.reader.settings.timezone
-    last = shown[-1] if len(found) > SHOWN else None
+    found = listed(registry, 0, FOR_EVER, teams, _SHOWN + 1, _place(before))
+    shown, zone = found[:_SHOWN], reading.reader.settings.timezone
+    last = shown[-1] if len(found) > _SHOWN else None
     return {
         "lines": [_line(seen_of(reading, one), zone) for one in shown],
         "sentence": _sentence(shown, is_all=last is None and before is None),
@@ -131,7 +131,9 @@ def _line(one: Kept, zone: str) -> RequestLine:
     )
 
 
-def request_view(reading: "Reading", registry: "Registry", request_id: str, request: Request) -> "Mapping[str, object]":
+def _request_view(
+    reading: "Reading", registry: "Registry", request_id: str, request: Request
+) -> "Mapping[str, object]":
     """Return one request as the page shows it.
 
     Raises:

@@ -8,7 +8,7 @@ from analyzer.queries.readings import Breakdown, Counted, fold, within
 from analyzer.text.words import amount, at_least, gpu_hours, percent
 from collector.store.session import Session
 
-RUNS_SHOWN = 25
+_RUNS_SHOWN = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def run_list(session: Session, period: Period) -> tuple[RunLine, ...]:
     rows = session.rows(
         f"WITH held AS (SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL), "
         "top AS (SELECT run_id, sum(milliseconds) AS ms FROM held GROUP BY run_id "
-        f"ORDER BY sum(cost_micros) DESC NULLS LAST, ms DESC, run_id LIMIT {RUNS_SHOWN}) "
+        f"ORDER BY sum(cost_micros) DESC NULLS LAST, ms DESC, run_id LIMIT {_RUNS_SHOWN}) "
         "SELECT held.run_id, name, team, stage, state, cause, sum(milliseconds), sum(cost_micros) "
         "FROM held JOIN top USING (run_id) LEFT JOIN runs USING (run_id) "
         "GROUP BY held.run_id, name, team, stage, state, cause, cost_micros IS NULL",

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from analyzer.reports.reader import Reader
     from analyzer.reports.run import RunReport
 
-Tone = Class | Literal["plain"]
-CENTS = 100
+_Tone = Class | Literal["plain"]
+_CENTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Tile:
     title: str
     figure: str
     about: str
-    tone: Tone = "plain"
+    tone: _Tone = "plain"
 
 
 def shell(reader: "Reader", text: str) -> dict[str, object]:
@@ -58,7 +58,7 @@ def shell(reader: "Reader", text: str) -> dict[str, object]:
     return {
         "report": report,
         "head": head_pairs(report),
-        "tiles": tiles(report),
+        "tiles": _tiles(report),
         "json_link": f"/v1/read?{urlencode({'what': 'run', 'subject': facts.run_id, 'format': 'json'})}",
         "profile_link": f"/v1/capacity-profile?{urlencode({'run': facts.run_id})}",
         "address": address,
@@ -119,7 +119,7 @@ def part(reader: "Reader", name: str, text: str) -> dict[str, object]:
     return PARTS[name](reader, find_run(reader.session, text))
 
 
-def tiles(report: "RunReport") -> tuple[Tile, ...]:
+def _tiles(report: "RunReport") -> tuple[Tile, ...]:
     """Return what it cost, what it will have cost, and the classes of it; time where a part has no price."""
     whole_of, total = report.breakdown, report.breakdown.milliseconds
     hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
@@ -141,12 +141,12 @@ def _classes(report: "RunReport", *, is_money: bool) -> list[Tile]:
     """Return a tile a class that the run has time in, rounded so that they add up to the cost."""
     parts = [(klass, report.breakdown.of(klass)) for klass in CLASSES]
     weights = [part.cost_micros or 0 if is_money else part.milliseconds for _, part in parts]
-    cents = apportion(round(sum(weights) * CENTS / MICROS), [each * CENTS for each in weights], MICROS)
+    cents = apportion(round(sum(weights) * _CENTS / MICROS), [each * _CENTS for each in weights], MICROS)
     found = []
     for (klass, part), weight, cent in zip(parts, weights, cents, strict=True):
         if part.entries:
             hours = gpu_hours(part.milliseconds, hours_decimals(report.breakdown.milliseconds))
-            figure = money(cent * MICROS // CENTS, report.currency) if is_money else hours
+            figure = money(cent * MICROS // _CENTS, report.currency) if is_money else hours
             found.append(Tile(klass, figure, percent(weight, sum(weights)), klass))
     return found
 

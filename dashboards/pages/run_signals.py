@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 T = TypeVar("T")
-GPUS_READ = 256  # of a larger run the first of them, in the order of their hosts
+_GPUS_READ = 256  # of a larger run the first of them, in the order of their hosts
 RANKS_SHOWN = 64  # of more GPUs a row is a host
-REMEMBERED, REMEMBERED_SECONDS = 64, 120.0
-DIGITS = 4
-EVER = 2**62
+_REMEMBERED, _REMEMBERED_SECONDS = 64, 120.0
+_DIGITS = 4
+_EVER = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Held:
         rows = session.rows(
             "SELECT gpu_uuid, node, started_at, coalesce(ended_at, ?) FROM allocations "
             "WHERE run_id = ? AND started_at IS NOT NULL AND gpu_uuid IS NOT NULL",
-            [EVER, run_id],
+            [_EVER, run_id],
         )
         spans: dict[str, list[tuple[int, int]]] = {}
         nodes: dict[str, str] = {}
@@ -89,8 +89,8 @@ class Held:
         )
         order = sorted(all_gpus.values, key=lambda gpu: (nodes.get(gpu, ""), indices.get(gpu, 0), gpu))
         names = {gpu: f"{nodes.get(gpu, '')} GPU {indices.get(gpu, gpu)}" for gpu in order}
-        shown = Subject("gpu_samples", "gpu_uuid", tuple(order[:GPUS_READ]), all_gpus.nodes)
-        return cls(shown, spans, names, nodes, max(0, len(order) - GPUS_READ))
+        shown = Subject("gpu_samples", "gpu_uuid", tuple(order[:_GPUS_READ]), all_gpus.nodes)
+        return cls(shown, spans, names, nodes, max(0, len(order) - _GPUS_READ))
 
 
 class Remembered:
@@ -130,13 +130,13 @@ class _Fresh(Generic[T]):
     def get(self, key: str, make: "Callable[[], T]") -> T:
         with self._lock:
             known = self._known.get(key)
-        if known is not None and time.monotonic() - known[0] < REMEMBERED_SECONDS:
+        if known is not None and time.monotonic() - known[0] < _REMEMBERED_SECONDS:
             return known[1]
         found = make()
         with self._lock:
             self._known[key] = (time.monotonic(), found)
             self._known.move_to_end(key)
-            while len(self._known) > REMEMBERED:
+            while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return found
 
@@ -201,7 +201,7 @@ def _lane(signal: Signal, title: str, each: list[Series]) -> Lane | None:
 
 
 def _rounded(values: list[float | None]) -> list[float | None]:
-    return [None if value is None else float(f"{value:.{DIGITS}g}") for value in values]
+    return [None if value is None else float(f"{value:.{_DIGITS}g}") for value in values]
 
 
 def ranks_of(lane: Lane, each: list[Series], held: Held) -> Ranks:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 BUCKET_US = WINDOW_MS * 1000  # how finely the ledger keeps a run's states
-WIDTHS = (160, 2000)
-PIXELS_A_POINT, PIXELS_A_BAR = 2, 3
-MARKS_SHOWN = 400
-WORKED_PERMILLE = 50  # a stretch in which less of the GPUs' time than this was work is a stall
-NOT_A_STALL = ("starting", "checkpointing")
+_WIDTHS = (160, 2000)
+_PIXELS_A_POINT, _PIXELS_A_BAR = 2, 3
+_MARKS_SHOWN = 400
+_WORKED_PERMILLE = 50  # a stretch in which less of the GPUs' time than this was work is a stall
+_NOT_A_STALL = ("starting", "checkpointing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class TimelineAsked:
     @property
     def pixels(self) -> int:
         """The width, within reason."""
-        return max(WIDTHS[0], min(WIDTHS[1], self.width))
+        return max(_WIDTHS[0], min(_WIDTHS[1], self.width))
 
 
 def read_timeline(session: "Session", known: Remembered, text: str, asked: TimelineAsked, timezone: str) -> RunTimeline:
@@ -57,11 +57,11 @@ def read_timeline(session: "Session", known: Remembered, text: str, asked: Timel
     all_of_it = whole(session, run_id, timezone)
     start, end = _span(all_of_it, asked, run_id)
     ranked = asked.ranks if asked.ranks in BY_KEY else "sm"
-    points = asked.pixels // PIXELS_A_POINT
+    points = asked.pixels // _PIXELS_A_POINT
     lanes, ranks = read_signals(session, known, run_id, (start, end), points, ranked)
-    told = timeline(session, run_id, asked.pixels // PIXELS_A_BAR, (start - BUCKET_US + 1, end))
+    told = timeline(session, run_id, asked.pixels // _PIXELS_A_BAR, (start - BUCKET_US + 1, end))
     ribbon = ribbon_of(told)
-    marks = [*_checkpoints(session, run_id, start, end), *stalls(ribbon)][:MARKS_SHOWN]
+    marks = [*_checkpoints(session, run_id, start, end), *stalls(ribbon)][:_MARKS_SHOWN]
     return RunTimeline(run_id, timezone, asked.pixels, *all_of_it, start, end, ribbon, lanes, ranks, marks)
 
 
@@ -102,7 +102,7 @@ def stalls(ribbon: Ribbon) -> list[Mark]:
         told = {band.label: band.shares[place] for band in ribbon.bands}
         useful = sum(band.shares[place] for band in ribbon.bands if band.klass == "useful")
         most = max(told, key=lambda label: told[label], default="")
-        if useful * 1000 >= WORKED_PERMILLE or most in NOT_A_STALL:
+        if useful * 1000 >= _WORKED_PERMILLE or most in _NOT_A_STALL:
             continue
         if found and found[-1].end == at and found[-1].text == most:
             found[-1] = Mark("stall", found[-1].start, at + ribbon.step, most)

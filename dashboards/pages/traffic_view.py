@@ -17,9 +17,9 @@ from dashboards.pages.read_pages import Sheet
 if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Reading
 
-RACKS_SHOWN = 16
-RUNS_SHOWN = 12
-LEVELS = 6  # shades of a cell, from none to the largest
+_RACKS_SHOWN = 16
+_RUNS_SHOWN = 12
+_LEVELS = 6  # shades of a cell, from none to the largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def traffic_view(reading: "Reading", period: Period) -> Traffic:
         columns,
         bytes_words(matrix.bytes),
         tuple(_class(one) for one in fleet.classes),
-        tuple(_far(fleet, place) for place in range(min(RUNS_SHOWN, len(fleet.far)))),
-        max(0, len(fleet.far) - RUNS_SHOWN),
+        tuple(_far(fleet, place) for place in range(min(_RUNS_SHOWN, len(fleet.far)))),
+        max(0, len(fleet.far) - _RUNS_SHOWN),
     )
 
 
@@ -93,7 +93,7 @@ def traffic_sheet(reading: "Reading", period: Period) -> Sheet:
     return Sheet(("from", "to", "bytes", "estimated_bytes"), rows)
 
 
-def _read(reading: "Reading", period: Period, most: int | None = RACKS_SHOWN) -> tuple[FleetTraffic, RackMatrix]:
+def _read(reading: "Reading", period: Period, most: int | None = _RACKS_SHOWN) -> tuple[FleetTraffic, RackMatrix]:
     """Return what runs moved; samples name no team, so which runs may be seen is known before they are read."""
     whose = runs_of(reading.session, period)
 
@@ -114,11 +114,11 @@ def _row(rack: str, matrix: RackMatrix, largest: int) -> Row:
 
 def _cell(here: str, there: str, cells: Mapping[tuple[str, str], RackCell], largest: int) -> Cell:
     cell = cells.get((here, there), RackCell())
-    level = 0 if not cell.bytes else 1 + (LEVELS - 1) * cell.bytes // (largest or 1)
+    level = 0 if not cell.bytes else 1 + (_LEVELS - 1) * cell.bytes // (largest or 1)
     estimated = f", {percent(cell.estimated_bytes, cell.bytes)} of it estimated" if cell.estimated_bytes else ""
     amount = bytes_words(cell.bytes) if cell.bytes else ""
     told = f"{plain(here)} to {plain(there)}: {amount or 'nothing'}{estimated}"
-    return Cell(amount, told, min(level, LEVELS), here == there != ELSEWHERE)
+    return Cell(amount, told, min(level, _LEVELS), here == there != ELSEWHERE)
 
 
 def _sum(matrix: RackMatrix, from_: str | None = None, to: str | None = None) -> str:

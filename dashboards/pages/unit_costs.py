@@ -17,7 +17,7 @@ from dashboards.pages.read_pages import Sheet
 if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Reading
 
-SHOWN = 12
+_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ def unit_costs(reading: "Reading", period: Period) -> UnitCosts:
     report = _report(reading, period)
     hours = counted(reading.session, period.start - BACK_US, period.end) if report.units else {}
     days = list(day_starts(period.start - BACK_US, period.end, period.timezone))
-    units = tuple(_unit(line, hours.get((line.name, line.team), []), days) for line in report.units[:SHOWN])
+    units = tuple(_unit(line, hours.get((line.name, line.team), []), days) for line in report.units[:_SHOWN])
     changes = tuple(
-        change_words(line, change, reading.currency, period.timezone) for line, change in report.changes[:SHOWN]
+        change_words(line, change, reading.currency, period.timezone) for line, change in report.changes[:_SHOWN]
     )
-    runs = tuple(_run(line) for line in report.runs[:SHOWN])
+    runs = tuple(_run(line) for line in report.runs[:_SHOWN])
     return UnitCosts(
-        changes, units, runs, max(0, len(report.units) - SHOWN), max(0, len(report.runs) - SHOWN), report.notes
+        changes, units, runs, max(0, len(report.units) - _SHOWN), max(0, len(report.runs) - _SHOWN), report.notes
     )
 
 

@@ -8,7 +8,7 @@ from analyzer.states import CLASSES, Class
 from analyzer.text.table import Line, lines
 from dashboards.pages.marks import Mark, span
 
-ABOUT: dict[Class, str] = {
+_ABOUT: dict[Class, str] = {
     "useful": "working",
     "avoidable": "could have worked",
     "overhead": "peers, checkpoints, starting",
@@ -66,7 +66,7 @@ def classes(report: WeekReport) -> tuple[ClassShare, ...]:
         found.append(
             ClassShare(
                 klass,
-                ABOUT[klass],
+                _ABOUT[klass],
                 (line.money or line.hours) if line else "0",
                 line.percent if line else "0.0",
                 line.change if line else None,

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collector.store.database import Store
     from collector.store.session import Session
 
-PATH = "/v1/capacity-profile"
-RUNS_MOST = 50
+_PATH = "/v1/capacity-profile"
+_RUNS_MOST = 50
 
 
 class ProfileAsked(Spanned):
@@ -36,7 +36,7 @@ class ProfileAsked(Spanned):
 
     team: Text | SkipJsonSchema[None] = None
     project: Text | SkipJsonSchema[None] = None
-    run: Annotated[list[Text], Field(max_length=RUNS_MOST)] = Field(
+    run: Annotated[list[Text], Field(max_length=_RUNS_MOST)] = Field(
         [], description="Ids, unique ends of them, or names; without any the largest of the period are taken."
     )
 
@@ -51,7 +51,7 @@ class SignedProfile(BaseModel):
 def add_capacity_profile(app: FastAPI, settings: "Settings", store: "Store") -> None:
     """Add the route. The key is made with the first profile that is asked for."""
 
-    @app.get(PATH, responses=refusals(400, 401, 403, 404, 422, 429, 500, 503), tags=["runs"])
+    @app.get(_PATH, responses=refusals(400, 401, 403, 404, 422, 429, 500, 503), tags=["runs"])
     def profile(asked: Annotated[ProfileAsked, Query()]) -> SignedProfile:
         """A team's work as a signed capacity profile, and as a page."""
         if not (asked.team or asked.project or asked.run):

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from analyzer.settings.settings import Settings
     from collector.registry.roles import Principal
 
-PATH = "/v1/prices"
-TOML = "application/toml"
+_PATH = "/v1/prices"
+_TOML = "application/toml"
 _NONE = "no price file is named here: set prices of [analyzer], and restart the server"
-_DOCUMENTED = {TOML: {"schema": {"type": "string"}}}
+_DOCUMENTED = {_TOML: {"schema": {"type": "string"}}}
 _PUT: dict[str, Any] = {
     "requestBody": {"required": True, "content": _DOCUMENTED},
     "parameters": [{"name": "If-Match", "in": "header", "required": True, "schema": {"type": "string"}}],
@@ -32,13 +32,13 @@ def add_prices(app: FastAPI, settings: "Settings") -> None:
     """Add the two routes."""
     kept = None if settings.prices is None else PriceFile(settings.prices, settings.currency)
 
-    @app.get(PATH, response_class=Response, responses={200: {"content": _DOCUMENTED}, **refusals(400, 409)})
+    @app.get(_PATH, response_class=Response, responses={200: {"content": _DOCUMENTED}, **refusals(400, 409)})
     def prices() -> Response:
         """Return the price file; its ETag is what PUT asks for."""
         return problem_response(HTTPStatus.CONFLICT, _NONE) if kept is None else _answer(kept.told())
 
     @app.put(
-        PATH,
+        _PATH,
         response_class=Response,
         responses={200: {"content": _DOCUMENTED}, **refusals(400, 409, 412, 413, 415, 428)},
         openapi_extra=_PUT,
@@ -47,8 +47,8 @@ def add_prices(app: FastAPI, settings: "Settings") -> None:
         """Put another price file in the place of the one whose ETag If-Match names; hours are priced anew from it."""
         if kept is None:
             return problem_response(HTTPStatus.CONFLICT, _NONE)
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != TOML:
-            return problem_response(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send the file as Content-Type: {TOML}")
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TOML:
+            return problem_response(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send the file as Content-Type: {_TOML}")
         if (tag := request.headers.get("if-match", "").strip().strip('"')) == "":
             sentence = "say with If-Match which prices are to be replaced: the ETag of GET"
             return problem_response(HTTPStatus.PRECONDITION_REQUIRED, sentence)
@@ -87,4 +87,4 @@ async def _content(request: Request) -> bytes | None:
 
 def _answer(told: "Told") -> Response:
     headers = {"ETag": f'"{told.tag}"', "X-Price-Version": told.version, "Cache-Control": "no-store"}
-    return Response(told.content, media_type=TOML, headers=headers)
+    return Response(told.content, media_type=_TOML, headers=headers)

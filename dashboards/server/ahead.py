@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from dashboards.pages.read_pages import ReadPages
     from dashboards.server.readings import Reports
 
-Making = Iterator[Callable[[], object]]
-WHOLE = Scope()
+_Making = Iterator[Callable[[], object]]
+_WHOLE = Scope()
 
 
 class Ahead:
@@ -32,29 +32,29 @@ class Ahead:
         self._answering = answering
         self._shelf = shelf
 
-    def first(self) -> Making:
+    def first(self) -> _Making:
         """Yield what makes each page that is opened first, as far as it is seen at once."""
         if self._shelf is not None:
             yield self._shelf.follow
-        yield from self._own.first(WHOLE)
+        yield from self._own.first(_WHOLE)
         for shown in (money(), placement()):
-            yield partial(self._pages.ahead, shown, WHOLE)
+            yield partial(self._pages.ahead, shown, _WHOLE)
 
-    def rest(self) -> Making:
+    def rest(self) -> _Making:
         """Yield what makes the rest: parts, what they lead to, the week's report; then each other view that was seen.
 
         Findings come last: pages that lay on the shelf have read none, and whatever is opened next needs them.
         """
-        yield partial(self._pages.ahead, unjudged(), WHOLE)
-        yield from self._own.rest(WHOLE)
+        yield partial(self._pages.ahead, unjudged(), _WHOLE)
+        yield from self._own.rest(_WHOLE)
         for view in VIEWS:
-            yield partial(self._pages.ahead, placement(view=view), WHOLE)
+            yield partial(self._pages.ahead, placement(view=view), _WHOLE)
         yield self._reports.ahead
         for scope in self._answering.seen():
             yield from self._of(scope)
         yield partial(self._pages.read_ahead, lambda reading: reading.findings(reading.reader.period(None)))
 
-    def _of(self, scope: Scope) -> Making:
+    def _of(self, scope: Scope) -> _Making:
         """Yield the pages of one view; those of the whole site alone are none of a team's."""
         for shown in (money(), *(placement(view=view) for view in VIEWS)):
             yield partial(self._pages.ahead, shown, scope)

@@ -76,7 +76,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
 
     tenant = app.state.writer.tenant if config.collects else analyst_of(collector, store)
     if tenant is not None and not config.collects:
-        run_beside(app, tenant.start, tenant.stop)
+        _run_beside(app, tenant.start, tenant.stop)
     kept = ByGeneration(Generations(config.settings))
 
     def reader() -> Reader:
@@ -88,12 +88,12 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     shelf = _shelf(app, store, config.settings)
     job = AnalysisJob(booker, config.analyze_seconds or ANALYZE_SECONDS)
     app.state.job = job
-    run_beside(app, lambda: None, booker.stop)
+    _run_beside(app, lambda: None, booker.stop)
     if config.analyze_seconds is not None:
-        run_beside(app, job.start, job.stop)
+        _run_beside(app, job.start, job.stop)
 
     page = FleetPage(reader, config.settings.site_url or _listens_at(collector))
-    run_beside(app, page.start, page.stop)
+    _run_beside(app, page.start, page.stop)
     frame = Frame(config.settings, lambda: job.last, app.state.access)
     answering = _answering(app, frame, store, kept, shelf)
     for told in (page, JobPage(job, booker.lease), PageCounts(answering.cache, shelf)):
@@ -118,7 +118,7 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     ahead = Ahead(own, pages, reports, answering, shelf)
     warming = app.state.warming = Warming(ahead.first, ahead.rest, lambda: job.is_passing)
     job.after = warming.ask
-    run_beside(app, warming.start, warming.stop)
+    _run_beside(app, warming.start, warming.stop)
     return app
 
 
@@ -149,7 +149,7 @@ def _shelf(app: FastAPI, store: Store, settings: Settings) -> Shelf | None:
     if store.path is None:
         return None
     shelf = Shelf(Layout(store.path).pages, edition_of(store, settings))
-    run_beside(app, shelf.open, shelf.follow)
+    _run_beside(app, shelf.open, shelf.follow)
     return shelf
 
 
@@ -160,7 +160,7 @@ def _answering(app: FastAPI, frame: Frame, store: Store, kept: ByGeneration, she
 
     answering = Answering(frame, state, PageCache(shelf=shelf))
     app.state.pages = answering.cache
-    run_beside(app, lambda: None, answering.cache.close)
+    _run_beside(app, lambda: None, answering.cache.close)
     return answering
 
 
@@ -187,12 +187,12 @@ def _bare(config: CollectorConfig, store: Store) -> FastAPI:
     app.add_middleware(Gate, access=access)
     app.state.access = access
     add_server_metrics(app, CollectorRegistry())
-    run_beside(app, access.start, access.stop)
+    _run_beside(app, access.start, access.stop)
     add_health(app, lambda: True, Readiness([lambda: opened(store)]))
     return app
 
 
-def run_beside(app: FastAPI, start: Callable[[], None], end: Callable[[], None]) -> None:
+def _run_beside(app: FastAPI, start: Callable[[], None], end: Callable[[], None]) -> None:
     """Call `start` after the application has started, and `end` before it ends."""
     own = app.router.lifespan_context
 

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collector.access.access import Access
     from dashboards.pages.frame import Frame
 
-PATH, FIRST, FIRST_OF_A_TEAM = "/login", "/", "/money"
-HEADERS = STRICT | {"Cache-Control": "no-store"}
-ASKED_COOKIE = "gpuledger_login"  # what shows that the form came from our page, before there is a session
-ASKED_SECONDS = 3600
-NEXT_LETTERS = 2000
-SEE_OTHER, UNKNOWN, FORBIDDEN, TOO_MANY = 303, 401, 403, 429
+_PATH, _FIRST, _FIRST_OF_A_TEAM = "/login", "/", "/money"
+_HEADERS = STRICT | {"Cache-Control": "no-store"}
+_ASKED_COOKIE = "gpuledger_login"  # what shows that the form came from our page, before there is a session
+_ASKED_SECONDS = 3600
+_NEXT_LETTERS = 2000
+_SEE_OTHER, _UNKNOWN, _FORBIDDEN, _TOO_MANY = 303, 401, 403, 429
 
 
 class Login:
@@ -47,22 +47,22 @@ class Login:
         """Return the routes."""
         router = APIRouter()
 
-        @router.get(PATH)
-        def ask(request: Request, next: str = FIRST, ended: bool = False) -> Response:  # noqa: A002 - the address's word
+        @router.get(_PATH)
+        def ask(request: Request, next: str = _FIRST, ended: bool = False) -> Response:  # noqa: A002 - the address's word
             if not self._access.asks:
-                return RedirectResponse(inside(next), SEE_OTHER)
+                return RedirectResponse(inside(next), _SEE_OTHER)
             if (session := self._session(request)) is not None:
                 return self._account(session)
             return self._form(request, inside(next), "Your session has ended." if ended else "")
 
-        @router.post(PATH)
+        @router.post(_PATH)
         async def enter(request: Request) -> Response:
             return await self._enter(request)
 
         @router.post("/logout")
         def leave(request: Request) -> Response:
             self._access.sessions.end(self._shown(request))
-            answer = RedirectResponse(PATH, SEE_OTHER, HEADERS)
+            answer = RedirectResponse(_PATH, _SEE_OTHER, _HEADERS)
             answer.delete_cookie(self._cookie(request), secure=self._is_secure(request), httponly=True, samesite="lax")
             return answer
 
@@ -73,15 +73,15 @@ class Login:
         headers = dict(scope["headers"])
         if b"text/html" not in headers.get(b"accept", b"") or b"authorization" in headers:
             return None
-        if error.status != UNKNOWN:
+        if error.status != _UNKNOWN:
             ways = () if error.reason == "scope" else None
             page = self._frame.render("refused.html", confined_to=ways, message=f"{error}.")
-            return HTMLResponse(page, error.status, HEADERS)
+            return HTMLResponse(page, error.status, _HEADERS)
         asked = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
         words = {"next": asked} if scope["method"] in SAFE else {}
         if cookie_of(headers.get(b"cookie", b"")):
             words["ended"] = "true"
-        return RedirectResponse(f"{PATH}?{urlencode(words)}" if words else PATH, SEE_OTHER, HEADERS)
+        return RedirectResponse(f"{_PATH}?{urlencode(words)}" if words else _PATH, _SEE_OTHER, _HEADERS)
 
     async def _enter(self, request: Request) -> Response:
         headers = dict(request.scope["headers"])
@@ -92,27 +92,27 @@ class Login:
             fields = fields_of(await body_of(request.receive)) if is_form(headers) else {}
             _from_our_page(headers, fields)
             if wait := self._access.attempts.wait_seconds(address):
-                raise AccessError(TOO_MANY, "attempts", f"Too many keys that open nothing: wait {math.ceil(wait)} s")
+                raise AccessError(_TOO_MANY, "attempts", f"Too many keys that open nothing: wait {math.ceil(wait)} s")
             principal = await self._holder(fields.get("key", "").strip())
         except AccessError as error:
             if error.reason not in ("attempts", "registry"):
                 self._access.attempts.failed(address)
-            self._access.usage.note("refused", error.who, request.method, PATH)
+            self._access.usage.note("refused", error.who, request.method, _PATH)
             return self._form(request, inside(fields.get("next", "")), _sentence(error), error.status)
-        self._access.usage.note("read", principal.id, request.method, PATH)
+        self._access.usage.note("read", principal.id, request.method, _PATH)
         return self._entered(request, principal, inside(fields.get("next", "")))
 
     async def _holder(self, shown: str) -> Principal:
         principal = await self._access.holder(shown.encode())
         if not principal.may(Right.READ):
             told = f"a key with the role {principal.role} opens no page: make one with --role read"
-            raise AccessError(FORBIDDEN, "role", told, principal.id)
+            raise AccessError(_FORBIDDEN, "role", told, principal.id)
         return principal
 
     def _entered(self, request: Request, principal: Principal, wanted: str) -> Response:
         self._access.sessions.end(self._shown(request))
         cookie = self._access.sessions.begin(None if principal.id == SETTINGS.id else principal.id)
-        answer = RedirectResponse(_first(principal, wanted), SEE_OTHER, HEADERS)
+        answer = RedirectResponse(_first(principal, wanted), _SEE_OTHER, _HEADERS)
         answer.set_cookie(
             self._cookie(request),
             cookie,
@@ -126,24 +126,24 @@ class Login:
     def _form(self, request: Request, wanted: str, told: str, status: int = 200) -> Response:
         asked = secrets.token_urlsafe()
         page = self._frame.render("login.html", ways=(), asks=False, told=told, wanted=wanted, csrf=asked)
-        answer = HTMLResponse(page, status, HEADERS)
+        answer = HTMLResponse(page, status, _HEADERS)
         answer.set_cookie(
-            ASKED_COOKIE,
+            _ASKED_COOKIE,
             asked,
-            max_age=ASKED_SECONDS,
-            path=PATH,
+            max_age=_ASKED_SECONDS,
+            path=_PATH,
             secure=self._is_secure(request),
             httponly=True,
             samesite="strict",
         )
-        if status == TOO_MANY:
+        if status == _TOO_MANY:
             answer.headers["Retry-After"] = "60"
         return answer
 
     def _account(self, session: Session) -> Response:
         who = self._access.logged_in(session)
         page = self._frame.render("account.html", confined_to=who.teams, who=who, csrf=session.token)
-        return HTMLResponse(page, headers=HEADERS)
+        return HTMLResponse(page, headers=_HEADERS)
 
     def _session(self, request: Request) -> Session | None:
         """Return the session of who comes, as long as its key opens something."""
@@ -173,22 +173,22 @@ def inside(address: str) -> str:
 
     Browsers drop blanks and control characters from addresses, and take a backslash for a slash.
     """
-    is_ours = address.startswith("/") and not address.startswith("//") and len(address) <= NEXT_LETTERS
-    return address if is_ours and address.isascii() and address.isprintable() and "\\" not in address else FIRST
+    is_ours = address.startswith("/") and not address.startswith("//") and len(address) <= _NEXT_LETTERS
+    return address if is_ours and address.isascii() and address.isprintable() and "\\" not in address else _FIRST
 
 
 def _first(principal: Principal, wanted: str) -> str:
     """Return where somebody goes who has logged in: where they wanted to, if their key may see it."""
     endpoint = endpoint_of("GET", urlsplit(wanted).path)
     if not principal.may(endpoint.right) or (principal.teams is not None and not endpoint.by_team):
-        return FIRST if principal.teams is None else FIRST_OF_A_TEAM
+        return _FIRST if principal.teams is None else _FIRST_OF_A_TEAM
     return wanted
 
 
 def _from_our_page(headers: dict[bytes, bytes], fields: dict[str, str]) -> None:
-    asked = cookie_of(headers.get(b"cookie", b""), ASKED_COOKIE)
+    asked = cookie_of(headers.get(b"cookie", b""), _ASKED_COOKIE)
     if not asked or not hmac.compare_digest(asked.encode(), fields.get(FIELD, "").encode()):
-        raise AccessError(FORBIDDEN, "csrf", "this form is too old, or came from elsewhere: try once more")
+        raise AccessError(_FORBIDDEN, "csrf", "this form is too old, or came from elsewhere: try once more")
 
 
 def _sentence(error: AccessError) -> str:

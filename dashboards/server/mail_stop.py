@@ -14,14 +14,14 @@ from dashboards.pages.frame import OWN
 from dashboards.pages.pages import SECURITY
 
 # A page of its own: it may send its one form to us, and nothing else; no search engine lists it, no cache keeps it.
-HEADERS = SECURITY | {
+_HEADERS = SECURITY | {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'",
     "Cache-Control": "no-store",
     "X-Robots-Tag": "noindex",
 }
-NOT_FOUND, UNAVAILABLE = 404, 503
-NONE_OF_OURS = (
+_NOT_FOUND, _UNAVAILABLE = 404, 503
+_NONE_OF_OURS = (
     "This link stops no mail of ours: it is cut off, or of another server. Write to the address that the mail names."
 )
 
@@ -35,7 +35,7 @@ def mail_stop_routes(mails: Mails) -> APIRouter:
 
     def page(text: str, *, asks: bool = False, status: int = 200) -> Response:
         shown = environment.get_template("mail_stop.html").render(text=text, asks=asks)
-        return HTMLResponse(shown, status_code=status, headers=HEADERS)
+        return HTMLResponse(shown, status_code=status, headers=_HEADERS)
 
     # Plain functions, which run on a thread: the registry may be a database elsewhere.
     @router.get("/mail/stop/{token}")
@@ -43,9 +43,9 @@ def mail_stop_routes(mails: Mails) -> APIRouter:
         try:
             found = known_subscription(mails, token)
         except RegistryError:
-            return page("This cannot be looked up now. Try again in a minute.", status=UNAVAILABLE)
+            return page("This cannot be looked up now. Try again in a minute.", status=_UNAVAILABLE)
         if found is None:
-            return page(NONE_OF_OURS, status=NOT_FOUND)
+            return page(_NONE_OF_OURS, status=_NOT_FOUND)
         if found.stopped_at is not None:
             return page(f"The weekly e-mail to {masked(found.address)} is stopped.")
         return page(f"Send no more weekly e-mails to {masked(found.address)}?", asks=True)
@@ -55,9 +55,9 @@ def mail_stop_routes(mails: Mails) -> APIRouter:
         try:
             found = stop(mails, token)
         except RegistryError:
-            return page("It could not be stopped now. Try again in a minute.", status=UNAVAILABLE)
+            return page("It could not be stopped now. Try again in a minute.", status=_UNAVAILABLE)
         if found is None:
-            return page(NONE_OF_OURS, status=NOT_FOUND)
+            return page(_NONE_OF_OURS, status=_NOT_FOUND)
         return page(
             f"Done: {masked(found.address)} gets this weekly e-mail no more. "
             "Whoever runs gpuledger can let it come again."

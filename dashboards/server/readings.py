@@ -23,8 +23,8 @@ from analyzer.states import Confidence
 from dashboards.pages.answering import Answering, Wanted, is_opened
 from dashboards.pages.pages import SECURITY, state_of
 
-MOST = 10_000
-OURS = "'self'"
+_MOST = 10_000
+_OURS = "'self'"
 _TYPES = {
     "json": "application/json",
     "text": "text/plain; charset=utf-8",
@@ -54,9 +54,9 @@ class ReadAsked(Spanned):
         description="Of run, explain, show, compare; the team of traffic, host of top, job of history, SKU of prices.",
     )
     format: Format = "text"
-    width: int = Field(80, ge=1, le=MOST)
+    width: int = Field(80, ge=1, le=_MOST)
     ascii: bool = False
-    top: Annotated[int, Field(ge=1, le=MOST)] | SkipJsonSchema[None] = Field(None, description="At most so many rows.")
+    top: Annotated[int, Field(ge=1, le=_MOST)] | SkipJsonSchema[None] = Field(None, description="At most so many rows.")
     everything: bool = Field(False, description="List suspicions and muted ones too; what a guard holds back.")
     traffic: bool = Field(False, description="Of a run: the whole matrix of who sent how much to whom.")
     sure: Confidence | SkipJsonSchema[None] = Field(None, description="Of findings: those of this confidence alone.")
@@ -77,7 +77,7 @@ class ReadAsked(Spanned):
     model: Text | SkipJsonSchema[None] = Field(None, description="The same, of a model.")
     stage: Text | SkipJsonSchema[None] = Field(None, description="The same, of a kind of work.")
     queue: Text | SkipJsonSchema[None] = Field(None, description="The same, of a queue.")
-    gpus: Annotated[int, Field(ge=0, le=MOST)] | SkipJsonSchema[None] = Field(
+    gpus: Annotated[int, Field(ge=0, le=_MOST)] | SkipJsonSchema[None] = Field(
         None, description="Of history: of runs with so many GPUs; of runs without any where it is left out."
     )
     sku: Text | SkipJsonSchema[None] = Field(
@@ -129,7 +129,7 @@ def _headers(form: Format) -> Mapping[str, str]:
     """Return what an answer comes with: a document has its style and its charts' scripts within it, a page has none."""
     if form != "html":
         return SECURITY
-    return SECURITY | {"Content-Security-Policy": f"{policy(OURS)}; frame-ancestors 'none'"}
+    return SECURITY | {"Content-Security-Policy": f"{policy(_OURS)}; frame-ancestors 'none'"}
 
 
 def _check_whole(scope: Scope, what: What) -> None:

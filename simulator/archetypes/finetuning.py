@@ -15,7 +15,7 @@ from simulator.activity import Activity, blend
 from simulator.archetypes.phases import DENSE, SPINNING, STALLED, gib, pause, save, spread, start_up
 from simulator.plan import Plan, Run, alike
 
-LOADER_SIGNALS = (
+_LOADER_SIGNALS = (
     "workers",
     "busiest_worker",
     "waiting_workers",
@@ -28,7 +28,7 @@ LOADER_SIGNALS = (
     "nvme_waited",
     "host_memory",
 )
-TOKENS_PER_SECOND = 1_770.0  # a GPU, while it works
+_TOKENS_PER_SECOND = 1_770.0  # a GPU, while it works
 
 
 def preprocessing_bound(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
@@ -61,13 +61,13 @@ def _play(plan: Plan, horizon: int, rng: np.random.Generator, loader: Activity, 
 
 def _host(activity: Activity, loader: Activity) -> Activity:
     """Return a GPU's phase with the loader's side of it."""
-    return activity.but(**{name: getattr(loader, name) for name in LOADER_SIGNALS})
+    return activity.but(**{name: getattr(loader, name) for name in _LOADER_SIGNALS})
 
 
 def _working(loader: Activity) -> Activity:
     dense = DENSE.but(tensor=0.41, dram=0.52, power=0.88, memory=gib(71), pcie_in=3.9e8, nvlink=2.2e10)
-    dense = dense.but(steps=0.021, tokens=TOKENS_PER_SECOND)
-    summing = SPINNING.but(memory=gib(71), fabric=1e9, nvlink=7e10, tokens=TOKENS_PER_SECOND, steps=0.021)
+    dense = dense.but(steps=0.021, tokens=_TOKENS_PER_SECOND)
+    summing = SPINNING.but(memory=gib(71), fabric=1e9, nvlink=7e10, tokens=_TOKENS_PER_SECOND, steps=0.021)
     return _host(blend((dense, 0.89), (summing, 0.11)), loader)
 
 

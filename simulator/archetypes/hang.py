@@ -12,7 +12,7 @@ from simulator.archetypes.phases import DENSE, SPINNING, gib, spread, start_up
 from simulator.archetypes.pretraining import exchange, ring
 from simulator.plan import Plan, Run, alike
 
-HUNG_FOR = 40 * MINUTE_MS  # until its owner notices and cancels
+_HUNG_FOR = 40 * MINUTE_MS  # until its owner notices and cancels
 
 
 def hanging(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
@@ -22,8 +22,8 @@ def hanging(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     links = ring(18e9, len({seat.node for seat in plan.seats}), len(plan.seats), crossing=False)
     gradients = exchange(dense, links)
     start_up(tape, rng, memory=gib(58), weights=1e10, again=False)
-    while tape.now < tape.end - HUNG_FOR:
-        tape.play(dense, min(spread(rng, 150, 0.05), (tape.end - HUNG_FOR - tape.now) / 1_000))
+    while tape.now < tape.end - _HUNG_FOR:
+        tape.play(dense, min(spread(rng, 150, 0.05), (tape.end - _HUNG_FOR - tape.now) / 1_000))
         tape.play(gradients, links.seconds)
     tape.play(SPINNING.but(memory=gib(58), host_memory=gib(20)).being(labels.HANG), 86_400)
     return alike(plan, tape)

@@ -13,8 +13,8 @@ from simulator.activity import blend
 from simulator.archetypes.phases import CONTEXT_ONLY, DENSE, STALLED, gib, spread, start_up
 from simulator.plan import Plan, Run, alike
 
-WORKING_HOURS = (9.0, 18.5)
-WORKING_DAYS = 5
+_WORKING_HOURS = (9.0, 18.5)
+_WORKING_DAYS = 5
 
 
 def notebook(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
@@ -48,12 +48,12 @@ def sharing(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
 
 def _in_working_hours(milliseconds: int) -> bool:
     day, rest = divmod(milliseconds, DAY_MS)
-    return day % 7 < WORKING_DAYS and WORKING_HOURS[0] <= rest / HOUR_MS < WORKING_HOURS[1]
+    return day % 7 < _WORKING_DAYS and _WORKING_HOURS[0] <= rest / HOUR_MS < _WORKING_HOURS[1]
 
 
 def _next_morning(milliseconds: int) -> int:
     """Return the next time that working hours begin; the span begins on a Monday."""
     day = milliseconds // DAY_MS
-    while day % 7 >= WORKING_DAYS or milliseconds >= day * DAY_MS + WORKING_HOURS[0] * HOUR_MS:
+    while day % 7 >= _WORKING_DAYS or milliseconds >= day * DAY_MS + _WORKING_HOURS[0] * HOUR_MS:
         day += 1
-    return int(day * DAY_MS + WORKING_HOURS[0] * HOUR_MS)
+    return int(day * DAY_MS + _WORKING_HOURS[0] * HOUR_MS)

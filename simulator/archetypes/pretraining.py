@@ -25,23 +25,23 @@ from simulator.archetypes.phases import DENSE, GIGABYTE, SPINNING, gib, pause, s
 from simulator.plan import Plan, Run, alike
 from simulator.timeline import Lockstep, Tape, Timeline
 
-FABRIC_BYTES_PER_SECOND = 8.0 * GIGABYTE  # of one host within a rack, each way
+_FABRIC_BYTES_PER_SECOND = 8.0 * GIGABYTE  # of one host within a rack, each way
 SPINE_SHARE = 0.5  # of it, for every host at once across racks
-FP32_BYTES = 4
-CHECKPOINT_BYTES = 14  # a parameter
+_FP32_BYTES = 4
+_CHECKPOINT_BYTES = 14  # a parameter
 
-PARAMETERS = 26e9
+_PARAMETERS = 26e9
 STAGES = 8  # of the pipeline: one a GPU of a host
-HELD_BYTES = 2 + 4  # a parameter, of the stage's own: bf16 weights, fp32 gradients (Rajbhandari et al., SC'20)
-SHARED_BYTES = 4 + 4 + 4  # a parameter: weights and both moments in fp32, divided among replicas (ZeRO 1, the same)
-ACTIVATION_BYTES = 34  # a token, width and layer, nothing computed twice (Korthikanti et al., MLSys'23, equation 1)
-LAYERS, WIDTH, TOKENS = 32, 4_096, 2 * 4_096  # ours, for a model of this size; tokens of one micro-batch
-RUNTIME_BYTES = 1.5 * GIB  # ours: CUDA's context, NCCL's buffers
-COMPUTE_SECONDS = 312.0
+_HELD_BYTES = 2 + 4  # a parameter, of the stage's own: bf16 weights, fp32 gradients (Rajbhandari et al., SC'20)
+_SHARED_BYTES = 4 + 4 + 4  # a parameter: weights and both moments in fp32, divided among replicas (ZeRO 1, the same)
+_ACTIVATION_BYTES = 34  # a token, width and layer, nothing computed twice (Korthikanti et al., MLSys'23, equation 1)
+_LAYERS, _WIDTH, _TOKENS = 32, 4_096, 2 * 4_096  # ours, for a model of this size; tokens of one micro-batch
+_RUNTIME_BYTES = 1.5 * GIB  # ours: CUDA's context, NCCL's buffers
+_COMPUTE_SECONDS = 312.0
 NODE_NOTICED = 5 * MINUTE_MS  # Slurm's SlurmdTimeout: until then a dead node's run is still allocated
 
 HOT_NODES = frozenset({"n11", "n12"})
-HOT_HOURS = ((1, 10.0, 16.5), (2, 8.5, 12.5), (3, 10.5, 16.5), (4, 10.0, 17.0))  # day of the span, from, until
+_HOT_HOURS = ((1, 10.0, 16.5), (2, 8.5, 12.5), (3, 10.5, 16.5), (4, 10.0, 17.0))  # day of the span, from, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,16 @@ class Ring:
 
 def stage_bytes(stage: int, replicas: int) -> float:
     """Return the bytes that a GPU of this stage (from 0) holds: the earlier, the more micro-batches under way."""
-    held = PARAMETERS / STAGES * (HELD_BYTES + SHARED_BYTES / replicas)
-    activations = ACTIVATION_BYTES * TOKENS * WIDTH * LAYERS / STAGES
-    return held + RUNTIME_BYTES + (STAGES - stage) * activations
+    held = _PARAMETERS / STAGES * (_HELD_BYTES + _SHARED_BYTES / replicas)
+    activations = _ACTIVATION_BYTES * _TOKENS * _WIDTH * _LAYERS / STAGES
+    return held + _RUNTIME_BYTES + (STAGES - stage) * activations
 
 
 def ring(parameters: float, hosts: int, gpus: int, crossing: bool) -> Ring:
     """Return the exchange of fp32 gradients in one ring through all GPUs, host by host."""
-    rate = FABRIC_BYTES_PER_SECOND * (SPINE_SHARE if crossing else 1.0)
-    volume = 2 * (hosts - 1) / hosts * parameters * FP32_BYTES
-    local = 2 * (gpus - 1) / gpus * parameters * FP32_BYTES * 7 / 8
+    rate = _FABRIC_BYTES_PER_SECOND * (SPINE_SHARE if crossing else 1.0)
+    volume = 2 * (hosts - 1) / hosts * parameters * _FP32_BYTES
+    local = 2 * (gpus - 1) / gpus * parameters * _FP32_BYTES * 7 / 8
     seconds = volume / rate
     return Ring(seconds, rate / (gpus / hosts), local / seconds)
 
@@ -99,7 +99,7 @@ def pretrain(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     while ranks.running:
         _step(cool, hot, steps, rng)
         if ranks.now - saved >= 4 * HOUR_MS:
-            save(ranks, steps.dense, PARAMETERS * CHECKPOINT_BYTES / len(plan.seats), 190, remote=True)
+            save(ranks, steps.dense, _PARAMETERS * _CHECKPOINT_BYTES / len(plan.seats), 190, remote=True)
             saved = ranks.now
         if ranks.now - paused >= 1.3 * HOUR_MS:
             pause(ranks, steps.dense, spread(rng, 115))
@@ -123,7 +123,7 @@ def in_rack(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     while tape.running:
         tape.play(dense, spread(rng, 230, 0.03)).play(gradients, links.seconds)
         if tape.now - saved >= 2 * HOUR_MS:
-            save(tape, dense, 34e9 * CHECKPOINT_BYTES / len(plan.seats), 110, remote=False)
+            save(tape, dense, 34e9 * _CHECKPOINT_BYTES / len(plan.seats), 110, remote=False)
             saved = tape.now
         if tape.now - paused >= 2.1 * HOUR_MS:
             pause(tape, dense, spread(rng, 120))
@@ -134,14 +134,14 @@ def in_rack(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     return alike(plan, tape)
 
 
-def is_hot(milliseconds: int) -> bool:
+def _is_hot(milliseconds: int) -> bool:
     """Whether the hot nodes are hot at this time."""
     day, rest = divmod(milliseconds, DAY_MS)
-    return any(day == hot_day and first <= rest / HOUR_MS < last for hot_day, first, last in HOT_HOURS)
+    return any(day == hot_day and first <= rest / HOUR_MS < last for hot_day, first, last in _HOT_HOURS)
 
 
 def _steps(plan: Plan, memory: float) -> Steps:
-    links = ring(PARAMETERS, len({seat.node for seat in plan.seats}), len(plan.seats), crossing=True)
+    links = ring(_PARAMETERS, len({seat.node for seat in plan.seats}), len(plan.seats), crossing=True)
     dense = DENSE.but(memory=memory, host_memory=gib(22), workers=2, busiest_worker=0.35, cores=2.2, pcie_in=4e7)
     dense = dense.reading_nvme(3e6, 0.001)
     return Steps(
@@ -159,8 +159,8 @@ def _slowed(dense: Activity, ratio: float) -> Activity:
 
 
 def _step(cool: Tape, hot: Tape, steps: Steps, rng: np.random.Generator) -> None:
-    seconds = round(spread(rng, COMPUTE_SECONDS, 0.04), 3)
-    if is_hot(cool.now):
+    seconds = round(spread(rng, _COMPUTE_SECONDS, 0.04), 3)
+    if _is_hot(cool.now):
         warm = steps.warm[int(rng.integers(len(steps.warm)))]
         longer = round(seconds / warm.clock, 3)
         hot.play(warm, longer)

@@ -18,10 +18,10 @@ from simulator.plan import Plan, Run, alike
 
 RANKER_SLO_SECONDS = 0.25
 LLM_SLO_SECONDS = 2.0
-UNBATCHED_HOURS = (1.0, 4.0)  # at night, requests come one by one and are not waited for
+_UNBATCHED_HOURS = (1.0, 4.0)  # at night, requests come one by one and are not waited for
 
 
-def load(milliseconds: int) -> float:
+def _load(milliseconds: int) -> float:
     """Return how busy people keep a service at this time: the share of its best hour, from 0.25 to 1."""
     hours = milliseconds % DAY_MS / HOUR_MS
     weekend = 0.75 if milliseconds // DAY_MS % 7 >= 5 else 1.0
@@ -37,14 +37,14 @@ def ranker(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     ready = CONTEXT_ONLY.but(memory=gib(22), cores=0.3, host_memory=gib(12)).being(labels.HEADROOM)
     start_up(tape, rng, memory=gib(22), weights=3e9, again=False)
     while tape.running:
-        share = min(0.93, max(0.08, load(tape.now) * 0.80 * spread(rng, 1.0, 0.12)))
+        share = min(0.93, max(0.08, _load(tape.now) * 0.80 * spread(rng, 1.0, 0.12)))
         tape.play(_minutes(batch, single, ready, share, tape.now), spread(rng, 150))
     return alike(plan, tape)
 
 
 def _minutes(batch: Activity, single: Activity, ready: Activity, share: float, now: int) -> Activity:
     """Return some minutes of the ranker: busy for a share of them, by batches or one by one."""
-    first, last = UNBATCHED_HOURS
+    first, last = _UNBATCHED_HOURS
     if first <= now % DAY_MS / HOUR_MS < last:
         mixed = blend((single.being(labels.UNBATCHED), 0.62), (ready, 0.38))
         return mixed.but(requests=9.0, tokens_in=1_100.0, first_token_seconds=0.03)
@@ -66,7 +66,7 @@ def llm(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     ready = CONTEXT_ONLY.but(memory=gib(72), cores=0.4, host_memory=gib(20)).being(labels.HEADROOM)
     start_up(tape, rng, memory=gib(72), weights=1.8e10, again=False)
     while tape.running:
-        share = min(0.99, max(0.3, load(tape.now) * 1.1 * spread(rng, 1.0, 0.08)))
+        share = min(0.99, max(0.3, _load(tape.now) * 1.1 * spread(rng, 1.0, 0.08)))
         minutes = blend((decode, share), (ready, 1 - share))
         rate = 2.1 * share
         told = {"requests": rate, "tokens_in": rate * 900, "tokens_out": rate * 310, "kv_cache": 0.2 + 0.5 * share}

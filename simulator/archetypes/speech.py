@@ -17,7 +17,7 @@ from simulator.archetypes.phases import CONTEXT_ONLY, DENSE, SPINNING, STALLED, 
 from simulator.plan import Plan, Run, alike
 
 NFS_CEILING = 1.12e9  # bytes a second that the server gives one host
-QUIET_SINCE = 6.1 * HOUR_MS  # of the debugging session
+_QUIET_SINCE = 6.1 * HOUR_MS  # of the debugging session
 
 
 def network_storage_bound(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
@@ -50,8 +50,8 @@ def debugging(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     trying = trying.but(busiest_worker=0.4)
     thinking = CONTEXT_ONLY.but(memory=memory, host_memory=gib(12))
     start_up(tape, rng, memory=memory, weights=4e9, again=False)
-    while tape.now < plan.started + QUIET_SINCE - 12 * MINUTE_MS:
+    while tape.now < plan.started + _QUIET_SINCE - 12 * MINUTE_MS:
         tape.play(trying, spread(rng, 900, 0.5)).play(thinking.being(labels.MEMORY_HELD), spread(rng, 420, 0.6))
-    tape.play(trying, (plan.started + QUIET_SINCE - tape.now) / 1_000)
+    tape.play(trying, (plan.started + _QUIET_SINCE - tape.now) / 1_000)
     tape.play(thinking.being(labels.ABANDONED), 14 * 86_400)
     return alike(plan, tape)

@@ -17,40 +17,43 @@ from simulator.activity import Activity, blend
 from simulator.archetypes.phases import CONTEXT_ONLY, DENSE, STALLED, gib, save, spread, start_up
 from simulator.plan import Plan, Run, alike
 
-BUSY_WITHOUT_WORKERS = 0.549  # Kineto sample, num_workers = 0
-LOADER = Activity(workers=2, busiest_worker=0.45, cores=1.6, host_memory=gib(10))
+_BUSY_WITHOUT_WORKERS = 0.549  # Kineto sample, num_workers = 0
+_LOADER = Activity(workers=2, busiest_worker=0.45, cores=1.6, host_memory=gib(10))
 
 
 def _fed(activity: Activity) -> Activity:
     return activity.but(
-        workers=LOADER.workers, busiest_worker=LOADER.busiest_worker, cores=LOADER.cores, host_memory=LOADER.host_memory
+        workers=_LOADER.workers,
+        busiest_worker=_LOADER.busiest_worker,
+        cores=_LOADER.cores,
+        host_memory=_LOADER.host_memory,
     ).reading_nvme(2.5e7, 0.004)
 
 
-def small_kernels(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
+def _small_kernels(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     """Return a trial whose kernels fill a quarter of the chip: busy in NVML's sense, at a third of the power."""
     busy = DENSE.but(utilization=0.96, zero=0.01, low=0.02, high=0.95, sm=0.24, occupancy=0.08, tensor=0.05, dram=0.12)
     busy = _fed(busy.but(power=0.34, memory=gib(9), pcie_in=2e7)).being(labels.SMALL_KERNELS)
     return _epochs(plan, horizon, rng, busy, epoch_seconds=1_500)
 
 
-def loader_software(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
+def _loader_software(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     """Return a trial that alternates within a second between a batch and the wait for the next, as Kineto's sample."""
     dense = DENSE.but(sm=0.82, tensor=0.3, power=0.78, memory=gib(24), pcie_in=6e7)
     waiting = STALLED.but(memory=gib(24)).being(labels.LOADER_SOFTWARE)
-    busy = blend((dense, BUSY_WITHOUT_WORKERS), (waiting, 1 - BUSY_WITHOUT_WORKERS))
+    busy = blend((dense, _BUSY_WITHOUT_WORKERS), (waiting, 1 - _BUSY_WITHOUT_WORKERS))
     return _epochs(plan, horizon, rng, _fed(busy), epoch_seconds=700, between=_fed(waiting))
 
 
-def healthy(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
+def _healthy(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     """Return a trial in order."""
     dense = DENSE.but(sm=0.86, tensor=0.34, power=0.86, memory=gib(41), pcie_in=1.6e8)
     return _epochs(plan, horizon, rng, _fed(dense), epoch_seconds=2_400)
 
 
-def second_gpu_unused(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
+def _second_gpu_unused(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     """Return a trial that asked for two GPUs and uses one."""
-    used = healthy(plan, horizon, rng)
+    used = _healthy(plan, horizon, rng)
     idle = plan.tape(horizon).play(Activity().being(labels.NEVER_USED), 14 * 86_400)
     return Run(plan, (used.timelines[0], idle.timeline(plan.lost_by)), (0, 1)[: len(plan.seats)])
 
@@ -99,12 +102,12 @@ def held_by_context(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
 
 # What the trials of the sweep are, in turn: a share each of the kinds above.
 KINDS: tuple[Callable[[Plan, int, np.random.Generator], Run], ...] = (
-    small_kernels,
-    loader_software,
-    healthy,
+    _small_kernels,
+    _loader_software,
+    _healthy,
     out_of_memory,
-    small_kernels,
-    healthy,
-    second_gpu_unused,
-    loader_software,
+    _small_kernels,
+    _healthy,
+    _second_gpu_unused,
+    _loader_software,
 )

@@ -15,7 +15,7 @@ from simulator.archetypes.phases import DENSE, SPINNING, STALLED, gib, pause, sa
 from simulator.plan import Plan, Run, alike
 from simulator.timeline import Tape
 
-CAPPED_CLOCK = 0.90
+_CAPPED_CLOCK = 0.90
 
 
 def vit(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
@@ -50,9 +50,9 @@ def _dense(share: float) -> Activity:
 
 def _capped(dense: Activity) -> Activity:
     """Return the phase at the power limit: the compute part of it runs at a lower clock."""
-    truth = tuple((label, part * CAPPED_CLOCK if label == labels.COMPUTE else part) for label, part in dense.truth)
+    truth = tuple((label, part * _CAPPED_CLOCK if label == labels.COMPUTE else part) for label, part in dense.truth)
     rest = 1 - sum(part for _, part in truth)
-    return dense.but(power=0.995, clock=CAPPED_CLOCK, limited_by_power=0.93).truly((*truth, (labels.POWER, rest)))
+    return dense.but(power=0.995, clock=_CAPPED_CLOCK, limited_by_power=0.93).truly((*truth, (labels.POWER, rest)))
 
 
 def _storage_bound(tape: Tape, rng: np.random.Generator, dense: Activity, share: float, seconds: float) -> None:

@@ -18,12 +18,12 @@ ELSEWHERE = {
     "demo": "tests/dashboards/test_demo.py",
     "run": "tests/agent/test_run.py",
     "agent": "tests/agent",
-    "agent pause": "tests/control",
-    "agent quiet": "tests/control",
-    "doctor agent": "tests/doctor",
+    "agent pause": "tests/agent",
+    "agent quiet": "tests/agent",
+    "doctor agent": "tests/agent/test_doctor_page.py",
     "top agent": "tests/agent/top",
-    "import prometheus": "tests/importing",
-    "import slurm": "tests/importing",
+    "import prometheus": "tests/collector/importing",
+    "import slurm": "tests/collector/importing",
     "prices import": "tests/analyzer/prices/test_importing.py",
     "prices reconcile": "tests/analyzer/finops/test_reconcile_commands.py",
     "gate": "tests/analyzer/capacity/test_gate_cli.py",
@@ -33,7 +33,7 @@ ELSEWHERE = {
     "profile verify": "tests/analyzer/capacity/test_profile_cli.py",
     "mail": "tests/analyzer/interfaces/test_mail_command.py",
     "alarms test": "tests/analyzer/interfaces/test_alarms_command.py",
-    "assistant": "tests/assistant",
+    "assistant": "tests/analyzer/interfaces/test_mcp_over_stdio.py",
 }
 # A running server, a run's output, recordings, runs of two weeks, a language model.
 WORDS = ("--server", "--log ", ".json", "--at ", "--from-text ")

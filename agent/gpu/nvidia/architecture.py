@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 # nvml.h, NVML_DEVICE_ARCH_*
-NAMES: Mapping[int, str] = {
+_NAMES: Mapping[int, str] = {
     2: "Kepler",
     3: "Maxwell",
     4: "Pascal",
@@ -16,11 +16,11 @@ NAMES: Mapping[int, str] = {
     13: "Rubin",
 }
 HOPPER = 9  # the first with GPM
-UNKNOWN = 0xFFFFFFFF
+_UNKNOWN = 0xFFFFFFFF
 
 
 def architecture_name(number: int | None) -> str | None:
     """Return the name of an architecture; one that is newer than we are keeps its number."""
-    if number is None or number == UNKNOWN:
+    if number is None or number == _UNKNOWN:
         return None
-    return NAMES.get(number, f"architecture {number}")
+    return _NAMES.get(number, f"architecture {number}")

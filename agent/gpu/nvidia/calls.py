@@ -20,11 +20,11 @@ NEVER = frozenset(
     )
 )
 # The device cannot be used until somebody resets it or the host.
-AGAIN_SECONDS = 60.0  # before the first repetition of what is not supported; then twice as long each time
-SELDOM_SECONDS = 3600.0  # between two at most
-LOST = frozenset((pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_GPU_NOT_FOUND))
+_AGAIN_SECONDS = 60.0  # before the first repetition of what is not supported; then twice as long each time
+_SELDOM_SECONDS = 3600.0  # between two at most
+_LOST = frozenset((pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_GPU_NOT_FOUND))
 # Nothing is wrong, there is merely nothing to say. The binding raises NVMLError(0) for an empty list.
-NOTHING_NEW = frozenset((pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_NO_DATA))
+_NOTHING_NEW = frozenset((pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_NO_DATA))
 # The driver went away below an open library; it has to be opened again.
 CLOSED = frozenset((pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
 
@@ -50,8 +50,8 @@ class Again:
 
     def refuse(self, question: Hashable) -> None:
         """Note that it was refused."""
-        _, pause = self._due.get(question, (0.0, AGAIN_SECONDS / 2))
-        pause = min(2 * pause, SELDOM_SECONDS)
+        _, pause = self._due.get(question, (0.0, _AGAIN_SECONDS / 2))
+        pause = min(2 * pause, _SELDOM_SECONDS)
         self._due[question] = (self._seconds() + pause, pause)
 
     def is_due(self, question: Hashable) -> bool:
@@ -114,15 +114,15 @@ class Calls:
 
     def refused(self, name: str, code: int) -> None:
         """Note what a refusal means, from the driver's code; the same exceptions as `ask`."""
-        if code in LOST:
+        if code in _LOST:
             why = f"{name}: {pynvml.NVMLError(code)}"
             raise SourceLostError(f"{self._uuid} does not answer the driver ({why}); reset the GPU or the host")
         if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
             raise DriverChangedError(CHANGED)
-        self._codes[name] = pynvml.NVML_SUCCESS if code in NOTHING_NEW else code
+        self._codes[name] = pynvml.NVML_SUCCESS if code in _NOTHING_NEW else code
         if code in NEVER:
             self.again.refuse(name)
-        elif code not in NOTHING_NEW:
+        elif code not in _NOTHING_NEW:
             self._failures[name] += 1
 
 

@@ -11,13 +11,13 @@ from agent.gpu.nvidia.meter import Meter
 from agent.gpu.nvidia.units import HERTZ_PER_MEGAHERTZ, NANOSECONDS_PER_SECOND
 from agent.source import Value
 
-THROTTLES = {
+_THROTTLES = {
     "throttle_power_seconds": fields.THROTTLE_POWER,
     "throttle_thermal_seconds": fields.THROTTLE_THERMAL,
     "throttle_hardware_seconds": fields.THROTTLE_HARDWARE,
     "throttle_sync_boost_seconds": fields.THROTTLE_SYNC_BOOST,
 }
-MEMORY_CLOCK = "nvmlDeviceGetClockInfo(memory)"
+_MEMORY_CLOCK = "nvmlDeviceGetClockInfo(memory)"
 
 
 class Clocks:
@@ -43,7 +43,7 @@ class Clocks:
         if celsius is None:
             celsius = ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
         memory_celsius = values.get(fields.MEMORY_TEMPERATURE)
-        memory = self._calls.ask_as(MEMORY_CLOCK, pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM)
+        memory = self._calls.ask_as(_MEMORY_CLOCK, pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM)
         return {
             "sm_clock_hertz": _hertz(ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)),
             "sm_clock_reference_hertz": _hertz(self._highest),
@@ -64,11 +64,11 @@ class Throttles:
 
     def __init__(self, batch: Fields) -> None:
         self._batch = batch
-        self._meters = {field: Meter() for causes in THROTTLES.values() for field in causes}
+        self._meters = {field: Meter() for causes in _THROTTLES.values() for field in causes}
 
     def read(self, values: Mapping[Field, int]) -> Mapping[str, Value]:
         """Return the seconds of the interval by cause."""
-        return {name: self._longest(values, causes) for name, causes in THROTTLES.items()}
+        return {name: self._longest(values, causes) for name, causes in _THROTTLES.items()}
 
     @property
     def refusal(self) -> str | None:

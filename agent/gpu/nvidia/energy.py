@@ -9,8 +9,8 @@ from agent.gpu.nvidia.units import MILLIJOULES_PER_JOULE
 from agent.procfs import boot_id
 from agent.remembered import Remembered
 
-SECTION = "energy"
-BOOT = "boot"
+_SECTION = "energy"
+_BOOT = "boot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +71,17 @@ class EnergyBook:
 
     def known(self, uuid: str) -> Counter | None:
         """Return how far the agent before this one read the counter, None where that is of no use."""
-        section = self._remembered.section(SECTION)
+        section = self._remembered.section(_SECTION)
         entry = section.get(uuid)
-        if self._boot is None or section.get(BOOT) != self._boot or not isinstance(entry, list):
+        if self._boot is None or section.get(_BOOT) != self._boot or not isinstance(entry, list):
             return None
         numbers = [each for each in entry if isinstance(each, int) and not isinstance(each, bool) and each >= 0]
         return Counter(numbers[0], numbers[1]) if len(numbers) == len(entry) == 2 else None
 
     def keep(self, counters: Mapping[str, Counter]) -> None:
         """Leave these to the next agent; those of GPUs that this one has not read stay as they are."""
-        section = self._remembered.section(SECTION)
-        if section.get(BOOT) != self._boot:
+        section = self._remembered.section(_SECTION)
+        if section.get(_BOOT) != self._boot:
             section = {}
         read = {uuid: [counter.millijoules, counter.epoch] for uuid, counter in counters.items()}
-        self._remembered.keep(SECTION, {**section, **read, BOOT: self._boot})
+        self._remembered.keep(_SECTION, {**section, **read, _BOOT: self._boot})

@@ -9,30 +9,30 @@ import pynvml
 from agent.gpu.nvidia.calls import NEVER, Calls, in_words
 
 Field = tuple[int, int]  # field and scope
-WHOLE = 0
-MODULE = 1
+_WHOLE = 0
+_MODULE = 1
 ALL_LINKS = 0xFFFFFFFF  # the sum over the links
 
-POWER: Field = (pynvml.NVML_FI_DEV_POWER_INSTANT, WHOLE)  # milliwatts
-MODULE_POWER: Field = (pynvml.NVML_FI_DEV_POWER_INSTANT, MODULE)
-ENERGY: Field = (pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, WHOLE)  # millijoules
-MEMORY_TEMPERATURE: Field = (pynvml.NVML_FI_DEV_MEMORY_TEMP, WHOLE)  # degrees Celsius
+POWER: Field = (pynvml.NVML_FI_DEV_POWER_INSTANT, _WHOLE)  # milliwatts
+MODULE_POWER: Field = (pynvml.NVML_FI_DEV_POWER_INSTANT, _MODULE)
+ENERGY: Field = (pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, _WHOLE)  # millijoules
+MEMORY_TEMPERATURE: Field = (pynvml.NVML_FI_DEV_MEMORY_TEMP, _WHOLE)  # degrees Celsius
 NVLINK_TRANSMIT: Field = (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS)  # KiB
 NVLINK_RECEIVE: Field = (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS)
 
 # Nanoseconds spent below the wanted clock, by cause.
-THROTTLE_POWER: tuple[Field, ...] = ((pynvml.NVML_FI_DEV_PERF_POLICY_POWER, WHOLE),)
+THROTTLE_POWER: tuple[Field, ...] = ((pynvml.NVML_FI_DEV_PERF_POLICY_POWER, _WHOLE),)
 THROTTLE_THERMAL: tuple[Field, ...] = (
-    (pynvml.NVML_FI_DEV_PERF_POLICY_THERMAL, WHOLE),
-    (pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, WHOLE),
-    (pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, WHOLE),
+    (pynvml.NVML_FI_DEV_PERF_POLICY_THERMAL, _WHOLE),
+    (pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, _WHOLE),
+    (pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, _WHOLE),
 )
 THROTTLE_HARDWARE: tuple[Field, ...] = (
-    (pynvml.NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT, WHOLE),
-    (pynvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, WHOLE),
-    (pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, WHOLE),
+    (pynvml.NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT, _WHOLE),
+    (pynvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, _WHOLE),
+    (pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, _WHOLE),
 )
-THROTTLE_SYNC_BOOST: tuple[Field, ...] = ((pynvml.NVML_FI_DEV_PERF_POLICY_SYNC_BOOST, WHOLE),)
+THROTTLE_SYNC_BOOST: tuple[Field, ...] = ((pynvml.NVML_FI_DEV_PERF_POLICY_SYNC_BOOST, _WHOLE),)
 EVERY_BEAT: tuple[Field, ...] = (
     POWER,
     ENERGY,
@@ -45,13 +45,13 @@ EVERY_BEAT: tuple[Field, ...] = (
     *THROTTLE_SYNC_BOOST,
 )
 
-LINK_COUNT: Field = (pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT, WHOLE)
-PCIE_REPLAYS: Field = (pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER, WHOLE)
-REMAPPED_CORRECTED: Field = (pynvml.NVML_FI_DEV_REMAPPED_COR, WHOLE)
-REMAPPED_UNCORRECTED: Field = (pynvml.NVML_FI_DEV_REMAPPED_UNC, WHOLE)
-REMAP_PENDING: Field = (pynvml.NVML_FI_DEV_REMAPPED_PENDING, WHOLE)
-REMAP_FAILURE: Field = (pynvml.NVML_FI_DEV_REMAPPED_FAILURE, WHOLE)
-RECOVERY_ACTION: Field = (pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, WHOLE)
+LINK_COUNT: Field = (pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT, _WHOLE)
+PCIE_REPLAYS: Field = (pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER, _WHOLE)
+REMAPPED_CORRECTED: Field = (pynvml.NVML_FI_DEV_REMAPPED_COR, _WHOLE)
+REMAPPED_UNCORRECTED: Field = (pynvml.NVML_FI_DEV_REMAPPED_UNC, _WHOLE)
+REMAP_PENDING: Field = (pynvml.NVML_FI_DEV_REMAPPED_PENDING, _WHOLE)
+REMAP_FAILURE: Field = (pynvml.NVML_FI_DEV_REMAPPED_FAILURE, _WHOLE)
+RECOVERY_ACTION: Field = (pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, _WHOLE)
 NOW_AND_THEN: tuple[Field, ...] = (
     PCIE_REPLAYS,
     REMAPPED_CORRECTED,
@@ -62,7 +62,7 @@ NOW_AND_THEN: tuple[Field, ...] = (
 )
 
 # Of a field this one hardly changes either: a driver that does not know its number says so.
-UNKNOWN_FIELD = pynvml.NVML_ERROR_INVALID_ARGUMENT
+_UNKNOWN_FIELD = pynvml.NVML_ERROR_INVALID_ARGUMENT
 
 # nvmlFieldValue_t: field, scope, time, latency, type of value, return code, and a union of eight bytes.
 _ANSWER = struct.Struct("=IIqqIi8s")
@@ -132,7 +132,7 @@ class Fields:
 
     def _is_refused_for_good(self, field: Field) -> bool:
         code = self._refused.get(field)
-        return code in NEVER or code == UNKNOWN_FIELD
+        return code in NEVER or code == _UNKNOWN_FIELD
 
     def _refuse(self, field: Field, code: int) -> None:
         self._refused[field] = code

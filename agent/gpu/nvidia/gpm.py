@@ -10,38 +10,38 @@ import pynvml
 from agent.gpu.nvidia.calls import Calls
 from agent.wire.units import MIB
 
-GRAPHICS_ACTIVE = pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL
-SM_ACTIVE = pynvml.NVML_GPM_METRIC_SM_UTIL
-SM_OCCUPANCY = pynvml.NVML_GPM_METRIC_SM_OCCUPANCY
-TENSOR_ACTIVE = pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL
-DRAM_ACTIVE = pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL
-FP64_ACTIVE = pynvml.NVML_GPM_METRIC_FP64_UTIL
-FP32_ACTIVE = pynvml.NVML_GPM_METRIC_FP32_UTIL
-FP16_ACTIVE = pynvml.NVML_GPM_METRIC_FP16_UTIL
-PCIE_TRANSMIT = pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC
-PCIE_RECEIVE = pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC
-NVLINK_RECEIVE = pynvml.NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC
-NVLINK_TRANSMIT = pynvml.NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC
+_GRAPHICS_ACTIVE = pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL
+_SM_ACTIVE = pynvml.NVML_GPM_METRIC_SM_UTIL
+_SM_OCCUPANCY = pynvml.NVML_GPM_METRIC_SM_OCCUPANCY
+_TENSOR_ACTIVE = pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL
+_DRAM_ACTIVE = pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL
+_FP64_ACTIVE = pynvml.NVML_GPM_METRIC_FP64_UTIL
+_FP32_ACTIVE = pynvml.NVML_GPM_METRIC_FP32_UTIL
+_FP16_ACTIVE = pynvml.NVML_GPM_METRIC_FP16_UTIL
+_PCIE_TRANSMIT = pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC
+_PCIE_RECEIVE = pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC
+_NVLINK_RECEIVE = pynvml.NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC
+_NVLINK_TRANSMIT = pynvml.NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC
 
 RATIOS = {
-    GRAPHICS_ACTIVE: "graphics_active_ratio",
-    SM_ACTIVE: "sm_active_ratio",
-    SM_OCCUPANCY: "sm_occupancy_ratio",
-    TENSOR_ACTIVE: "tensor_active_ratio",
-    DRAM_ACTIVE: "dram_active_ratio",
-    FP64_ACTIVE: "fp64_active_ratio",
-    FP32_ACTIVE: "fp32_active_ratio",
-    FP16_ACTIVE: "fp16_active_ratio",
+    _GRAPHICS_ACTIVE: "graphics_active_ratio",
+    _SM_ACTIVE: "sm_active_ratio",
+    _SM_OCCUPANCY: "sm_occupancy_ratio",
+    _TENSOR_ACTIVE: "tensor_active_ratio",
+    _DRAM_ACTIVE: "dram_active_ratio",
+    _FP64_ACTIVE: "fp64_active_ratio",
+    _FP32_ACTIVE: "fp32_active_ratio",
+    _FP16_ACTIVE: "fp16_active_ratio",
 }
 RATES = {
-    PCIE_RECEIVE: "pcie_receive_bytes",
-    PCIE_TRANSMIT: "pcie_transmit_bytes",
-    NVLINK_RECEIVE: "nvlink_receive_bytes",
-    NVLINK_TRANSMIT: "nvlink_transmit_bytes",
+    _PCIE_RECEIVE: "pcie_receive_bytes",
+    _PCIE_TRANSMIT: "pcie_transmit_bytes",
+    _NVLINK_RECEIVE: "nvlink_receive_bytes",
+    _NVLINK_TRANSMIT: "nvlink_transmit_bytes",
 }
-SHORTEST_SECONDS = 0.1  # nvml.h: closer samples give no metrics
-FASTEST = 2**24  # MiB/s, 16 TiB/s: more than any link there is is no measurement
-NOISE = 1.02  # a saturated pipe reads a little over 100 %; more than this is no measurement
+_SHORTEST_SECONDS = 0.1  # nvml.h: closer samples give no metrics
+_FASTEST = 2**24  # MiB/s, 16 TiB/s: more than any link there is is no measurement
+_NOISE = 1.02  # a saturated pipe reads a little over 100 %; more than this is no measurement
 
 # nvmlGpmMetric_t: metric, return code, value, and three pointers to names.
 _METRIC = struct.Struct("=Iid24x")
@@ -98,7 +98,7 @@ class Gpm:
             DriverChangedError: the driver was replaced under this process.
         """
         now, since = self._seconds(), self._taken
-        if since is not None and now - since < SHORTEST_SECONDS:
+        if since is not None and now - since < _SHORTEST_SECONDS:
             return {}
         self._earlier, self._later = self._later, self._earlier
         taken = self._take(handle)
@@ -125,6 +125,6 @@ def in_base_units(metrics: Mapping[int, float], seconds: float | None) -> dict[s
     ratios = {RATIOS[metric]: value / 100 for metric, value in metrics.items() if metric in RATIOS}
     rates = {RATES[metric]: value for metric, value in metrics.items() if metric in RATES and seconds}
     return {
-        **{name: min(ratio, 1.0) for name, ratio in ratios.items() if 0 <= ratio <= NOISE},
-        **{name: round(rate * MIB * (seconds or 0)) for name, rate in rates.items() if 0 <= rate <= FASTEST},
+        **{name: min(ratio, 1.0) for name, ratio in ratios.items() if 0 <= ratio <= _NOISE},
+        **{name: round(rate * MIB * (seconds or 0)) for name, rate in rates.items() if 0 <= rate <= _FASTEST},
     }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.gpu.nvidia.surroundings import Surroundings
 
 _LOG = logging.getLogger(__name__)
-MOST_GONE = 64  # MIG instances that are no more and are remembered, so that nobody is said to hold them still
+_MOST_GONE = 64  # MIG instances that are no more and are remembered, so that nobody is said to hold them still
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Gpu:
         else:
             self.instances = {}
         gone = [uuid for uuid in (*self._gone, *before) if uuid not in self.instances]
-        self._gone = tuple(dict.fromkeys(gone))[-MOST_GONE:]
+        self._gone = tuple(dict.fromkeys(gone))[-_MOST_GONE:]
         if self.instruments.gpm is None:
             self.instruments.gpm = self.around.gpm(self.calls, handle, buffer)
         self.architecture = self.calls.ask(pynvml.nvmlDeviceGetArchitecture, handle)

@@ -14,20 +14,20 @@ from agent.gpu.nvidia.fields import Field, Fields
 from agent.gpu.nvidia.meter import Meter
 from agent.source import Value
 
-ECC = {
+_ECC = {
     "ecc_corrected_events": ("nvmlDeviceGetTotalEccErrors(corrected)", pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
     "ecc_uncorrected_events": ("nvmlDeviceGetTotalEccErrors(uncorrected)", pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
 }
-ECC_QUESTION = ECC["ecc_uncorrected_events"][0]
-ROWS = {
+_ECC_QUESTION = _ECC["ecc_uncorrected_events"][0]
+_ROWS = {
     "remapped_rows_corrected": fields.REMAPPED_CORRECTED,
     "remapped_rows_uncorrected": fields.REMAPPED_UNCORRECTED,
     "row_remap_pending": fields.REMAP_PENDING,
     "row_remap_failure": fields.REMAP_FAILURE,
 }
-FLAGS = frozenset(("row_remap_pending", "row_remap_failure"))
+_FLAGS = frozenset(("row_remap_pending", "row_remap_failure"))
 # nvml.h, NVML_GPU_RECOVERY_ACTION_*, from 0
-ACTIONS = (
+_ACTIONS = (
     "none",
     "gpu_reset",
     "node_reboot",
@@ -45,7 +45,7 @@ class Health:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._batch = Fields(calls, fields.NOW_AND_THEN)
-        self._events = {name: Meter(over_silence=True) for name in (*ECC, "pcie_replay_events")}
+        self._events = {name: Meter(over_silence=True) for name in (*_ECC, "pcie_replay_events")}
         self._lasting: Mapping[str, Value] = {}
         self._counted: Mapping[str, Value] = dict.fromkeys(self._events)
 
@@ -59,7 +59,7 @@ class Health:
         values = self._batch.read(handle)
         self._lasting = {**self._rows(handle, values), "recovery_action": action(values.get(fields.RECOVERY_ACTION))}
         totals = {"pcie_replay_events": values.get(fields.PCIE_REPLAYS)}
-        for column, (name, kind) in ECC.items():
+        for column, (name, kind) in _ECC.items():
             totals[column] = self._calls.ask_as(
                 name, pynvml.nvmlDeviceGetTotalEccErrors, handle, kind, pynvml.NVML_VOLATILE_ECC
             )
@@ -73,7 +73,7 @@ class Health:
     @property
     def ecc_refusal(self) -> str | None:
         """Why ECC errors are not counted, in words; None where they are."""
-        return self._calls.refusal(ECC_QUESTION)
+        return self._calls.refusal(_ECC_QUESTION)
 
     @property
     def rows_refusal(self) -> str | None:
@@ -84,15 +84,15 @@ class Health:
 
     def _rows(self, handle: object, values: Mapping[Field, int]) -> Mapping[str, Value]:
         """Replaced rows by field, else by the older call (corrected, uncorrected, pending, failure)."""
-        found: Mapping[str, int | None] = {name: values.get(field) for name, field in ROWS.items()}
+        found: Mapping[str, int | None] = {name: values.get(field) for name, field in _ROWS.items()}
         if all(value is None for value in found.values()):
             answer = self._calls.ask(pynvml.nvmlDeviceGetRemappedRows, handle)
-            found = dict(zip(ROWS, answer or (None,) * len(ROWS), strict=True))
-        return {name: bool(value) if name in FLAGS and value is not None else value for name, value in found.items()}
+            found = dict(zip(_ROWS, answer or (None,) * len(_ROWS), strict=True))
+        return {name: bool(value) if name in _FLAGS and value is not None else value for name, value in found.items()}
 
 
 def action(number: int | None) -> str | None:
     """Return the driver's word for what it asks for; one that is newer than we are keeps its number."""
     if number is None:
         return None
-    return ACTIONS[number] if number < len(ACTIONS) else f"action_{number}"
+    return _ACTIONS[number] if number < len(_ACTIONS) else f"action_{number}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.gpu.nvidia.surroundings import Surroundings
     from agent.source import Value
 
-LOOK_SECONDS = 30.0  # between two looks at what changes rarely
+_LOOK_SECONDS = 30.0  # between two looks at what changes rarely
 
 
 class Instruments:
@@ -85,7 +85,7 @@ class Instruments:
             self.gpm = None
 
     def _look_is_due(self) -> bool:
-        return self._looked is None or self._around.seconds() - self._looked >= LOOK_SECONDS
+        return self._looked is None or self._around.seconds() - self._looked >= _LOOK_SECONDS
 
     def _look(self, handle: object) -> None:
         self._looked = self._around.seconds()

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from agent.source import Row, Value
 
 # An idle link trains down and up again: told with the rest, but no reason by itself to tell the rest again.
-RESTLESS = frozenset(("pcie_generation",))
+_RESTLESS = frozenset(("pcie_generation",))
 # A GPU whose MIG mode was ended has none; of every other fact None says that it could not be read now.
-PASSING = frozenset(("mig_slices_max",))
+_PASSING = frozenset(("mig_slices_max",))
 
 
 class Inventory:
@@ -25,8 +25,8 @@ class Inventory:
 
 
 def _known(before: Row, row: Row) -> Row:
-    return {name: before.get(name) if value is None and name not in PASSING else value for name, value in row.items()}
+    return {name: before.get(name) if value is None and name not in _PASSING else value for name, value in row.items()}
 
 
 def _lasting(row: Mapping[str, Value]) -> Mapping[str, Value]:
-    return {name: value for name, value in row.items() if name not in RESTLESS}
+    return {name: value for name, value in row.items() if name not in _RESTLESS}

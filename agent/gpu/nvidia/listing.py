@@ -15,9 +15,9 @@ from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.library import device_count
 from agent.gpu.nvidia.xid import XidWatch
 
-LOOK_AGAIN_SECONDS = 30.0  # asking for handles costs some 6 ms a GPU
-NAMING_SECONDS = 3.0  # for all GPUs to tell their names: less than who asks for the list waits at the start
-MOST_GPUS = 64
+_LOOK_AGAIN_SECONDS = 30.0  # asking for handles costs some 6 ms a GPU
+_NAMING_SECONDS = 3.0  # for all GPUs to tell their names: less than who asks for the list waits at the start
+_MOST_GPUS = 64
 
 Silence = Literal["lost", "hangs", "unknown"]  # why a GPU that the driver counts does not tell its UUID
 
@@ -65,12 +65,12 @@ class Listing:
         """
         known, self._count = self._count, 0  # so that a driver that stopped answering is looked through anew
         try:
-            self._count = count = min(device_count(), MOST_GPUS)
+            self._count = count = min(device_count(), _MOST_GPUS)
         except SourceError:
             self._life += 1
             raise
         now = self._seconds()
-        recent = self._looked is not None and now - self._looked < LOOK_AGAIN_SECONDS
+        recent = self._looked is not None and now - self._looked < _LOOK_AGAIN_SECONDS
         late = any(asker.has_late for asker in self._askers.values())
         if count == known and recent and not self.look_again and not late:
             return
@@ -84,13 +84,13 @@ class Listing:
         for index in range(count):
             asker = self._asker(index)
             asker.begin()
-            asker.ready(began + NAMING_SECONDS / 2 - time.monotonic())
+            asker.ready(began + _NAMING_SECONDS / 2 - time.monotonic())
         gpus: dict[str, tuple[int, Any]] = {}
         silent: dict[int, Silence] = {}
         for index in range(count):
             asker = self._asker(index)
             try:
-                uuid, handle = asker.answer(began + NAMING_SECONDS - time.monotonic())
+                uuid, handle = asker.answer(began + _NAMING_SECONDS - time.monotonic())
             except SourceLostError:
                 silent[index] = "lost"
             except SourceHungError:

@@ -15,7 +15,7 @@ from agent.source import Value
 if TYPE_CHECKING:
     from agent.gpu.nvidia.gpm import Gpm, GpmBuffer
 
-MOST_INSTANCES = 16  # of one GPU; the largest there are have 7
+_MOST_INSTANCES = 16  # of one GPU; the largest there are have 7
 
 
 class Instance:
@@ -81,7 +81,7 @@ def find_instances(
     found: dict[str, Instance] = {}
     is_whole = most is not None
     question = pynvml.nvmlDeviceGetMigDeviceHandleByIndex
-    for position in range(min(most or 0, MOST_INSTANCES)):
+    for position in range(min(most or 0, _MOST_INSTANCES)):
         handle = calls.ask(question, parent, position)
         uuid = None if handle is None else calls.ask(pynvml.nvmlDeviceGetUUID, handle)
         if uuid is None:

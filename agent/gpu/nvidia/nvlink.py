@@ -14,9 +14,9 @@ from agent.gpu.nvidia.fields import ALL_LINKS, LINK_COUNT, NVLINK_RECEIVE, NVLIN
 from agent.gpu.nvidia.meter import Meter
 from agent.wire.units import KIB
 
-RECEIVED = pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES
-TRANSMITTED = pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES
-MOST_LINKS = int(pynvml.NVML_NVLINK_MAX_LINKS)
+_RECEIVED = pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES
+_TRANSMITTED = pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES
+_MOST_LINKS = int(pynvml.NVML_NVLINK_MAX_LINKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Form:
         return (*self.receive, *self.transmit)
 
 
-KIBIBYTES = Form((NVLINK_RECEIVE,), (NVLINK_TRANSMIT,), KIB)
-BYTES = Form(((RECEIVED, ALL_LINKS),), ((TRANSMITTED, ALL_LINKS),), 1)
+_KIBIBYTES = Form((NVLINK_RECEIVE,), (NVLINK_TRANSMIT,), KIB)
+_BYTES = Form(((_RECEIVED, ALL_LINKS),), ((_TRANSMITTED, ALL_LINKS),), 1)
 
 
-def each_link(count: int) -> Form:
+def _each_link(count: int) -> Form:
     """Return the form of so many links, each counted by itself, in bytes."""
-    links = range(min(count, MOST_LINKS))
-    return Form([(RECEIVED, link) for link in links], [(TRANSMITTED, link) for link in links], 1)
+    links = range(min(count, _MOST_LINKS))
+    return Form([(_RECEIVED, link) for link in links], [(_TRANSMITTED, link) for link in links], 1)
 
 
 class NvLink:
@@ -48,7 +48,7 @@ class NvLink:
 
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
-        self._form = KIBIBYTES
+        self._form = _KIBIBYTES
         self._known = False
         self._meters: dict[Field, Meter] = {}
 
@@ -78,10 +78,10 @@ class NvLink:
         """
         if self._known or not all(self._fields.refusal(field) for field in self._form.fields):
             return
-        form = _answered(BYTES, calls, handle)
+        form = _answered(_BYTES, calls, handle)
         if not form.fields:
-            links = Fields(calls, (LINK_COUNT,)).read(handle).get(LINK_COUNT, MOST_LINKS)
-            form = _answered(each_link(links), calls, handle)
+            links = Fields(calls, (LINK_COUNT,)).read(handle).get(LINK_COUNT, _MOST_LINKS)
+            form = _answered(_each_link(links), calls, handle)
         if form.fields:
             self._form = form
             self._fields.want(form.fields)

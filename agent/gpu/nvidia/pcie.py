@@ -12,8 +12,8 @@ from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.units import BYTES_PER_KILOBYTE
 
 PAUSE_SECONDS = 2.0  # between two measurements of a GPU: the driver is asked for 2 % of the time
-UNSUPPORTED_PAUSE_SECONDS = 30.0  # of a GPU that has no such counter; it is asked again rarely
-STALE_SECONDS = 15.0  # after which the newest rate no longer speaks for now
+_UNSUPPORTED_PAUSE_SECONDS = 30.0  # of a GPU that has no such counter; it is asked again rarely
+_STALE_SECONDS = 15.0  # after which the newest rate no longer speaks for now
 
 
 class _Mean:
@@ -32,7 +32,7 @@ class _Mean:
             self._sum, self._count = self._sum + rate, self._count + 1
 
     def take(self) -> float | None:
-        fresh = self._seconds() - self._measured < STALE_SECONDS
+        fresh = self._seconds() - self._measured < _STALE_SECONDS
         mean = self._sum / self._count if self._count else self._newest
         self._sum, self._count = 0.0, 0
         return mean if fresh else None
@@ -63,7 +63,7 @@ class _Follower:
                 self.received.add(received)
                 self.transmitted.add(transmitted)
             is_supported = self.calls.supports(pynvml.nvmlDeviceGetPcieThroughput.__name__)
-            self.stop.wait(self._pause_seconds if is_supported else UNSUPPORTED_PAUSE_SECONDS)
+            self.stop.wait(self._pause_seconds if is_supported else _UNSUPPORTED_PAUSE_SECONDS)
 
     def _rate(self, direction: int) -> float | None:
         try:

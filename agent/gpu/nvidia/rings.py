@@ -9,18 +9,18 @@ from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.units import HERTZ_PER_MEGAHERTZ, MILLIWATTS_PER_WATT
 from agent.wire.units import SECOND_US
 
-LOW_PERCENT = 20
-HIGH_PERCENT = 80
-HOLE = 2 * SECOND_US  # between samples; the rings take some six a second
+_LOW_PERCENT = 20
+_HIGH_PERCENT = 80
+_HOLE = 2 * SECOND_US  # between samples; the rings take some six a second
 SHORTEST_SECONDS = 0.5  # of an interval whose extremes are asked for: in less there is hardly a sample
-SILENT_READS = 60  # after which the cursor itself is doubted
-MOST_MEGAHERTZ = 20_000
-MOST_MILLIWATTS = 100_000_000
+_SILENT_READS = 60  # after which the cursor itself is doubted
+_MOST_MEGAHERTZ = 20_000
+_MOST_MILLIWATTS = 100_000_000
 
 UTILIZATION = "nvmlDeviceGetSamples(utilization)"
-MEMORY = "nvmlDeviceGetSamples(memory utilization)"
-POWER = "nvmlDeviceGetSamples(power)"
-CLOCK = "nvmlDeviceGetSamples(SM clock)"
+_MEMORY = "nvmlDeviceGetSamples(memory utilization)"
+_POWER = "nvmlDeviceGetSamples(power)"
+_CLOCK = "nvmlDeviceGetSamples(SM clock)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def of_samples(samples: Samples) -> Utilization:
     return Utilization(
         ratio=ratio,
         zero_ratio=sum(percent == 0 for percent in percents) / count,
-        low_ratio=sum(percent < LOW_PERCENT for percent in percents) / count,
-        high_ratio=sum(percent > HIGH_PERCENT for percent in percents) / count,
+        low_ratio=sum(percent < _LOW_PERCENT for percent in percents) / count,
+        high_ratio=sum(percent > _HIGH_PERCENT for percent in percents) / count,
     )
 
 
@@ -77,7 +77,7 @@ class Ring:
             SourceLostError: the GPU is gone until it is reset.
             DriverChangedError: the driver was replaced under this process.
         """
-        doubted = self._silent >= SILENT_READS
+        doubted = self._silent >= _SILENT_READS
         since = 0 if doubted else self._read_until
         answer = self._calls.ask_as(self._name, pynvml.nvmlDeviceGetSamples, handle, self._kind, since)
         # Unused places of the ring bear the time 0; the driver also repeats the sample at the cursor itself.
@@ -94,7 +94,7 @@ class Ring:
             return Samples()
         times = [time for time, _ in new]
         self._read_until, self._silent = max(times), 0
-        whole = last == 0 or min(times) - last <= HOLE
+        whole = last == 0 or min(times) - last <= _HOLE
         return Samples([value for _, value in new if value <= self._most], whole)
 
     def _begin_again(self, newest: int) -> None:
@@ -110,9 +110,9 @@ class Rings:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._utilization = Ring(calls, UTILIZATION, pynvml.NVML_GPU_UTILIZATION_SAMPLES, 100)
-        self._memory = Ring(calls, MEMORY, pynvml.NVML_MEMORY_UTILIZATION_SAMPLES, 100)
-        self._power = Ring(calls, POWER, pynvml.NVML_TOTAL_POWER_SAMPLES, MOST_MILLIWATTS)
-        self._clock = Ring(calls, CLOCK, pynvml.NVML_PROCESSOR_CLK_SAMPLES, MOST_MEGAHERTZ)
+        self._memory = Ring(calls, _MEMORY, pynvml.NVML_MEMORY_UTILIZATION_SAMPLES, 100)
+        self._power = Ring(calls, _POWER, pynvml.NVML_TOTAL_POWER_SAMPLES, _MOST_MILLIWATTS)
+        self._clock = Ring(calls, _CLOCK, pynvml.NVML_PROCESSOR_CLK_SAMPLES, _MOST_MEGAHERTZ)
 
     def read(self, handle: object, seconds: float | None) -> Mapping[str, float | None]:
         """Return the columns of gpu_samples for the `seconds` since the last call; exceptions as `Ring.read`.

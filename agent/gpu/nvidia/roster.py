@@ -15,9 +15,9 @@ from agent.source import Row
 
 _LOG = logging.getLogger(__name__)
 SECTION = "gpus"
-FORGET_SECONDS = 7 * 86_400.0  # of the driver listing all its GPUs without one that was there
-TOLD = ("gpu_index", "sku", "pci_bus_id")
-MOST_REMEMBERED = 128
+_FORGET_SECONDS = 7 * 86_400.0  # of the driver listing all its GPUs without one that was there
+_TOLD = ("gpu_index", "sku", "pci_bus_id")
+_MOST_REMEMBERED = 128
 
 
 class Roster:
@@ -86,9 +86,9 @@ class Roster:
         listed, count, complete = now.gpus.keys(), now.count, now.complete
         kernels = kernels_gpus(self._proc)
         self._count = max(count, len(kernels))
-        for uuid in sorted(listed)[:MOST_REMEMBERED]:
+        for uuid in sorted(listed)[:_MOST_REMEMBERED]:
             told = facts.get(uuid) or self._known.get(uuid, {})
-            self._known[uuid] = {**{name: told.get(name) for name in TOLD}, "missing_since": None}
+            self._known[uuid] = {**{name: told.get(name) for name in _TOLD}, "missing_since": None}
         strangers = {one.uuid: one.bus_id for one in kernels if one.uuid is not None and one.uuid not in listed}
         if len(strangers) == count - len(listed):  # else the kernel has GPUs that this process may not see
             for stranger, place in strangers.items():
@@ -150,7 +150,7 @@ class Roster:
         if not complete or not isinstance(since, (int, float)) or since > now:
             entry["missing_since"] = now if complete else None
             return False
-        return now - since >= FORGET_SECONDS
+        return now - since >= _FORGET_SECONDS
 
     def _log_missing(self) -> None:
         for uuid in set(self.missing) - self._missed:
@@ -167,4 +167,6 @@ class Roster:
 
 def _believed(entry: Mapping[str, object]) -> dict[str, object]:
     """Return what can be used of an entry of the file, which anybody may have edited."""
-    return {name: value for name in (*TOLD, "missing_since") if isinstance(value := entry.get(name), (str, int, float))}
+    return {
+        name: value for name in (*_TOLD, "missing_since") if isinstance(value := entry.get(name), (str, int, float))
+    }

@@ -23,11 +23,11 @@ from agent.remembered import Remembered
 from agent.source import Reading, Row, Supported
 
 _LOG = logging.getLogger(__name__)
-HANG_SECONDS = 0.5  # that the whole source may take
-OURS = 0.8  # of them for the driver: who waits for this source must not give it up first
-OPENING_SECONDS = 5.0  # for the first list of GPUs, and the first reading: a cold driver wakes each of them
-REACH_SECONDS = 15.0  # of the driver's rings
-UNLISTED = {
+_HANG_SECONDS = 0.5  # that the whole source may take
+_OURS = 0.8  # of them for the driver: who waits for this source must not give it up first
+_OPENING_SECONDS = 5.0  # for the first list of GPUs, and the first reading: a cold driver wakes each of them
+_REACH_SECONDS = 15.0  # of the driver's rings
+_UNLISTED = {
     "lost": "the GPU is lost: the driver does not list it",
     "hangs": "a question to the driver hangs",
     "unknown": "the driver counts the GPU and does not tell its name",
@@ -54,7 +54,7 @@ class NvmlSource:
         proc: Path = Path("/proc"),
         remembered: Remembered | None = None,
         expected_gpus: int = 0,
-        hang_seconds: float = HANG_SECONDS,
+        hang_seconds: float = _HANG_SECONDS,
         process_seconds: float = 0.0,
         quiet: Callable[[], Collection[str]] = tuple,
         node: str = "",
@@ -68,11 +68,11 @@ class NvmlSource:
             self.failures, seconds, wall_seconds, pcie, xid, energy, sysfs, driver_version(), process_seconds
         )
         self._census = Census(self._around, Roster(kept, expected_gpus, proc, wall_seconds, sysfs, node))
-        self._budget = OURS * hang_seconds
+        self._budget = _OURS * hang_seconds
         self._last_read: float | None = None
         self._fails = False  # the driver did not answer at all when it was last asked
         self._warned = False
-        self._census.prepare(OPENING_SECONDS)
+        self._census.prepare(_OPENING_SECONDS)
 
     @property
     def lost(self) -> list[str]:
@@ -125,7 +125,7 @@ class NvmlSource:
             else:
                 found += nothing(uuid, "a question to the driver hangs") if one.hung else of_gpu(one.gpu)
         for name, why in self._census.ghosts.items():
-            found += nothing(name, UNLISTED[why] + self._census.at(name))
+            found += nothing(name, _UNLISTED[why] + self._census.at(name))
         return found
 
     def read(self) -> Reading:
@@ -147,7 +147,7 @@ class NvmlSource:
 
     def _read(self) -> Reading:
         began, now = time.monotonic(), self._around.seconds()
-        budget = OPENING_SECONDS if self._last_read is None else self._budget
+        budget = _OPENING_SECONDS if self._last_read is None else self._budget
         listed = self._census.begin(budget / 4)
         seconds = None if self._last_read is None else now - self._last_read
         self._warn_of_long_beats(seconds)
@@ -210,14 +210,14 @@ class NvmlSource:
             _LOG.warning("%s", self._census.gpus[uuid].hung)
 
     def _warn_of_long_beats(self, seconds: float | None) -> None:
-        if seconds is None or seconds <= REACH_SECONDS or self._warned:
+        if seconds is None or seconds <= _REACH_SECONDS or self._warned:
             return
         self._warned = True
         _LOG.warning(
             "GPUs are read every %.0f s, but their driver remembers some %.0f s: what lies before is not seen; "
             "a beat of 10 s or less misses nothing",
             seconds,
-            REACH_SECONDS,
+            _REACH_SECONDS,
         )
 
 

@@ -29,7 +29,7 @@ SUBJECTS = (
     "processes",
     "mig",
 )
-IN_MIG_MODE = "the driver has none for a GPU in MIG mode; see activity"
+_IN_MIG_MODE = "the driver has none for a GPU in MIG mode; see activity"
 
 
 def of_gpu(gpu: "Gpu") -> tuple[Supported, ...]:
@@ -51,7 +51,7 @@ def _refusals(gpu: "Gpu") -> Mapping[str, str | None]:
     calls, of = gpu.calls, gpu.instruments
     return {
         "utilization": _all(calls.refusal(rings.UTILIZATION), calls.refusal("nvmlDeviceGetUtilizationRates"))
-        and (IN_MIG_MODE if gpu.mig else calls.refusal(rings.UTILIZATION)),
+        and (_IN_MIG_MODE if gpu.mig else calls.refusal(rings.UTILIZATION)),
         "memory": _all(calls.refusal(memory_info_v2.__name__), calls.refusal("nvmlDeviceGetMemoryInfo")),
         "power": of.power.power_refusal,
         "energy": of.power.energy_refusal,

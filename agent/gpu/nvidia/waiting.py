@@ -16,9 +16,9 @@ from agent.gpu.nvidia.source import NvmlSource
 from agent.source import Reading, Supported
 
 _LOG = logging.getLogger(__name__)
-TRY_AGAIN_SECONDS = 60.0
-OPENING_SECONDS = 20.0  # a host whose driver rests wakes its GPUs one after another
-HANGS = "the NVIDIA driver does not answer: opening it hangs"
+_TRY_AGAIN_SECONDS = 60.0
+_OPENING_SECONDS = 20.0  # a host whose driver rests wakes its GPUs one after another
+_HANGS = "the NVIDIA driver does not answer: opening it hangs"
 
 
 class WaitingNvml:
@@ -39,7 +39,7 @@ class WaitingNvml:
         self,
         try_to_open: Callable[[], tuple[NvmlSource | None, str]],
         seconds: Callable[[], float] = time.monotonic,
-        opening_seconds: float = OPENING_SECONDS,
+        opening_seconds: float = _OPENING_SECONDS,
         expected: Callable[[], int] = lambda: 0,
     ) -> None:
         self._expected = expected
@@ -48,7 +48,7 @@ class WaitingNvml:
         self._opener = Attendant("the NVIDIA driver", try_to_open)
         self._opening = True
         self._opener.begin()
-        self.no_gpu = self._opened() if self._opener.ready(opening_seconds) else HANGS
+        self.no_gpu = self._opened() if self._opener.ready(opening_seconds) else _HANGS
         self._tried = seconds()
 
     def read(self) -> Reading:
@@ -58,7 +58,7 @@ class WaitingNvml:
             SourceError: the driver does not answer.
             DriverChangedError: the library and the loaded driver do not fit.
         """
-        if self._source is None and (self._opening or self._seconds() - self._tried >= TRY_AGAIN_SECONDS):
+        if self._source is None and (self._opening or self._seconds() - self._tried >= _TRY_AGAIN_SECONDS):
             self._open_again()
         return {} if self._source is None else self._source.read()
 
@@ -122,7 +122,7 @@ class WaitingNvml:
 
     def _opened(self) -> str:
         """Wait until the driver was opened or refused, and return why there is none, in words."""
-        while not self._opener.ready(TRY_AGAIN_SECONDS):
+        while not self._opener.ready(_TRY_AGAIN_SECONDS):
             pass  # who reads this source has long gone on without it
         self._opening = False
         self._source, why = self._opener.answer(0)

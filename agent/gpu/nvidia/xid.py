@@ -17,9 +17,9 @@ from agent.errors import SourceHungError
 from agent.gpu.nvidia.calls import Again, in_words
 from agent.gpu.nvidia.xid_class import CLASSES, xid_class
 
-WAIT_MILLISECONDS = 200
-ASKING_SECONDS = 1.0  # for all GPUs to say whether they tell events
-HANGS = "a question to the driver hangs"
+_WAIT_MILLISECONDS = 200
+_ASKING_SECONDS = 1.0  # for all GPUs to say whether they tell events
+_HANGS = "a question to the driver hangs"
 MOST_NUMBERS = 64  # of one GPU and one reading that are told apart; those of hardware always
 
 
@@ -143,18 +143,18 @@ class XidWatch:
         askers: dict[str, Attendant[str | None]] = {}
         for uuid, handle in handles.items():
             if uuid in self._hanging and not self._hanging[uuid].has_late:
-                found[uuid] = HANGS
+                found[uuid] = _HANGS
                 continue
             self._hanging.pop(uuid, None)
             question = partial(_refusal, handle, events.handle, self._failures)
             askers[uuid] = asker = Attendant(f"the question for events to {uuid}", question)
             asker.begin()
-            asker.ready(began + ASKING_SECONDS / 2 - time.monotonic())
+            asker.ready(began + _ASKING_SECONDS / 2 - time.monotonic())
         for uuid, asker in askers.items():
             try:
-                found[uuid] = asker.answer(began + ASKING_SECONDS - time.monotonic())
+                found[uuid] = asker.answer(began + _ASKING_SECONDS - time.monotonic())
             except SourceHungError:
-                found[uuid], self._hanging[uuid], events.is_in_use = HANGS, asker, True
+                found[uuid], self._hanging[uuid], events.is_in_use = _HANGS, asker, True
             asker.close()
         return found
 
@@ -188,12 +188,12 @@ class XidWatch:
         """End the thread; it stops within one wait."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(timeout=2 * WAIT_MILLISECONDS / 1000)
+            self._thread.join(timeout=2 * _WAIT_MILLISECONDS / 1000)
 
     def _run(self, events: "_Events", names: Mapping[int, str], stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                event = pynvml.nvmlEventSetWait_v2(events.handle, WAIT_MILLISECONDS)
+                event = pynvml.nvmlEventSetWait_v2(events.handle, _WAIT_MILLISECONDS)
             except pynvml.NVMLError as error:
                 if error.value == pynvml.NVML_ERROR_TIMEOUT:
                     continue

@@ -7,8 +7,8 @@ k8s-device-plugin, internal/rm/health.go (application errors).
 
 from typing import Literal, get_args
 
-XidClass = Literal["hardware", "program", "other"]
-CLASSES: tuple[XidClass, ...] = get_args(XidClass)
+_XidClass = Literal["hardware", "program", "other"]
+CLASSES: tuple[_XidClass, ...] = get_args(_XidClass)
 
 # Kernel exception, page fault, stopped channel, clean-up after another error, video processor, context switch.
 PROGRAM = frozenset((13, 31, 43, 45, 68, 109))
@@ -16,7 +16,7 @@ PROGRAM = frozenset((13, 31, 43, 45, 68, 109))
 HARDWARE = frozenset((48, 63, 64, 74, 79, 94, 95))
 
 
-def xid_class(number: int) -> XidClass:
+def xid_class(number: int) -> _XidClass:
     """Return the class of an XID error; what neither list has (the driver, its firmware, what is new) is other."""
     if number in HARDWARE:
         return "hardware"

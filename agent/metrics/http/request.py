@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 MOST_HEAD = 16 * 1024  # bytes of the request line and all headers
 MOST_HEADERS = 100
-END = b"\r\n\r\n"
+_END = b"\r\n\r\n"
 
 
 class RefusedError(Exception):
@@ -45,7 +45,7 @@ def read_head(stream: socket.socket, deadline: float) -> bytes:
         OSError: the client said nothing in time, or went away.
     """
     head = b""
-    while END not in head:
+    while _END not in head:
         stream.settimeout(left(deadline))
         received = stream.recv(4096)
         if not received:
@@ -53,7 +53,7 @@ def read_head(stream: socket.socket, deadline: float) -> bytes:
         head += received
         if len(head) > MOST_HEAD:
             raise RefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-    return head[: head.index(END)]
+    return head[: head.index(_END)]
 
 
 def left(deadline: float) -> float:

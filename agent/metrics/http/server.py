@@ -25,14 +25,14 @@ from agent.metrics.http.request import RefusedError, Request, left, parse, read_
 _LOG = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 16
-BACKLOG = 128  # connections that the kernel holds until they are accepted; beyond, a client tries again after a second
-REQUEST_SECONDS = 5.0  # for a client to make itself known and to ask
-ANSWER_SECONDS = 10.0  # for it to take the answer
-PARTING_SECONDS = 1.0  # for it to notice that it has all
-PATIENCE_SECONDS = 1.0  # for a place to become free
+_BACKLOG = 128  # connections that the kernel holds until they are accepted; beyond, a client tries again after a second
+_REQUEST_SECONDS = 5.0  # for a client to make itself known and to ask
+_ANSWER_SECONDS = 10.0  # for it to take the answer
+_PARTING_SECONDS = 1.0  # for it to notice that it has all
+_PATIENCE_SECONDS = 1.0  # for a place to become free
 
-Outcome = Literal["served", "unauthorized", "refused", "broken", "crowded"]
-OUTCOMES: tuple[Outcome, ...] = ("served", "unauthorized", "refused", "broken", "crowded")
+_Outcome = Literal["served", "unauthorized", "refused", "broken", "crowded"]
+_OUTCOMES: tuple[_Outcome, ...] = ("served", "unauthorized", "refused", "broken", "crowded")
 
 
 class ScrapeServer:
@@ -50,9 +50,9 @@ class ScrapeServer:
         port: int,
         families: CollectorRegistry,
         door: Door | None = None,
-        request_seconds: float = REQUEST_SECONDS,
+        request_seconds: float = _REQUEST_SECONDS,
     ) -> None:
-        self.answered: Counter[Outcome] = Counter()
+        self.answered: Counter[_Outcome] = Counter()
         self._door = door or Door()
         self._families = families
         self._request_seconds = request_seconds
@@ -88,7 +88,7 @@ class ScrapeServer:
     def family(self) -> Metric:
         """Return the family of what became of connections; a scrape counts itself when it has been taken."""
         made = Metric("gpuledger_agent_scrapes", "Connections to /metrics, by what became of them.", "counter")
-        for outcome in OUTCOMES:
+        for outcome in _OUTCOMES:
             made.add_sample("gpuledger_agent_scrapes_total", {"outcome": outcome}, self.answered[outcome])
         return made
 
@@ -106,7 +106,7 @@ class ScrapeServer:
     def _seat(self, connection: socket.socket) -> bool:
         """Return whether there was a place, and a thread, for this connection."""
         try:
-            place = self._places.take(connection, PATIENCE_SECONDS)
+            place = self._places.take(connection, _PATIENCE_SECONDS)
         except OSError:
             return False
         if place is None:
@@ -119,7 +119,7 @@ class ScrapeServer:
         return True
 
     def _serve(self, connection: socket.socket, place: socket.socket) -> None:
-        outcome: Outcome = "broken"
+        outcome: _Outcome = "broken"
         try:
             outcome = self._talk(connection)
         except OSError as error:
@@ -131,11 +131,11 @@ class ScrapeServer:
             connection.close()
             self._places.leave(place)
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: _Outcome) -> None:
         with self._counting:
             self.answered[outcome] += 1
 
-    def _talk(self, connection: socket.socket) -> Outcome:
+    def _talk(self, connection: socket.socket) -> _Outcome:
         deadline = time.monotonic() + self._request_seconds
         with self._door.stream(connection, self._request_seconds) as stream:
             head_only = False
@@ -149,7 +149,7 @@ class ScrapeServer:
             _part(stream)
         return outcome
 
-    def _answer(self, request: Request) -> tuple[Outcome, Answer]:
+    def _answer(self, request: Request) -> tuple[_Outcome, Answer]:
         secret = self._door.secret
         if not secret.admits(request.headers.get("authorization")):
             challenges = (("WWW-Authenticate", challenge) for challenge in secret.challenges)
@@ -171,11 +171,11 @@ class ScrapeServer:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
 
 
 def _send(stream: socket.socket, content: bytes) -> None:
-    deadline = time.monotonic() + ANSWER_SECONDS
+    deadline = time.monotonic() + _ANSWER_SECONDS
     rest = memoryview(content)
     while rest:  # sendall() of an encrypted stream gives each part the whole time
         stream.settimeout(left(deadline))
@@ -184,7 +184,7 @@ def _send(stream: socket.socket, content: bytes) -> None:
 
 def _part(stream: socket.socket) -> None:
     """Wait for the client to hang up: what it said that nobody read would make the kernel take the answer back."""
-    deadline = time.monotonic() + PARTING_SECONDS
+    deadline = time.monotonic() + _PARTING_SECONDS
     with contextlib.suppress(OSError):
         stream.shutdown(socket.SHUT_WR)
         while True:

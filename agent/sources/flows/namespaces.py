@@ -6,9 +6,9 @@ from pathlib import Path
 from agent.procfs import understanding
 from agent.sources.sockets.netlink import Listing, attributes, listing
 
-NETLINK_ROUTE = 0
-RTM_GETLINK = 18
-IFLA_LINK_NETNSID = 37
+_NETLINK_ROUTE = 0
+_RTM_GETLINK = 18
+_IFLA_LINK_NETNSID = 37
 
 _QUESTION = struct.Struct("=16x")  # struct ifinfomsg: of all links
 _PLACE = Path("netlink/route")  # a name for messages; no such file is read
@@ -26,8 +26,8 @@ def neighbour_namespaces(ask: Listing = listing) -> int:
     with understanding(_PLACE):
         numbers = {
             _NUMBER.unpack_from(body, start)[0]
-            for body in ask(NETLINK_ROUTE, RTM_GETLINK, _QUESTION.pack())
+            for body in ask(_NETLINK_ROUTE, _RTM_GETLINK, _QUESTION.pack())
             for kind, start, end in attributes(body, _QUESTION.size)
-            if kind == IFLA_LINK_NETNSID and end - start >= _NUMBER.size
+            if kind == _IFLA_LINK_NETNSID and end - start >= _NUMBER.size
         }
     return len(numbers - {-1})

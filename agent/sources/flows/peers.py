@@ -12,8 +12,8 @@ from agent.procfs import text
 from agent.sources.topology.site import MOST_NODES, read_text
 
 _LOG = logging.getLogger(__name__)
-COLUMNS = ("address", "node")
-HOSTS = Path("/etc/hosts")
+_COLUMNS = ("address", "node")
+_HOSTS = Path("/etc/hosts")
 
 _Networks = dict[tuple[int, int], dict[int, str]]  # (bits of the address, of its prefix) to network number to node
 _Stamp = tuple[int, int] | None  # when a file was changed, and its size
@@ -55,7 +55,7 @@ class Peers:
             one stays.
     """
 
-    def __init__(self, table: Path | None = None, hosts: Path = HOSTS) -> None:
+    def __init__(self, table: Path | None = None, hosts: Path = _HOSTS) -> None:
         self._table = table
         self._hosts = hosts
         self._stamps: tuple[_Stamp, _Stamp] = (None, None)
@@ -94,8 +94,8 @@ def read_peers(path: Path) -> Names:
     """
     reader = csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True)
     try:
-        if not set(COLUMNS) <= {name.strip() for name in reader.fieldnames or ()}:
-            raise ConfigError(f"{path} has no columns {','.join(COLUMNS)}; begin it with that line")
+        if not set(_COLUMNS) <= {name.strip() for name in reader.fieldnames or ()}:
+            raise ConfigError(f"{path} has no columns {','.join(_COLUMNS)}; begin it with that line")
         reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
         return Names(_pairs(reader))
     except (ValueError, csv.Error) as error:
@@ -104,7 +104,7 @@ def read_peers(path: Path) -> Names:
 
 def _pairs(rows: Iterable[Mapping[str, str | None]]) -> Iterator[tuple[str, str]]:
     for row in rows:
-        address, node = ((row.get(column) or "").strip() for column in COLUMNS)
+        address, node = ((row.get(column) or "").strip() for column in _COLUMNS)
         if address and node:
             yield address, node
 

@@ -8,16 +8,16 @@ from agent.sources.flows.moved import Moved
 ROWS_MAX = 64  # (run, peer) pairs that are told one by one at a reading
 OTHER = "other"  # all peers of a run beyond those
 
-Flows = Mapping[tuple[str, str], Moved]  # by run and peer
+_Flows = Mapping[tuple[str, str], Moved]  # by run and peer
 
 
-def flow_rows(counted: Flows, estimated: Flows) -> list[Row]:
+def flow_rows(counted: _Flows, estimated: _Flows) -> list[Row]:
     """Return the rows of `flow_samples`. A pair that moved nothing has none."""
     told = [_row(pair, moved, "tcp") | {"retransmits": moved.retransmits} for pair, moved in largest(counted).items()]
     return [*told, *(_row(pair, moved, "rdma_estimate") for pair, moved in largest(estimated).items())]
 
 
-def largest(flows: Flows) -> dict[tuple[str, str], Moved]:
+def largest(flows: _Flows) -> dict[tuple[str, str], Moved]:
     """Return the pairs that moved most, and in one pair a run what all its others moved."""
     moving = {pair: moved for pair, moved in flows.items() if moved != Moved()}
     ranked = sorted(moving, key=lambda pair: (-moving[pair].bytes, pair))

@@ -14,12 +14,12 @@ from agent.sources.flows.rows import ROWS_MAX, flow_rows
 from agent.sources.flows.sockets import SOCKETS_MAX, Dump, Socket, tcp_sockets
 from agent.sources.sockets.cgroups import CgroupRuns
 
-PERIOD_SECONDS = 10.0
+_PERIOD_SECONDS = 10.0
 _LOOPBACK_4 = b"\x7f"  # 127.0.0.0/8
 _LOOPBACK_6 = bytes(15) + b"\x01"
 
 
-def unattributed(node: str) -> str:
+def _unattributed(node: str) -> str:
     """Return the run id of what no run of this host is known to have moved. It holds no GPU, and never may."""
     return f"unattributed/{node}"
 
@@ -40,14 +40,14 @@ class FlowSource:
         run_of: Callable[[str], str | None],
         peers: Peers,
         sys: Path = Path("/sys"),
-        period_seconds: float = PERIOD_SECONDS,
+        period_seconds: float = _PERIOD_SECONDS,
         dump: Callable[[], Dump] = tcp_sockets,
         neighbours: Callable[[], int] = neighbour_namespaces,
     ) -> None:
         self.period_seconds = period_seconds
         self.sockets_left_out = 0
         self.pairs_summed = 0
-        self._nobody = unattributed(node)
+        self._nobody = _unattributed(node)
         self._cgroups = CgroupRuns(sys, run_of)
         self._peers = peers
         self._meter = Meter()

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.procfs import text
 from agent.sources.mounts.counters import MountCounters
 
-TARGETS_MAX = 4096  # of all file systems; each is one small file
+_TARGETS_MAX = 4096  # of all file systems; each is one small file
 
 # <file system>-OST0000-osc-<client>, <file system>-MDT0000-mdc-<client>; a server's own end with -MDT0000.
 _TARGET = re.compile(r"^(.+)-(?:OST|MDT)[0-9a-fA-F]{4}-(?:osc|mdc)-(?!MDT)[^/]+$")
@@ -32,7 +32,7 @@ def lustre_counters(places: Sequence[Path]) -> dict[str, MountCounters]:
     """
     found: dict[str, list[MountCounters]] = {}
     unread: set[str] = set()
-    for target in _targets(places)[:TARGETS_MAX]:
+    for target in _targets(places)[:_TARGETS_MAX]:
         match = _TARGET.match(target.name)
         if match is None:
             continue

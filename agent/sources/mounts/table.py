@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from agent.procfs import unescaped
 
 # File systems of FUSE that hold no data of a run: they would only crowd the rows.
-LOCAL_FUSE = frozenset({"fuse.lxcfs", "fuse.gvfsd-fuse", "fuse.portal", "fuse.snapfuse", "fuse.fuse-overlayfs"})
+_LOCAL_FUSE = frozenset({"fuse.lxcfs", "fuse.gvfsd-fuse", "fuse.portal", "fuse.snapfuse", "fuse.fuse-overlayfs"})
 
 # Network file systems whose clients show an unprivileged reader no bytes.
-UNCOUNTED = frozenset({"beegfs", "ceph", "gpfs", "panfs", "wekafs", "9p", "virtiofs"})
+_UNCOUNTED = frozenset({"beegfs", "ceph", "gpfs", "panfs", "wekafs", "9p", "virtiofs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def mount_kind(fstype: str) -> str | None:
         return "cifs"
     if fstype == "lustre":
         return "lustre"
-    return "fuse" if fstype.startswith("fuse.") and fstype not in LOCAL_FUSE else None
+    return "fuse" if fstype.startswith("fuse.") and fstype not in _LOCAL_FUSE else None
 
 
 def network_mounts(mountinfo: str) -> list[Mount]:
@@ -46,7 +46,7 @@ def network_mounts(mountinfo: str) -> list[Mount]:
 
 def uncounted_mounts(mountinfo: str) -> list[str]:
     """Return the types of the network file systems that are mounted and tell no bytes."""
-    return sorted({fstype for _, _, fstype, _ in _mounts(mountinfo) if fstype in UNCOUNTED})
+    return sorted({fstype for _, _, fstype, _ in _mounts(mountinfo) if fstype in _UNCOUNTED})
 
 
 def _mounts(mountinfo: str) -> list[tuple[str, str, str, str]]:

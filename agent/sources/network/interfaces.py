@@ -7,9 +7,9 @@ from agent.procfs import number
 from agent.sources import counters
 from agent.sources.network.links import BITS, LinkCounters
 
-ARPHRD_INFINIBAND = 32
-ARPHRD_ETHERNET = 1
-BITS_PER_MEGABIT = 10**6
+_ARPHRD_INFINIBAND = 32
+_ARPHRD_ETHERNET = 1
+_BITS_PER_MEGABIT = 10**6
 
 _VIRTUAL = ("lo", "veth", "docker", "br-", "virbr", "cni", "cali", "flannel", "ifb", "dummy", "tun", "tap", "kube-")
 
@@ -26,7 +26,7 @@ def interface_counters(proc: Path) -> dict[str, LinkCounters]:
     }
 
 
-def hardware(names: Sequence[str], sys: Path) -> list[str]:
+def _hardware(names: Sequence[str], sys: Path) -> list[str]:
     """Return the interfaces that have a device behind them.
 
     A container sees no hardware: then every interface that is not known to be virtual is told.
@@ -39,12 +39,12 @@ def interfaces(proc: Path, sys: Path) -> dict[str, LinkCounters]:
     """Return the interfaces of the hardware, without those of IP over InfiniBand: their port counts that already."""
     found = interface_counters(proc)
     links: dict[str, LinkCounters] = {}
-    for name in hardware(list(found), sys):
+    for name in _hardware(list(found), sys):
         place, told = sys / "class/net" / name, found[name]
         kind = number(place / "type")
-        if kind != ARPHRD_INFINIBAND:
+        if kind != _ARPHRD_INFINIBAND:
             links[name] = LinkCounters(
-                "ethernet" if kind == ARPHRD_ETHERNET else None,
+                "ethernet" if kind == _ARPHRD_ETHERNET else None,
                 told.receive_bytes,
                 told.transmit_bytes,
                 told.errors,
@@ -55,4 +55,4 @@ def interfaces(proc: Path, sys: Path) -> dict[str, LinkCounters]:
 
 def speed(megabits: int | None) -> float | None:
     """Return the speed of an interface in bytes per second, or None: virtual ones and those that are down say -1."""
-    return megabits * BITS_PER_MEGABIT / BITS if megabits is not None and megabits > 0 else None
+    return megabits * _BITS_PER_MEGABIT / BITS if megabits is not None and megabits > 0 else None

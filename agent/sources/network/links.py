@@ -6,7 +6,7 @@ from agent.procfs import differences
 from agent.source import Row, Value
 
 BITS = 8
-AMOUNTS = ("receive_bytes", "transmit_bytes", "errors")
+_AMOUNTS = ("receive_bytes", "transmit_bytes", "errors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,4 +25,4 @@ def link_row(name: str, before: LinkCounters | None, now: LinkCounters) -> Row:
     row: dict[str, Value] = {"device": name, "link_kind": now.kind}
     if now.speed_bytes_per_second is not None:
         row["speed_bytes_per_second"] = now.speed_bytes_per_second
-    return row if before is None else row | differences(before, now, AMOUNTS)
+    return row if before is None else row | differences(before, now, _AMOUNTS)

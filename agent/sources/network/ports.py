@@ -6,9 +6,9 @@ from pathlib import Path
 from agent.procfs import number, text
 from agent.sources.network.links import BITS, LinkCounters
 
-PORT_DATA_BYTES = 4  # port_rcv_data and port_xmit_data count words of four bytes (InfiniBand, PMA PortCounters)
-BITS_PER_GIGABIT = 10**9
-PORTS_MAX = 64
+_PORT_DATA_BYTES = 4  # port_rcv_data and port_xmit_data count words of four bytes (InfiniBand, PMA PortCounters)
+_BITS_PER_GIGABIT = 10**9
+_PORTS_MAX = 64
 
 # A 32-bit counter of the older PMA stops at its top and stays there: it then says nothing.
 _STUCK = 0xFFFFFFFF
@@ -42,7 +42,7 @@ def port_counters(port: Path) -> LinkCounters:
 
 def ports(sys: Path) -> dict[str, LinkCounters]:
     """Return every RDMA port as `<device>:<port>`."""
-    found = sorted((sys / "class/infiniband").glob("*/ports/*"))[:PORTS_MAX]
+    found = sorted((sys / "class/infiniband").glob("*/ports/*"))[:_PORTS_MAX]
     return {f"{port.parent.parent.name}:{port.name}": port_counters(port) for port in found}
 
 
@@ -51,7 +51,7 @@ def rate(port: Path) -> float | None:
     if "ACTIVE" not in (text(port / "state") or ""):
         return None
     match = _RATE.match(text(port / "rate") or "")
-    return float(match[1]) * BITS_PER_GIGABIT / BITS if match else None
+    return float(match[1]) * _BITS_PER_GIGABIT / BITS if match else None
 
 
 def _kind(port: Path) -> str | None:
@@ -62,4 +62,4 @@ def _data(port: Path, name: str) -> int | None:
     words = number(port / "counters" / name)
     if words is None or words == _STUCK:
         words = number(port / "counters_ext" / f"{name}_64")
-    return None if words is None else words * PORT_DATA_BYTES
+    return None if words is None else words * _PORT_DATA_BYTES

@@ -7,7 +7,7 @@ from agent.sources.network.interfaces import interfaces
 from agent.sources.network.links import LinkCounters, link_row
 from agent.sources.network.ports import ports
 
-DEVICES_MAX = 64
+_DEVICES_MAX = 64
 
 
 class NetworkSource:
@@ -32,7 +32,7 @@ class NetworkSource:
             SourceError: /proc/net/dev cannot be read.
         """
         now = ports(self._sys) | interfaces(self._proc, self._sys)
-        kept = list(now)[:DEVICES_MAX]
+        kept = list(now)[:_DEVICES_MAX]
         self.devices_left_out = len(now) - len(kept)
         rows = [link_row(name, self._last.get(name), now[name]) for name in kept]
         self._last = now
@@ -43,5 +43,5 @@ class NetworkSource:
         unknown = sorted(name for name, link in self._last.items() if link.receive_bytes is None)
         lines = [f"{name} counts no bytes that can be read" for name in unknown]
         if self.devices_left_out:
-            lines.append(f"{self.devices_left_out} links beyond the first {DEVICES_MAX} are not told")
+            lines.append(f"{self.devices_left_out} links beyond the first {_DEVICES_MAX} are not told")
         return lines

@@ -10,7 +10,7 @@ from agent.attribution.run import Attribution
 from agent.sources.processes.table import Stat
 from agent.sources.processes.tree import nearest_roots
 
-ANCESTORS_MAX = 16
+_ANCESTORS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Claims:
 
 def _above(stat: Stat, processes: Mapping[int, Stat]) -> list[Identity]:
     found: list[Identity] = []
-    while (parent := processes.get(stat.parent)) is not None and len(found) < ANCESTORS_MAX:
+    while (parent := processes.get(stat.parent)) is not None and len(found) < _ANCESTORS_MAX:
         found.append((parent.pid, parent.started_ticks))
         stat = parent
     return found

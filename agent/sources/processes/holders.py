@@ -17,8 +17,8 @@ from agent.remembered import Remembered
 from agent.sources.processes.lineage import read_stat
 from agent.sources.processes.table import Stat
 
-SECTION = "holders"
-ENDED = ("Z", "X")  # states in /proc/<pid>/stat of a process that holds nothing any more
+_SECTION = "holders"
+_ENDED = ("Z", "X")  # states in /proc/<pid>/stat of a process that holds nothing any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Holders:
         self._proc = proc
         self._remembered = remembered or Remembered(None)
         self._boot = boot_id(proc)
-        self._seen = _kept(self._remembered.section(SECTION), self._boot)
+        self._seen = _kept(self._remembered.section(_SECTION), self._boot)
 
     @property
     def are_known(self) -> bool:
@@ -89,11 +89,11 @@ class Holders:
             [one.process.gpu_uuid, one.process.pid, one.started_ticks, one.process.memory_used_bytes]
             for one in self._seen
         ]
-        self._remembered.keep(SECTION, {"boot": self._boot, "held": held})
+        self._remembered.keep(_SECTION, {"boot": self._boot, "held": held})
 
 
 def _is_still(stat: Stat | None, started_ticks: int) -> bool:
-    return stat is not None and stat.started_ticks == started_ticks and stat.state not in ENDED
+    return stat is not None and stat.started_ticks == started_ticks and stat.state not in _ENDED
 
 
 def _kept(section: Mapping[str, Any], boot: str | None) -> list[_Seen]:

@@ -7,13 +7,13 @@ from agent.attribution.evidence import Identity, Process, read_process
 from agent.procfs import short
 from agent.sources.processes.table import Stat, parse_stat
 
-ANCESTORS_MAX = 64
+_ANCESTORS_MAX = 64
 
 
 def lineage(proc: Path, pid: int) -> list[Identity]:
     """Return a process, its parent, and so on up; empty where /proc does not show it."""
     line: list[Identity] = []
-    while len(line) < ANCESTORS_MAX and (stat := read_stat(proc, pid)) is not None:
+    while len(line) < _ANCESTORS_MAX and (stat := read_stat(proc, pid)) is not None:
         line.append((pid, stat.started_ticks))
         pid = stat.parent
     return line

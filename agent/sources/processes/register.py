@@ -14,7 +14,7 @@ from agent.sources.processes.claims import Claim
 from agent.sources.processes.holdings import Holdings
 from agent.sources.processes.tree import home_gpus
 
-PATIENT_READINGS = 3  # at the start, for witnesses that have not answered yet
+_PATIENT_READINGS = 3  # at the start, for witnesses that have not answered yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Register:
         """
         told = self._witnesses.told().held
         self._readings += 1
-        if self._witnesses.pending and self._readings <= PATIENT_READINGS:
+        if self._witnesses.pending and self._readings <= _PATIENT_READINGS:
             return {"allocations": []}
         seen, aliases = list(processes), self._witnesses.aliases
         aliases.learn({**_jobs(seen), **(names or {})})

@@ -10,7 +10,7 @@ from agent.procfs import number, text
 from agent.sources.host import PRESSURES, stalled_microseconds
 from agent.wire.units import SECOND_US
 
-NANOSECONDS_PER_MICROSECOND = 1000
+_NANOSECONDS_PER_MICROSECOND = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _below(root: Path, path: str) -> Path:
 
 
 def _microseconds(nanoseconds: int | None) -> int | None:
-    return None if nanoseconds is None else nanoseconds // NANOSECONDS_PER_MICROSECOND
+    return None if nanoseconds is None else nanoseconds // _NANOSECONDS_PER_MICROSECOND
 
 
 def seconds(microseconds: int | None) -> float | None:

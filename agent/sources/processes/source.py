@@ -23,7 +23,7 @@ from agent.sources.processes.submissions import Submissions
 from agent.sources.processes.table import ProcessTable, read_table
 from agent.sources.processes.tree import RunOnGpu, Tree, home_gpus, trees
 
-HOLDERS_MAX = 4096  # (process, GPU) pairs looked at; the rest is counted
+_HOLDERS_MAX = 4096  # (process, GPU) pairs looked at; the rest is counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class ProcessSource:
         if told is None and not self._holders.are_known:
             return {}
         holders, watched = self._holders.asserted(told or Holding()), frozenset(self._watched())
-        kept = self._holders.seen_first(holders)[:HOLDERS_MAX] if len(holders) > HOLDERS_MAX else holders
+        kept = self._holders.seen_first(holders)[:_HOLDERS_MAX] if len(holders) > _HOLDERS_MAX else holders
         if not kept and not watched:
             self.unseen = self.left_out = 0
             self._last = None

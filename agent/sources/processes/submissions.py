@@ -17,10 +17,10 @@ from agent.attribution.ray import RayWorker, ray_run_id, ray_worker
 from agent.procfs import text
 from agent.sources.processes.table import Stat
 
-SUPERVISOR = "ray::JobSupervisor"[:15]  # as the kernel cuts it
-DRIVERS_MAX = 256
-FILES_MAX = 1024  # of one driver
-ANCESTORS_MAX = 4  # the shell that the supervisor starts, and what it starts
+_SUPERVISOR = "ray::JobSupervisor"[:15]  # as the kernel cuts it
+_DRIVERS_MAX = 256
+_FILES_MAX = 1024  # of one driver
+_ANCESTORS_MAX = 4  # the shell that the supervisor starts, and what it starts
 
 _SUBMISSION = re.compile(r"(?:^|\0)RAY_JOB_CONFIG_JSON_ENV_VAR=[^\0]*\"job_submission_id\": *\"([^\"\0]{1,128})\"")
 _LOG = re.compile(r"/python-core-driver-([0-9a-f]{8})[0-9a-f]*_\d+\.log$")
@@ -36,7 +36,7 @@ class Submissions:
 
     def names(self, processes: Mapping[int, Stat]) -> dict[str, Meant]:
         """Return of each job that was submitted here the run by its number, and the one that people know."""
-        drivers = islice(_below_supervisors(processes), DRIVERS_MAX)
+        drivers = islice(_below_supervisors(processes), _DRIVERS_MAX)
         found = {key: self._known.get(key) or self._ask(lineage) for key, lineage in drivers}
         self._known = {key: names for key, names in found.items() if names is not None}
         return dict(self._known.values())
@@ -55,7 +55,7 @@ class Submissions:
     def _job(self, pid: int) -> str | None:
         directory = f"{self._proc}/{pid}/fd"
         try:
-            for name in islice(os.listdir(directory), FILES_MAX):  # noqa: PTH208  (names alone are needed)
+            for name in islice(os.listdir(directory), _FILES_MAX):  # noqa: PTH208  (names alone are needed)
                 if found := _LOG.search(os.readlink(f"{directory}/{name}")):  # noqa: PTH115
                     return found[1]
         except OSError:
@@ -64,10 +64,10 @@ class Submissions:
 
 
 def _below_supervisors(processes: Mapping[int, Stat]) -> Iterator[tuple[Identity, list[int]]]:
-    supervisors = {pid for pid, stat in processes.items() if stat.name == SUPERVISOR}
+    supervisors = {pid for pid, stat in processes.items() if stat.name == _SUPERVISOR}
     for stat in processes.values() if supervisors else ():
-        lineage = list(islice(_upwards(stat, processes), 2 * ANCESTORS_MAX))
-        if supervisors.intersection(lineage[1 : 1 + ANCESTORS_MAX]):
+        lineage = list(islice(_upwards(stat, processes), 2 * _ANCESTORS_MAX))
+        if supervisors.intersection(lineage[1 : 1 + _ANCESTORS_MAX]):
             yield (stat.pid, stat.started_ticks), lineage
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.errors import SourceError
 from agent.procfs import short
 
-PROCESSES_MAX = 65_536
+_PROCESSES_MAX = 65_536
 TICKS_PER_SECOND = 100  # USER_HZ, the unit of /proc/<pid>/stat, is 100 on every architecture with NVIDIA's driver
 
 
@@ -55,7 +55,7 @@ def parse_stat(line: bytes) -> Stat | None:
     )
 
 
-def read_table(proc: Path, limit: int = PROCESSES_MAX, wanted: Collection[int] = ()) -> ProcessTable:
+def read_table(proc: Path, limit: int = _PROCESSES_MAX, wanted: Collection[int] = ()) -> ProcessTable:
     """Return the processes of the host; one that ends during the pass is simply not there.
 
     Those in `wanted` come first, so that a pass that is cut short still tells whether they live.

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.errors import SourceError
 from agent.sources.progress.message import MESSAGE_BYTES_MAX
 
-EVERYONE_MAY_WRITE = 0o666  # to the socket; whose message it is the kernel says
+_EVERYONE_MAY_WRITE = 0o666  # to the socket; whose message it is the kernel says
 _OVER = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid, gid
 
@@ -44,7 +44,7 @@ class Mailbox:
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             self._socket.bind(str(path))
-            path.chmod(EVERYONE_MAY_WRITE)
+            path.chmod(_EVERYONE_MAY_WRITE)
         except OSError as error:
             self._socket.close()
             raise SourceError(_cannot(path, error)) from error

@@ -7,10 +7,10 @@ from agent.attribution.evidence import Identity
 from agent.attribution.run import Attribution
 from agent.sources.progress.whose import Whose
 
-SENDERS_MAX = 1024
+_SENDERS_MAX = 1024
 OF_ONE_USER_MAX = 64
 MESSAGES_PER_SECOND = 20  # of one sender; more are not looked at
-ASKED_AGAIN_SECONDS = 60.0  # of a sender that no scheduler knows: it may hold a GPU by then
+_ASKED_AGAIN_SECONDS = 60.0  # of a sender that no scheduler knows: it may hold a GPU by then
 
 
 @dataclass(slots=True)
@@ -77,8 +77,8 @@ class Senders:
         return not self._is_full_for(uid)
 
     def _is_full_for(self, uid: int) -> bool:
-        return len(self._known) >= SENDERS_MAX or sum(user == uid for _, user in self._known) >= OF_ONE_USER_MAX
+        return len(self._known) >= _SENDERS_MAX or sum(user == uid for _, user in self._known) >= OF_ONE_USER_MAX
 
 
 def _is_to_be_asked_again(sender: Sender, now: float) -> bool:
-    return sender.attribution.scheduler == "process" and now - sender.asked_at > ASKED_AGAIN_SECONDS
+    return sender.attribution.scheduler == "process" and now - sender.asked_at > _ASKED_AGAIN_SECONDS

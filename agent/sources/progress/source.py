@@ -19,9 +19,9 @@ from agent.sources.progress.whose import Whose
 _LOG = logging.getLogger(__name__)
 VARIABLE = "GPULEDGER_PROGRESS"
 RUNS_MAX = 1024
-RUN_KEPT_SECONDS = 3600.0  # after its last word, so that a run that is started again goes on
-AT_ONCE_MAX = 50  # messages in WINDOW_SECONDS; the kernel's queue must hold the rest until it has passed, or refuse it
-WINDOW_SECONDS = 0.1
+_RUN_KEPT_SECONDS = 3600.0  # after its last word, so that a run that is started again goes on
+_AT_ONCE_MAX = 50  # messages in WINDOW_SECONDS; the kernel's queue must hold the rest until it has passed, or refuse it
+_WINDOW_SECONDS = 0.1
 
 
 def _nowhere(_: bytes) -> None:
@@ -124,7 +124,7 @@ class ProgressSource:
             said = totals.taken()
             if said or run_id in living:
                 rows.append({"run_id": run_id, **said})
-            elif run_id.startswith("process/") or now - totals.heard_at > RUN_KEPT_SECONDS:
+            elif run_id.startswith("process/") or now - totals.heard_at > _RUN_KEPT_SECONDS:
                 del self._runs[run_id]
         return rows
 
@@ -134,15 +134,15 @@ class ProgressSource:
             with self._lock:
                 taken += self._drain(mailbox)
             passed = self._monotonic() - began
-            if taken >= AT_ONCE_MAX and passed < WINDOW_SECONDS:
-                self._closed.wait(WINDOW_SECONDS - passed)
-            if taken >= AT_ONCE_MAX or passed >= WINDOW_SECONDS:
+            if taken >= _AT_ONCE_MAX and passed < _WINDOW_SECONDS:
+                self._closed.wait(_WINDOW_SECONDS - passed)
+            if taken >= _AT_ONCE_MAX or passed >= _WINDOW_SECONDS:
                 began, taken = self._monotonic(), 0
 
     def _drain(self, mailbox: Mailbox) -> int:
         """Take what is there, AT_ONCE_MAX messages at most, and return how many."""
         taken = 0
-        while taken < AT_ONCE_MAX and (letter := mailbox.receive()) is not None:
+        while taken < _AT_ONCE_MAX and (letter := mailbox.receive()) is not None:
             self._take(letter, self._monotonic())
             taken += 1
         return taken

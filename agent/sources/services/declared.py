@@ -7,10 +7,10 @@ from urllib.parse import SplitResult, urlsplit
 from agent.attribution.declared import named_run_id
 from agent.errors import ConfigError
 
-PATH = "/metrics"
-PORTS = {"http": 80, "https": 443}
-SERVICES_MAX = 32  # each has a thread
-SLO_SECONDS_MAX = 3600.0
+_PATH = "/metrics"
+_PORTS = {"http": 80, "https": 443}
+_SERVICES_MAX = 32  # each has a thread
+_SLO_SECONDS_MAX = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ def declared_services(entries: Iterable[str], node: str) -> tuple[Service, ...]:
         ConfigError: an entry is not an address, or there are too many.
     """
     services = tuple(_service(entry, node) for entry in entries)
-    if len(services) > SERVICES_MAX:
-        raise ConfigError(f"agent.services names {len(services)} addresses; one agent reads {SERVICES_MAX} at most")
+    if len(services) > _SERVICES_MAX:
+        raise ConfigError(f"agent.services names {len(services)} addresses; one agent reads {_SERVICES_MAX} at most")
     return services
 
 
@@ -52,8 +52,8 @@ def _service(entry: str, node: str) -> Service:
     return Service(
         scheme=parts.scheme,
         host=parts.hostname or "",
-        port=parts.port or PORTS[parts.scheme],
-        path=(parts.path if parts.path not in ("", "/") else PATH) + (f"?{parts.query}" if parts.query else ""),
+        port=parts.port or _PORTS[parts.scheme],
+        path=(parts.path if parts.path not in ("", "/") else _PATH) + (f"?{parts.query}" if parts.query else ""),
         run_id=named_run_id(name, node),
         slo_seconds=_slo(options, entry),
     )
@@ -62,7 +62,7 @@ def _service(entry: str, node: str) -> Service:
 def _split(address: str, entry: str) -> SplitResult:
     try:
         parts = urlsplit(address)
-        known = parts.port != 0 and parts.scheme in PORTS
+        known = parts.port != 0 and parts.scheme in _PORTS
     except ValueError as error:
         raise ConfigError(_not_one(entry)) from error
     if not known or not parts.hostname or parts.username is not None or not address.isascii() or " " in address:
@@ -78,7 +78,7 @@ def _slo(options: list[str], entry: str) -> float | None:
             slo = float(value)
         except ValueError as error:
             raise ConfigError(_not_one(entry)) from error
-        if key.strip() != "slo" or not 0 < slo <= SLO_SECONDS_MAX:
+        if key.strip() != "slo" or not 0 < slo <= _SLO_SECONDS_MAX:
             raise ConfigError(_not_one(entry))
     return slo
 

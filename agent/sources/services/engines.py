@@ -7,8 +7,8 @@ from agent.sources.services.exposition import Sample, samples
 from agent.sources.services.histogram import Buckets, merged
 from agent.wire.serving import ENGINES, Engine, Series
 
-MODEL_CHARACTERS_MAX = 200
-Samples = Mapping[str, list[Sample]]
+_MODEL_CHARACTERS_MAX = 200
+_Samples = Mapping[str, list[Sample]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def read_page(text: str) -> Page | None:
     return None
 
 
-def _page(engine: Engine, found: Samples) -> Page:
+def _page(engine: Engine, found: _Samples) -> Page:
     counters = _columns(engine.counters, found, sum)
     queues = {column: round(value) for column, value in _columns(engine.gauges, found, sum).items()}
     ratios = _columns(engine.ratios, found, lambda values: sum(values) / len(values))
@@ -39,15 +39,15 @@ def _page(engine: Engine, found: Samples) -> Page:
     return Page(engine.name, counters, {**queues, **ratios}, first_token, _model(engine, found))
 
 
-def _model(engine: Engine, found: Samples) -> str | None:
+def _model(engine: Engine, found: _Samples) -> str | None:
     """Return the one model that all series are of, or None: which of several a GPU's time went to, no page says."""
     label = engine.model_label or ""
     said = {sample.labels[label] for series in found.values() for sample in series if sample.labels.get(label)}
-    return said.pop()[:MODEL_CHARACTERS_MAX] if len(said) == 1 else None
+    return said.pop()[:_MODEL_CHARACTERS_MAX] if len(said) == 1 else None
 
 
 def _columns(
-    columns: Mapping[str, tuple[Series, ...]], found: Samples, combined: Callable[[list[float]], float]
+    columns: Mapping[str, tuple[Series, ...]], found: _Samples, combined: Callable[[list[float]], float]
 ) -> dict[str, float]:
     """Return each column that has a series; of several names for it the first one counts."""
     values: dict[str, float] = {}

@@ -10,7 +10,7 @@ from agent.errors import SourceError
 from agent.sources.services.declared import Service
 
 PAGE_BYTES_MAX = 2 * 2**20
-WHOLE_SECONDS = 5.0  # for all of it, however slowly it trickles
+_WHOLE_SECONDS = 5.0  # for all of it, however slowly it trickles
 
 
 def fetch(service: Service, ca_file: Path | None = None, seconds: Callable[[], float] = time.monotonic) -> str:
@@ -23,7 +23,7 @@ def fetch(service: Service, ca_file: Path | None = None, seconds: Callable[[], f
         reply = ask(
             service.url,
             headers={"Accept": "text/plain", "Accept-Encoding": "identity"},
-            timeout_seconds=WHOLE_SECONDS,
+            timeout_seconds=_WHOLE_SECONDS,
             most_bytes=PAGE_BYTES_MAX,
             authority=ca_file,
             clock=seconds,

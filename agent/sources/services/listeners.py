@@ -9,7 +9,7 @@ from itertools import islice
 from agent.sources.sockets.netlink import Listing, attributes, listing
 from agent.sources.sockets.sock_diag import INET_DIAG_CGROUP_ID, tcp_messages
 
-LISTENERS_MAX = 4096
+_LISTENERS_MAX = 4096
 
 _LISTEN = 1 << 10  # TCP_LISTEN of include/net/tcp_states.h
 _MESSAGE = struct.Struct("=B3x2s2x16s40xI4x")  # struct inet_diag_msg: family, port, address, user
@@ -33,7 +33,7 @@ def listeners(ask: Listing = listing) -> list[Listener]:
         SourceError: the kernel does not tell.
         ValueError: it tells in a form that is not known.
     """
-    return [listener_of(body) for body in islice(tcp_messages(ask, _LISTEN), LISTENERS_MAX)]
+    return [listener_of(body) for body in islice(tcp_messages(ask, _LISTEN), _LISTENERS_MAX)]
 
 
 def listener_of(body: bytes) -> Listener:

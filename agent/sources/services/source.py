@@ -13,9 +13,9 @@ from agent.sources.services.engines import Page, read_page
 from agent.sources.services.rows import row
 
 _LOG = logging.getLogger(__name__)
-PERIOD_SECONDS = 10.0
-PATIENCE_SECONDS = 0.05  # with all services; a slower one is told with the next reading
-PERIODS_OF_AMOUNTS = 2.5  # older than so many, a page is no beginning of what is told as one interval
+_PERIOD_SECONDS = 10.0
+_PATIENCE_SECONDS = 0.05  # with all services; a slower one is told with the next reading
+_PERIODS_OF_AMOUNTS = 2.5  # older than so many, a page is no beginning of what is told as one interval
 
 
 class Followed:
@@ -69,7 +69,7 @@ class Followed:
     def _fails(self, why: str) -> None:
         self.failures += 1
         if not self._failing:
-            _LOG.warning("%s; it is tried again every %g s", why, PERIOD_SECONDS)
+            _LOG.warning("%s; it is tried again every %g s", why, _PERIOD_SECONDS)
         self._failing = True
 
 
@@ -80,7 +80,7 @@ class ServiceSource:
     """
 
     name = "service"
-    period_seconds = PERIOD_SECONDS
+    period_seconds = _PERIOD_SECONDS
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ServiceSource:
         fetch: Callable[[Service], str],
         run_of: Callable[[Service], str],
         monotonic: Callable[[], float] = time.monotonic,
-        patience_seconds: float = PATIENCE_SECONDS,
+        patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         self.followed: Sequence[Followed] = [Followed(service, fetch, run_of) for service in services]
         self._monotonic = monotonic
@@ -97,7 +97,7 @@ class ServiceSource:
     def read(self) -> Reading:
         """Return a row for every service that answered since the last reading."""
         now = self._monotonic()
-        oldest = now - PERIODS_OF_AMOUNTS * self.period_seconds
+        oldest = now - _PERIODS_OF_AMOUNTS * self.period_seconds
         late = {each.service: each.row(0, now, oldest) for each in self.followed}
         for each in self.followed:
             if late[each.service] is None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 from agent.errors import SourceError
 
-NLMSG_ERROR = 2
-NLMSG_DONE = 3
+_NLMSG_ERROR = 2
+_NLMSG_DONE = 3
 _DUMP_REQUEST = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
@@ -16,8 +16,8 @@ _ATTRIBUTE = struct.Struct("=HH")  # length with this header, type
 _ERRNO = struct.Struct("=i")
 
 DATAGRAM_BYTES = 64 * 1024  # the kernel fills at most 32 KiB of what it is offered
-ANSWER_SECONDS = 5.0
-MESSAGES_MAX = 1_000_000
+_ANSWER_SECONDS = 5.0
+_MESSAGES_MAX = 1_000_000
 
 Listing = Callable[[int, int, bytes], Iterator[bytes]]  # protocol, kind and question to bodies, as `listing` answers
 
@@ -32,18 +32,18 @@ def listing(protocol: int, kind: int, question: bytes) -> Iterator[bytes]:
     """
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol) as asked:
-            asked.settimeout(ANSWER_SECONDS)
+            asked.settimeout(_ANSWER_SECONDS)
             asked.send(_HEADER.pack(_HEADER.size + len(question), kind, _DUMP_REQUEST, 1, 0) + question)
             seen = 0
-            while seen < MESSAGES_MAX:
+            while seen < _MESSAGES_MAX:
                 for type_, body in messages(asked.recv(DATAGRAM_BYTES)):
-                    if type_ in (NLMSG_DONE, NLMSG_ERROR):
+                    if type_ in (_NLMSG_DONE, _NLMSG_ERROR):
                         _check(body)
                         return
                     seen += 1
                     yield body
     except TimeoutError as error:
-        raise SourceError(f"the kernel did not answer over netlink in {ANSWER_SECONDS:g} s; tried again") from error
+        raise SourceError(f"the kernel did not answer over netlink in {_ANSWER_SECONDS:g} s; tried again") from error
     except (OSError, ValueError) as error:
         raise SourceError(
             f"the kernel's list cannot be had over netlink ({error}); allow AF_NETLINK, and load tcp_diag"

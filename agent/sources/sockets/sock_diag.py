@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from agent.sources.sockets.netlink import Listing
 
-NETLINK_SOCK_DIAG = 4
-SOCK_DIAG_BY_FAMILY = 20
+_NETLINK_SOCK_DIAG = 4
+_SOCK_DIAG_BY_FAMILY = 20
 INET_DIAG_INFO = 2
 INET_DIAG_CGROUP_ID = 21
 
@@ -24,4 +24,4 @@ def tcp_messages(ask: Listing, states: int, extensions: int = 0) -> Iterator[byt
     """
     for family in (socket.AF_INET, socket.AF_INET6):
         question = _QUESTION.pack(family, socket.IPPROTO_TCP, extensions, 0, states)
-        yield from ask(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, question)
+        yield from ask(_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, question)

@@ -6,7 +6,7 @@ from pathlib import Path
 from agent.errors import ConfigError
 
 MOST_NODES = 200_000  # of one file
-MOST_BYTES = 64 * 2**20
+_MOST_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ def read_text(path: Path) -> str:
         ConfigError: it cannot be read, is too large, or is no text.
     """
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(f"{path} has more than {MOST_BYTES} bytes; is it the right file?")
+        if path.stat().st_size > _MOST_BYTES:
+            raise ConfigError(f"{path} has more than {_MOST_BYTES} bytes; is it the right file?")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.policy import Rule
     from analyzer.capacity.profile.facts import Alternative
 
-TENTHS = 10
+_TENTHS = 10
 
 
 def recommendations(rule: "Rule", look: "Looking") -> "Gate":
@@ -26,14 +26,14 @@ def recommendations(rule: "Rule", look: "Looking") -> "Gate":
     label, asked = "open recommendations", look.request.gpus
     bar = f"{rule.number('percent')}{NO_BREAK}% of request"
     if look.offer is not None:
-        worth = spared(look.request, look.offer, look.policy.step_gpus) * TENTHS
+        worth = spared(look.request, look.offer, look.policy.step_gpus) * _TENTHS
     elif look.fix is None and not look.advice:
         return gate(rule, label, "PASS", "none open", bar)
     else:
-        freed = max((each.frees.p50 for each in look.advice), default=0) * TENTHS * MILLISECOND_US
-        worth = min(nearest(max(0, freed), look.profile.until_us - look.profile.since_us), asked * TENTHS)
-    value = f"{decimal(worth // TENTHS, 0) if worth % TENTHS == 0 else decimal(worth, 1)} of {asked:,} GPUs"
-    return gate(rule, label, passed(worth * 1000 <= rule.permille * asked * TENTHS), value, bar)
+        freed = max((each.frees.p50 for each in look.advice), default=0) * _TENTHS * MILLISECOND_US
+        worth = min(nearest(max(0, freed), look.profile.until_us - look.profile.since_us), asked * _TENTHS)
+    value = f"{decimal(worth // _TENTHS, 0) if worth % _TENTHS == 0 else decimal(worth, 1)} of {asked:,} GPUs"
+    return gate(rule, label, passed(worth * 1000 <= rule.permille * asked * _TENTHS), value, bar)
 
 
 def cheaper(rule: "Rule", look: "Looking") -> "Gate":
@@ -73,5 +73,5 @@ def team_idle(rule: "Rule", look: "Looking") -> "Gate":
             return gate(rule, label, "N/E", "not known", bar, "the profile does not say what the team holds")
         return gate(rule, label, "PASS", f"holds no {look.sku}", bar)
     total = sum((Decimal(str(each.idle_gpus)) for each in held), Decimal(0))
-    tenths = int((total * TENTHS).to_integral_value())
+    tenths = int((total * _TENTHS).to_integral_value())
     return gate(rule, label, passed(total < asked), decimal(tenths, 1), bar)

@@ -7,7 +7,7 @@ from agent.wire.units import HOUR_US, PERMILLE
 from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Represented
 from analyzer.text.words import plain_sentence
 
-PASTE_MOST = 60
+_PASTE_MOST = 60
 
 # By kind of recommendation: what is to be done first, and how it is told once it is done.
 _WORDS = {
@@ -45,7 +45,7 @@ class Fix:
     def in_short(self) -> str:
         """The recommendation and its line: "r-3mx8 (num_workers=8)"."""
         line = plain_sentence(self.advice.paste or self.advice.title)
-        line = line if len(line) <= PASTE_MOST else f"{line[: PASTE_MOST - 3]}..."
+        line = line if len(line) <= _PASTE_MOST else f"{line[: _PASTE_MOST - 3]}..."
         return f"{plain_sentence(self.advice.id)} ({line})"
 
 

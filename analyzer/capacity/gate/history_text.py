@@ -20,11 +20,11 @@ def _line(one: Kept, timezone: str, paper: Paper) -> str:
     what = f"{request.gpus:,} {request.sku.partition('-')[0]}, {duration_words(request)}"
     return (
         f"{decided.request_id:<10}{moment(one.asked_at, timezone):<18}{paper.cut(request.team, 15):<16}"
-        f"{paper.cut(what, 23):<24}{verdict_words(decided)}"
+        f"{paper.cut(what, 23):<24}{_verdict_words(decided)}"
     )
 
 
-def verdict_words(decided: Decided) -> str:
+def _verdict_words(decided: Decided) -> str:
     """Return "PASS", "PASS (pilot)" or "PASS (waived)"."""
     if decided.verdict != "PASS":
         return decided.verdict

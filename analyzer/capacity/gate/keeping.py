@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.supply import History
     from collector.registry import Registry
 
-TRIES = 10  # each time another pilot of the team was decided in between, of which none passes after the first
-DECIDED_LETTERS = 262_144  # a decision has about ten thousand; a profile may bring names of megabytes
+_TRIES = 10  # each time another pilot of the team was decided in between, of which none passes after the first
+_LETTERS_MOST = 262_144  # a decision has about ten thousand; a profile may bring names of megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def identity_of(registry: "Registry", request: "Request", sha256: str) -> str:
     Raises:
         LedgerError: there is none.
     """
-    digest = digest_of(request, sha256)
+    digest = _digest_of(request, sha256)
     for length in range(LENGTH, LONGEST + 1):
         identity = request_id(request, sha256, length)
         there = registry.capacity.find(identity)
@@ -75,7 +75,7 @@ def identity_of(registry: "Registry", request: "Request", sha256: str) -> str:
     raise LedgerError("no id is left for this request; change a word of 'why'")
 
 
-def digest_of(request: "Request", sha256: str) -> str:
+def _digest_of(request: "Request", sha256: str) -> str:
     """Return what tells two requests apart."""
     return hashlib.sha256(f"{json.dumps(data_of(request), sort_keys=True)}\n{sha256}".encode()).hexdigest()
 
@@ -91,7 +91,7 @@ def decide(registry: "Registry", judged: "Callable[[], tuple[Decided, History | 
             requests as are kept of one.
         LedgerError: others of the team are decided all the time.
     """
-    for _ in range(TRIES):
+    for _ in range(_TRIES):
         found = _keep(registry, *judged(), teller)
         if found is not None:
             return found
@@ -101,9 +101,9 @@ def decide(registry: "Registry", judged: "Callable[[], tuple[Decided, History | 
 def _keep(registry: "Registry", decided: Decided, history: "History | None", teller: Teller) -> Kept | None:
     """Keep a decision; None where it is on a pilot and another of the team has passed since `history` counted them."""
     text = json.dumps(data_of(decided), sort_keys=True)
-    if len(text) > DECIDED_LETTERS:
+    if len(text) > _LETTERS_MOST:
         raise ConfigError(
-            f"what is decided has {len(text):,} letters, and at most {DECIDED_LETTERS:,} are kept; name fewer runs, or "
+            f"what is decided has {len(text):,} letters, and at most {_LETTERS_MOST:,} are kept; name fewer runs, or "
             "send a profile with shorter names"
         )
     there = registry.capacity.find(decided.request_id)
@@ -114,7 +114,7 @@ def _keep(registry: "Registry", decided: Decided, history: "History | None", tel
     sha256 = decided.evidence.sha256 if decided.evidence else ""
     asked = CapacityRequest(
         decided.request_id,
-        digest_of(decided.request, sha256),
+        _digest_of(decided.request, sha256),
         decided.request.team,
         decided.pilot,
         decided.verdict,

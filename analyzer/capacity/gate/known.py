@@ -15,7 +15,7 @@ from analyzer.capacity.profile.read import ReadProfile
 from analyzer.errors import ConfigError
 from analyzer.text.words import plain
 
-LISTED_MOST = 8
+_LISTED_MOST = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def _nearest(name: str, known: Collection[str]) -> str:
     near = get_close_matches(name, known, n=1)
     if near:
         return f"; did you mean {plain(near[0])}?"
-    listed = ", ".join(plain(each) for each in sorted(known)[:LISTED_MOST])
-    return f"; known are {listed}{' and others' if len(known) > LISTED_MOST else ''}" if known else ""
+    listed = ", ".join(plain(each) for each in sorted(known)[:_LISTED_MOST])
+    return f"; known are {listed}{' and others' if len(known) > _LISTED_MOST else ''}" if known else ""
 
 
 def _timezone(read: ReadProfile | None, names: Names | None) -> str:

@@ -15,7 +15,7 @@ from analyzer.capacity.gate.supply import Supply
 from analyzer.capacity.gate.work import Work
 from analyzer.text.rounding import nearest
 
-TENTHS = 10
+_TENTHS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def need_of(request: Request, asked: Asked, speedup_permille: int, step: int, su
     micros, whole = price_of(more, request.hours, rate), price_of(request.gpus, request.hours, rate)
     return Need(
         speedup_permille=speedup_permille,
-        needed_tenths=_up(work * TENTHS, speedup_permille),
+        needed_tenths=_up(work * _TENTHS, speedup_permille),
         gpus=gpus,
         more=more,
         to_buy=None if supply.free is None else max(0, more - supply.free.gpus),

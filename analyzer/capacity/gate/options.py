@@ -7,7 +7,7 @@ from analyzer.capacity.gate.offer import price_of
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import Supply
 
-LETTERS = "ABCD"
+_LETTERS = "ABCD"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def options_of(
     if is_fix_advised:
         made[1] = _advised(made[1])
     nothing = Option("", "approve nothing", 0, 0, 0 if rate is not None else None, "no", "it comes late", False)
-    return tuple(_lettered(letter, option) for letter, option in zip(LETTERS, [*made, nothing], strict=False))
+    return tuple(_lettered(letter, option) for letter, option in zip(_LETTERS, [*made, nothing], strict=False))
 
 
 def _fixes(request: Request, offer: Offer) -> list[Option]:

@@ -7,7 +7,7 @@ from analyzer.capacity.gate.request import HOURS_A_WEEK, Request
 from analyzer.capacity.gate.supply import History
 from analyzer.text.words import counted, gpu_hours
 
-SIZE, LENGTH, HISTORY, EARLIER = "pilot_size", "pilot_length", "pilot_history", "pilot_earlier"
+_SIZE, _LENGTH, _HISTORY, _EARLIER = "pilot_size", "pilot_length", "pilot_history", "pilot_earlier"
 
 
 def pilot_gates(request: Request, rule: PilotRule, history: History | None) -> tuple[Gate, ...]:
@@ -15,8 +15,8 @@ def pilot_gates(request: Request, rule: PilotRule, history: History | None) -> t
     weeks = f"{request.hours // HOURS_A_WEEK} weeks" if request.hours % HOURS_A_WEEK == 0 else f"{request.hours:,} h"
     bar = f"under {rule.history_gpu_hours} GPU-h"
     return (
-        _gate(SIZE, "size of the pilot", request.gpus <= rule.gpus, f"{request.gpus:,} GPUs", f"{rule.gpus} at most"),
-        _gate(LENGTH, "its length", request.hours <= rule.weeks * HOURS_A_WEEK, weeks, f"{rule.weeks} weeks at most"),
+        _gate(_SIZE, "size of the pilot", request.gpus <= rule.gpus, f"{request.gpus:,} GPUs", f"{rule.gpus} at most"),
+        _gate(_LENGTH, "its length", request.hours <= rule.weeks * HOURS_A_WEEK, weeks, f"{rule.weeks} weeks at most"),
         _history(history, rule, bar),
         _earlier(history, rule),
     )
@@ -33,10 +33,10 @@ def condition(rule: PilotRule) -> str:
 def pilot_remedies(gates: tuple[Gate, ...], rule: PilotRule) -> tuple[Remedy, ...]:
     """Return what would pass."""
     texts = {
-        SIZE: f"at most {rule.gpus} GPUs, or a profile of work that was done",
-        LENGTH: f"at most {rule.weeks} weeks, or a profile of work that was done",
-        HISTORY: "a profile of what the team's runs did: gpuledger profile; a pilot is for who has none",
-        EARLIER: "a profile of what the earlier pilot did: gpuledger profile",
+        _SIZE: f"at most {rule.gpus} GPUs, or a profile of work that was done",
+        _LENGTH: f"at most {rule.weeks} weeks, or a profile of work that was done",
+        _HISTORY: "a profile of what the team's runs did: gpuledger profile; a pilot is for who has none",
+        _EARLIER: "a profile of what the earlier pilot did: gpuledger profile",
     }
     ask = "look it up with --store or --server"
     return tuple(
@@ -54,13 +54,13 @@ def _gate(name: str, label: str, is_so: bool, value: str, bar: str) -> Gate:
 def _history(history: History | None, rule: PilotRule, bar: str) -> Gate:
     label = "what the team did before"
     if history is None:
-        return Gate(HISTORY, label, "N/E", "not looked up", bar, True, True, "it takes the site's ledger")
+        return Gate(_HISTORY, label, "N/E", "not looked up", bar, True, True, "it takes the site's ledger")
     is_new = history.milliseconds < rule.history_gpu_hours * HOUR_MS
-    return _gate(HISTORY, label, is_new, f"{gpu_hours(history.milliseconds)} GPU-h", bar)
+    return _gate(_HISTORY, label, is_new, f"{gpu_hours(history.milliseconds)} GPU-h", bar)
 
 
 def _earlier(history: History | None, rule: PilotRule) -> Gate:
     label = f"pilots in {rule.within_days} days"
     if history is None or history.pilots is None:
-        return Gate(EARLIER, label, "N/E", "not looked up", "none", True, True, "it takes the site's registry")
-    return _gate(EARLIER, label, history.pilots == 0, str(history.pilots), "none")
+        return Gate(_EARLIER, label, "N/E", "not looked up", "none", True, True, "it takes the site's registry")
+    return _gate(_EARLIER, label, history.pilots == 0, str(history.pilots), "none")

@@ -11,35 +11,35 @@ from analyzer.capacity.profile.trusted import TrustedKey, trusted_of
 from analyzer.errors import ConfigError
 from analyzer.settings.toml_entry import Entry, read_toml, toml_of
 
-DEFAULT = "gates.toml"
-TOP = ("version", "gates", "offer", "pilot", "key")
-SAID = ("need", "waiver", "source", "as_of")
-OFFER = ("step_gpus", "source", "as_of")
-PILOT = ("gpus", "weeks", "history_gpu_hours", "within_days", "need_profile_after_weeks", "source", "as_of")
-HUNDRED = 100
-STEP_MOST = 10_000
+_DEFAULT = "gates.toml"
+_TOP = ("version", "gates", "offer", "pilot", "key")
+_SAID = ("need", "waiver", "source", "as_of")
+_OFFER = ("step_gpus", "source", "as_of")
+_PILOT = ("gpus", "weeks", "history_gpu_hours", "within_days", "need_profile_after_weeks", "source", "as_of")
+_HUNDRED = 100
+_STEP_MOST = 10_000
 
-GateName = Literal[
+_GateName = Literal[
     "signed", "age", "measured", "runs", "idle", "memory", "scaling", "useful", "waiting", "recommendations",
     "cheaper", "team_idle",
 ]  # fmt: skip
-NAMES: tuple[GateName, ...] = get_args(GateName)
-NUMBERS: dict[GateName, tuple[str, ...]] = {
+NAMES: tuple[_GateName, ...] = get_args(_GateName)
+_NUMBERS: dict[_GateName, tuple[str, ...]] = {
     "signed": (), "age": ("days",), "measured": ("percent",), "runs": ("runs", "gpu_hours"), "idle": ("percent",),
     "memory": ("percent",), "scaling": ("percent", "hours"), "useful": ("percent",), "waiting": ("percent",),
     "recommendations": ("percent",), "cheaper": ("hours",), "team_idle": (),
 }  # fmt: skip
-Need = Literal["required", "optional"]
-Waiver = Literal["approver", "nobody"]
+_Need = Literal["required", "optional"]
+_Waiver = Literal["approver", "nobody"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One gate of the policy: what it needs, who may waive it, its numbers, and where they come from."""
 
-    name: GateName
-    need: Need
-    waiver: Waiver
+    name: _GateName
+    need: _Need
+    waiver: _Waiver
     numbers: tuple[tuple[str, int], ...]
     source: str
     as_of: date
@@ -78,7 +78,7 @@ class Policy:
     pilot: PilotRule
     keys: tuple[TrustedKey, ...] = ()
 
-    def rule(self, name: GateName) -> Rule:
+    def rule(self, name: _GateName) -> Rule:
         """Return the rule of one gate."""
         return next(rule for rule in self.rules if rule.name == name)
 
@@ -94,27 +94,27 @@ def read_policy(path: Path | None = None) -> Policy:
     Raises:
         ConfigError: the file cannot be read, has a key that is not known, or a number without its source.
     """
-    own = files("analyzer.capacity.gate").joinpath(DEFAULT).read_bytes()
-    base = _first(toml_of(DEFAULT, own, TOP), own)
+    own = files("analyzer.capacity.gate").joinpath(_DEFAULT).read_bytes()
+    base = _first(toml_of(_DEFAULT, own, _TOP), own)
     if path is None:
         return base
-    content = read_toml(path, TOP)
+    content = read_toml(path, _TOP)
     return _over(base, content, path)
 
 
 def _first(content: Entry, raw: bytes) -> Policy:
     table = content.table("gates", NAMES)
-    rules = tuple(_rule(table.table(name, (*NUMBERS[name], *SAID)), name, None) for name in NAMES)
+    rules = tuple(_rule(table.table(name, (*_NUMBERS[name], *_SAID)), name, None) for name in NAMES)
     empty = PilotRule(0, 0, 0, 0, 0, "")
-    pilot = _pilot(content.table("pilot", PILOT), empty)
-    step = _step(content.table("offer", OFFER), 0)
-    return Policy(DEFAULT, content.day("version"), _digest(raw), rules, step, pilot, trusted_of(content))
+    pilot = _pilot(content.table("pilot", _PILOT), empty)
+    step = _step(content.table("offer", _OFFER), 0)
+    return Policy(_DEFAULT, content.day("version"), _digest(raw), rules, step, pilot, trusted_of(content))
 
 
 def _over(base: Policy, content: Entry, path: Path) -> Policy:
     table = content.table("gates", NAMES)
     rules = tuple(
-        _rule(table.table(rule.name, (*NUMBERS[rule.name], *SAID)), rule.name, rule) if table.has(rule.name) else rule
+        _rule(table.table(rule.name, (*_NUMBERS[rule.name], *_SAID)), rule.name, rule) if table.has(rule.name) else rule
         for rule in base.rules
     )
     return replace(
@@ -123,21 +123,21 @@ def _over(base: Policy, content: Entry, path: Path) -> Policy:
         version=content.day("version"),
         digest=_digest(base.digest.encode(), path.read_bytes()),
         rules=rules,
-        step_gpus=_step(content.table("offer", OFFER), base.step_gpus),
-        pilot=_pilot(content.table("pilot", PILOT), base.pilot),
+        step_gpus=_step(content.table("offer", _OFFER), base.step_gpus),
+        pilot=_pilot(content.table("pilot", _PILOT), base.pilot),
         keys=trusted_of(content),
     )
 
 
-def _rule(entry: Entry, name: GateName, base: Rule | None) -> Rule:
-    known = NUMBERS[name]
+def _rule(entry: Entry, name: _GateName, base: Rule | None) -> Rule:
+    known = _NUMBERS[name]
     given = {key: _number(entry, key) for key in known if base is None or entry.has(key)}
     kept = dict(base.numbers) if base else {}
     numbers = tuple((key, given[key] if key in given else kept[key]) for key in known)
     told = base is None or given or entry.has("source")
     source, as_of = (entry.text("source"), entry.day("as_of")) if told or base is None else (base.source, base.as_of)
-    need = _word(entry, "need", get_args(Need), base.need if base else None)
-    waiver = _word(entry, "waiver", get_args(Waiver), base.waiver if base else None)
+    need = _word(entry, "need", get_args(_Need), base.need if base else None)
+    waiver = _word(entry, "waiver", get_args(_Waiver), base.waiver if base else None)
     return Rule(
         name,
         "optional" if need == "optional" else "required",
@@ -150,8 +150,8 @@ def _rule(entry: Entry, name: GateName, base: Rule | None) -> Rule:
 
 def _number(entry: Entry, key: str) -> int:
     number = entry.count(key)
-    if key == "percent" and number > HUNDRED:
-        raise ConfigError(f"{entry.where}: 'percent' is a share and at most {HUNDRED}, not {number}")
+    if key == "percent" and number > _HUNDRED:
+        raise ConfigError(f"{entry.where}: 'percent' is a share and at most {_HUNDRED}, not {number}")
     return number
 
 
@@ -166,14 +166,14 @@ def _step(entry: Entry, default: int) -> int:
     if default and not entry.has("step_gpus"):
         return default
     step = entry.count("step_gpus")
-    if not 1 <= step <= STEP_MOST:
-        raise ConfigError(f"{entry.where}: 'step_gpus' must be 1 to {STEP_MOST:,}, not {step}")
+    if not 1 <= step <= _STEP_MOST:
+        raise ConfigError(f"{entry.where}: 'step_gpus' must be 1 to {_STEP_MOST:,}, not {step}")
     entry.text("source"), entry.day("as_of")
     return step
 
 
 def _pilot(entry: Entry, base: PilotRule) -> PilotRule:
-    numbers = [key for key in PILOT if key not in ("source", "as_of")]
+    numbers = [key for key in _PILOT if key not in ("source", "as_of")]
     given = {key: entry.count(key) for key in numbers if not base.source or entry.has(key)}
     if not given:
         return base

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.looking import Looking
     from analyzer.capacity.gate.policy import Rule
 
-IDLE_KINDS = frozenset({"release", "right_size", "share_mig", "share_time", "pack", "fewer_replicas"})
+_IDLE_KINDS = frozenset({"release", "right_size", "share_mig", "share_time", "pack", "fewer_replicas"})
 
 
 def remedies_of(gates: Sequence[Gate], look: "Looking") -> tuple[Remedy, ...]:
@@ -35,7 +35,7 @@ def _is_answered(name: str, look: "Looking") -> bool:
     if look.fix is None:
         return False
     kind = look.fix.advice.kind
-    known = {"waiting": kind in INPUT_KINDS, "idle": kind in IDLE_KINDS}
+    known = {"waiting": kind in INPUT_KINDS, "idle": kind in _IDLE_KINDS}
     return name in ("useful", "recommendations") or known.get(name, False)
 
 

@@ -94,7 +94,7 @@ def _optional(where: str, said: Mapping[str, object], key: str) -> str | None:
 
 def _checked_text(where: str, key: str, value: object, most: int) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{where}: {key!r} must be a text, not {shown(value)}")
+        raise ConfigError(f"{where}: {key!r} must be a text, not {_shown(value)}")
     if len(value) > most:
         raise ConfigError(f"{where}: {key!r} has at most {most} characters, this has {len(value):,}")
     if not all(character.isprintable() for character in value):
@@ -117,7 +117,7 @@ def _count(where: str, said: Mapping[str, object], key: str, most: int) -> int:
     if value is None:
         raise ConfigError(f"{where}: {key!r} is missing")
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ConfigError(f"{where}: {key!r} must be a whole number from 1 to {most:,}, not {shown(value)}")
+        raise ConfigError(f"{where}: {key!r} must be a whole number from 1 to {most:,}, not {_shown(value)}")
     return value
 
 
@@ -129,7 +129,7 @@ def _hours(where: str, said: Mapping[str, object]) -> int:
     if not 1 <= hours <= HOURS_MOST or hours != hours.to_integral_value():
         raise ConfigError(
             f"{where}: {given[0]!r} must come to a whole number of hours, from 1 hour to "
-            f"{HOURS_MOST // HOURS_A_WEEK} weeks, not {shown(said[given[0]])}"
+            f"{HOURS_MOST // HOURS_A_WEEK} weeks, not {_shown(said[given[0]])}"
         )
     return int(hours)
 
@@ -142,7 +142,7 @@ def _growth(where: str, said: Mapping[str, object]) -> int | None:
     if not 1 <= permille <= GROWTH_MOST * PERMILLE or permille != permille.to_integral_value():
         raise ConfigError(
             f"{where}: 'growth' is how many times today's work it is for, over 0 and at most {GROWTH_MOST:,}, with at "
-            f"most three decimals, not {shown(value)}"
+            f"most three decimals, not {_shown(value)}"
         )
     return int(permille)
 
@@ -150,13 +150,13 @@ def _growth(where: str, said: Mapping[str, object]) -> int | None:
 def _number(where: str, key: str, value: object) -> Decimal:
     """Return a number exactly as it was written; YAML alone gives floats, whose shortest form is what was written."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-        raise ConfigError(f"{where}: {key!r} must be a number, not {shown(value)}")
+        raise ConfigError(f"{where}: {key!r} must be a number, not {_shown(value)}")
     try:
         number = Decimal(str(value))
     except (InvalidOperation, ValueError) as error:  # an integer of more digits than Python prints
         raise ConfigError(f"{where}: {key!r} is far too large a number") from error
     if not number.is_finite() or abs(number) > HOURS_MOST:
-        raise ConfigError(f"{where}: {key!r} must be a number that can be, not {shown(value)}")
+        raise ConfigError(f"{where}: {key!r} must be a number that can be, not {_shown(value)}")
     return number
 
 
@@ -171,17 +171,17 @@ def _day(where: str, said: Mapping[str, object]) -> str:
             return date.fromisoformat(value).isoformat()
     except ValueError:
         pass
-    raise ConfigError(f"{where}: 'starts' must be a date such as 2026-12-01, not {shown(value)}")
+    raise ConfigError(f"{where}: 'starts' must be a date such as 2026-12-01, not {_shown(value)}")
 
 
 def _pilot(where: str, said: Mapping[str, object]) -> bool:
     value = said.get("pilot", False)
     if not isinstance(value, bool):
-        raise ConfigError(f"{where}: 'pilot' must be true or false, not {shown(value)}")
+        raise ConfigError(f"{where}: 'pilot' must be true or false, not {_shown(value)}")
     return value
 
 
-def shown(value: object) -> str:
+def _shown(value: object) -> str:
     """Return a value as it was written in a file: short, and without the bytes that rewrite a terminal."""
     try:
         text = _written(value)

@@ -12,8 +12,8 @@ from analyzer.errors import ConfigError
 from analyzer.settings.yaml_text import yaml_said
 
 FILE_BYTES = 64 * 1024  # a request is a page; what is larger is something else
-DEEPEST = 3
-ENDINGS = ".toml, .json, .yaml or .yml"
+_DEEPEST = 3
+_ENDINGS = ".toml, .json, .yaml or .yml"
 
 
 def read_request(path: Path) -> Request:
@@ -45,7 +45,7 @@ def _parsed(path: Path, content: bytes) -> Mapping[str, object]:
     readers = {".toml": _toml, ".json": _json, ".yaml": _yaml, ".yml": _yaml}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise ConfigError(f"{path.name}: a request is a file that ends in {ENDINGS}")
+        raise ConfigError(f"{path.name}: a request is a file that ends in {_ENDINGS}")
     try:
         said = reader(content.decode("utf-8"))
     except TooDeepError as error:
@@ -85,4 +85,4 @@ def _no_number(word: str) -> object:
 
 
 def _yaml(text: str) -> object:
-    return yaml_said(text, DEEPEST)
+    return yaml_said(text, _DEEPEST)

@@ -6,7 +6,7 @@ from agent.wire.units import PERMILLE
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, decimal
 
-MOST_DECIMALS = 6
+_MOST_DECIMALS = 6
 
 
 def at_least(part: int, whole: int, permille: int) -> bool:
@@ -23,7 +23,7 @@ def written(part: int, whole: int, permille: int) -> str:
     """Return a share as percent, with as many decimals as it takes to stand on its own side of the bar: "49.96 %"."""
     if whole <= 0:
         return "-"
-    for decimals in range(1, MOST_DECIMALS + 1):
+    for decimals in range(1, _MOST_DECIMALS + 1):
         scale = 100 * 10**decimals
         shown, bar = nearest(part * scale, whole), permille * scale // PERMILLE
         exact = part * PERMILLE - permille * whole

@@ -9,7 +9,7 @@ from analyzer.capacity.gate.work import Work
 from analyzer.capacity.profile.shown import Shown, ShownGate, ShownOption
 from analyzer.text.words import UNKNOWN, counted, money, plain, plain_sentence
 
-HOURS_A_DAY = 24
+_HOURS_A_DAY = 24
 
 
 def shown_of(decided: Decided, work: Work | None = None) -> Shown:
@@ -62,7 +62,7 @@ def _judged(decided: Decided) -> str | None:
 
 
 def _last_day(starts: str, hours: int) -> str:
-    days = max(1, -(-hours // HOURS_A_DAY))
+    days = max(1, -(-hours // _HOURS_A_DAY))
     return day_words((date.fromisoformat(starts) + timedelta(days=days - 1)).isoformat())
 
 

@@ -65,14 +65,14 @@ def supply_of(
     `sees` says of a team whether whoever asks may read its name.
     """
     return Supply(
-        free=free_of(session, request.sku),
-        rate=rate_of(session, settings, request),
-        history=history_of(session, registry, request, policy, identity, now_us),
-        names=names_of(session, settings, sees),
+        free=_free_of(session, request.sku),
+        rate=_rate_of(session, settings, request),
+        history=_history_of(session, registry, request, policy, identity, now_us),
+        names=_names_of(session, settings, sees),
     )
 
 
-def names_of(session: "Session", settings: "Settings", sees: "Callable[[str], bool]") -> Names:
+def _names_of(session: "Session", settings: "Settings", sees: "Callable[[str], bool]") -> Names:
     """Return the teams and the kinds of GPU that this site knows."""
     ruled = {rule.team.name for rule in team_book(settings).rules}
     teams = frozenset(ruled | {team for (team,) in session.rows(_TEAMS)})
@@ -82,7 +82,7 @@ def names_of(session: "Session", settings: "Settings", sees: "Callable[[str], bo
     return Names(teams, frozenset(filter(sees, teams)), frozenset(skus), settings.timezone)
 
 
-def free_of(session: "Session", sku: str) -> FreeGpus | None:
+def _free_of(session: "Session", sku: str) -> FreeGpus | None:
     """Return the GPUs of a kind that were free on the day with the fewest, None where the ledger has no such kind."""
     if not session.row(_OWNED, [sku])[0]:
         return None
@@ -93,7 +93,7 @@ def free_of(session: "Session", sku: str) -> FreeGpus | None:
     return FreeGpus(milliseconds // DAY_MS, datetime.fromtimestamp(day * DAY_US // 1_000_000, UTC).date().isoformat())
 
 
-def rate_of(session: "Session", settings: "Settings", request: "Request") -> Rate | None:
+def _rate_of(session: "Session", settings: "Settings", request: "Request") -> Rate | None:
     """Return the price of the first day; of the purchase option that is asked for, else of the one that most have."""
     option = request.purchase_option
     if option is None:
@@ -106,7 +106,7 @@ def rate_of(session: "Session", settings: "Settings", request: "Request") -> Rat
     return Rate(price.micros_per_gpu_hour, price.option or price.source, settings.currency)
 
 
-def history_of(
+def _history_of(
     session: "Session", registry: "Registry | None", request: "Request", policy: "Policy", identity: str, now_us: int
 ) -> History:
     """Return what the team held in the days that the policy looks back, and its earlier pilots.

@@ -9,8 +9,8 @@ from analyzer.period import local
 from analyzer.text.paper import Paper
 from analyzer.text.words import decimal, gpu_hours, money, plain, plain_sentence
 
-LABEL, VALUE, BAR = 30, 19, 20
-REMEDY = 10
+_LABEL, _VALUE, _BAR = 30, 19, 20
+_REMEDY = 10
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -39,11 +39,11 @@ def _head(decided: Decided, paper: Paper) -> list[str]:
     request = decided.request
     asked = asked_words(request, paper.cut(request.sku, 20))
     team = paper.cut(request.team, max(8, paper.width - len(asked) - 16))
-    lines = [f"request   {asked}".ljust(62 + paper.extra) + f" {team}", *paper.wrap(priced(decided), " " * REMEDY)]
-    lines += paper.wrap(f"for {plain_sentence(request.why)}", " " * REMEDY) if decided.pilot else []
-    lines += paper.wrap(profile_words(decided.evidence), "profile   ", " " * REMEDY)
+    lines = [f"request   {asked}".ljust(62 + paper.extra) + f" {team}", *paper.wrap(priced(decided), " " * _REMEDY)]
+    lines += paper.wrap(f"for {plain_sentence(request.why)}", " " * _REMEDY) if decided.pilot else []
+    lines += paper.wrap(profile_words(decided.evidence), "profile   ", " " * _REMEDY)
     if decided.evidence is not None and decided.evidence.judged:
-        lines += paper.wrap(decided.evidence.judged, "judged by ", " " * REMEDY)
+        lines += paper.wrap(decided.evidence.judged, "judged by ", " " * _REMEDY)
     return [*lines, f"policy    {paper.cut(decided.policy, 60)}"]
 
 
@@ -79,25 +79,25 @@ def _answer(decided: Decided, paper: Paper) -> list[str]:
 
 def _gates(decided: Decided, paper: Paper) -> list[str]:
     waived = {waiver.gate for waiver in decided.waivers}
-    head = f"  {'gate':<{LABEL}}{'this request':<{VALUE}}bar"
+    head = f"  {'gate':<{_LABEL}}{'this request':<{_VALUE}}bar"
     return [head, *(_gate(gate, paper, waived=gate.name in waived) for gate in decided.gates)]
 
 
 def _gate(gate: Gate, paper: Paper, *, waived: bool) -> str:
     label, value, bar = (paper.cut(text, width - 1) for text, width in _columns(gate))
     outcome = "waived" if waived and gate.outcome != "PASS" else gate.outcome
-    return f"  {label:<{LABEL}}{value:<{VALUE}}{bar:<{BAR}}{outcome:>4}"
+    return f"  {label:<{_LABEL}}{value:<{_VALUE}}{bar:<{_BAR}}{outcome:>4}"
 
 
 def _columns(gate: Gate) -> tuple[tuple[str, int], ...]:
-    return ((gate.label, LABEL), (gate.value, VALUE), (gate.bar, BAR))
+    return ((gate.label, _LABEL), (gate.value, _VALUE), (gate.bar, _BAR))
 
 
 def _remedies(decided: Decided, paper: Paper) -> list[str]:
     lines = []
     for remedy in decided.remedies:
         lines += paper.wrap(", ".join(remedy.gates), "  ")
-        lines += paper.wrap(plain_sentence(remedy.text), " " * REMEDY)
+        lines += paper.wrap(plain_sentence(remedy.text), " " * _REMEDY)
     return lines
 
 
@@ -106,7 +106,7 @@ def _waivers(decided: Decided, paper: Paper) -> list[str]:
     for waiver in decided.waivers:
         day = local(waiver.recorded_at, decided.evidence.timezone if decided.evidence else "UTC")
         who = f"{plain(waiver.who)} ({waiver.role}), {day.day} {_MONTHS[day.month - 1]} {day.year}"
-        lines += paper.wrap(f"{waiver.gate}: {plain_sentence(waiver.reason)}; {who}", "  ", " " * REMEDY)
+        lines += paper.wrap(f"{waiver.gate}: {plain_sentence(waiver.reason)}; {who}", "  ", " " * _REMEDY)
     return lines
 
 

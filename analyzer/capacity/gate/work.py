@@ -9,7 +9,7 @@ from analyzer.capacity.profile.facts import Booked, CapacityProfile, Represented
 from analyzer.errors import ConfigError
 from analyzer.text.words import gpu_hours, plain
 
-NAMED_MOST = 5  # of what a profile has, in a message
+_NAMED = 5  # of what a profile has, in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ def work_of(request: Request, profile: CapacityProfile) -> Work:
     own = tuple(run for run in named if _team(run, profile) == request.team)
     runs = own or tuple(run for run in named if _team(run, profile) is None)
     if not runs:
-        teams = ", ".join(sorted({plain(run.team or "") for run in named})[:NAMED_MOST])
+        teams = ", ".join(sorted({plain(run.team or "") for run in named})[:_NAMED])
         raise ConfigError(f"the profile's runs of this work are of {teams}, the request of {plain(request.team)}")
     return _work(request, profile, runs, is_known=bool(own))
 
 
-def is_named(run: Represented, word: str) -> bool:
+def _is_named(run: Represented, word: str) -> bool:
     """Say whether a word of a request means a run: its name, its id, the end of its id."""
     return word in (run.name, run.run_id, run.run_id.rpartition("/")[2])
 
@@ -72,11 +72,11 @@ def _named(request: Request, profile: CapacityProfile) -> tuple[Represented, ...
     """Return the runs that the request's words mean; a word that names no run may be a stage: "fine-tuning"."""
     found: set[Represented] = set()
     for word in request.work:
-        meant = [run for run in profile.runs if is_named(run, word)] or [
+        meant = [run for run in profile.runs if _is_named(run, word)] or [
             run for run in profile.runs if run.stage == word
         ]
         if not meant:
-            had = sorted({plain(run.name or run.run_id) for run in profile.runs})[:NAMED_MOST]
+            had = sorted({plain(run.name or run.run_id) for run in profile.runs})[:_NAMED]
             told = f"it has {', '.join(had)}" if had else "it has no run at all"
             raise ConfigError(f"the profile has no run of {plain(word)}: {told}")
         found.update(meant)
@@ -105,7 +105,7 @@ def _judged(request: Request, profile: CapacityProfile, runs: Sequence[Represent
     decimals = 0 if profile.milliseconds >= 100 * HOUR_MS else 1
     told = (
         f"{len(runs):,} of the {len(profile.runs):,} runs of the profile, {gpu_hours(hours, decimals)} of its "
-        f"{gpu_hours(profile.milliseconds, decimals)} GPU-hours: {', '.join(map(plain, request.work[:NAMED_MOST]))} of "
+        f"{gpu_hours(profile.milliseconds, decimals)} GPU-hours: {', '.join(map(plain, request.work[:_NAMED]))} of "
         f"{plain(request.team)}"
     )
     return told if is_own else f"{told}; where their time went is told of all runs together"

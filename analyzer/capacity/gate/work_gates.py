@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.policy import Rule
     from analyzer.capacity.profile.facts import Booked, Scale
 
-FULL_PERCENT = 100
-NO_TIME = "the profile has no GPU time"
+_FULL_PERCENT = 100
+_NO_TIME = "the profile has no GPU time"
 
 
 def idle(rule: "Rule", look: "Looking") -> "Gate":
@@ -52,7 +52,7 @@ def _share(
     part, whole = look.work.of(which), look.work.measured_milliseconds
     if whole <= 0:
         is_dark = look.work.milliseconds > 0
-        told = ("nothing measured", "nothing of it was measured") if is_dark else ("no GPU time", NO_TIME)
+        told = ("nothing measured", "nothing of it was measured") if is_dark else ("no GPU time", _NO_TIME)
         return gate(rule, label, "N/E", told[0], bar, told[1])
     return gate(rule, label, passed(is_kept(part, whole, rule.permille)), written(part, whole, rule.permille), bar)
 
@@ -65,7 +65,7 @@ def memory(rule: "Rule", look: "Looking") -> "Gate":
     """
     sku, label = look.request.sku, "memory peak"
     percent = rule.number("percent")
-    bar = "over half" if percent == FULL_PERCENT // 2 else f"over {percent}{NO_BREAK}%"
+    bar = "over half" if percent == _FULL_PERCENT // 2 else f"over {percent}{NO_BREAK}%"
     told = next((each for each in look.profile.memory if each.sku == sku), None)
     if told is None or not told.total_bytes:
         why = f"no run of the profile was on {look.sku}" if told is None else f"how much {look.sku} has is not known"
@@ -100,9 +100,9 @@ def scaling(rule: "Rule", look: "Looking") -> "Gate":
         value = "one size seen" if size in look.sizes else f"not at {size}"
         return gate(rule, label, "N/E", value, bar, f"sizes at which the work's speed was measured: {seen}")
     part, whole = ratio_parts(told.efficiency_ratio)
-    value = f"{decimal(nearest(part * FULL_PERCENT, whole), 0)}{NO_BREAK}%"
+    value = f"{decimal(nearest(part * _FULL_PERCENT, whole), 0)}{NO_BREAK}%"
     exact = at_least(part, whole, rule.permille)
-    if at_least(nearest(part * FULL_PERCENT, whole), FULL_PERCENT, rule.permille) != exact:
+    if at_least(nearest(part * _FULL_PERCENT, whole), _FULL_PERCENT, rule.permille) != exact:
         value = written(part, whole, rule.permille)
     return gate(rule, label, passed(exact), value, bar)
 

@@ -7,13 +7,13 @@ from analyzer.capacity.planner.facts import PlanFacts
 from analyzer.period import local, midnight
 from analyzer.text.words import day
 
-STEPS = (
+_STEPS = (
     *(count * MINUTE_SECONDS for count in (1, 2, 5, 10, 15, 30)),
     *(count * HOUR_SECONDS for count in (1, 2, 3, 4, 6, 8, 12)),
     *(count * DAY_SECONDS for count in (1, 2, 4, 7, 14, 28, 56, 112, 224)),
 )
-UNITS = (MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS)  # at a whole one of which an axis begins
-FAR_RATIO = 1.6  # a deadline beyond so much of the plan is told and not drawn: it would squeeze the plan
+_UNITS = (MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS)  # at a whole one of which an axis begins
+_FAR_RATIO = 1.6  # a deadline beyond so much of the plan is told and not drawn: it would squeeze the plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,15 @@ class Axis:
 def axis(facts: PlanFacts, most: int) -> Axis:
     """Return an axis of at most so many steps that holds the plan, and its deadline where that is near."""
     start, end, deadline = facts.start_at, facts.end_at, facts.deadline_at
-    near = deadline if deadline is not None and deadline - start <= FAR_RATIO * (end - start) else None
+    near = deadline if deadline is not None and deadline - start <= _FAR_RATIO * (end - start) else None
     last = max(end, near or end, start + MINUTE_SECONDS * SECOND_US)
     first_midnight = midnight(local(start, facts.timezone).date(), facts.timezone)
-    for step in STEPS:
+    for step in _STEPS:
         step_us = step * SECOND_US
-        unit_us = max(unit for unit in UNITS if unit <= step) * SECOND_US
+        unit_us = max(unit for unit in _UNITS if unit <= step) * SECOND_US
         first = first_midnight + (start - first_midnight) // unit_us * unit_us
         count = -(-(last - first) // step_us)
-        if count <= most or step == STEPS[-1]:
+        if count <= most or step == _STEPS[-1]:
             break
     ticks = tuple(
         Tick(first + number * step_us, _label(first + number * step_us, step, facts.timezone))

@@ -25,7 +25,7 @@ def heads_of(instance: Instance) -> list[int]:
     for task in instance.order:
         there = min(instance.available[node] for node in instance.choices[task])
         arrivals = [
-            found[source] + instance.least_seconds[source] + least_transfer(instance, source, task, delays)
+            found[source] + instance.least_seconds[source] + _least_transfer(instance, source, task, delays)
             for source, delays in instance.before[task]
         ]
         found[task] = max(instance.earliest[task], there, *arrivals, 0)
@@ -37,14 +37,14 @@ def tails_of(instance: Instance) -> list[int]:
     found = [0] * len(instance.least_seconds)
     for task in reversed(instance.order):
         ways = [
-            least_transfer(instance, task, following, delays) + instance.least_seconds[following] + found[following]
+            _least_transfer(instance, task, following, delays) + instance.least_seconds[following] + found[following]
             for following, delays in instance.after[task]
         ]
         found[task] = max(ways, default=0)
     return found
 
 
-def least_transfer(instance: Instance, source: int, target: int, delays: Delays) -> int:
+def _least_transfer(instance: Instance, source: int, target: int, delays: Delays) -> int:
     """Return the seconds that data between two tasks takes, wherever they run."""
     sources, targets = set(instance.choices[source]), set(instance.choices[target])
     possible = [delays[LOCAL]] if sources & targets else []
@@ -67,7 +67,7 @@ def _path(instance: Instance, heads: Sequence[int], tails: Sequence[int]) -> Bin
         last = chain[-1]
         delays = next((delays for source, delays in instance.before[task] if source == last), None)
         if delays is not None:
-            arrives = heads[last] + instance.least_seconds[last] + least_transfer(instance, last, task, delays)
+            arrives = heads[last] + instance.least_seconds[last] + _least_transfer(instance, last, task, delays)
             if arrives == heads[task]:
                 chain.append(task)
     return Binding("path", longest, tuple(instance.problem.tasks[task].name for task in chain))

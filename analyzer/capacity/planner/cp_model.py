@@ -13,7 +13,7 @@ from analyzer.capacity.planner.instance import CROSS_RACK, LOCAL, RACK, STORAGE,
 from analyzer.capacity.planner.problem import RESOURCES
 from analyzer.capacity.planner.schedule import Schedule
 
-HIGHEST = 2**62
+_HIGHEST = 2**62
 Terms = dict[int, int]  # a variable and its coefficient
 
 
@@ -39,7 +39,7 @@ class Text:
 
     def at_least(self, terms: Terms, low: int) -> None:
         """Demand that a sum is no less."""
-        self.constraint(f"linear {{ vars: {list(terms)} coeffs: {list(terms.values())} domain: [{low}, {HIGHEST}] }}")
+        self.constraint(f"linear {{ vars: {list(terms)} coeffs: {list(terms.values())} domain: [{low}, {_HIGHEST}] }}")
 
     def any_of(self, literals: Sequence[int]) -> None:
         """Demand that one of the literals holds; the negation of v is -v - 1."""

@@ -15,12 +15,12 @@ from importlib import import_module
 from time import monotonic
 from typing import Any
 
-SEED = 1  # with one worker, the same question has the same answer, as long as time does not run out
-LINEAR = 2  # every constraint with its linear relaxation: 50 tasks are proven in half of the time
-LOWEST = -(2**62)
+_SEED = 1  # with one worker, the same question has the same answer, as long as time does not run out
+_LINEAR = 2  # every constraint with its linear relaxation: 50 tasks are proven in half of the time
+_LOWEST = -(2**62)
 
 
-def solve(question: dict[str, Any]) -> None:
+def _solve(question: dict[str, Any]) -> None:
     """Solve each aim in turn, and say all that is known after each."""
     until = monotonic() + question["seconds"]
     hint: list[int] = question["hint"]
@@ -61,15 +61,17 @@ def _minimise(
     helper: Any = import_module("ortools.sat.python.cp_model_helper")  # an optional extra, and without types
 
     text = [question["model"]]
-    text += [f"constraints {{ linear {{ {_linear(*limit[:2])} domain: [{LOWEST}, {limit[2]}] }} }}" for limit in limits]
+    text += [
+        f"constraints {{ linear {{ {_linear(*limit[:2])} domain: [{_LOWEST}, {limit[2]}] }} }}" for limit in limits
+    ]
     text.append(f"objective {{ {_linear(*objective)} }}")
     text.append(f"solution_hint {{ vars: {list(range(len(hint)))} values: {hint} }}")
     model, settings, solver = helper.CpModelProto(), helper.SatParameters(), helper.SolveWrapper()
     if not model.parse_text_format("\n".join(text)):
         raise ValueError("BUG: CP-SAT cannot read the model")
     settings.parse_text_format(
-        f"num_workers: {question['workers']} linearization_level: {LINEAR} "
-        f"max_time_in_seconds: {seconds} random_seed: {SEED}"
+        f"num_workers: {question['workers']} linearization_level: {_LINEAR} "
+        f"max_time_in_seconds: {seconds} random_seed: {_SEED}"
     )
     solver.set_parameters(settings)
     response = solver.solve(model)
@@ -89,4 +91,4 @@ def _linear(variables: list[int], coefficients: list[int]) -> str:
 
 if __name__ == "__main__":
     import_module("ortools.sat.python.cp_model_helper")  # while the question is still being made
-    solve(json.load(sys.stdin))
+    _solve(json.load(sys.stdin))

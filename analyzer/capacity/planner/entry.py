@@ -10,8 +10,8 @@ from analyzer.capacity.planner.units import size_bytes
 from analyzer.settings.toml_entry import whole_micros
 from analyzer.text.words import plain
 
-NAME_LETTERS_MOST = 200
-COUNT_MOST = 10**9
+_NAME_LETTERS_MOST = 200
+_COUNT_MOST = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class TaskEntry:
     def count(self, key: str) -> int:
         """Return a whole number, 0 or more."""
         said = self.said(key)
-        if isinstance(said, bool) or not isinstance(said, int) or not 0 <= said <= COUNT_MOST:
+        if isinstance(said, bool) or not isinstance(said, int) or not 0 <= said <= _COUNT_MOST:
             raise TaskFileError(f"{self.where}: {key} must be a whole number, 0 or more")
         return said
 
@@ -117,10 +117,10 @@ class TaskEntry:
 
 
 def _name(where: str, said: object) -> str:
-    if not isinstance(said, str) or not 0 < len(said) <= NAME_LETTERS_MOST or not said.isprintable():
+    if not isinstance(said, str) or not 0 < len(said) <= _NAME_LETTERS_MOST or not said.isprintable():
         shown = plain(str(said))
         raise TaskFileError(
-            f"{where}: {shown!r} must be a name of 1 to {NAME_LETTERS_MOST} letters that can be printed; "
+            f"{where}: {shown!r} must be a name of 1 to {_NAME_LETTERS_MOST} letters that can be printed; "
             "write a number in quotes"
         )
     return said

@@ -13,7 +13,7 @@ from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
 from analyzer.text.words import plain, plain_sentence
 
-NODES_NAMED = 3
+_NODES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ def look_up(ledger: Ledger, file: TaskFile) -> LookedUp:
 
 
 def _nothing(left_out: Sequence[LeftOut]) -> str:
-    told = "; ".join(f"{plain(one.node)}: {plain_sentence(one.why)}" for one in left_out[:NODES_NAMED])
-    more = f"; and {len(left_out) - NODES_NAMED} more" if len(left_out) > NODES_NAMED else ""
+    told = "; ".join(f"{plain(one.node)}: {plain_sentence(one.why)}" for one in left_out[:_NODES_NAMED])
+    more = f"; and {len(left_out) - _NODES_NAMED} more" if len(left_out) > _NODES_NAMED else ""
     why = f"{told or 'the ledger knows no node'}{more}"
     return f"nodes: inventory offers a plan nothing now ({why}); name the nodes instead"
 

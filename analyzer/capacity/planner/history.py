@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-P10, P50, P90 = 10, 50, 90
+_P10, _P50, _P90 = 10, 50, 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +40,17 @@ class History:
     @property
     def p10_seconds(self) -> int:
         """A tenth of the runs took no longer."""
-        return self.percentile(P10)
+        return self.percentile(_P10)
 
     @property
     def p50_seconds(self) -> int:
         """Half of the runs took no longer."""
-        return self.percentile(P50)
+        return self.percentile(_P50)
 
     @property
     def p90_seconds(self) -> int:
         """Nine tenths of the runs took no longer."""
-        return self.percentile(P90)
+        return self.percentile(_P90)
 
     def percentile(self, percent: int) -> int:
         """Return the wall time of the run at this rank: always one that was seen, as quantile_disc gives it."""

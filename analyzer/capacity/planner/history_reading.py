@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 LEAST_RUNS = 5  # fewer have no tenth: their P10 and P90 would be two runs, whatever they were
-MOST_RUNS = 200  # the newest: a job of last year was another job
+_MOST_RUNS = 200  # the newest: a job of last year was another job
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ def read_history(session: "Session", name: str, gpus: int, sku: str | None = Non
     """
     sizes, newest, cores = statements("capacity/planner/history.sql")
     known = [Seen(*row) for row in session.rows(sizes, {"name": name})]
-    seen = seen_on(known, name, gpus, sku)
-    runs = session.rows(newest, {"name": name, "gpus": gpus, "sku": seen.sku, "most": MOST_RUNS})
+    seen = _seen_on(known, name, gpus, sku)
+    runs = session.rows(newest, {"name": name, "gpus": gpus, "sku": seen.sku, "most": _MOST_RUNS})
     first, last = min(run[1] for run in runs), max(run[2] for run in runs)
     ids = [run_id for run_id, *_ in runs]
     used = [milli / 1000 for _, milli in session.rows(cores, {"runs": ids})]
@@ -68,7 +68,7 @@ def read_history(session: "Session", name: str, gpus: int, sku: str | None = Non
     )
 
 
-def seen_on(known: Sequence[Seen], name: str, gpus: int, sku: str | None) -> Seen:
+def _seen_on(known: Sequence[Seen], name: str, gpus: int, sku: str | None) -> Seen:
     """Return the runs that say how long a job of so many GPUs takes on a kind; those on other kinds never do.
 
     Raises:

@@ -11,10 +11,10 @@ from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.schedule import Schedule, by_priority, insert
 
-ORDERS = 200  # drawn of one choice of nodes, beside the proposed one and HEFT's
-FREED_MAX = 2  # tasks that are freed at once beyond those that must move; with more, all are freed and some put back
-DRAWS = 100  # of orders with all tasks free
-SPREAD = 0.3  # of a rank, up or down, where an order is drawn
+_ORDERS = 200  # drawn of one choice of nodes, beside the proposed one and HEFT's
+_FREED_MAX = 2  # tasks that are freed at once beyond those that must move; with more, all are freed and some put back
+_DRAWS = 100  # of orders with all tasks free
+_SPREAD = 0.3  # of a rank, up or down, where an order is drawn
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Mending:
             for at, (node, choices) in enumerate(zip(self.nodes, preferred(self.instance), strict=True))
         ]
 
-    def _with(self, loose: frozenset[int], draws: int = ORDERS) -> Iterator[Schedule]:
+    def _with(self, loose: frozenset[int], draws: int = _ORDERS) -> Iterator[Schedule]:
         """Yield schedules that move only these tasks: in the order proposed, by HEFT's, and in orders drawn."""
         pick, rank = self._pick(loose), ranks(self.instance)
         yield insert(self.instance, self._proposed_order, pick)
@@ -78,7 +78,7 @@ class Mending:
         for _ in range(draws):
             if self.is_over():
                 return
-            drawn = [value * random.uniform(1 - SPREAD, 1 + SPREAD) for value in rank]
+            drawn = [value * random.uniform(1 - _SPREAD, 1 + _SPREAD) for value in rank]
             yield insert(self.instance, by_priority(self.instance, drawn), pick)
 
     @cached_property
@@ -93,7 +93,7 @@ class Mending:
     def _freed(self, loose: frozenset[int]) -> Iterator[Schedule]:
         """Yield schedules with a few tasks more that may move, the fewest first, until some keep the deadlines."""
         others = [at for at in range(len(self.nodes)) if at not in loose]
-        for count in range(1, FREED_MAX + 1):
+        for count in range(1, _FREED_MAX + 1):
             found = False
             for freed in combinations(others, count):
                 if self.is_over():
@@ -106,7 +106,7 @@ class Mending:
 
     def _put_back(self, loose: frozenset[int]) -> Iterator[Schedule]:
         """Yield the best schedule that is found with all tasks free, and then with task after task put back."""
-        best = min(self._with(frozenset(range(len(self.nodes))), DRAWS), key=lambda each: self.score(each)[::2])
+        best = min(self._with(frozenset(range(len(self.nodes))), _DRAWS), key=lambda each: self.score(each)[::2])
         yield best
         for task, node in enumerate(self.nodes):
             if node is None or node == best.nodes[task] or task in loose:

@@ -11,7 +11,7 @@ from analyzer.period import WEEKDAYS
 
 _CLOCK = r"([01]?[0-9]|2[0-4]):([0-5][0-9])"
 _DAY = re.compile(rf"(today|tomorrow|{'|'.join(WEEKDAYS)})\s+{_CLOCK}", re.IGNORECASE)
-HINT = "a moment, as in Friday 18:00, tomorrow 08:00, in 20 h or 2026-11-23T08:00"
+_HINT = "a moment, as in Friday 18:00, tomorrow 08:00, in 20 h or 2026-11-23T08:00"
 
 
 def moment(where: str, said: object, base: int, timezone: str) -> int:
@@ -37,7 +37,7 @@ def moment(where: str, said: object, base: int, timezone: str) -> int:
             return _micros(at) if at.tzinfo else _on_clock(where, at, zone)
     if isinstance(said, date) or (isinstance(said, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", said)):
         raise TaskFileError(f"{where} is a whole day; say the hour as well, as in 2026-11-23T18:00")
-    raise TaskFileError(f"{where} must be {HINT}")
+    raise TaskFileError(f"{where} must be {_HINT}")
 
 
 def _on_clock(where: str, said: datetime, zone: ZoneInfo) -> int:

@@ -13,7 +13,7 @@ from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.schedule import Schedule
 from analyzer.capacity.planner.validator import Broken, Placed, Proposal, Verdict, validate
 
-SECONDS = 2.0
+_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Nearest:
     shifted: tuple[Shifted, ...]
 
 
-def nearest(problem: Problem, proposal: Proposal, seconds: float = SECONDS) -> Nearest:
+def nearest(problem: Problem, proposal: Proposal, seconds: float = _SECONDS) -> Nearest:
     """Return the nearest valid plan that is found in that many seconds; a valid proposal is its own."""
     proposed = validate(problem, proposal)
     if proposed.is_valid:

@@ -9,7 +9,7 @@ from analyzer.capacity.planner.stock import Holder, StockNode
 from analyzer.errors import ConfigError
 from analyzer.text.words import counted, plain
 
-HOLDERS_NAMED = 2
+_HOLDERS_NAMED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,5 +93,5 @@ def _offer(one: StockNode, cores: int, memory_bytes: int, gpus: int, from_second
 
 def _names(holders: Sequence[Holder]) -> str:
     names = list(dict.fromkeys(plain(holder.name) for holder in holders))
-    rest = len(names) - HOLDERS_NAMED
-    return ", ".join(names[:HOLDERS_NAMED]) + (f" and {counted(rest, 'more run')}" if rest > 0 else "")
+    rest = len(names) - _HOLDERS_NAMED
+    return ", ".join(names[:_HOLDERS_NAMED]) + (f" and {counted(rest, 'more run')}" if rest > 0 else "")

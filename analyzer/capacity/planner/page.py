@@ -22,16 +22,16 @@ from analyzer.charts.gantt import Row, gantt
 from analyzer.text.templating import environment
 from analyzer.text.words import UNKNOWN, counted, moment, plain
 
-TEMPLATE = "plan.html"
-STEPS_MOST = 6  # a label each, and on a phone there is room for no more
+_TEMPLATE = "plan.html"
+_STEPS_MOST = 6  # a label each, and on a phone there is room for no more
 
 
 def plan_html(facts: PlanFacts) -> str:
     """Return the page."""
-    return environment().get_template(TEMPLATE).render(view(facts))
+    return environment().get_template(_TEMPLATE).render(_view(facts))
 
 
-def view(facts: PlanFacts) -> dict[str, object]:
+def _view(facts: PlanFacts) -> dict[str, object]:
     """Return everything that the template prints, rounded and in words."""
     rows = placed_rows(facts)
     compared = compared_rows(facts)
@@ -56,7 +56,7 @@ def view(facts: PlanFacts) -> dict[str, object]:
 
 
 def _figure(facts: PlanFacts, rows: Sequence[PlacedRow]) -> dict[str, object]:
-    drawn = axis(facts, STEPS_MOST)
+    drawn = axis(facts, _STEPS_MOST)
     ticks = [(_seconds(drawn, tick.at), tick.label) for tick in drawn.ticks]
     told = (f"{row.task} on {row.node}, {row.start} to {row.end}" for row in rows)
     deadline = None if drawn.deadline_at is None else _seconds(drawn, drawn.deadline_at)

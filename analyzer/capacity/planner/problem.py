@@ -19,7 +19,7 @@ from analyzer.text.words import bytes_words, counted
 Medium = Literal["local", "rack", "cross_rack", "storage"]
 Path = Literal["direct", "storage"]
 MEDIA: tuple[Medium, ...] = ("local", "rack", "cross_rack", "storage")
-GROUPS_NAMED = 8  # in a refusal
+_GROUPS_NAMED = 8  # in a refusal
 RESOURCES = ("cpus", "memory_bytes", "gpus", "ssd_bytes")  # of a node, and what a task takes of it while it runs
 
 
@@ -225,7 +225,7 @@ class Problem:
                 raise ProblemError(f"{about} {how} node {node!r}, which is no node of this problem")
         groups = sorted({each.group for each in self.nodes if each.group is not None})
         if task.group is not None and task.group not in groups:
-            known = ", ".join(groups[:GROUPS_NAMED]) + (", …" if len(groups) > GROUPS_NAMED else "")
+            known = ", ".join(groups[:_GROUPS_NAMED]) + (", …" if len(groups) > _GROUPS_NAMED else "")
             raise ProblemError(
                 f"{about} is tied to group {task.group!r}, which no node is in; groups are {known or 'said of none'}"
             )

@@ -14,9 +14,9 @@ from analyzer.capacity.planner.lateness import late_seconds
 from analyzer.capacity.planner.schedule import Schedule
 from analyzer.capacity.planner.solver_process import SolverProcess
 
-LITERALS_MOST = 20_000  # tasks times the nodes that each fits: beyond, its presolve alone takes longer than the search
-WORKERS = 6  # with 4 some searches that prove are left out; on fewer cores they take turns
-Objective = list[list[int]]
+_LITERALS_MOST = 20_000  # tasks times the nodes that each fits: beyond, its presolve alone takes longer than the search
+_WORKERS = 6  # with 4 some searches that prove are left out; on fewer cores they take turns
+_Objective = list[list[int]]
 
 
 def has_cp_sat() -> bool:
@@ -26,7 +26,7 @@ def has_cp_sat() -> bool:
 
 def is_small(instance: Instance) -> bool:
     """Whether a model of it is worth a try."""
-    return sum(map(len, instance.choices)) <= LITERALS_MOST
+    return sum(map(len, instance.choices)) <= _LITERALS_MOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class Proof:
     is_infeasible: bool
 
 
-NOTHING = Proof(None, None, is_proven=False, is_infeasible=False)
+_NOTHING = Proof(None, None, is_proven=False, is_infeasible=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
     """The shortest plan, and the one that keeps the deadline and changes least; of each what was found."""
 
-    shortest: Proof = NOTHING
-    kept: Proof = NOTHING
+    shortest: Proof = _NOTHING
+    kept: Proof = _NOTHING
 
 
 class Prover:
@@ -68,7 +68,7 @@ class Prover:
         ends = hint.makespan(instance)
         horizon = max(ends, deadline or 0) + (sum(instance.most_seconds) + _farthest(instance) if is_late else 0)
         model = self._model = CpModel(instance, hint, horizon)
-        makespan: Objective = [[model.makespan], [1]]
+        makespan: _Objective = [[model.makespan], [1]]
         late = _late(model)
         limit = [] if is_late else [[*makespan, ends]]
         aims = [{"limits": limit, "objectives": [*late, makespan]}]
@@ -81,7 +81,7 @@ class Prover:
                 "hint": model.text.hint,
                 "aims": aims,
                 "seconds": seconds,
-                "workers": WORKERS,
+                "workers": _WORKERS,
             },
             seconds,
         )
@@ -114,7 +114,7 @@ def _farthest(instance: Instance) -> int:
     return sum(max(delays) for waits in instance.before for _, delays in waits)
 
 
-def _late(model: CpModel) -> list[Objective]:
+def _late(model: CpModel) -> list[_Objective]:
     """Return how late tasks are by their own deadlines, where any has one."""
     late: Terms = {}
     for at, task in enumerate(model.instance.problem.tasks):
@@ -124,7 +124,7 @@ def _late(model: CpModel) -> list[Objective]:
     return _objective(late)
 
 
-def _moves(model: CpModel) -> list[Objective]:
+def _moves(model: CpModel) -> list[_Objective]:
     """Return how many tasks run elsewhere than planned, less a constant."""
     stays: Terms = {}
     number = {node.name: at for at, node in enumerate(model.instance.problem.nodes)}
@@ -135,7 +135,7 @@ def _moves(model: CpModel) -> list[Objective]:
     return _objective(stays)
 
 
-def _delay(model: CpModel) -> list[Objective]:
+def _delay(model: CpModel) -> list[_Objective]:
     """Return by how much tasks start later than planned, all together."""
     planned = [task.planned.start_seconds for task in model.instance.problem.tasks]
     over = {
@@ -144,7 +144,7 @@ def _delay(model: CpModel) -> list[Objective]:
     return _objective(over)
 
 
-def _cost(model: CpModel) -> list[Objective]:
+def _cost(model: CpModel) -> list[_Objective]:
     """Return what the plan costs, where every node that a task may take has a price."""
     costs: Terms = {}
     for task, there in enumerate(model.runs_on):
@@ -168,5 +168,5 @@ def _over(model: CpModel, start: int, from_seconds: int, longer: Terms | None = 
     return over
 
 
-def _objective(terms: Terms) -> list[Objective]:
+def _objective(terms: Terms) -> list[_Objective]:
     return [[list(terms), list(terms.values())]] if terms else []

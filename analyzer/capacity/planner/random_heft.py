@@ -16,11 +16,11 @@ from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.lateness import length
 from analyzer.capacity.planner.schedule import Schedule, by_priority, insert
 
-DRAWN = 0.1  # of the tries: orders drawn around HEFT's
-SPREAD = 0.3  # of a rank: how far it is drawn off
-HEAT = 0.003  # of the best length: by so much worse an order may be kept at first
-WITHIN = 0.2  # of all places: how far a task is moved in the order
-HELD = 0.2  # of all changes: a task is held to a node, or let go
+_DRAWN = 0.1  # of the tries: orders drawn around HEFT's
+_SPREAD = 0.3  # of a rank: how far it is drawn off
+_HEAT = 0.003  # of the best length: by so much worse an order may be kept at first
+_WITHIN = 0.2  # of all places: how far a task is moved in the order
+_HELD = 0.2  # of all changes: a task is held to a node, or let go
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ def random_heft(
     for number in range(tries):
         if is_over():
             break
-        if number < tries * DRAWN:
+        if number < tries * _DRAWN:
             tried = search.drawn()
             is_kept = tried.score <= state.score
         else:
             tried = search.changed(state)
-            heat = 1 + HEAT * best.score * (1 - number / tries)
+            heat = 1 + _HEAT * best.score * (1 - number / tries)
             is_kept = tried.score <= state.score or search.random.random() < exp((state.score - tried.score) / heat)
         state = tried if is_kept else state
         best = min(best, tried, key=lambda each: length(instance, each.schedule))
@@ -67,12 +67,12 @@ class _Search:
 
     def drawn(self) -> _State:
         """Return the state of ranks that are each drawn off a little."""
-        drawn = [rank * (1 + self.random.uniform(-SPREAD, SPREAD)) for rank in self._ranks]
+        drawn = [rank * (1 + self.random.uniform(-_SPREAD, _SPREAD)) for rank in self._ranks]
         return self._state(by_priority(self.instance, drawn), {})
 
     def changed(self, state: _State) -> _State:
         """Return a state nearby: one to three tasks elsewhere in the order, or one held to another node or let go."""
-        if self.random.random() >= HELD:
+        if self.random.random() >= _HELD:
             order = list(state.order)
             for _ in range(self.random.choice((1, 1, 2, 3))):
                 self._shift(order)
@@ -86,7 +86,7 @@ class _Search:
         """Move a task in the order, after all that it waits for and before all that waits for it."""
         place = self.random.randrange(len(order))
         task = order.pop(place)
-        reach = int(len(order) * WITHIN) + 1
+        reach = int(len(order) * _WITHIN) + 1
         low = max((order.index(source) + 1 for source, _ in self.instance.before[task]), default=0)
         high = min((order.index(target) for target, _ in self.instance.after[task]), default=len(order))
         order.insert(self.random.randint(max(low, place - reach), min(high, place + reach)), task)

@@ -13,10 +13,10 @@ from analyzer.capacity.planner.plan import Binding
 from analyzer.capacity.planner.words import about, again, chance, medium_words, when
 from analyzer.text.words import counted, plain
 
-CHANGES_NAMED = 3  # of each kind; the list below the sentence has all
-NAMES = 6
-MINUTE_US = MINUTE_SECONDS * SECOND_US
-RESOURCE_WORDS = {"cpus": "CPUs", "memory_bytes": "memory", "gpus": "GPUs", "ssd_bytes": "local SSD"}
+_CHANGES_NAMED = 3  # of each kind; the list below the sentence has all
+_NAMES = 6
+_MINUTE_US = MINUTE_SECONDS * SECOND_US
+_RESOURCE_WORDS = {"cpus": "CPUs", "memory_bytes": "memory", "gpus": "GPUs", "ssd_bytes": "local SSD"}
 
 
 def sentence(facts: PlanFacts) -> str:
@@ -35,7 +35,7 @@ def binding_words(bound: Binding) -> str:
     if bound.kind == "path":
         return f"the critical path {_named(bound.tasks, ' → ')} binds"
     if bound.kind == "resource":
-        what = RESOURCE_WORDS.get(bound.resource or "", "capacity")
+        what = _RESOURCE_WORDS.get(bound.resource or "", "capacity")
         verb, whose = ("bind", "them") if what.endswith("s") else ("binds", "it")
         return f"the {what} of {_named(bound.nodes)} {verb}: {counted(len(bound.tasks), 'task')} share {whose}"
     return "CP-SAT has ruled out every shorter plan"
@@ -47,14 +47,14 @@ def has_spread(facts: PlanFacts) -> bool:
 
 
 def _named(names: Sequence[str], between: str = ", ") -> str:
-    shown = between.join(plain(name) for name in names[:NAMES])
-    return f"{shown} and {len(names) - NAMES} more" if len(names) > NAMES else shown
+    shown = between.join(plain(name) for name in names[:_NAMES])
+    return f"{shown} and {len(names) - _NAMES} more" if len(names) > _NAMES else shown
 
 
 def _moves(facts: PlanFacts) -> list[str]:
     moved = [one for one in facts.changes if one.from_node is not None and one.to_node is not None]
-    said = [_move(facts, one) for one in moved[:CHANGES_NAMED]]
-    return [*said, *_more(len(moved) - CHANGES_NAMED, "move")]
+    said = [_move(facts, one) for one in moved[:_CHANGES_NAMED]]
+    return [*said, *_more(len(moved) - _CHANGES_NAMED, "move")]
 
 
 def _move(facts: PlanFacts, change: Change) -> str:
@@ -76,11 +76,11 @@ def _move(facts: PlanFacts, change: Change) -> str:
 def _delays(facts: PlanFacts) -> list[str]:
     late = [one for one in facts.changes if one.delay_seconds > 0]
     said = []
-    for one in late[:CHANGES_NAMED]:
+    for one in late[:_CHANGES_NAMED]:
         slack = None if one.slack_seconds is None else one.delay_seconds + one.slack_seconds
         has = f" (it has {about(slack)} of slack)" if slack is not None else ""
         said.append(f"Delay {plain(one.task)} {about(one.delay_seconds)}{has}.")
-    return [*said, *_more(len(late) - CHANGES_NAMED, "delay")]
+    return [*said, *_more(len(late) - _CHANGES_NAMED, "delay")]
 
 
 def _as_planned(facts: PlanFacts) -> list[str]:
@@ -139,8 +139,8 @@ def _not_found(facts: PlanFacts) -> str:
 
 def _late_tasks(facts: PlanFacts) -> str:
     late = [one for one in facts.tasks if one.deadline_at is not None and one.end_at > one.deadline_at]
-    said = [f"{plain(one.task)} ends {_beside(one.end_at, one.deadline_at, facts)}" for one in late[:CHANGES_NAMED]]
-    more = f" and {len(late) - CHANGES_NAMED} more are late" if len(late) > CHANGES_NAMED else ""
+    said = [f"{plain(one.task)} ends {_beside(one.end_at, one.deadline_at, facts)}" for one in late[:_CHANGES_NAMED]]
+    more = f" and {len(late) - _CHANGES_NAMED} more are late" if len(late) > _CHANGES_NAMED else ""
     return f" In the best one {', '.join(said)}{more}." if said else ""
 
 
@@ -153,7 +153,7 @@ def _beside(at: int, deadline: int | None, facts: PlanFacts) -> str:
     told = when(at, facts.timezone, facts.start_at)
     if deadline is None or at <= deadline:
         return told
-    seconds = f":{at // SECOND_US % MINUTE_SECONDS:02d}" if at // MINUTE_US == deadline // MINUTE_US else ""
+    seconds = f":{at // SECOND_US % MINUTE_SECONDS:02d}" if at // _MINUTE_US == deadline // _MINUTE_US else ""
     return f"{told}{seconds} ({about((at - deadline) // SECOND_US)} late)"
 
 

@@ -25,10 +25,10 @@ from analyzer.capacity.planner.random_heft import random_heft
 from analyzer.capacity.planner.schedule import Schedule, by_priority, insert
 
 SECONDS = 10.0
-TRIES = 20_000  # of randomised HEFT; it ends with the time or with CP-SAT
-TRIES_FIRST = 200  # before CP-SAT is asked: its hint is worth them
-FIRST_SHARE = 0.05  # of the time, at most, for the first tries
-ALONE_SHARE = 0.2  # of the time that is left: CP-SAT alone, which then has proven most of what it ever proves
+_TRIES = 20_000  # of randomised HEFT; it ends with the time or with CP-SAT
+_TRIES_FIRST = 200  # before CP-SAT is asked: its hint is worth them
+_FIRST_SHARE = 0.05  # of the time, at most, for the first tries
+_ALONE_SHARE = 0.2  # of the time that is left: CP-SAT alone, which then has proven most of what it ever proves
 
 
 def solve(
@@ -116,9 +116,9 @@ def _search(work: _Work, solvers: Collection[Solver], prover: Prover | None, see
     if work.is_shortest() and not wants_kept:
         return Proofs()
     if "random_heft" in solvers and not work.is_shortest():
-        first_until = monotonic() + FIRST_SHARE * (work.until - monotonic())
+        first_until = monotonic() + _FIRST_SHARE * (work.until - monotonic())
         work.found["random_heft"] = random_heft(
-            work.instance, work.shortest(), TRIES_FIRST, seed, lambda: work.is_over() or monotonic() > first_until
+            work.instance, work.shortest(), _TRIES_FIRST, seed, lambda: work.is_over() or monotonic() > first_until
         )
     if work.is_shortest() and not wants_kept:
         return Proofs()
@@ -126,7 +126,7 @@ def _search(work: _Work, solvers: Collection[Solver], prover: Prover | None, see
         _go_on(work, solvers, seed, None)
         return Proofs()
     prover.ask(work.instance, work.shortest(), max(0.0, work.until - monotonic()), wants_kept)
-    if not prover.is_done(ALONE_SHARE * max(0.0, work.until - monotonic())):
+    if not prover.is_done(_ALONE_SHARE * max(0.0, work.until - monotonic())):
         _go_on(work, solvers, seed, prover)
     return prover.result() if wants_kept or not work.is_shortest() else Proofs()
 
@@ -138,7 +138,7 @@ def _go_on(work: _Work, solvers: Collection[Solver], seed: int, prover: Prover |
     def is_over() -> bool:
         return work.is_over() or (prover is not None and prover.is_done())
 
-    work.found["random_heft"] = random_heft(work.instance, work.found["random_heft"], TRIES, seed + 1, is_over)
+    work.found["random_heft"] = random_heft(work.instance, work.found["random_heft"], _TRIES, seed + 1, is_over)
 
 
 def _plans_anything(problem: Problem) -> bool:

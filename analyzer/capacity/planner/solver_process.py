@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from agent import child
 
-GRACE_SECONDS = 2.0  # a solver looks at its clock between steps; after that it is killed
+_GRACE_SECONDS = 2.0  # a solver looks at its clock between steps; after that it is killed
 
 
 class SolverProcess:
@@ -32,7 +32,7 @@ class SolverProcess:
 
     def ask(self, question: dict[str, object], seconds: float) -> "SolverProcess":
         """Hand over the one question; the process has so long to answer it."""
-        self._until = monotonic() + seconds + GRACE_SECONDS
+        self._until = monotonic() + seconds + _GRACE_SECONDS
         with suppress(BrokenPipeError), self._input() as pipe:  # one that has died has found nothing
             json.dump(question, pipe)
         return self

@@ -24,9 +24,9 @@ from analyzer.text.words import (
     span_words,
 )
 
-OPTIMAL = "shortest"
-NAMES_SHOWN = 4
-WHOLE_FROM_MICROS = 1_000_000_000  # one that costs a thousand is told, as all beside it, without cents
+_OPTIMAL = "shortest"
+_NAMES_SHOWN = 4
+_WHOLE_FROM_MICROS = 1_000_000_000  # one that costs a thousand is told, as all beside it, without cents
 MEDIUM_HEADS: dict[Medium, str] = {"local": "local", "rack": "rack", "cross_rack": "cross", "storage": "storage"}
 
 
@@ -120,7 +120,7 @@ def moved_rows(facts: PlanFacts) -> list[MovedRow]:
 def compared_rows(facts: PlanFacts) -> list[ComparedRow]:
     """Return the solvers in the order of what they are given, and below them what no plan is shorter than."""
     dearest = max((one.cost_micros or 0 for one in facts.compared), default=0)
-    rows = [_compared(one, facts, 0 if dearest >= WHOLE_FROM_MICROS else None) for one in facts.compared]
+    rows = [_compared(one, facts, 0 if dearest >= _WHOLE_FROM_MICROS else None) for one in facts.compared]
     if [one.solver for one in facts.compared[:-1]].count(facts.compared[-1].solver):
         rows[-1] = replace(rows[-1], name="least changed" if facts.is_planned else "cheapest on time")
     bound = exact((facts.earliest_at - facts.start_at) // SECOND_US)
@@ -145,7 +145,7 @@ def _above(ratio: float | None) -> str:
     if ratio is None:
         return UNKNOWN
     if ratio <= 0:
-        return OPTIMAL
+        return _OPTIMAL
     tenths = nearest(round(ratio * 1_000_000), 1000)
     return f"{tenths / 10:.1f}{NO_BREAK}%" if tenths else f"< 0.1{NO_BREAK}%"
 
@@ -189,8 +189,8 @@ def ledger_rows(facts: PlanFacts) -> list[tuple[str, str]]:
 
 
 def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(map(plain, names[:NAMES_SHOWN])) + more
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(map(plain, names[:_NAMES_SHOWN])) + more
 
 
 def history_words(one: History, timezone: str) -> str:
@@ -218,9 +218,9 @@ def history_words(one: History, timezone: str) -> str:
 def unjudged_rows(facts: PlanFacts) -> list[tuple[str, str]]:
     """Return what this plan does not know, each with what would tell it."""
     rows = [("links", _links_words(facts.links_cost_seconds)), ("spread", _spread_words(facts))]
-    kinds = [_unseen_words(one) for one in facts.unseen[:NAMES_SHOWN]]
+    kinds = [_unseen_words(one) for one in facts.unseen[:_NAMES_SHOWN]]
     if kinds:
-        more = f"; and {len(facts.unseen) - NAMES_SHOWN} more" if len(facts.unseen) > NAMES_SHOWN else ""
+        more = f"; and {len(facts.unseen) - _NAMES_SHOWN} more" if len(facts.unseen) > _NAMES_SHOWN else ""
         rows.append(("kinds of GPU", "; ".join(kinds) + more))
     bare = [one.name for one in facts.histories if not one.gpus]
     if bare:

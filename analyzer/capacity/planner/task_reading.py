@@ -15,9 +15,9 @@ from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.capacity.planner.units import rate, size_bytes, span_seconds
 from analyzer.settings.yaml_text import yaml_said
 
-LETTERS_MOST: Final = 4 * 2**20
-TASKS_MOST = NODES_MOST = 10_000
-DEEPEST = 6
+_LETTERS_MOST: Final = 4 * 2**20
+_TASKS_MOST = _NODES_MOST = 10_000
+_DEEPEST = 6
 _TOP = ("start", "finish_by", "network", "nodes", "tasks")
 _NETWORK = ("local", "rack", "cross_rack", "storage", "path")
 _NODE = ("rack", "group", "cpus", "memory", "gpus", "sku", "hbm", "ssd", "price_per_hour", "available_from")
@@ -36,8 +36,8 @@ def read_tasks(
     Raises:
         TaskFileError: it is too long, no YAML, or says what no task file can.
     """
-    if len(text) > LETTERS_MOST:
-        raise TaskFileError(f"{where} has {len(text):,} letters; split what has over {LETTERS_MOST:,}")
+    if len(text) > _LETTERS_MOST:
+        raise TaskFileError(f"{where} has {len(text):,} letters; split what has over {_LETTERS_MOST:,}")
     top = TaskEntry.of(where, _parsed(where, text), _TOP)
     starts_at = now
     if start is not None:
@@ -80,7 +80,7 @@ class _Clock:
 
 def _parsed(where: str, text: str) -> object:
     try:
-        return yaml_said(text, DEEPEST)
+        return yaml_said(text, _DEEPEST)
     except (ValueError, yaml.YAMLError) as error:
         raise TaskFileError(f"{where} cannot be read as YAML: {' '.join(str(error).split())[:300]}") from error
     except RecursionError as error:
@@ -103,7 +103,7 @@ def _nodes(top: TaskEntry, clock: _Clock) -> tuple[tuple[Node, ...] | None, tupl
         return None, ()
     if isinstance(said, Mapping) and [*said] == ["inventory"] and not isinstance(said["inventory"], Mapping):
         return None, TaskEntry.of(f"{top.where}: nodes", said, ("inventory",)).names("inventory")
-    return tuple(_node(name, entry, clock) for name, entry in top.entries("nodes", _NODE, NODES_MOST)), ()
+    return tuple(_node(name, entry, clock) for name, entry in top.entries("nodes", _NODE, _NODES_MOST)), ()
 
 
 def _node(name: str, entry: TaskEntry, clock: _Clock) -> Node:
@@ -123,7 +123,7 @@ def _node(name: str, entry: TaskEntry, clock: _Clock) -> Node:
 
 
 def _tasks(top: TaskEntry, clock: _Clock) -> tuple[Task, ...]:
-    entries = [*top.entries("tasks", _TASK, TASKS_MOST)]
+    entries = [*top.entries("tasks", _TASK, _TASKS_MOST)]
     outputs = {name: entry.size("output") if entry.has("output") else 0 for name, entry in entries}
     return tuple(_task(name, entry, clock, outputs) for name, entry in entries)
 

@@ -23,10 +23,10 @@ from analyzer.capacity.planner.tables import (
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted, moment, plain
 
-TASKS_SHOWN, MOVES_SHOWN = 40, 12
-TICK_CELLS = 8
-NEXT = "next: --format html --out plan.html draws it; --json has the exact seconds"
-NAME_CELLS, NODE_CELLS, LABEL_CELLS, WAY_CELLS = 14, 11, 18, 8
+TASKS_SHOWN, _MOVES_SHOWN = 40, 12
+_TICK_CELLS = 8
+_NEXT = "next: --format html --out plan.html draws it; --json has the exact seconds"
+_NAME_CELLS, _NODE_CELLS, _LABEL_CELLS, _WAY_CELLS = 14, 11, 18, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Marks:
     deadline: str
 
 
-PRETTY, PLAIN = Marks("▓", "░", "─", "·", "┊"), Marks("#", "=", "-", ".", "!")
+_PRETTY, _PLAIN = Marks("▓", "░", "─", "·", "┊"), Marks("#", "=", "-", ".", "!")
 
 
 def plan_text(facts: PlanFacts, paper: Paper, top: int | None = None) -> str:
@@ -50,29 +50,29 @@ def plan_text(facts: PlanFacts, paper: Paper, top: int | None = None) -> str:
         paper.wrap(sentence(facts)),
         _chart(facts, paper, top or TASKS_SHOWN),
         _labelled("CHANGES  against what was planned", change_rows(facts)[: top or TASKS_SHOWN], paper),
-        _moved(facts, paper, top or MOVES_SHOWN),
+        _moved(facts, paper, top or _MOVES_SHOWN),
         _compared(facts, paper),
         _labelled("FROM THE LEDGER", ledger_rows(facts), paper),
         _labelled("NOT JUDGED", unjudged_rows(facts), paper),
     ]
     body = [line for section in sections if section for line in (*section, "")]
-    return paper.page([*body, *paper.wrap(NEXT, "", "      ")])
+    return paper.page([*body, *paper.wrap(_NEXT, "", "      ")])
 
 
 def _head(facts: PlanFacts, paper: Paper) -> list[str]:
     of = f"{counted(len(facts.tasks), 'task')}, {counted(facts.nodes, 'node')}"
     head = [
         f"{paper.cut(f'plan {plain(facts.title)}', paper.width - 6 - len(of))}   {of}",
-        f"{'begins':<{LABEL_CELLS}}{moment(facts.start_at, facts.timezone)}, {facts.timezone}",
+        f"{'begins':<{_LABEL_CELLS}}{moment(facts.start_at, facts.timezone)}, {facts.timezone}",
     ]
     if facts.deadline_at is not None:
-        head.append(f"{'deadline':<{LABEL_CELLS}}{moment(facts.deadline_at, facts.timezone)}")
+        head.append(f"{'deadline':<{_LABEL_CELLS}}{moment(facts.deadline_at, facts.timezone)}")
     return head
 
 
 def _labelled(title: str, rows: Sequence[tuple[str, str]], paper: Paper) -> list[str]:
     lines = [
-        line for label, text in rows for line in paper.labelled(paper.cut(label, LABEL_CELLS - 3), text, LABEL_CELLS)
+        line for label, text in rows for line in paper.labelled(paper.cut(label, _LABEL_CELLS - 3), text, _LABEL_CELLS)
     ]
     return [title, *lines] if rows else []
 
@@ -81,10 +81,12 @@ def _chart(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
     shown = _shown(facts, most)
     rows = placed_rows(replace(facts, tasks=shown))
     moment_cells = 1 + max(len(cell) for row in rows for cell in (row.start, row.end))
-    cells = paper.width - 4 - NAME_CELLS - NODE_CELLS - 2 * moment_cells - 2
-    drawn = axis(facts, max(1, cells // TICK_CELLS))
-    marks = PLAIN if paper.ascii else PRETTY
-    head = f"{'WHEN AND WHERE':<{3 + NAME_CELLS}}{'node':<{NODE_CELLS}}{'from':<{moment_cells}}{'to':<{moment_cells}} "
+    cells = paper.width - 4 - _NAME_CELLS - _NODE_CELLS - 2 * moment_cells - 2
+    drawn = axis(facts, max(1, cells // _TICK_CELLS))
+    marks = _PLAIN if paper.ascii else _PRETTY
+    head = (
+        f"{'WHEN AND WHERE':<{3 + _NAME_CELLS}}{'node':<{_NODE_CELLS}}{'from':<{moment_cells}}{'to':<{moment_cells}} "
+    )
     lines = [head + _ticks(drawn, cells)]
     for row, fact in zip(rows, shown, strict=True):
         lines.append(_told(row, moment_cells, paper) + _bar(fact, drawn, cells, marks))
@@ -101,7 +103,7 @@ def _shown(facts: PlanFacts, most: int) -> tuple[TaskFact, ...]:
 
 def _told(row: PlacedRow, moment_cells: int, paper: Paper) -> str:
     return (
-        f"  {paper.cut(row.task, NAME_CELLS):<{NAME_CELLS}} {paper.cut(row.node, NODE_CELLS - 1):<{NODE_CELLS}}"
+        f"  {paper.cut(row.task, _NAME_CELLS):<{_NAME_CELLS}} {paper.cut(row.node, _NODE_CELLS - 1):<{_NODE_CELLS}}"
         f"{row.start:<{moment_cells}}{row.end:<{moment_cells}} "
     )
 
@@ -154,14 +156,14 @@ def _moved(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
     if not rows:
         return []
     room = 35 + paper.extra
-    tasks = min(room - NODE_CELLS, max(NAME_CELLS + 2, 1 + max(len(row.tasks) for row in rows)))
+    tasks = min(room - _NODE_CELLS, max(_NAME_CELLS + 2, 1 + max(len(row.tasks) for row in rows)))
     nodes = room - tasks
-    heads = "".join(f"{MEDIUM_HEADS[medium]:>{WAY_CELLS}}" for medium in MEDIA)
+    heads = "".join(f"{MEDIUM_HEADS[medium]:>{_WAY_CELLS}}" for medium in MEDIA)
     head = f"{'WHAT MOVES':<{2 + room}}{'bytes':>8}{heads}"
     lines = [head]
     for row in rows[:most]:
         ways = "".join(
-            f"{('*' if place == row.taken else '') + way:>{WAY_CELLS}}" for place, way in enumerate(row.ways)
+            f"{('*' if place == row.taken else '') + way:>{_WAY_CELLS}}" for place, way in enumerate(row.ways)
         )
         names = f"{paper.cut(row.tasks, tasks - 1):<{tasks}}{paper.cut(row.nodes, nodes):<{nodes}}"
         lines.append(f"  {names}{row.bytes:>8}{ways}")

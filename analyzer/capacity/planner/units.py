@@ -19,7 +19,7 @@ _NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _SIZE = re.compile(rf"({_NUMBER})\s*({'|'.join(_BYTES)})")
 _PART = re.compile(rf"({_NUMBER})\s*(min|s|m|h|d)\s*")
 _RATE = re.compile(r"(.+?)(?:\s*/\s*s|\s+in\s+(.+))")
-SIZE_HINT, SPAN_HINT = "a size with its unit, as in 128 GB", "a duration with its unit, as in 3 h or 1 h 30 min"
+_SIZE_HINT, _SPAN_HINT = "a size with its unit, as in 128 GB", "a duration with its unit, as in 3 h or 1 h 30 min"
 
 
 def size_bytes(where: str, said: object) -> int:
@@ -32,7 +32,7 @@ def size_bytes(where: str, said: object) -> int:
         return 0
     found = _SIZE.fullmatch(said.strip()) if isinstance(said, str) else None
     if found is None:
-        raise TaskFileError(f"{where} must be {SIZE_HINT}")
+        raise TaskFileError(f"{where} must be {_SIZE_HINT}")
     return ceil(Fraction(Decimal(found[1])) * _BYTES[found[2]])
 
 
@@ -49,7 +49,7 @@ def span_seconds(where: str, said: object) -> int:
     while found := _PART.match(text, at):
         total, at = total + Fraction(Decimal(found[1])) * _SECONDS[found[2]], found.end()
     if not text or at < len(text):
-        raise TaskFileError(f"{where} must be {SPAN_HINT}")
+        raise TaskFileError(f"{where} must be {_SPAN_HINT}")
     return ceil(total)
 
 

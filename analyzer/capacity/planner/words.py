@@ -7,8 +7,8 @@ from analyzer.period import local
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, day, moment
 
-WEEK_US = 6 * DAY_SECONDS * SECOND_US  # within it the name of a day says which one
-SURE = 0.995  # draws never say that something is certain
+_WEEK_US = 6 * DAY_SECONDS * SECOND_US  # within it the name of a day says which one
+_SURE = 0.995  # draws never say that something is certain
 
 SOLVER_WORDS: dict[Solver, str] = {
     "olb": "OLB (next free)",
@@ -17,7 +17,7 @@ SOLVER_WORDS: dict[Solver, str] = {
     "cp_sat": "CP-SAT (exact)",
     "said": "as it was said",
 }
-MEDIUM_WORDS: dict[Medium, str] = {
+_MEDIUM_WORDS: dict[Medium, str] = {
     "local": "same node",
     "rack": "rack network",
     "cross_rack": "cross-rack network",
@@ -28,7 +28,7 @@ MEDIUM_WORDS: dict[Medium, str] = {
 def when(instant: int, timezone: str, near: int) -> str:
     """Return a moment as "Fri 14:20", or with its day of the month where it is a week from `near` or more."""
     at = local(instant, timezone)
-    if abs(instant - near) >= WEEK_US:
+    if abs(instant - near) >= _WEEK_US:
         return moment(instant, timezone)
     return f"{day(at).split(' ', 1)[0]} {at:%H:%M}"
 
@@ -36,7 +36,7 @@ def when(instant: int, timezone: str, near: int) -> str:
 def short_when(instant: int, timezone: str, near: int) -> str:
     """Return a moment for a column: "Fri 14:20", or "27 Nov 14:20" where it is a week from `near` or more."""
     told = when(instant, timezone, near)
-    return told if abs(instant - near) < WEEK_US else told.split(" ", 1)[1]
+    return told if abs(instant - near) < _WEEK_US else told.split(" ", 1)[1]
 
 
 def again(instant: int, timezone: str, near: int) -> str:
@@ -84,13 +84,13 @@ def exact(seconds: int) -> str:
 
 def medium_words(medium: Medium, *, on_ssd: bool) -> str:
     """Return what bytes go over; within a node it is its local SSD where it has one."""
-    return "local SSD" if medium == "local" and on_ssd else MEDIUM_WORDS[medium]
+    return "local SSD" if medium == "local" and on_ssd else _MEDIUM_WORDS[medium]
 
 
 def chance(ratio: float) -> str:
     """Return a probability in whole percent; draws say neither always nor never."""
-    if ratio >= SURE:
+    if ratio >= _SURE:
         return f"over 99{NO_BREAK}%"
-    if ratio < 1 - SURE:
+    if ratio < 1 - _SURE:
         return f"under 1{NO_BREAK}%"
     return f"{round(100 * ratio)}{NO_BREAK}%"

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 Advise = Callable[["Period"], "Sequence[Recommendation]"]  # what is recommended against the findings of a period
 
-SPREAD = ("p20", "p50", "p80")
-NAMES_SHOWN = 5
+_SPREAD = ("p20", "p50", "p80")
+_NAMES_SHOWN = 5
 # What is saved of a run is never said to be more than this of it: the rest of the work still has to be done somewhere.
-SAVED_MOST_PERMILLE = 900
+_SAVED_MOST_PERMILLE = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _of_kept(kept: Sequence[Prediction], work: Work) -> list[OpenAdvice]:
         if own and one.held.milliseconds:
             part = (sum(run.milliseconds for run in own), one.weekly(one.held.milliseconds))
             week, money = one.saves_milliseconds, one.saves_micros
-            names = tuple(dict.fromkeys(run.name or run.run_id for run in own))[:NAMES_SHOWN]
+            names = tuple(dict.fromkeys(run.name or run.run_id for run in own))[:_NAMES_SHOWN]
             found.append(_open((one.recommendation_id, one.title, one.kind), names, week, money, part, None))
     return [one for one in found if one.frees.p50 > 0]
 
@@ -78,10 +78,10 @@ def _worked_out(session: "Session", advise: Advise, work: Work) -> list[OpenAdvi
         if own and held:
             part = (sum(run.milliseconds for run in own), held * one.saves_over_seconds * 1000 // work.span_ms)
             week, money = (
-                None if saves is None else {name: getattr(saves, name) for name in SPREAD}
+                None if saves is None else {name: getattr(saves, name) for name in _SPREAD}
                 for saves in (one.saves_milliseconds, one.saves_micros)
             )
-            names = tuple(dict.fromkeys(run.name or run.run_id for run in own))[:NAMES_SHOWN]
+            names = tuple(dict.fromkeys(run.name or run.run_id for run in own))[:_NAMES_SHOWN]
             if one.saves_over_seconds != WEEK_SECONDS:  # too short a time to say anything of a week
                 money = None
             if week is not None:
@@ -109,10 +109,10 @@ def _open(
 ) -> OpenAdvice:
     """Return one; `part` is what its runs held in the profile's period, and all its runs in the span of `saves`."""
     held, whole = part
-    most = held * SAVED_MOST_PERMILLE // PERMILLE
-    frees = Spread(*(min(most, max(0, saves[name] * held // max(1, whole))) for name in SPREAD))
+    most = held * _SAVED_MOST_PERMILLE // PERMILLE
+    frees = Spread(*(min(most, max(0, saves[name] * held // max(1, whole))) for name in _SPREAD))
     speed = Spread(*(PERMILLE * held // (held - each) for each in (frees.p20, frees.p50, frees.p80)))
-    micros = None if money is None else Spread(*(money[name] for name in SPREAD))
+    micros = None if money is None else Spread(*(money[name] for name in _SPREAD))
     return OpenAdvice(*what, names, frees, speed, micros, paste)
 
 

@@ -38,7 +38,7 @@ def read_around(session: "Session", work: Work, booked: "Sequence[Booked]", sign
     far = [run_id for run_id, count, _ in racks if (count or 0) > 1]
     known = [count for _, count, _ in racks if count]
     path = DataPath(
-        share(booked, "starved"),
+        _share(booked, "starved"),
         _limit(booked),
         workers,
         _ratio(busiest),
@@ -52,12 +52,12 @@ def read_around(session: "Session", work: Work, booked: "Sequence[Booked]", sign
         signals.nvlink_bytes,
         0 if alone else None if between_hosts is None else int(between_hosts),
         _across_racks(session, work, far) if far else 0 if known else None,
-        share(booked, "communicating"),
+        _share(booked, "communicating"),
     )
     return Around(path, talk)
 
 
-def share(booked: "Sequence[Booked]", state: str) -> float:
+def _share(booked: "Sequence[Booked]", state: str) -> float:
     """Return which share of the runs' GPU time one state has."""
     whole = sum(each.milliseconds for each in booked)
     own = sum(each.milliseconds for each in booked if each.state == state)

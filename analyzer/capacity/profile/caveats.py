@@ -13,8 +13,8 @@ from analyzer.text.words import counted, plain
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULES_SHOWN = 6
-SETTLED = ("closed", "final")
+_RULES_SHOWN = 6
+_SETTLED = ("closed", "final")
 
 
 def caveats(
@@ -42,7 +42,7 @@ def caveats(
 def _of_hours(work: Work, known: Hours) -> Iterator[str]:
     if known.known < known.expected:
         yield f"The ledger has {known.known} of the period's {counted(known.expected, 'hour')}."
-    if known.status not in SETTLED:
+    if known.status not in _SETTLED:
         yield f"Hours of the period are still {known.status or 'unknown'}: figures may change by late telemetry."
     running = [run for run in work.runs if run.ended_at is None]
     if running:
@@ -77,7 +77,7 @@ def _of_rules(session: "Session", work: Work) -> Iterator[str]:
         for one in not_judged(session, work.period, run.run_id):
             found[one.rule, one.missing] = found.get((one.rule, one.missing), 0) + 1
     most = sorted(found, key=lambda key: (-found[key], key))
-    for rule, missing in most[:RULES_SHOWN]:
+    for rule, missing in most[:_RULES_SHOWN]:
         yield f"Not judged in {counted(found[rule, missing], 'run')}: {plain(rule_words(rule))} ({plain(missing)})."
-    if len(most) > RULES_SHOWN:
-        yield f"{counted(len(most) - RULES_SHOWN, 'other rule')} lacked a signal too."
+    if len(most) > _RULES_SHOWN:
+        yield f"{counted(len(most) - _RULES_SHOWN, 'other rule')} lacked a signal too."

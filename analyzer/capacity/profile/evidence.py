@@ -10,12 +10,12 @@ from analyzer.text.rounding import nearest
 from analyzer.text.wording import gib
 from analyzer.text.words import NO_BREAK, bytes_words, counted, day, decimal, money, plain
 
-RUNS_SHOWN = 6
-JOULES_PER_KWH = 3_600_000
-MILLION, THOUSAND, BILLION = 1_000_000, 1_000, 1_000_000_000
+_RUNS_SHOWN = 6
+_JOULES_PER_KWH = 3_600_000
+_MILLION, _THOUSAND, _BILLION = 1_000_000, 1_000, 1_000_000_000
 # So many of a unit are told together; steps differ so much that each is told by itself.
-_LOTS = {"tokens": (MILLION, "million tokens"), "samples": (THOUSAND, "thousand samples"), "steps": (1, "step")}
-_LOT_OF_REQUESTS = (THOUSAND, "thousand requests")
+_LOTS = {"tokens": (_MILLION, "million tokens"), "samples": (_THOUSAND, "thousand samples"), "steps": (1, "step")}
+_LOT_OF_REQUESTS = (_THOUSAND, "thousand requests")
 
 Row = tuple[str, str]
 
@@ -30,8 +30,8 @@ def evidence(profile: CapacityProfile) -> list[Row]:
         ("network", _network(profile)),
         ("owned now", "; ".join(_holding(each, profile) for each in profile.holdings)),
         ("fleet", "; ".join(_free(each) for each in profile.free)),
-        ("unit cost", unit_cost_words(profile)),
-        ("energy", energy_words(profile)),
+        ("unit cost", _unit_cost_words(profile)),
+        ("energy", _energy_words(profile)),
         ("open advice", _advice(profile)),
         ("record", _record(profile)),
     )
@@ -67,14 +67,14 @@ def days_words(start: int, end: int, timezone: str) -> str:
 
 def _runs(profile: CapacityProfile) -> str:
     by_kind: dict[tuple[str, int, str | None], list[Represented]] = {}
-    for run in profile.runs[:RUNS_SHOWN]:
+    for run in profile.runs[:_RUNS_SHOWN]:
         by_kind.setdefault((named(run), run.gpus, run.sku), []).append(run)
     parts = []
     for (name, gpus, sku), runs in by_kind.items():
         each = " each" if len(runs) > 1 else ""
         ids = ", ".join(short_id(run.run_id) for run in runs)
         parts.append(f"{ids}: {name}, {gpus:,} {plain(sku or 'GPUs')}{each}")
-    more = len(profile.runs) - RUNS_SHOWN
+    more = len(profile.runs) - _RUNS_SHOWN
     return "; ".join(parts) + (f"; and {counted(more, 'run')} more" if more > 0 else "")
 
 
@@ -107,7 +107,7 @@ def _scaling(profile: CapacityProfile) -> str:
 
 def rate(per_second: float) -> str:
     """Return an amount of work a second with three figures: "8.40 k", "0.121"."""
-    for unit, name in ((BILLION, " G"), (MILLION, " M"), (THOUSAND, " k")):
+    for unit, name in ((_BILLION, " G"), (_MILLION, " M"), (_THOUSAND, " k")):
         if per_second >= unit:
             return f"{_three(per_second / unit)}{name}"
     return _three(per_second)
@@ -170,23 +170,23 @@ def unit_cost(each: UnitCost, currency: str) -> str:
     return money(micros, currency, 2 if micros >= MICROS // 10 else 4)
 
 
-def unit_cost_words(profile: CapacityProfile) -> str:
+def _unit_cost_words(profile: CapacityProfile) -> str:
     """Return what a unit came to in each run, by unit."""
     by_unit: dict[str, list[str]] = {}
-    for each in profile.unit_costs[:RUNS_SHOWN]:
+    for each in profile.unit_costs[:_RUNS_SHOWN]:
         if each.micros is not None:
             by_unit.setdefault(each.unit, []).append(unit_cost(each, profile.currency))
     return "; ".join(f"{', '.join(costs)} per {lot(unit)[1]}" for unit, costs in by_unit.items())
 
 
-def energy_words(profile: CapacityProfile) -> str:
+def _energy_words(profile: CapacityProfile) -> str:
     """Return kilowatt-hours at the GPUs and with cooling, and carbon; by what they are counted stands behind them."""
     energy = profile.energy
     if energy is None:
         return ""
-    parts = [f"{decimal(nearest(energy.gpu_joules, JOULES_PER_KWH), 0)} kWh at the GPUs"]
+    parts = [f"{decimal(nearest(energy.gpu_joules, _JOULES_PER_KWH), 0)} kWh at the GPUs"]
     if energy.facility_joules is not None:
-        parts.append(f"{decimal(nearest(energy.facility_joules, JOULES_PER_KWH), 0)} kWh with cooling")
+        parts.append(f"{decimal(nearest(energy.facility_joules, _JOULES_PER_KWH), 0)} kWh with cooling")
     if energy.carbon_grams is not None:
         parts.append(f"{decimal(nearest(energy.carbon_grams, 1000), 0)} kg CO2e")
     if len(parts) == 1:

@@ -24,7 +24,7 @@ from analyzer.text.words import (
 if TYPE_CHECKING:
     from analyzer.capacity.profile.shown import Shown
 
-TEAMS_SHOWN = 3
+_TEAMS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def first_page(envelope: Envelope, decided: "Shown | None" = None) -> FirstPage:
         whose=_whose(profile),
         held=_held(profile),
         decided=decided,
-        answer=plain_answer(profile, said),
+        answer=_plain_answer(profile, said),
         went="Where the time of the judged runs went" if judged else f"Where {_hours(profile)} of {runs} went",
         lines=said,
         sign=symbol(profile.currency).strip(),
@@ -75,7 +75,7 @@ def first_page(envelope: Envelope, decided: "Shown | None" = None) -> FirstPage:
     )
 
 
-def plain_answer(profile: CapacityProfile, said: "tuple[Line, ...]") -> str:
+def _plain_answer(profile: CapacityProfile, said: "tuple[Line, ...]") -> str:
     """Return what was measured in a sentence or two, as page one's table rounds it."""
     shares = {line.klass: line.percent for line in said if line.level in ("class", "only")}
     useful, avoidable = shares.get("useful", "0.0"), shares.get("avoidable")
@@ -111,8 +111,8 @@ def _site(profile: CapacityProfile) -> str:
 
 def _whose(profile: CapacityProfile) -> str:
     teams = sorted({profile.team} if profile.team else {run.team for run in profile.runs if run.team})
-    more = f" and {len(teams) - TEAMS_SHOWN} more" if len(teams) > TEAMS_SHOWN else ""
-    team = ", ".join(map(plain, teams[:TEAMS_SHOWN])) + more if teams else "no team known"
+    more = f" and {len(teams) - _TEAMS_SHOWN} more" if len(teams) > _TEAMS_SHOWN else ""
+    team = ", ".join(map(plain, teams[:_TEAMS_SHOWN])) + more if teams else "no team known"
     project = f", project {plain(profile.project)}" if profile.project else ""
     days = days_words(profile.since_us, profile.until_us, profile.timezone)
     year = local(profile.until_us - 1, profile.timezone).year

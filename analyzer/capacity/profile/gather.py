@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from analyzer.settings.settings import Settings
     from collector.store.session import Session
 
-NOT_NAMED = "fleet"  # what settings call a fleet that nobody named
-MILLI = 1000
-NO_FACTORS = "at the GPUs alone: no [[energy]] row of the price file says more"
+_NOT_NAMED = "fleet"  # what settings call a fleet that nobody named
+_MILLI = 1000
+_NO_FACTORS = "at the GPUs alone: no [[energy]] row of the price file says more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,12 @@ def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
 
 def _made(source: Source, work: Work, known: Hours) -> Made:
     named = source.settings.cluster
-    site = source.site or (named if named != NOT_NAMED else cluster(source.session, work.period) or named)
+    site = source.site or (named if named != _NOT_NAMED else cluster(source.session, work.period) or named)
     rules, prices = ", ".join(known.rules_versions), ", ".join(known.price_versions)
-    return Made(source.clock(), source.by, site, tool_version(), rules, prices or None)
+    return Made(source.clock(), source.by, site, _tool_version(), rules, prices or None)
 
 
-def tool_version() -> str:
+def _tool_version() -> str:
     """Return the version that is installed; of a checkout that is not, that it is one."""
     return installed_version() or "a checkout"
 
@@ -160,8 +160,8 @@ def _energy(signals: Signals, settings: "Settings") -> Energy | None:
     facility = _sum([one.facility_millijoules for one in sums])
     carbon = _sum([one.carbon_milligrams for one in sums])
     return Energy(
-        sum(one.gpu_millijoules for one in sums) // MILLI,
-        None if facility is None else facility // MILLI,
-        None if carbon is None else carbon // MILLI,
-        "; ".join(dict.fromkeys(rows_told(one) for one in sums if one.rows)) or NO_FACTORS,
+        sum(one.gpu_millijoules for one in sums) // _MILLI,
+        None if facility is None else facility // _MILLI,
+        None if carbon is None else carbon // _MILLI,
+        "; ".join(dict.fromkeys(rows_told(one) for one in sums if one.rows)) or _NO_FACTORS,
     )

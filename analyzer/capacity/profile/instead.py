@@ -14,7 +14,7 @@ from analyzer.text.words import plain
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-HALF = 2
+_HALF = 2
 
 
 def alternatives(
@@ -97,8 +97,8 @@ def _parts(
     if peak is None or memory is None or any(run.gpus > 1 for run in work.runs):
         return ()
     price = prices.get(own)
-    half = None if price is None else price // HALF
-    fits = True if peak * HALF <= memory else None
+    half = None if price is None else price // _HALF
+    fits = True if peak * _HALF <= memory else None
     why = f"{gib(peak)} of {gib(memory)} were in use at the peak"
     sliced = Alternative(own, "half of it, as a MIG slice", False, fits, half, why)
     packed = Alternative(own, "two such runs on one", False, fits, half, why)

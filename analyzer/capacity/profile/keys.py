@@ -16,23 +16,23 @@ from cryptography.hazmat.primitives.serialization import (
 
 from analyzer.errors import ConfigError
 
-OWNER_ALONE = 0o600
-BESIDE = ".profile.key"  # after the store's own name
-KEY_BYTES = 4096
-STATE_FOLDER = "XDG_STATE_HOME"  # XDG Base Directory Specification; ~/.local/state where it is not set
-OWN_FOLDER, OWN_KEY = "gpuledger", "profile.key"
+_OWNER_ALONE = 0o600
+_BESIDE = ".profile.key"  # after the store's own name
+_KEY_BYTES = 4096
+_STATE_FOLDER = "XDG_STATE_HOME"  # XDG Base Directory Specification; ~/.local/state where it is not set
+_OWN_FOLDER, _OWN_KEY = "gpuledger", "profile.key"
 
 
 def beside(store: Path) -> Path:
     """Return where the key of a store's collector lies, unless the settings name another place."""
-    return store.with_name(store.name + BESIDE)
+    return store.with_name(store.name + _BESIDE)
 
 
 def of_user(environ: Mapping[str, str]) -> Path:
     """Return where the key of this user's own runs lies."""
-    named = environ.get(STATE_FOLDER, "")
+    named = environ.get(_STATE_FOLDER, "")
     state = Path(named) if named.startswith("/") else Path.home() / ".local" / "state"
-    return state / OWN_FOLDER / OWN_KEY
+    return state / _OWN_FOLDER / _OWN_KEY
 
 
 def key_at(path: Path) -> Ed25519PrivateKey:
@@ -59,9 +59,9 @@ def key_at(path: Path) -> Ed25519PrivateKey:
 def _content(path: Path) -> bytes:
     with path.open("rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        if mode & ~OWNER_ALONE:
+        if mode & ~_OWNER_ALONE:
             raise ConfigError(f"others may read the key {path} (mode {mode:04o}): chmod 600 it, and make a new one")
-        return file.read(KEY_BYTES)
+        return file.read(_KEY_BYTES)
 
 
 def _made(path: Path) -> Ed25519PrivateKey:
@@ -86,7 +86,7 @@ def _made(path: Path) -> Ed25519PrivateKey:
 
 
 def _write(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ALONE), "wb") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ALONE), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
     from analyzer.capacity.profile.shown import Shown
 
-TEMPLATE = "profile.html"
-HEAD, BODY_END = "<head>", "</body>"  # names are escaped: only the template can have written these
+_TEMPLATE = "profile.html"
+_HEAD, _BODY_END = "<head>", "</body>"  # names are escaped: only the template can have written these
 
 
 def page(envelope: Envelope, decided: "Shown | None" = None, key: "Ed25519PrivateKey | None" = None) -> str:
     """Return the page. `key` is that of the envelope, and signs the words of the page; None leaves them unsigned."""
-    html = environment().get_template(TEMPLATE).render(view(envelope, decided))
+    html = environment().get_template(_TEMPLATE).render(view(envelope, decided))
     mark = f"{PAGE_MARK}{PAGE_MARK_END}"
-    before, head, after = html.partition(HEAD)
+    before, head, after = html.partition(_HEAD)
     html = f"{before}{head}\n{mark}{after}"
-    body, end, rest = html.rpartition(BODY_END)
+    body, end, rest = html.rpartition(_BODY_END)
     html = f"{body}{EMBEDDED}{canonical(envelope)}{EMBEDDED_END}\n{end}{rest}"
     if key is None:
         return html

@@ -21,7 +21,7 @@ Page = Literal["none", "signed", "unsigned", "edited"]
 EMBEDDED = '<script type="application/json" id="gpuledger-profile">'
 EMBEDDED_END = "</script>"
 PAGE_MARK, PAGE_MARK_END = '<meta name="gpuledger-page-signature" content="', '">'
-PARTS = ("profile", "signature")
+_PARTS = ("profile", "signature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _page(text: str, said: Signature | None) -> Page:
 def _envelope(document: object) -> Envelope:
     if not isinstance(document, dict):
         raise ProfileError("it is no profile: no object with 'profile' and 'signature'")
-    if unknown := set(document) - set(PARTS):
+    if unknown := set(document) - set(_PARTS):
         raise ProfileError(f"it has {min(unknown)[:40]!r} beside 'profile' and 'signature': no profile has")
     if "profile" not in document:
         raise ProfileError("it has no 'profile'; a report's or a run's JSON is none")

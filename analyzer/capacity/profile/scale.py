@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 # A size pays while each of its GPUs does so much of what one does in the smallest run: the bar that capacity gates
 # propose (speed-up tables are asked for by ARCHER's technical assessment and ACCESS Maximize; the number is ours).
-PAYS_RATIO = 0.70
-NAMES_MOST = 3  # of the runs that held most, by name: which of them have been at several sizes
+_PAYS_RATIO = 0.70
+_NAMES_MOST = 3  # of the runs that held most, by name: which of them have been at several sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def read_scale(session: "Session", work: Work) -> Scaled:
         if run.stage not in NOT_TRAINING:
             by_name.setdefault(run.name or run.run_id, run)
     because = "none of the runs makes steps that could be compared"
-    for run in list(by_name.values())[:NAMES_MOST]:
+    for run in list(by_name.values())[:_NAMES_MOST]:
         found = scaling_of(session, _subject(run, work), labels(session, run.run_id))
         if found.unit is not None:
             return _scaled(run, found)
@@ -55,7 +55,7 @@ def _scaled(run: Held, found: Scaling) -> Scaled:
 def knee(table: tuple[Scale, ...]) -> int | None:
     """Return the largest size that pays before one that does not; None where all sizes that were seen pay."""
     for before, size in pairwise(table):
-        if size.efficiency_ratio < PAYS_RATIO:
+        if size.efficiency_ratio < _PAYS_RATIO:
             return before.gpus
     return None
 

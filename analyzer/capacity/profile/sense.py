@@ -8,8 +8,8 @@ from analyzer.capacity.profile.facts import Booked, CapacityProfile
 from analyzer.errors import ProfileError
 from analyzer.states import BOOKINGS
 
-LAST_US = 253_370_764_800_000_000  # 9999-01-01: later moments are no dates in any zone
-MOST = 1.5  # a core can be a little more than busy between two clocks
+_LAST_US = 253_370_764_800_000_000  # 9999-01-01: later moments are no dates in any zone
+_MOST = 1.5  # a core can be a little more than busy between two clocks
 _KNOWN = {(each.klass, each.state, each.cause) for each in BOOKINGS}
 
 
@@ -37,7 +37,7 @@ def _of_time(profile: CapacityProfile) -> Iterator[str]:
         yield f"profile.timezone {profile.timezone[:40]!r} is not known here"
     moments = [profile.since_us, profile.until_us, profile.made.at_us]
     moments += [moment for run in profile.runs for moment in (run.started_at, run.ended_at) if moment is not None]
-    if not all(0 <= moment <= LAST_US for moment in moments):
+    if not all(0 <= moment <= _LAST_US for moment in moments):
         yield "it has a moment that is no date"
     if not all(_is_day(each.lowest_day) for each in profile.free):
         yield "profile.free has a lowest_day that is no day such as 2026-11-01"
@@ -96,7 +96,7 @@ def _of_ratios(profile: CapacityProfile) -> Iterator[str]:
     said = [profile.measured_ratio, profile.at_zero_ratio]
     said += [path.waiting_ratio, path.busiest_worker_ratio, path.disk_busy_ratio] if path is not None else []
     said += [talk.waiting_ratio] if talk is not None else []
-    if not all(ratio is None or 0 <= ratio <= MOST for ratio in said):
+    if not all(ratio is None or 0 <= ratio <= _MOST for ratio in said):
         yield "it has a share below nothing or above all"
     known = {cause for _, state, cause in _KNOWN if state == "starved"}
     if path is not None and path.limit is not None and path.limit not in known:

@@ -14,8 +14,8 @@ from collector.tier_tables import tiered
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-READINGS_MOST = 200_000  # tell a tenth to a permille; a month of a hundred GPUs has ten times as many
-SPARSE_US = 30 * SECOND_US
+_READINGS_MOST = 200_000  # tell a tenth to a permille; a month of a hundred GPUs has ten times as many
+_SPARSE_US = 30 * SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def _gather(session: "Session", work: Work) -> None:
 
 def _step_us(work: Work) -> int:
     """Return how far apart the readings are of which a spread is told: all of them where there are not too many."""
-    step = work.milliseconds * 1000 // READINGS_MOST // SECOND_US * SECOND_US
-    return step if step >= SPARSE_US else 1
+    step = work.milliseconds * 1000 // _READINGS_MOST // SECOND_US * SECOND_US
+    return step if step >= _SPARSE_US else 1
 
 
 def _distribution(signal: str, sku: str | None, p10: int, p50: int, p90: int, most: int) -> Distribution:

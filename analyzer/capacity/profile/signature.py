@@ -13,9 +13,9 @@ from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
 from analyzer.capacity.profile.spelling import canonical
 
 ALGORITHM = "ed25519"
-PAGE = "gpuledger-page-1"  # what a page's signature begins with, so that it is never taken for a profile's
-KEY_ID_DIGITS = 16
-PUBLIC_BYTES, SIGNATURE_BYTES = 32, 64
+_PAGE = "gpuledger-page-1"  # what a page's signature begins with, so that it is never taken for a profile's
+_KEY_ID_DIGITS = 16
+PUBLIC_BYTES, _SIGNATURE_BYTES = 32, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def holds(envelope: Envelope) -> bool:
     said = envelope.signature
     if said is None or said.algorithm != ALGORITHM:
         return False
-    public, made = exact_bytes(said.public_key, PUBLIC_BYTES), exact_bytes(said.signature, SIGNATURE_BYTES)
+    public, made = exact_bytes(said.public_key, PUBLIC_BYTES), exact_bytes(said.signature, _SIGNATURE_BYTES)
     if public is None or made is None or said.key_id != key_id(said.public_key):
         return False
     try:
@@ -65,7 +65,7 @@ def signed_text(text: str, key: Ed25519PrivateKey) -> str:
 
 def text_holds(text: str, signature: str, public_key: str) -> bool:
     """Say whether the words of a page are those that this key signed."""
-    public, made = exact_bytes(public_key, PUBLIC_BYTES), exact_bytes(signature, SIGNATURE_BYTES)
+    public, made = exact_bytes(public_key, PUBLIC_BYTES), exact_bytes(signature, _SIGNATURE_BYTES)
     if public is None or made is None:
         return False
     try:
@@ -82,7 +82,7 @@ def public_text(key: Ed25519PublicKey) -> str:
 
 def key_id(public_key: str) -> str:
     """Return what people compare a key by: the first digits of the SHA-256 of its base64."""
-    return hashlib.sha256(public_key.encode()).hexdigest()[:KEY_ID_DIGITS]
+    return hashlib.sha256(public_key.encode()).hexdigest()[:_KEY_ID_DIGITS]
 
 
 def digest(profile: CapacityProfile) -> str:
@@ -101,7 +101,7 @@ def exact_bytes(text: str, length: int) -> bytes | None:
 
 
 def _of_page(text: str) -> bytes:
-    return f"{PAGE}\n{text}".encode()
+    return f"{_PAGE}\n{text}".encode()
 
 
 def _message(profile: CapacityProfile) -> bytes:

@@ -17,7 +17,7 @@ from analyzer.errors import ProfileError
 
 FILE_BYTES = 4 * 2**20
 INTEGER_BITS = 63  # with a sign: what a column and most programs hold
-FLOAT_MOST = 1e18  # beyond what is counted anywhere; what is finite may still overflow as percent
+_FLOAT_MOST = 1e18  # beyond what is counted anywhere; what is finite may still overflow as percent
 _ESCAPED = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
 
 
@@ -142,9 +142,9 @@ def _float(value: float, where: str) -> float | None:
         number = float(value)
     except OverflowError as error:
         raise ProfileError(f"{where} is too large a number") from error
-    if FLOAT_MOST < abs(number) < float("inf"):
+    if _FLOAT_MOST < abs(number) < float("inf"):
         raise ProfileError(f"{where} is too large a number")
-    return number if abs(number) <= FLOAT_MOST else None
+    return number if abs(number) <= _FLOAT_MOST else None
 
 
 def _short(value: object) -> str:

@@ -13,7 +13,7 @@ from analyzer.text.rounding import apportion, nearest
 from analyzer.text.table import column_like, rounded
 from analyzer.text.words import UNKNOWN, amount, decimal, gpu_hours, hours_decimals, money_decimals, plain, symbol
 
-Cells = tuple[str, ...]
+_Cells = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class Table:
     """One table: its title, its columns (those after the first `words` are figures), its rows, and a line below."""
 
     title: str
-    head: Cells
-    rows: tuple[Cells, ...]
+    head: _Cells
+    rows: tuple[_Cells, ...]
     words: int = 1
     note: str = ""
-    total: Cells | None = None
+    total: _Cells | None = None
 
 
 def breakdown_of(booked: Iterable[Booked]) -> Breakdown:
@@ -64,7 +64,7 @@ def causes_table(profile: CapacityProfile) -> Table:
     """Return the labels of page one by cause: each label's causes add up to the figure that page one has."""
     whole = breakdown_of(profile.booked)
     columns = rounded(whole)
-    rows: list[Cells] = []
+    rows: list[_Cells] = []
     for place, group in enumerate(columns.groups):
         for member, entry in enumerate(group):
             parts = [
@@ -119,7 +119,7 @@ def _total_money(columns: object) -> str:
     return decimal(paid.total, paid.decimals) if paid is not None else UNKNOWN
 
 
-def _marked(rows: list[Cells]) -> list[tuple[bool, Cells]]:
+def _marked(rows: list[_Cells]) -> list[tuple[bool, _Cells]]:
     return [(place == 0, row) for place, row in enumerate(rows)]
 
 

@@ -8,9 +8,9 @@ from analyzer.capacity.profile.shown import Shown, ShownOption
 from analyzer.text.paper import Paper
 from analyzer.text.table import went
 
-LABEL = 12  # of the evidence
+_LABEL = 12  # of the evidence
 # Of the choices: what, GPUs, to buy, its price, in time; what is left is for what happens if it is wrong.
-WHAT, GPUS, BUY, PRICE, TIME = 31, 5, 8, 13, 8
+_WHAT, _GPUS, _BUY, _PRICE, _TIME = 31, 5, 8, 13, 8
 
 
 def first_page_text(first: FirstPage, paper: Paper) -> str:
@@ -48,11 +48,11 @@ def _verdict(decided: Shown, paper: Paper) -> list[str]:
 def _options(decided: Shown, paper: Paper) -> list[str]:
     if not decided.options:
         return []
-    in_time = paper.cut(decided.in_time, TIME - 1)
-    what = WHAT + min(0, paper.extra)
-    head = f"{'WHAT CAN BE DECIDED':<{what}}{'GPUs':>{GPUS}}{'to buy':>{BUY}}{decided.span:>{PRICE}}"
+    in_time = paper.cut(decided.in_time, _TIME - 1)
+    what = _WHAT + min(0, paper.extra)
+    head = f"{'WHAT CAN BE DECIDED':<{what}}{'GPUs':>{_GPUS}}{'to buy':>{_BUY}}{decided.span:>{_PRICE}}"
     rows = [line for option in decided.options for line in _option(option, what, paper)]
-    return [f"{head}  {in_time:<{TIME}}if wrong", *rows, *(paper.wrap(decided.fix, "") if decided.fix else ())]
+    return [f"{head}  {in_time:<{_TIME}}if wrong", *rows, *(paper.wrap(decided.fix, "") if decided.fix else ())]
 
 
 def _option(one: ShownOption, what: int, paper: Paper) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _option(one: ShownOption, what: int, paper: Paper) -> Iterator[str]:
     if len(name) > what:
         yield from paper.wrap(name.strip(), " ", "   ")
         name = ""
-    figures = f"{name:<{what}}{one.gpus:>{GPUS}}{one.to_buy:>{BUY}}{one.price:>{PRICE}}  {one.in_time:<{TIME}}"
+    figures = f"{name:<{what}}{one.gpus:>{_GPUS}}{one.to_buy:>{_BUY}}{one.price:>{_PRICE}}  {one.in_time:<{_TIME}}"
     first, *rest = textwrap.wrap(one.if_wrong, paper.width - len(figures)) or [""]
     yield f"{figures}{first}"
     yield from (" " * len(figures) + more for more in rest)
@@ -76,7 +76,7 @@ def _went(first: FirstPage, paper: Paper) -> list[str]:
 
 def _evidence(first: FirstPage, paper: Paper) -> list[str]:
     of_all = " (of all runs of the profile)" if first.decided is not None and first.decided.booked else ""
-    rows = (paper.labelled(label, text, LABEL + 2) for label, text in first.evidence)
+    rows = (paper.labelled(label, text, _LABEL + 2) for label, text in first.evidence)
     return [f"EVIDENCE{of_all}", *(line for row in rows for line in row)]
 
 

@@ -9,7 +9,7 @@ from analyzer.capacity.profile.signature import PUBLIC_BYTES, exact_bytes, key_i
 from analyzer.errors import ConfigError
 from analyzer.settings.toml_entry import Entry, read_toml
 
-KEYS = ("name", "public_key", "by")
+_KEYS = ("name", "public_key", "by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def trusted_of(content: Entry) -> tuple[TrustedKey, ...]:
     Raises:
         ConfigError: an entry is wrong, or two are of one key.
     """
-    keys = tuple(_key(entry) for entry in content.entries("key", KEYS))
+    keys = tuple(_key(entry) for entry in content.entries("key", _KEYS))
     if len({key.public_key for key in keys}) < len(keys):
         raise ConfigError(f"{content.where}: one key is listed twice; leave one of its entries")
     return keys

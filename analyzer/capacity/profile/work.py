@@ -14,8 +14,8 @@ from analyzer.text.words import counted, percent, plain
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-LEAST, MOST = 3, 10  # runs that are chosen where nobody names them; a gate asks for three
-COVERED = 2  # one in so many parts of the team's GPU time is enough
+_LEAST, _MOST = 3, 10  # runs that are chosen where nobody names them; a gate asks for three
+_COVERED = 2  # one in so many parts of the team's GPU time is enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ def _of_named(asked: Asked, named: tuple[str, ...], period: Period, held: list[H
 def _largest(asked: Asked, period: Period, own: list[Held]) -> Work:
     whole = sum(one.milliseconds for one in own)
     taken: list[Held] = []
-    for one in own[:MOST]:
-        if len(taken) >= LEAST and sum(each.milliseconds for each in taken) * COVERED >= whole:
+    for one in own[:_MOST]:
+        if len(taken) >= _LEAST and sum(each.milliseconds for each in taken) * _COVERED >= whole:
             break
         taken.append(one)
     share = percent(sum(one.milliseconds for one in taken), whole)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 # As attempts end that lose their work (failed.sql): by cause the words of their schedulers.
-ENDINGS = {
+_ENDINGS = {
     "failed": ("failed", "timeout", "out_of_memory"),
     "preempted": ("preempted",),
     "node_failed": ("node_failed",),
@@ -24,7 +24,7 @@ _MINUTES = """UNION ALL
     SELECT coalesce(parent_uuid, gpu_uuid), started_at, measured_ms, down_ms
     FROM gpu_minutes WHERE started_at >= $start AND started_at < least($end, $rolled)
         AND node IN (SELECT unnest($nodes::VARCHAR[]))"""
-NOT_REPORTED = "not reported"
+_NOT_REPORTED = "not reported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def lost_signs(session: "Session", finding: "Finding", period: "Period") -> tupl
     Raises:
         StoreError: the store does not answer.
     """
-    endings = ENDINGS[finding.cause]
+    endings = _ENDINGS[finding.cause]
     asked = {
         "runs": list(finding.run_ids),
         "cause": finding.cause,
@@ -102,13 +102,13 @@ def lost_signs(session: "Session", finding: "Finding", period: "Period") -> tupl
     what = "last checkpoint before the end" if found.saved else "no checkpoint; began before the end"
     needed = f"{span(found.lost_ms // 60_000)} or more"
     if found.unsaved_ms is None:
-        return ended, Sign(what, NOT_REPORTED, needed, None)
+        return ended, Sign(what, _NOT_REPORTED, needed, None)
     return ended, Sign(what, span(found.unsaved_ms // 60_000), needed, found.unsaved_ms >= found.lost_ms)
 
 
 def _share(what: str, part: int | None, whole: int | None, needed: str, mark: int) -> Sign:
     if part is None or not whole:
-        return Sign(what, NOT_REPORTED, needed, None)
+        return Sign(what, _NOT_REPORTED, needed, None)
     share = 1000 * part // whole
     return Sign(what, f"{percent(share)} of {hours(whole)}", needed, share >= mark)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from analyzer.findings.finding import Finding
     from collector.store.session import Session
 
-POINTS = 60
+_POINTS = 60
 _PERCENT = 10  # permille in one
 
 
@@ -48,7 +48,7 @@ def plot(
     if not finding.run_ids:
         return None
     run_id, state, cause = finding.run_ids[0], finding.state, finding.cause
-    points = timeline(session, run_id, POINTS, within)
+    points = timeline(session, run_id, _POINTS, within)
     if not points:
         return None
     label = booking(state, None if state == "unexplained" else cause).label

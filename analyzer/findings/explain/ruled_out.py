@@ -13,7 +13,7 @@ from analyzer.findings.finding import Finding
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 
-SHOWN_LEAST_MS = 180_000  # less would be told as 0.0 GPU-hours
+_SHOWN_LEAST_MS = 180_000  # less would be told as 0.0 GPU-hours
 _OVERHEAD = {"checkpointing": "checkpoints", "starting": "starting", "collective": "plain collectives"}
 
 
@@ -44,7 +44,7 @@ def ruled_out(
     if finding.state in ("starved", "communicating", "unexplained") and finding.cause not in ("straggler", "hang"):
         found += _straggler(windows, others, limits)
     for name, milliseconds in overhead_ms.items():
-        if milliseconds >= SHOWN_LEAST_MS:
+        if milliseconds >= _SHOWN_LEAST_MS:
             hours = f"{milliseconds / HOUR_MS:,.1f} GPU-hours"
             found.append(RuledOut(_OVERHEAD[name], f"{hours} are booked as overhead", "overhead"))
     proven = [other for other in others if not other.suspicion]

@@ -119,7 +119,7 @@ def percent(permille: int) -> str:
     return f"{(permille + 5) // 10} %"
 
 
-def rate(bytes_per_second: int) -> str:
+def _rate(bytes_per_second: int) -> str:
     """Return a rate as a person reads it."""
     giga = bytes_per_second >= 100_000_000
     return f"{bytes_per_second / 1e9:.1f} GB/s" if giga else f"{bytes_per_second / 1e6:.1f} MB/s"
@@ -229,7 +229,7 @@ def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, cont
     found.append(known)
     seen, fair = median([exchange.rate(window, limits) for window in windows]), context.in_rack_rate
     if seen is not None and fair is not None:
-        found.append(Sign("exchange, a host", rate(seen), f"less than {rate(fair)}, as inside a rack", seen < fair))
+        found.append(Sign("exchange, a host", _rate(seen), f"less than {_rate(fair)}, as inside a rack", seen < fair))
     return tuple(found)
 
 
@@ -265,7 +265,7 @@ def _of_a_core(permille: int) -> str:
 
 
 def _megabytes(kb_per_ms: int) -> str:
-    return rate(kb_per_ms * 1_000_000)
+    return _rate(kb_per_ms * 1_000_000)
 
 
 def _cpu_pressure(window: RunWindow) -> int | None:

@@ -17,13 +17,13 @@ from analyzer.text.wording import counted
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-CADENCE, RESTORE = "checkpoint_cadence", "restore_never_seen"
-STAKE_LEAST_MS = HOUR_MS  # less is not worth somebody's morning
-STAKE_LEAST_RATIO = 0.01  # of what the run held
+_CADENCE, _RESTORE = "checkpoint_cadence", "restore_never_seen"
+_STAKE_LEAST_MS = HOUR_MS  # less is not worth somebody's morning
+_STAKE_LEAST_RATIO = 0.01  # of what the run held
 # A run that could lose this much, and saves so often, counts on its checkpoints. Ours: nobody publishes a number, and
 # with a tenth of it every team would be told every week.
-HELD_LEAST_MS = 1_000 * HOUR_MS
-SAVED_LEAST = 10
+_HELD_LEAST_MS = 1_000 * HOUR_MS
+_SAVED_LEAST = 10
 
 
 def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
@@ -42,7 +42,7 @@ def judged(savings: Iterable[Saving], failures: Failures, span: Span) -> Iterato
             names.setdefault(saving.name or saving.run_id, []).append((saving, found))
     if names and failures.failures < FAILURES_LEAST:
         seen = f"{counted(failures.failures, 'failure')} of training in four weeks, {FAILURES_LEAST} are needed"
-        yield Unjudged(span.start_us, "fleet", CADENCE, seen)
+        yield Unjudged(span.start_us, "fleet", _CADENCE, seen)
     for name, runs in sorted(names.items()):
         yield from _cadence(name, runs)
         yield from _restore(name, runs)
@@ -56,7 +56,7 @@ def _cadence(name: str, runs: list[tuple[Saving, Checkpoints]]) -> Iterator[Noti
     now, best = _hours(found.interval_seconds), _hours(found.best_seconds)
     stake = sum(one.stake_ms or 0 for _, one in off) / HOUR_MS
     yield _notice(
-        CADENCE,
+        _CADENCE,
         name,
         [saving for saving, _ in off],
         f"saves every {now}, {best} would lose least: save {found.advice}; about {stake:,.1f} GPU-hours in this period",
@@ -72,17 +72,17 @@ def _cadence(name: str, runs: list[tuple[Saving, Checkpoints]]) -> Iterator[Noti
 def _matters(saving: Saving, found: Checkpoints) -> bool:
     if found.advice not in ("more often", "less often") or found.stake_ms is None:
         return False
-    return found.stake_ms >= max(STAKE_LEAST_MS, STAKE_LEAST_RATIO * saving.held_ms)
+    return found.stake_ms >= max(_STAKE_LEAST_MS, _STAKE_LEAST_RATIO * saving.held_ms)
 
 
 def _restore(name: str, runs: list[tuple[Saving, Checkpoints]]) -> Iterator[Notice]:
-    long = [pair for pair in runs if pair[0].held_ms >= HELD_LEAST_MS and pair[1].count >= SAVED_LEAST]
+    long = [pair for pair in runs if pair[0].held_ms >= _HELD_LEAST_MS and pair[1].count >= _SAVED_LEAST]
     if not long or any(saving.restored_at is not None for saving, _ in runs):
         return
     held = sum(saving.held_ms for saving, _ in long)
     count = sum(found.count for _, found in long)
     yield _notice(
-        RESTORE,
+        _RESTORE,
         name,
         [saving for saving, _ in long],
         f"{count} checkpoints, none ever seen restored: begin once from one before a failure does",

@@ -15,7 +15,7 @@ from analyzer.text.wording import gpu_hours, hours, tenths
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "fleet/cpu_only"
+_RULE = "fleet/cpu_only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         "untouched": LIMITS.untouched_permille,
     }
     if not session.row(told)[0]:
-        yield span.unjudged(RULE, "no processor time of runs was told (run_samples, process_samples)")
+        yield span.unjudged(_RULE, "no processor time of runs was told (run_samples, process_samples)")
         return
     works = [HostWork(*row) for row in session.rows(select, values)]
     for _, parts in groupby(works, lambda work: work.run_id):
-        yield from judged(tuple(parts))
+        yield from _judged(tuple(parts))
 
 
-def judged(works: Sequence[HostWork], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def _judged(works: Sequence[HostWork], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield a notice where one run computed for long enough; `works` are its hosts, at least one."""
     ms, first = max(work.ms for work in works), works[0]
     if ms < limits.cpu_only_ms:
@@ -63,8 +63,8 @@ def judged(works: Sequence[HostWork], limits: NoticeLimits = LIMITS) -> Iterator
     left = f"leaves the {gpus} GPUs that it holds alone" if gpus else "holds no GPU"
     also = ", beside runs that need GPUs and cores" if beside else ""
     yield Notice(
-        notice_id(RULE, first.run_id),
-        RULE,
+        notice_id(_RULE, first.run_id),
+        _RULE,
         subject,
         f"keeps {tenths(cores)} cores of {nodes} busy for {hours(ms)} and {left}{also}: "
         "give it to hosts without GPUs, or ask for no GPU",

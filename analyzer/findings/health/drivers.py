@@ -17,7 +17,7 @@ from analyzer.text.wording import some
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "fleet/drivers"
+_RULE = "fleet/drivers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     (select,) = statements("findings/health/drivers.sql")
     hosts = [HostDriver(*row) for row in session.rows(select, {"start": span.start_us, "end": span.end_us})]
     if hosts and all(host.driver is None for host in hosts):
-        yield span.unjudged(RULE, "no host's driver version was told (inventory)")
+        yield span.unjudged(_RULE, "no host's driver version was told (inventory)")
     yield from judged(hosts)
 
 
@@ -58,8 +58,8 @@ def _odd(group: str, version: str, usual: str, hosts: Sequence[HostDriver]) -> N
     is_older = _order(version) < _order(usual)
     todo = "bring them up to the others" if is_older else "finish the upgrade, or take it back"
     return Notice(
-        notice_id(RULE, f"{group} {version}"),
-        RULE,
+        notice_id(_RULE, f"{group} {version}"),
+        _RULE,
         nodes[0] if len(nodes) == 1 else group,
         f"driver {version} on {some(nodes)}, {usual} on most of the {len(hosts)} hosts of {group}: {todo}, "
         "so that one run has one driver",
@@ -76,8 +76,8 @@ def _odd(group: str, version: str, usual: str, hosts: Sequence[HostDriver]) -> N
 
 def _behind(group: str, usual: str, fleet: str, nodes: list[str]) -> Notice:
     return Notice(
-        notice_id(RULE, f"{group} behind"),
-        RULE,
+        notice_id(_RULE, f"{group} behind"),
+        _RULE,
         group,
         f"driver {usual} on {group} ({some(nodes)}), {fleet} on most of the fleet: plan its upgrade",
         "platform",

@@ -22,7 +22,7 @@ from collector.lake.tiers.retained import kept_from
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "fleet/ecc"
+_RULE = "fleet/ecc"
 
 # What each Xid of the limits means, and what its remedy is.
 XIDS: dict[int, tuple[str, str]] = {
@@ -66,17 +66,17 @@ def _unjudged(session: "Session", span: Span, knows_weeks: bool) -> Iterator[Unj
     if not samples:
         return
     if not corrected:
-        yield span.unjudged(f"{RULE}/corrected", "no GPU told of corrected memory errors")
+        yield span.unjudged(f"{_RULE}/corrected", "no GPU told of corrected memory errors")
     elif not knows_weeks:
-        yield span.unjudged(f"{RULE}/corrected", f"a trend needs {LIMITS.weeks} weeks, and the ledger has less")
+        yield span.unjudged(f"{_RULE}/corrected", f"a trend needs {LIMITS.weeks} weeks, and the ledger has less")
     if not uncorrected:
-        yield span.unjudged(f"{RULE}/uncorrected", "no GPU told of uncorrected memory errors")
+        yield span.unjudged(f"{_RULE}/uncorrected", "no GPU told of uncorrected memory errors")
     if not xids:
-        yield span.unjudged(f"{RULE}/xid", "no GPU told of Xid errors")
+        yield span.unjudged(f"{_RULE}/xid", "no GPU told of Xid errors")
     elif (count := session.row(unnamed, {"start": span.start_us, "end": span.end_us})[0]) > 0:
-        yield span.unjudged(f"{RULE}/xid", f"{counted(count, 'Xid error')} of a kind that was not told (xid_last)")
+        yield span.unjudged(f"{_RULE}/xid", f"{counted(count, 'Xid error')} of a kind that was not told (xid_last)")
     if kept_from(session, ["gpu_samples"]) > span.start_us:
-        yield span.unjudged(f"{RULE}/expired", "the samples of a part of this period have expired")
+        yield span.unjudged(f"{_RULE}/expired", "the samples of a part of this period have expired")
 
 
 def _memories(session: "Session", span: Span, knows_weeks: bool) -> list[Memory]:
@@ -169,7 +169,7 @@ def _trend(memory: Memory, limits: NoticeLimits) -> Iterator[Notice]:
 def _notice(
     kind: str, memory: Memory, sentence: str, evidence: tuple[Evidence, ...], wrong_if: str, *, is_sure: bool = True
 ) -> Notice:
-    rule = f"{RULE}/{kind}"
+    rule = f"{_RULE}/{kind}"
     return Notice(
         notice_id(rule, memory.gpu_uuid),
         rule,

@@ -16,7 +16,7 @@ from analyzer.text.wording import counted, some
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "fleet/fragmentation"
+_RULE = "fleet/fragmentation"
 Why = Literal["pieces", "kept", "room"]
 _WRONG_IF = (
     "the run asks for more than GPUs (cores, memory, a kind of GPU), or may spread over more hosts than is assumed"
@@ -77,7 +77,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     told, waits, free, queues, size = statements("findings/health/fragmentation.sql")
     period: dict[str, object] = {"start": span.start_us, "end": span.end_us}
     if not session.row(told)[0]:
-        yield span.unjudged(RULE, "no scheduler tells when runs were asked for (submitted_at)")
+        yield span.unjudged(_RULE, "no scheduler tells when runs were asked for (submitted_at)")
         return
     found = [Wait(*row) for row in session.rows(waits, period | {"wait_us": LIMITS.waited_ms * 1000})]
     by_hour: dict[int, list[Free]] = defaultdict(list)
@@ -87,10 +87,10 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     for queue, node in session.rows(queues):
         hosts[queue].add(node)
     site = Site(by_hour, {queue: frozenset(nodes) for queue, nodes in hosts.items()}, session.row(size, period)[0] or 1)
-    yield from judged(found, site)
+    yield from _judged(found, site)
 
 
-def judged(waits: Sequence[Wait], site: Site, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def _judged(waits: Sequence[Wait], site: Site, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield notices: for each queue and reason the whole hours in which its runs waited beside free GPUs.
 
     Runs of which their scheduler told why they waited are apart from those of which nobody knows.
@@ -139,8 +139,8 @@ def _notice(
         "room": "enough of them on hosts that these runs may use: see limits, backfill and priorities",
     }
     yield Notice(
-        notice_id(f"{RULE}/{why}", key),
-        f"{RULE}/{why}",
+        notice_id(f"{_RULE}/{why}", key),
+        f"{_RULE}/{why}",
         f"queue {queue}" if queue else "all queues",
         f"{idle:,} GPU-hours free while {counted(len(runs), 'run')} ({some(names)}) waited, {words[why]}",
         "capacity" if why == "kept" else "platform",

@@ -20,7 +20,7 @@ from analyzer.text.wording import counted, gib, percent
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "run/hbm_headroom"
+_RULE = "run/hbm_headroom"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     has_use, has_size = session.row(told)
     if not has_use or not has_size:
         missing = "in use was told" if not has_use else "that GPUs have was told (inventory)"
-        yield span.unjudged(RULE, f"no memory {missing}")
+        yield span.unjudged(_RULE, f"no memory {missing}")
         return
     values: dict[str, object] = {"hours": LIMITS.hbm_hours, "full": LIMITS.hbm_full_permille}
     runs = [Fullest(*row) for row in session.rows(select, values)]
@@ -81,7 +81,7 @@ def judged(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) -> Iterator[N
         ),
         "its framework sets memory aside at the start (JAX, vLLM) or keeps what it has freed (PyTorch)",
     )
-    yield replace(notice_of(RULE, full, words), team=worst.team, node=worst.node, gpu_uuid=worst.gpu_uuid)
+    yield replace(notice_of(_RULE, full, words), team=worst.team, node=worst.node, gpu_uuid=worst.gpu_uuid)
 
 
 def _confidence(failed: int, is_flat: bool) -> Confidence:

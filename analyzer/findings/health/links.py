@@ -21,8 +21,8 @@ from collector.lake.tiers.retained import kept_from
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "fleet/links"
-GIGABIT = 125_000_000  # bytes a second
+_RULE = "fleet/links"
+_GIGABIT = 125_000_000  # bytes a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +59,27 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     replays, ports, told = statements("findings/health/links.sql")
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")
     if not session.row(told, {"last": max(span.start_us, newest), "end": span.end_us})[0]:
-        yield span.unjudged(f"{RULE}/pcie", "no GPU told of PCIe packets sent again (field 94)")
+        yield span.unjudged(f"{_RULE}/pcie", "no GPU told of PCIe packets sent again (field 94)")
     if kept_from(session, ["gpu_samples"]) > span.start_us:
-        yield span.unjudged(f"{RULE}/pcie", "the samples of a part of this period have expired")
+        yield span.unjudged(f"{_RULE}/pcie", "the samples of a part of this period have expired")
     values: dict[str, object] = {"start": span.start_us, "end": span.end_us, "replays": LIMITS.replays_per_hour}
     for row in session.rows(replays, values):
-        yield from judged_replays(Replays(*row))
+        yield from _judged_replays(Replays(*row))
     found = [Port(*row) for row in session.rows(ports)]
     if found and all(port.speed is None for port in found):
-        yield span.unjudged(f"{RULE}/speed", "no RDMA port told of its speed")
+        yield span.unjudged(f"{_RULE}/speed", "no RDMA port told of its speed")
     yield from judged_ports(found)
     if newest and newest + HOUR_US > span.start_us:
-        yield span.unjudged(f"{RULE}/nvlink", "agents send NVLink traffic and none of its error counters")
+        yield span.unjudged(f"{_RULE}/nvlink", "agents send NVLink traffic and none of its error counters")
 
 
-def judged_replays(seen: Replays, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def _judged_replays(seen: Replays, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield a notice where an hour had more replays than is recommended."""
     if seen.worst_hour < limits.replays_per_hour:
         return
     yield Notice(
-        notice_id(f"{RULE}/pcie", seen.gpu_uuid),
-        f"{RULE}/pcie",
+        notice_id(f"{_RULE}/pcie", seen.gpu_uuid),
+        f"{_RULE}/pcie",
         seen.gpu_uuid,
         f"{seen.worst_hour:,} PCIe packets sent again in its worst hour: reseat it, or change its riser or cable",
         "platform",
@@ -115,9 +115,9 @@ def _slow(port: Port, usual: int, group: str) -> Notice:
     return _of_port(
         "speed",
         port,
-        f"{port.device} runs at {speed // GIGABIT} Gbit/s where most ports of {group} run at {usual // GIGABIT}: "
+        f"{port.device} runs at {speed // _GIGABIT} Gbit/s where most ports of {group} run at {usual // _GIGABIT}: "
         "see cable, transceiver and the switch's port; every run that spans this host waits for it",
-        (Evidence("speed", f"{speed // GIGABIT} Gbit/s", f"{usual // GIGABIT} elsewhere"),),
+        (Evidence("speed", f"{speed // _GIGABIT} Gbit/s", f"{usual // _GIGABIT} elsewhere"),),
         "it is another kind of port, for storage or management",
     )
 
@@ -133,7 +133,7 @@ def _erring(port: Port, rate: int, median: int) -> Notice:
 
 
 def _of_port(kind: str, port: Port, sentence: str, evidence: tuple[Evidence, ...], wrong_if: str) -> Notice:
-    rule = f"{RULE}/{kind}"
+    rule = f"{_RULE}/{kind}"
     return Notice(
         notice_id(rule, f"{port.node}/{port.device}"),
         rule,

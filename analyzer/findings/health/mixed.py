@@ -14,7 +14,7 @@ from analyzer.text.wording import counted, hours, percent, some
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "fleet/mixed"
+_RULE = "fleet/mixed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
             _mixture(row) for row in session.rows(select, {"start": span.start_us, "end": span.end_us, "runs": ids})
         ]
         if not any(mixture.missed.of_ms for mixture in found):
-            yield span.unjudged(RULE, "no service beside training told of its latency and its promise (slo_seconds)")
+            yield span.unjudged(_RULE, "no service beside training told of its latency and its promise (slo_seconds)")
         for mixture in found:
             yield from judged(mixture)
     for queue, count, trainings in session.rows(queues):
@@ -81,8 +81,8 @@ def judged(mixture: Mixture, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
         effect = f"training is throttled or starved {_share(mixture.slowed)} of that time"
     subject = mixture.name or mixture.run_id
     yield Notice(
-        notice_id(RULE, subject),
-        RULE,
+        notice_id(_RULE, subject),
+        _RULE,
         subject,
         f"serves on {some(list(mixture.nodes))} beside training ({some(list(mixture.trainings))}) for "
         f"{hours(mixture.ms)}; {effect}: give services hosts of their own",
@@ -118,8 +118,8 @@ def _share(part: Part) -> str:
 
 def _queue(queue: str, services: int, trainings: int) -> Notice:
     return Notice(
-        notice_id(RULE, f"queue {queue}"),
-        RULE,
+        notice_id(_RULE, f"queue {queue}"),
+        _RULE,
         f"queue {queue}",
         f"takes {counted(services, 'service')} and {counted(trainings, 'training run')}: "
         "in queues of their own neither waits for the other's GPUs",

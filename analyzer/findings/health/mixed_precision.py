@@ -15,7 +15,7 @@ from analyzer.text.wording import gpu_hours, percent
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "run/mixed_precision"
+_RULE = "run/mixed_precision"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         yield from judged(of_name)
     skus = [sku for sku, _ in session.rows(silent, {"start": span.start_us, "end": span.end_us})]
     if skus:
-        yield span.unjudged(RULE, f"no SM and tensor activity of {', '.join(skus)} (GPM is Hopper's and newer)")
+        yield span.unjudged(_RULE, f"no SM and tensor activity of {', '.join(skus)} (GPM is Hopper's and newer)")
 
 
 def judged(runs: Sequence[Pipes], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
@@ -67,7 +67,7 @@ def judged(runs: Sequence[Pipes], limits: NoticeLimits = LIMITS) -> Iterator[Not
         ),
         "its work is no matrix product (simulation, embeddings, graph kernels), or loses accuracy in BF16",
     )
-    yield notice_of(RULE, found, words)
+    yield notice_of(_RULE, found, words)
 
 
 def _rests(run: Pipes, limits: NoticeLimits) -> bool:

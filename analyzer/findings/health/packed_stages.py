@@ -17,7 +17,7 @@ from collector.lake.tiers.retained import kept_from
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "run/packed_stages"
+_RULE = "run/packed_stages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs, by name."""
     candidates, told = statements("findings/health/packed_candidates.sql")
     if not session.row(told)[0]:
-        yield span.unjudged(RULE, "no processor time of runs was told (run_samples, process_samples)")
+        yield span.unjudged(_RULE, "no processor time of runs was told (run_samples, process_samples)")
         return
     ids = [run_id for (run_id,) in session.rows(candidates, {"gpu": LIMITS.packed_gpu_permille})]
     if ids:
@@ -85,7 +85,7 @@ def judged(runs: Sequence[Turns], limits: NoticeLimits = LIMITS) -> Iterator[Not
         ),
         "both stages need what the other keeps in memory, or the processors' stage is an evaluation",
     )
-    yield notice_of(RULE, found, words)
+    yield notice_of(_RULE, found, words)
 
 
 def _alternates(run: Turns, limits: NoticeLimits) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 RULE = "fleet/silent_agents"
-LOOK_BACK_US = 2 * HOUR_US  # how far the last word is sought to the microsecond; before that the hour is enough
+_LOOK_BACK_US = 2 * HOUR_US  # how far the last word is sought to the microsecond; before that the hour is enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     values: dict[str, object] = {
         "start": span.start_us,
         "end": span.end_us,
-        "newest": max(span.start_us, newest + HOUR_US - LOOK_BACK_US),
+        "newest": max(span.start_us, newest + HOUR_US - _LOOK_BACK_US),
     }
     agents = [Agent(*row) for row in session.rows(select, values)]
     if agents and all(agent.never_seen and agent.last_at is None for agent in agents):

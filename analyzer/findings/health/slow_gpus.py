@@ -13,8 +13,8 @@ from analyzer.measures.efficiency.stragglers import Straggler, stragglers
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "slow_gpu"
-RUNS_LEAST = 2
+_RULE = "slow_gpu"
+_RUNS_LEAST = 2
 
 
 def look(session: "Session", span: Span) -> Iterator[Notice]:
@@ -25,12 +25,12 @@ def look(session: "Session", span: Span) -> Iterator[Notice]:
 def judged(found: Iterable[Straggler]) -> Iterator[Notice]:
     """Yield a notice for each GPU that cost two runs or more an hour of GPU time together."""
     for one in found:
-        if one.gpu_uuid is None or len(one.run_ids) < RUNS_LEAST or one.milliseconds < HOUR_MS:
+        if one.gpu_uuid is None or len(one.run_ids) < _RUNS_LEAST or one.milliseconds < HOUR_MS:
             continue
         hours = f"{one.milliseconds / HOUR_MS:,.1f} GPU-hours"
         yield Notice(
-            short_id("n", RULE, one.gpu_uuid),
-            RULE,
+            short_id("n", _RULE, one.gpu_uuid),
+            _RULE,
             one.gpu_uuid,
             f"{len(one.run_ids)} runs waited {hours} for it: look at its clocks, links and cooling",
             "platform",

@@ -19,7 +19,7 @@ from analyzer.text.wording import gib, gpu_hours, percent, tenths
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "run/too_large"
+_RULE = "run/too_large"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs that a smaller GPU would do, by name."""
     select, kinds, told = statements("findings/health/too_large.sql")
     if not session.row(told)[0]:
-        yield span.unjudged(RULE, "no utilization of GPUs was told")
+        yield span.unjudged(_RULE, "no utilization of GPUs was told")
         return
     period: dict[str, object] = {"start": span.start_us, "end": span.end_us}
     values: dict[str, object] = {
@@ -83,7 +83,7 @@ def judged(uses: Sequence[Use], owned: Sequence[Kind], limits: NoticeLimits = LI
         "it needs the large GPU for a part of its work that is not in this period, or for peers and links; "
         "what JAX and vLLM set aside says nothing of what they need, and was not the reason here",
     )
-    yield notice_of(RULE, small, words, kind=first.sku or "")
+    yield notice_of(_RULE, small, words, kind=first.sku or "")
 
 
 def _is_small(use: Use, limits: NoticeLimits) -> bool:

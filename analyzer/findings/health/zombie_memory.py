@@ -14,7 +14,7 @@ from analyzer.text.wording import gib, hours, percent
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "fleet/zombie_memory"
+_RULE = "fleet/zombie_memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each GPU with memory that nobody answers for, by host and GPU."""
     select, told = statements("findings/health/zombie_memory.sql")
     if not session.row(told)[0]:
-        yield span.unjudged(RULE, "no memory in use of GPUs was told")
+        yield span.unjudged(_RULE, "no memory in use of GPUs was told")
         return
     values: dict[str, object] = {
         "start": span.start_us,
@@ -56,8 +56,8 @@ def judged(unheld: Unheld, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
         else "find whose process it is and ask for its end, which loses what it holds; where none is left, reset it"
     )
     yield Notice(
-        notice_id(RULE, unheld.gpu_uuid),
-        RULE,
+        notice_id(_RULE, unheld.gpu_uuid),
+        _RULE,
         unheld.gpu_uuid,
         f"{gib(unheld.bytes)} of its memory in use for {hours(unheld.ms)} while nobody held it: {todo}",
         "platform",

@@ -113,11 +113,11 @@ def _spell(group: Sequence[SeenDay], known_until_us: int, ended_at: int | None) 
         sum(day.hours.bit_count() for day in group),
         milliseconds,
         sum(costs) if costs else None,
-        confidence_of(high, medium, milliseconds - high - medium),
+        _confidence_of(high, medium, milliseconds - high - medium),
     )
 
 
-def confidence_of(high_ms: int, medium_ms: int, low_ms: int) -> Confidence:
+def _confidence_of(high_ms: int, medium_ms: int, low_ms: int) -> Confidence:
     """Return the confidence of most of the time; of equals the higher."""
     if high_ms >= max(medium_ms, low_ms):
         return "high"

@@ -8,8 +8,8 @@ from analyzer.ledger.causes.evidence import per_gpu_rate
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 
-LIMITS = Thresholds()
-KILO, MEGA, GIGA = 1_000, 1_000_000, 1_000_000_000
+_LIMITS = Thresholds()
+_KILO, _MEGA, _GIGA = 1_000, 1_000_000, 1_000_000_000
 
 
 def evidence(state: str, cause: str | None, windows: Sequence[RunWindow]) -> tuple[Evidence, ...]:
@@ -77,9 +77,9 @@ def _percent(permille: int) -> str:
 
 def _rate(bytes_per_second: int) -> str:
     """Return "3.15 GB/s", and in MB/s what hundredths of it would round away."""
-    if bytes_per_second >= GIGA // 10:
-        return f"{bytes_per_second / GIGA:.2f} GB/s"
-    return f"{bytes_per_second / MEGA:.1f} MB/s"
+    if bytes_per_second >= _GIGA // 10:
+        return f"{bytes_per_second / _GIGA:.2f} GB/s"
+    return f"{bytes_per_second / _MEGA:.1f} MB/s"
 
 
 def _span(values: Sequence[int]) -> str:
@@ -96,7 +96,7 @@ def _workers(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None
     return Evidence(
         "loader workers",
         f"{most}the busiest at {_span(busiest)} of a core",
-        _limit(seen=cause == "preprocessing" and _middle(busiest) >= LIMITS.worker_full_permille),
+        _limit(seen=cause == "preprocessing" and _middle(busiest) >= _LIMITS.worker_full_permille),
     )
 
 
@@ -109,11 +109,11 @@ def _input(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
     )
     if not rates or not rates[-1]:
         return None
-    seen, best = _mean(rates) * KILO, rates[len(rates) * 9 // 10] * KILO
+    seen, best = _mean(rates) * _KILO, rates[len(rates) * 9 // 10] * _KILO
     return Evidence(
         "input to GPUs",
         f"{_rate(seen)}; {_rate(best)} in the best tenth",
-        _limit(seen=cause == "host_to_device" and _middle(_copied(windows)) >= LIMITS.copy_kb_per_ms),
+        _limit(seen=cause == "host_to_device" and _middle(_copied(windows)) >= _LIMITS.copy_kb_per_ms),
     )
 
 
@@ -123,7 +123,7 @@ def _disk(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
         return None
     read = _known([window.block_read for window in windows])
     rate = f"{_rate(_mean(read))} read, " if read else ""
-    is_full = cause == "storage" and _middle(busy) >= LIMITS.disk_busy_permille
+    is_full = cause == "storage" and _middle(busy) >= _LIMITS.disk_busy_permille
     verdict = "has room" if _mean(busy) < 500 else _limit(seen=is_full)
     return Evidence("local disks", f"{rate}{_percent(_mean(busy))} busy", verdict)
 
@@ -137,7 +137,7 @@ def _mount(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
     return Evidence(
         "network mount",
         f"{_rate(_mean(read))} read{tail}",
-        _limit(seen=cause == "network_storage" and _middle(waiting) >= LIMITS.waiting_permille),
+        _limit(seen=cause == "network_storage" and _middle(waiting) >= _LIMITS.waiting_permille),
     )
 
 
@@ -167,7 +167,7 @@ def _spinning(windows: Sequence[RunWindow]) -> Evidence | None:
 
 def _fabric(windows: Sequence[RunWindow]) -> Evidence | None:
     rates = _known([None if window.rdma_out is None else window.rdma_out // (600 * window.nodes) for window in windows])
-    return Evidence("RDMA ports", f"{_mean(rates) / GIGA:.2f} GB/s out of each host on average") if rates else None
+    return Evidence("RDMA ports", f"{_mean(rates) / _GIGA:.2f} GB/s out of each host on average") if rates else None
 
 
 def _clock(windows: Sequence[RunWindow]) -> Evidence | None:

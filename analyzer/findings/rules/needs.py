@@ -14,8 +14,8 @@ from analyzer.ledger.windows import RunWindow
 Severity = Literal["slight", "moderate", "severe"]
 # TF Profiler's input-pipeline analyzer: under 5 % of the step it is not input-bound, from 20 % on highly.
 MODERATE_PERMILLE, SEVERE_PERMILLE = 50, 200
-KILO = 1000
-MIN_WORKING_PERMILLE = 20  # of less work than that, nothing can be told of the rest
+_KILO = 1000
+_MIN_WORKING_PERMILLE = 20  # of less work than that, nothing can be told of the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def _to_gpus(window: RunWindow) -> int | None:
     """Return the bytes a second that came over PCIe to all GPUs of the run, `pcie_in_kb` being of all of them."""
     if window.pcie_in_kb is None or window.ms <= 0:
         return None
-    return window.pcie_in_kb * KILO * window.gpus * PERMILLE // window.ms
+    return window.pcie_in_kb * _KILO * window.gpus * PERMILLE // window.ms
 
 
 def _need(source: str, windows: Sequence[RunWindow], rates: Iterable[tuple[RunWindow, int | None]]) -> Need | None:
@@ -53,7 +53,7 @@ def _need(source: str, windows: Sequence[RunWindow], rates: Iterable[tuple[RunWi
         not moved
         or not wall_ms
         or len(known) * 2 < len(windows)
-        or working_ms * PERMILLE < all_ms * MIN_WORKING_PERMILLE
+        or working_ms * PERMILLE < all_ms * _MIN_WORKING_PERMILLE
     ):
         return None
     delivers = moved // wall_ms

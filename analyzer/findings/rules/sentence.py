@@ -8,9 +8,9 @@ from analyzer.findings.rules.needs import need, need_words
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 
-HOSTS_SHOWN = 3
-LIMITS = Thresholds()
-IDLE_DISK_PERMILLE = 500
+_HOSTS_SHOWN = 3
+_LIMITS = Thresholds()
+_IDLE_DISK_PERMILLE = 500
 
 
 def run_words(name: str, runs: int) -> str:
@@ -23,7 +23,7 @@ def host_words(hosts: Sequence[str]) -> str:
     groups = _ranges(sorted(set(hosts), key=_by_number))
     if not groups:
         return "unknown hosts"
-    return ", ".join(groups) if len(groups) <= HOSTS_SHOWN else f"{len(set(hosts)):,} hosts"
+    return ", ".join(groups) if len(groups) <= _HOSTS_SHOWN else f"{len(set(hosts)):,} hosts"
 
 
 def gpu_words(gpu_uuid: str, node: str | None) -> str:
@@ -77,19 +77,19 @@ def limit_words(cause: str | None, windows: Sequence[RunWindow]) -> str:
 def _workers(windows: Sequence[RunWindow]) -> str:
     """Return which processors were full, as far as any were seen to be."""
     busiest = _middle([window.busiest for window in windows])
-    if busiest is None or busiest < LIMITS.worker_full_permille:
+    if busiest is None or busiest < _LIMITS.worker_full_permille:
         pressure = [w.host_pressure_cpu if w.pressure_cpu is None else w.pressure_cpu for w in windows]
         full = (
-            (_middle([window.cpu_throttled for window in windows]), LIMITS.cpu_throttled_permille),
-            (_middle(pressure), LIMITS.pressure_cpu_permille),
-            (_middle([_used(window) for window in windows]), LIMITS.worker_full_permille),
+            (_middle([window.cpu_throttled for window in windows]), _LIMITS.cpu_throttled_permille),
+            (_middle(pressure), _LIMITS.pressure_cpu_permille),
+            (_middle([_used(window) for window in windows]), _LIMITS.worker_full_permille),
         )
         is_full = any(seen is not None and seen >= mark for seen, mark in full)
         return "the cores that it may use are full" if is_full else "its loader does not keep up"
     count = max((window.workers for window in windows if window.workers is not None), default=0)
     whose = f"the busiest of its {count:,} loader workers is" if count > 1 else "its loader worker is"
     disk = [window.disk_busy for window in windows if window.disk_busy is not None]
-    idle = " while the disk idles" if disk and sum(disk) < IDLE_DISK_PERMILLE * len(disk) else ""
+    idle = " while the disk idles" if disk and sum(disk) < _IDLE_DISK_PERMILLE * len(disk) else ""
     return f"{whose} at {min(100, (busiest + 5) // 10)} % of a core{idle}"
 
 
@@ -103,9 +103,9 @@ def _used(window: RunWindow) -> int | None:
 def _with_room(windows: Sequence[RunWindow]) -> str:
     """Return what of a host was seen to have room, where the loader itself is the limit."""
     looked = (
-        ("disk", _middle([window.disk_busy for window in windows]), LIMITS.disk_busy_permille),
-        ("storage", _middle([window.waiting for window in windows]), LIMITS.waiting_permille),
-        ("cores", _middle([window.busiest for window in windows]), LIMITS.worker_full_permille),
+        ("disk", _middle([window.disk_busy for window in windows]), _LIMITS.disk_busy_permille),
+        ("storage", _middle([window.waiting for window in windows]), _LIMITS.waiting_permille),
+        ("cores", _middle([window.busiest for window in windows]), _LIMITS.worker_full_permille),
     )
     room = [name for name, seen, mark in looked if seen is not None and seen < mark]
     if not room:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analyzer.findings.finding import Evidence
 from analyzer.ledger.windows import RunWindow
 
-WINDOW_SECONDS = 600
+_WINDOW_SECONDS = 600
 
 
 def reserve(windows: Sequence[RunWindow]) -> tuple[Evidence | None, ...]:
@@ -51,7 +51,7 @@ def _answered(windows: Sequence[RunWindow]) -> Evidence | None:
         return None
     return Evidence(
         "requests of these runs",
-        f"{sum(told):,} in the {len(told) * WINDOW_SECONDS / 3600:,.1f} hours that they stood by",
+        f"{sum(told):,} in the {len(told) * _WINDOW_SECONDS / 3600:,.1f} hours that they stood by",
     )
 
 

@@ -12,12 +12,12 @@ from agent.wire.units import HOUR_US
 
 WEEK_US = 168 * HOUR_US
 WEEKS_MOST = 8
-WEEKS_LEAST = 3  # below, a median is one week's word
-SURE = 3.5
-TO_SIGMA = 1.4826
-SCALE_LEAST = 0.02  # of what such hours cost: what repeats to the digit would make a cent an anomaly (ours)
-HOURS_LEAST = 2
-GAP_MOST = 1  # hours in between that were ordinary
+_WEEKS_LEAST = 3  # below, a median is one week's word
+_SURE = 3.5
+_TO_SIGMA = 1.4826
+_SCALE_LEAST = 0.02  # of what such hours cost: what repeats to the digit would make a cent an anomaly (ours)
+_HOURS_LEAST = 2
+_GAP_MOST = 1  # hours in between that were ordinary
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +43,24 @@ def odd(cost: Mapping[int, int], known: frozenset[int], start: int, end: int, fl
     nobody knows. An hour that has not enough like it before is not judged.
     """
     hours = [hour for hour in range(start, end, HOUR_US) if hour in known]
-    usual = {hour: median(like) for hour in hours if len(like := _like(cost, known, hour, start)) >= WEEKS_LEAST}
+    usual = {hour: median(like) for hour in hours if len(like := _like(cost, known, hour, start)) >= _WEEKS_LEAST}
     scale = _scale(cost, known, start)
     if scale is None:
         return []
     off = {
         hour: cost.get(hour, 0) - expected
         for hour, expected in usual.items()
-        if abs(cost.get(hour, 0) - expected) > SURE * max(scale, SCALE_LEAST * expected)
+        if abs(cost.get(hour, 0) - expected) > _SURE * max(scale, _SCALE_LEAST * expected)
     }
     found = [_merged(group, cost, usual) for group in _groups(off)]
-    kept = [one for one in found if len(one.hours) >= HOURS_LEAST and abs(one.impact) >= floor]
+    kept = [one for one in found if len(one.hours) >= _HOURS_LEAST and abs(one.impact) >= floor]
     return sorted(kept, key=lambda one: (-abs(one.impact), one.start))
 
 
 def weeks_missing(known: frozenset[int], start: int) -> int:
     """Return how many more weeks of ledger before `start` are needed to judge."""
-    weeks = next((week for week in range(WEEKS_LEAST) if start - (week + 1) * WEEK_US not in known), WEEKS_LEAST)
-    return WEEKS_LEAST - weeks
+    weeks = next((week for week in range(_WEEKS_LEAST) if start - (week + 1) * WEEK_US not in known), _WEEKS_LEAST)
+    return _WEEKS_LEAST - weeks
 
 
 def like_hours(known: frozenset[int], hours: Sequence[int], start: int) -> tuple[list[int], int]:
@@ -87,18 +87,18 @@ def _scale(cost: Mapping[int, int], known: frozenset[int], start: int) -> float 
     apart = [
         abs(amount - middle)
         for amounts in by_kind.values()
-        if len(amounts) >= WEEKS_LEAST
+        if len(amounts) >= _WEEKS_LEAST
         for middle in (median(amounts),)
         for amount in amounts
     ]
-    return TO_SIGMA * median(apart) if apart else None
+    return _TO_SIGMA * median(apart) if apart else None
 
 
 def _groups(off: Mapping[int, float]) -> list[list[int]]:
     groups: list[list[int]] = []
     for hour in sorted(off):
         last = groups[-1][-1] if groups else None
-        if last is not None and hour - last <= (GAP_MOST + 1) * HOUR_US and (off[hour] > 0) == (off[last] > 0):
+        if last is not None and hour - last <= (_GAP_MOST + 1) * HOUR_US and (off[hour] > 0) == (off[last] > 0):
             groups[-1].append(hour)
         else:
             groups.append([hour])

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 What = Literal["cost", "avoidable cost"]
-FLOOR_MICROS = 50_000_000  # of difference: less is not worth a reader's minute (ours)
-NAMES_SHOWN = 3
-MOST = 12  # of a period: nobody reads more
+_FLOOR_MICROS = 50_000_000  # of difference: less is not worth a reader's minute (ours)
+_NAMES_SHOWN = 3
+_MOST = 12  # of a period: nobody reads more
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ def anomalies(session: "Session", period: Period, currency: str) -> Anomalies:
         (one, what, team)
         for what, teams in every
         for team, costs in teams.items()
-        for one in odd(costs, known, period.start, period.end, FLOOR_MICROS)
+        for one in odd(costs, known, period.start, period.end, _FLOOR_MICROS)
     ]
     seen.sort(key=lambda each: (-abs(each[0].impact), each[0].start, each[1], each[2] or ""))
-    found = tuple(_explained(session, by_name, team, what, one, known, period) for one, what, team in seen[:MOST])
+    found = tuple(_explained(session, by_name, team, what, one, known, period) for one, what, team in seen[:_MOST])
     return Anomalies(period, currency, found, len(seen) - len(found), weeks_missing(known, period.start))
 
 
@@ -87,4 +87,4 @@ def _explained(
         (row for row in rows if sign * (row.actual - row.expected) > 0),
         key=lambda row: (-sign * (row.actual - row.expected), row.name),
     )
-    return Anomaly(team, what, one, tuple(along[:NAMES_SHOWN]), len(along[NAMES_SHOWN:]))
+    return Anomaly(team, what, one, tuple(along[:_NAMES_SHOWN]), len(along[_NAMES_SHOWN:]))

@@ -6,24 +6,24 @@ from analyzer.finops.unit_cost.text import change_words
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted, days, money, percent, plain, span_words
 
-ROWS = 10
-HEAD = "OUT OF THE ORDINARY"
+_ROWS = 10
+_HEAD = "OUT OF THE ORDINARY"
 
 
 def anomalies_text(report: Anomalies, units: UnitReport, paper: Paper, top: int | None = None) -> str:
     """Return a period's anomalies as text: of unit costs and of teams."""
     lines = [f"anomalies {report.period.label}   {days(report.period)}, {report.period.timezone}", ""]
-    body = sentences(report, units, top or ROWS)
+    body = _sentences(report, units, top or _ROWS)
     if not body and report.weeks_missing:
         lines += [*paper.wrap("Nothing can be called out of the ordinary yet."), ""]
     elif not body:
         lines += [*paper.wrap("Nothing was out of the ordinary."), ""]
     else:
-        lines.append(HEAD)
+        lines.append(_HEAD)
         for sentence in body:
             lines += paper.wrap(sentence, "  - ", "    ")
         lines.append("")
-    if more := report.more + sum(max(0, len(each) - (top or ROWS)) for each in (report.found, units.changes)):
+    if more := report.more + sum(max(0, len(each) - (top or _ROWS)) for each in (report.found, units.changes)):
         lines += [*paper.wrap(f"and {counted(more, 'smaller one')}"), ""]
     if report.weeks_missing:
         missing = counted(report.weeks_missing, "more week")
@@ -31,7 +31,7 @@ def anomalies_text(report: Anomalies, units: UnitReport, paper: Paper, top: int 
     return paper.page([*lines, "next: gpuledger report units      gpuledger findings"])
 
 
-def sentences(report: Anomalies, units: UnitReport, top: int = ROWS) -> list[str]:
+def _sentences(report: Anomalies, units: UnitReport, top: int = _ROWS) -> list[str]:
     """Return what was odd as sentences, unit costs first, then teams; at most `top` of each."""
     zone = report.period.timezone
     changes = [change_words(line, change, report.currency, zone) for line, change in units.changes[:top]]

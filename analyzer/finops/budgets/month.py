@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 Verdict = Literal["over", "likely over", "may be over", "within"]
-HISTORY_DAYS = 98  # fourteen weeks: enough to test forecasts of a month on, and to read at any size
+_HISTORY_DAYS = 98  # fourteen weeks: enough to test forecasts of a month on, and to read at any size
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def month_report(
 ) -> MonthReport | None:
     """Return how a month stands as of `known_until`; None where the ledger has nothing of it."""
     until = min(period.end, known_until)
-    spent = spending(session, period.timezone, period.start - HISTORY_DAYS * DAY_US, until)
+    spent = spending(session, period.timezone, period.start - _HISTORY_DAYS * DAY_US, until)
     return judged(spent, period, until, currency, budgets)
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from analyzer.prices.charge_rows import Charge
     from collector.store.session import Session
 
-MOVED = "teams, cost centres or projects were mapped anew"
-GPU_HOURS = 250_000  # of the ledger read at once
+_MOVED = "teams, cost centres or projects were mapped anew"
+_GPU_HOURS = 250_000  # of the ledger read at once
 _COLUMNS = ", ".join(COLUMNS)
 _FINAL = "FROM ledger_hours WHERE status = 'final'"
 _RUNS = f"""
@@ -148,7 +148,7 @@ def _runs_digest(session: "Session") -> str:
 
 def _spans(session: "Session") -> list[tuple[int, int]]:
     hours = [hour for (hour,) in session.rows("SELECT hour FROM terms_due ORDER BY hour")]
-    return spans(session, hours, GPU_HOURS, least_hours=24)
+    return spans(session, hours, _GPU_HOURS, least_hours=24)
 
 
 def _close_span(
@@ -157,7 +157,7 @@ def _close_span(
     asked: dict[str, object] = {"first": span[0], "last": span[1]}
     here = f"SELECT hour FROM terms_due WHERE hour BETWEEN {span[0]} AND {span[1]}"
     session.execute(_RUNS.format(hours=here, join="LEFT JOIN"))
-    versions = {"rules": terms.rules, "prices": terms.prices, "reason": MOVED, "now_us": now_us}
+    versions = {"rules": terms.rules, "prices": terms.prices, "reason": _MOVED, "now_us": now_us}
     run_sql(session, "prices/moved.sql", **asked, **versions)
     (moved,) = session.row("SELECT count(*) FROM moved")
     hours = dict(session.rows(_CHARGED, asked | {"everything": edited}))

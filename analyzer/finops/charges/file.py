@@ -10,7 +10,7 @@ from analyzer.finops.charges.text import key_of, name_of
 from analyzer.finops.focus.exact import text_of
 from analyzer.finops.focus.write import safe_cell
 
-MICROS = Decimal(1_000_000)
+_MICROS = Decimal(1_000_000)
 
 
 def charge_csv(report: ChargesReport) -> str:
@@ -26,7 +26,7 @@ def charge_csv(report: ChargesReport) -> str:
     for one in (*report.lines, *report.corrections):
         micros = (one.cost_micros, one.avoidable_micros, one.charged_micros, one.difference_micros)
         hours = text_of(round(Decimal(one.milliseconds) / HOUR_MS, 6))
-        told = ("" if amount is None else text_of(Decimal(amount) / MICROS) for amount in micros)
+        told = ("" if amount is None else text_of(Decimal(amount) / _MICROS) for amount in micros)
         name = safe_cell(name_of(one))
         file.writerow((safe_cell(report.period.label), name, hours, report.currency, *told, one.corrects or ""))
     return out.getvalue()

@@ -11,13 +11,13 @@ from analyzer.prices.repriced import repriced_words
 from analyzer.text.paper import Paper
 from analyzer.text.words import UNKNOWN, gpu_hours, money, plain
 
-NAME, CELL = 24, 14
+_NAME, _CELL = 24, 14
 
 
 def charge_text(report: ChargesReport, paper: Paper) -> str:
     """Return the table: GPU-hours, cost, charged and the platform's difference by bearer, their sums, corrections."""
     title = key_of(report.by).replace("_", " ").upper()
-    head = f"{title:<{NAME}}" + "".join(f"{name:>{CELL}}" for name in ("GPU-hours", "cost", "charged", "difference"))
+    head = f"{title:<{_NAME}}" + "".join(f"{name:>{_CELL}}" for name in ("GPU-hours", "cost", "charged", "difference"))
     total = _total(report.lines)
     found = [f"charges {report.period.label}   {_rates_told(report)}", "", head]
     found += [_line(name_of(one), one, report.currency) for one in report.lines]
@@ -115,8 +115,8 @@ def _line(name: str, one: Charged, currency: str) -> str:
     """Return one row; a name that is too long for its column has a line of its own, and is never cut."""
     cells = (gpu_hours(one.milliseconds), *(money(m, currency) for m in (one.cost_micros, one.charged_micros)))
     difference = money(one.difference_micros, currency)
-    head = f"{name:<{NAME}}" if len(name) < NAME else f"{name}\n{'':<{NAME}}"
-    return head + "".join(f"{cell:>{CELL}}" for cell in (*cells, difference))
+    head = f"{name:<{_NAME}}" if len(name) < _NAME else f"{name}\n{'':<{_NAME}}"
+    return head + "".join(f"{cell:>{_CELL}}" for cell in (*cells, difference))
 
 
 def _total(lines: Sequence[Charged]) -> Charged:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from agent.wire.units import HOUR_MS
 
-STEPS_MOST = 400  # sizes that are tried; fleets of more GPUs are tried in larger steps
-WEEK_HOURS = 168
+_STEPS_MOST = 400  # sizes that are tried; fleets of more GPUs are tried in larger steps
+_WEEK_HOURS = 168
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def best_mix(firm: Sequence[int], loose: Sequence[int], owned_gpus: int, rates: 
     if rates.reserved is None or rates.on_demand is None or not firm:
         return None
     most = max(-(-(a + b) // HOUR_MS) for a, b in zip(firm, loose, strict=True))
-    step = max(1, -(-(most - owned_gpus) // STEPS_MOST))
+    step = max(1, -(-(most - owned_gpus) // _STEPS_MOST))
     sizes = range(0, max(0, most - owned_gpus) + step, step)
     return min((mix_of(firm, loose, owned_gpus, size, rates) for size in sizes), key=lambda mix: mix.micros_a_week)
 
@@ -64,10 +64,10 @@ def mix_of(firm: Sequence[int], loose: Sequence[int], owned_gpus: int, held_gpus
     paid += spot_ms * (rates.spot or 0)
     return Mix(
         held_gpus,
-        paid * WEEK_HOURS // (hours * HOUR_MS),
-        demand_ms * WEEK_HOURS // (hours * HOUR_MS),
-        spot_ms * WEEK_HOURS // (hours * HOUR_MS),
-        sum(a + b > 0 for a, b in zip(short, over, strict=True)) * WEEK_HOURS // hours,
+        paid * _WEEK_HOURS // (hours * HOUR_MS),
+        demand_ms * _WEEK_HOURS // (hours * HOUR_MS),
+        spot_ms * _WEEK_HOURS // (hours * HOUR_MS),
+        sum(a + b > 0 for a, b in zip(short, over, strict=True)) * _WEEK_HOURS // hours,
         -(-max(a + b for a, b in zip(short, over, strict=True)) // HOUR_MS),
     )
 

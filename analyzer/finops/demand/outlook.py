@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from analyzer.prices.book import PriceBook
     from collector.store.session import Session
 
-DAY_US = 24 * HOUR_US
-HISTORY_DAYS = 98
+_DAY_US = 24 * HOUR_US
+_HISTORY_DAYS = 98
 AHEAD_DAYS = 28
-MIX_DAYS_LEAST = 7
+_MIX_DAYS_LEAST = 7
 # Stages whose runs are short or begin again cheaply; what trains or serves is not counted as such (ours).
-INTERRUPTIBLE = ("data preparation", "evaluation")
+_INTERRUPTIBLE = ("data preparation", "evaluation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def outlook(
 ) -> Outlook:
     """Read what was asked for and say what will be. `gpus` are those that the fleet has, by SKU and option."""
     today = midnight(local(now, timezone).date(), timezone)
-    (first,) = session.row("SELECT min(hour) FROM ledger_hours WHERE hour >= ?", [today - HISTORY_DAYS * DAY_US])
+    (first,) = session.row("SELECT min(hour) FROM ledger_hours WHERE hour >= ?", [today - _HISTORY_DAYS * _DAY_US])
     start = today if first is None else _whole_day(first, timezone)
     demand = asked_for(session, start, today)
     days = _days(start, today, timezone)
@@ -115,13 +115,13 @@ def _mix(
         for name, rate in (("reserved", rates.reserved), ("on-demand", rates.on_demand))
         if rate is None
     ]
-    if len(days) - 1 < MIX_DAYS_LEAST:
+    if len(days) - 1 < _MIX_DAYS_LEAST:
         missing.append("less than a week is known")
     if missing:
         return SkuMix(sku, owned, reserved, rates, None, None, None, tuple(missing))
     hours = range(days[0], days[-1], HOUR_US)
     firm, loose = (
-        _hours(demand, [kind for kind in demand if kind[0] == sku and (kind[1] in INTERRUPTIBLE) is is_loose], hours)
+        _hours(demand, [kind for kind in demand if kind[0] == sku and (kind[1] in _INTERRUPTIBLE) is is_loose], hours)
         for is_loose in (False, True)
     )
     likely, high = _growth(whole)

@@ -11,7 +11,7 @@ Version = Literal["1.2", "1.4"]
 Kind = Literal["text", "decimal", "time", "json"]
 
 VERSIONS: tuple[Version, ...] = ("1.2", "1.4")
-BOTH: tuple[Version, ...] = VERSIONS
+_BOTH: tuple[Version, ...] = VERSIONS
 CURRENCY_DIGITS, DECIMALS = 38, 15  # what a decimal of a Parquet file holds: a price of millionths times 1e-9 hours
 
 
@@ -23,7 +23,7 @@ class Column:
     kind: Kind
     nullable: bool
     about: str
-    versions: tuple[Version, ...] = BOTH
+    versions: tuple[Version, ...] = _BOTH
     allowed: tuple[str, ...] = ()
 
 
@@ -102,7 +102,7 @@ FOCUS: tuple[Column, ...] = (
     Column("Tags", "json", True, "team, cost centre, project, queue, stage, model, node group, as far as known"),
 )  # fmt: skip
 
-OWN: tuple[Column, ...] = (
+_OWN: tuple[Column, ...] = (
     Column("x_AdjustmentReason", "text", True, "of adjustments: why the booking changed"),
     Column("x_AvoidableCost", "decimal", True, "EffectiveCost, where the class is avoidable, else 0"),
     Column("x_BookStatus", "text", True, "provisional, open, closed or final: the least settled hour's"),
@@ -122,4 +122,4 @@ OWN: tuple[Column, ...] = (
 
 def columns(version: Version) -> tuple[Column, ...]:
     """Return the columns of a version in the order in which they are written: FOCUS by name, then ours by name."""
-    return tuple(column for column in (*FOCUS, *OWN) if version in column.versions)
+    return tuple(column for column in (*FOCUS, *_OWN) if version in column.versions)

@@ -23,20 +23,20 @@ NEEDED = (
     "BilledCost", "BillingCurrency", "ChargeCategory", "ChargePeriodEnd", "ChargePeriodStart", "EffectiveCost",
 )  # fmt: skip
 # Who sells: ProviderName until 1.2, ServiceProviderName from 1.3 on.
-PROVIDERS = ("ServiceProviderName", "ProviderName")
-OPTIONAL = (
+_PROVIDERS = ("ServiceProviderName", "ProviderName")
+_OPTIONAL = (
     "ChargeClass", "ChargeDescription", "CommitmentDiscountStatus", "ConsumedQuantity", "ConsumedUnit",
     "ContractedUnitPrice", "InvoiceId", "ListUnitPrice", "PricingCategory", "PricingQuantity", "PricingUnit",
     "RegionId", "ResourceId", "ResourceName", "ServiceCategory", "ServiceName", "SkuId", "SkuMeter", "SkuPriceDetails",
     "SkuPriceId",
 )  # fmt: skip
-CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
-MAX_DIGITS = 38  # of a decimal, as in the widest column types of data warehouses
-BATCH_ROWS = 5_000
-PARQUET_MAGIC = b"PAR1"
-OWN_COLUMN = "x_GpuMilliseconds"
+_CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
+_MAX_DIGITS = 38  # of a decimal, as in the widest column types of data warehouses
+_BATCH_ROWS = 5_000
+_PARQUET_MAGIC = b"PAR1"
+_OWN_COLUMN = "x_GpuMilliseconds"
 
-Cells = Mapping[str, object]
+_Cells = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def read_focus(path: Path) -> Iterator[Line]:
     """
     try:
         with path.open("rb") as file:
-            form = _cells_of_parquet if file.read(4) == PARQUET_MAGIC else _cells_of_csv
+            form = _cells_of_parquet if file.read(4) == _PARQUET_MAGIC else _cells_of_csv
         for number, cells in form(path):
             yield _line(path, number, cells)
     except OSError as error:
@@ -85,18 +85,18 @@ def is_own(path: Path) -> bool:
     """
     try:
         with path.open("rb") as file:
-            if file.read(4) == PARQUET_MAGIC:
+            if file.read(4) == _PARQUET_MAGIC:
                 with pq.ParquetFile(path) as parquet:
-                    return OWN_COLUMN in parquet.schema_arrow.names
+                    return _OWN_COLUMN in parquet.schema_arrow.names
         with path.open(encoding="utf-8-sig", newline="") as text:
-            return OWN_COLUMN in next(csv.reader(BoundedLines(path, text)), [])
+            return _OWN_COLUMN in next(csv.reader(BoundedLines(path, text)), [])
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
     except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is neither CSV in UTF-8 nor Parquet; name the bill's own file") from error
 
 
-def _cells_of_csv(path: Path) -> Iterator[tuple[int, Cells]]:
+def _cells_of_csv(path: Path) -> Iterator[tuple[int, _Cells]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = BoundedLines(path, file)
         reader = csv.reader(lines, strict=True)
@@ -118,12 +118,12 @@ def _cells_of_csv(path: Path) -> Iterator[tuple[int, Cells]]:
             raise ConfigError(f"{path} is neither CSV in UTF-8 nor Parquet; name the bill's own file") from error
 
 
-def _cells_of_parquet(path: Path) -> Iterator[tuple[int, Cells]]:
+def _cells_of_parquet(path: Path) -> Iterator[tuple[int, _Cells]]:
     try:
         with pq.ParquetFile(path) as file:
             wanted = _checked(path, file.schema_arrow.names)
             number = 0
-            for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
+            for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
                 for cells in batch.to_pylist():
                     number += 1
                     yield number, cells
@@ -133,11 +133,11 @@ def _cells_of_parquet(path: Path) -> Iterator[tuple[int, Cells]]:
 
 def _checked(path: Path, names: list[str]) -> list[str]:
     missing = [name for name in NEEDED if name not in names]
-    if not any(name in names for name in PROVIDERS):
-        missing.append(f"{PROVIDERS[0]} (or {PROVIDERS[1]})")
+    if not any(name in names for name in _PROVIDERS):
+        missing.append(f"{_PROVIDERS[0]} (or {_PROVIDERS[1]})")
     if missing:
         raise ConfigError(f"{path} is no FOCUS file of 1.0 to 1.4: it lacks {', '.join(missing)}")
-    wanted = [name for name in (*NEEDED, *PROVIDERS, *OPTIONAL) if name in names]
+    wanted = [name for name in (*NEEDED, *_PROVIDERS, *_OPTIONAL) if name in names]
     if twice := [name for name in wanted if names.count(name) > 1]:
         raise ConfigError(f"{path} has the column {twice[0]} more than once")
     return wanted
@@ -149,7 +149,7 @@ class _Cell:
 
     path: Path
     number: int
-    cells: Cells
+    cells: _Cells
 
     def wrong(self, name: str, why: str) -> ConfigError:
         """Return the error of one cell."""
@@ -170,7 +170,7 @@ class _Cell:
             found = value if isinstance(value, Decimal) else Decimal(str(value).strip())
         except InvalidOperation as error:
             raise self.wrong(name, "no decimal number") from error
-        if not found.is_finite() or abs(found.adjusted()) > MAX_DIGITS or len(found.as_tuple().digits) > MAX_DIGITS:
+        if not found.is_finite() or abs(found.adjusted()) > _MAX_DIGITS or len(found.as_tuple().digits) > _MAX_DIGITS:
             raise self.wrong(name, "no decimal number of up to 38 digits")
         return found
 
@@ -195,11 +195,11 @@ class _Cell:
         return micros(moment)
 
 
-def _line(path: Path, number: int, cells: Cells) -> Line:
+def _line(path: Path, number: int, cells: _Cells) -> Line:
     cell = _Cell(path, number, cells)
     category = cell.text("ChargeCategory")
-    if category not in CATEGORIES:
-        raise cell.wrong("ChargeCategory", f"it is one of {', '.join(CATEGORIES)}")
+    if category not in _CATEGORIES:
+        raise cell.wrong("ChargeCategory", f"it is one of {', '.join(_CATEGORIES)}")
     currency = cell.text("BillingCurrency")
     if currency is None or not (len(currency) == 3 and currency.isascii() and currency.isupper()):
         raise cell.wrong("BillingCurrency", "no ISO 4217 code such as USD")
@@ -224,7 +224,7 @@ def _line(path: Path, number: int, cells: Cells) -> Line:
         cell.text("RegionId"),
         _count(details.get("GpuCount")),
         _text(details.get("InstanceType")),
-        {name: text for name in OPTIONAL if (text := cell.text(name)) is not None},
+        {name: text for name in _OPTIONAL if (text := cell.text(name)) is not None},
     )
 
 

@@ -15,10 +15,10 @@ Value = str | int | Decimal  # an int is a time, in microseconds UTC
 Cells = Mapping[str, Value]
 
 GPU_HOURS = "GPU-Hours"
-HOLDERS_KEPT, PRICES_KEPT, PERIODS_KEPT, STATES_KEPT = 16_384, 1024, 64, 256
+_HOLDERS_KEPT, _PRICES_KEPT, _PERIODS_KEPT, _STATES_KEPT = 16_384, 1024, 64, 256
 
 
-@lru_cache(maxsize=PERIODS_KEPT)
+@lru_cache(maxsize=_PERIODS_KEPT)
 def period_cells(issuer: Issuer, start: int, end: int, billed_at: int) -> Cells:
     """Return who bills, and of when."""
     first, after = month_of(billed_at, issuer.timezone)
@@ -40,7 +40,7 @@ def period_cells(issuer: Issuer, start: int, end: int, billed_at: int) -> Cells:
     }
 
 
-@lru_cache(maxsize=HOLDERS_KEPT)
+@lru_cache(maxsize=_HOLDERS_KEPT)
 def holder_cells(version: Version, place: Place, who: Who) -> Cells:
     """Return who held which node, and where that is."""
     held = "nobody" if who.run_id is None else "unmapped" if who.team is None else "team"
@@ -64,7 +64,7 @@ def holder_cells(version: Version, place: Place, who: Who) -> Cells:
     return {name: value for name, value in known.items() if value is not None}
 
 
-@lru_cache(maxsize=HOLDERS_KEPT)
+@lru_cache(maxsize=_HOLDERS_KEPT)
 def allocated_cells(who: Who) -> Cells:
     """Return to whom a part of a node was allocated; nothing where nobody held it."""
     if who.run_id is None:
@@ -73,7 +73,7 @@ def allocated_cells(who: Who) -> Cells:
     return {**names, "AllocatedTags": _tags(who, Place())}
 
 
-@lru_cache(maxsize=PRICES_KEPT)
+@lru_cache(maxsize=_PRICES_KEPT)
 def price_cells(sku: str | None, option: str | None, unit: int) -> Cells:
     """Return what is sold, and its price of a GPU-hour, `unit` millionths."""
     price, kind = scaled(unit, MILLIONTHS), sku or "unknown"
@@ -84,11 +84,11 @@ def price_cells(sku: str | None, option: str | None, unit: int) -> Cells:
         "SkuId": kind,
         "SkuMeter": "GPU time",
         "SkuPriceId": f"{kind}/{option or 'unknown'}/{unit}",
-        "SkuPriceDetails": as_json({"GpuCount": 1, "x_GpuModel": kind}),
+        "SkuPriceDetails": _as_json({"GpuCount": 1, "x_GpuModel": kind}),
     }
 
 
-@lru_cache(maxsize=PRICES_KEPT)
+@lru_cache(maxsize=_PRICES_KEPT)
 def reservation_cells(sku: str | None, node_group: str | None) -> Cells:
     """Return what a reservation is called."""
     name = "/".join(["reserved", sku or "unknown", *([node_group] if node_group else [])])
@@ -101,7 +101,7 @@ def reservation_cells(sku: str | None, node_group: str | None) -> Cells:
     }
 
 
-@lru_cache(maxsize=STATES_KEPT)
+@lru_cache(maxsize=_STATES_KEPT)
 def state_words(state: str, cause: str | None) -> tuple[Class, str]:
     """Return the class of a state, and the state in words."""
     said = booking(state, cause)
@@ -109,12 +109,12 @@ def state_words(state: str, cause: str | None) -> tuple[Class, str]:
     return said.klass, f"{said.label}{because} ({said.klass})"
 
 
-def as_json(value: object) -> str:
+def _as_json(value: object) -> str:
     """Return JSON in which decimals are numbers, digit by digit as they are."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(key)}:{as_json(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{json.dumps(key)}:{_as_json(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(as_json, value)) + "]"
+        return "[" + ",".join(map(_as_json, value)) + "]"
     if isinstance(value, Decimal):
         return format(value, "f")
     return json.dumps(value, ensure_ascii=False)
@@ -130,4 +130,4 @@ def _tags(who: Who, place: Place) -> str:
         "model": who.model,
         "node_group": place.node_group,
     }
-    return as_json({key: value for key, value in known.items() if value is not None})
+    return _as_json({key: value for key, value in known.items() if value is not None})

@@ -23,11 +23,11 @@ from analyzer.finops.focus.repeated import (
 
 Row = dict[str, Value]
 
-METHOD = "gpu-time"  # a node's cost is divided by GPU time; docs/focus.md says it in words
-CATEGORIES = {"on_demand": "Standard", "owned": "Standard", "spot": "Dynamic", "reserved": "Committed"}
+_METHOD = "gpu-time"  # a node's cost is divided by GPU time; docs/focus.md says it in words
+_CATEGORIES = {"on_demand": "Standard", "owned": "Standard", "spot": "Dynamic", "reserved": "Committed"}
 _COSTS = ("BilledCost", "EffectiveCost", "ContractedCost", "ListCost")
-NOTHING, NOWHERE = Decimal(0), Place()
-MILLIJOULES_PER_KWH = 3_600_000_000
+_NOTHING, _NOWHERE = Decimal(0), Place()
+_MILLIJOULES_PER_KWH = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def usage_rows(charges: Iterable[Charge], around: Around) -> Iterator[Row]:
         for charge, quantity, ratio in zip(group, nano_hours(taken), ratios, strict=True):
             yield _usage(charge, quantity, ratio, around)
             if charge.purchase_option == "reserved":
-                node_group = around.places.get(charge.node, NOWHERE).node_group
+                node_group = around.places.get(charge.node, _NOWHERE).node_group
                 key = (charge.sku, node_group, charge.unit_micros or 0)
                 bought.setdefault(key, _Bought(charge.start, charge.end)).add(quantity, charge.cost_micros or 0)
     for (sku, node_group, unit), of_all in bought.items():
@@ -80,7 +80,7 @@ def adjustment_row(charge: Charge, around: Around) -> Row:
     cost = scaled(charge.cost_micros or 0, MILLIONTHS)
     row: Row = {
         **_common(charge.start, charge.end, recorded_at, around),
-        **holder_cells(around.issuer.version, around.places.get(charge.node, NOWHERE), charge.who),
+        **holder_cells(around.issuer.version, around.places.get(charge.node, _NOWHERE), charge.who),
         **dict.fromkeys(_COSTS, cost),
         "ChargeCategory": "Adjustment",
         "ChargeDescription": f"correction of GPU time of {_words(charge)}",
@@ -99,7 +99,7 @@ def _usage(charge: Charge, quantity: int, ratio: int, around: Around) -> Row:
     if unit is None or cost is None:
         raise AssertionError("BUG: a charge without a price is not exported")
     paid, used = scaled(cost, MILLIONTHS), scaled(quantity, NANOS)
-    place = around.places.get(charge.node, NOWHERE)
+    place = around.places.get(charge.node, _NOWHERE)
     row: Row = {
         **_common(charge.start, charge.end, charge.start, around),
         **holder_cells(around.issuer.version, place, charge.who),
@@ -110,14 +110,14 @@ def _usage(charge: Charge, quantity: int, ratio: int, around: Around) -> Row:
         "ChargeCategory": "Usage",
         "ChargeDescription": f"GPU time of {_words(charge)}",
         "ChargeFrequency": "Usage-Based",
-        "PricingCategory": CATEGORIES.get(charge.purchase_option or "", "Other"),
+        "PricingCategory": _CATEGORIES.get(charge.purchase_option or "", "Other"),
         "ConsumedQuantity": used,
         "ConsumedUnit": GPU_HOURS,
         **_split(charge, paid),
     }
     if charge.purchase_option == "reserved":
         row |= reservation_cells(charge.sku, place.node_group)
-        row |= {"BilledCost": NOTHING, "CommitmentDiscountQuantity": used}
+        row |= {"BilledCost": _NOTHING, "CommitmentDiscountQuantity": used}
         row["CommitmentDiscountStatus"] = "Unused" if charge.run_id is None else "Used"
         if charge.run_id is None:
             del row["ConsumedQuantity"], row["ConsumedUnit"]
@@ -134,7 +134,7 @@ def _purchase(sku: str | None, node_group: str | None, unit: int, bought: _Bough
         **reservation_cells(sku, node_group),
         "CommitmentDiscountQuantity": scaled(bought.quantity, NANOS),
         "BilledCost": scaled(bought.cost_micros, MILLIONTHS),
-        "EffectiveCost": NOTHING,
+        "EffectiveCost": _NOTHING,
         "ChargeCategory": "Purchase",
         "ChargeDescription": f"reserved GPUs: {sku or 'GPUs of unknown kind'}",
         "ChargeFrequency": "Recurring",
@@ -157,7 +157,7 @@ def _amounts(unit: int, quantity: int) -> Row:
 def _allocated(quantity: Decimal, ratio: int) -> Row:
     share = format(scaled(ratio, RATIO_DIGITS), "f")
     element = f'{{"AllocatedRatio":{share},"UsageUnit":"{GPU_HOURS}","UsageQuantity":{quantity:f}}}'
-    return {"AllocatedMethodId": METHOD, "AllocatedMethodDetails": f'{{"Elements":[{element}]}}'}
+    return {"AllocatedMethodId": _METHOD, "AllocatedMethodDetails": f'{{"Elements":[{element}]}}'}
 
 
 def _split(charge: Charge, cost: Decimal) -> Row:
@@ -165,12 +165,12 @@ def _split(charge: Charge, cost: Decimal) -> Row:
     row: Row = {
         "x_State": charge.state,
         "x_Class": klass,
-        "x_UsefulCost": cost if klass == "useful" else NOTHING,
-        "x_AvoidableCost": cost if klass == "avoidable" else NOTHING,
+        "x_UsefulCost": cost if klass == "useful" else _NOTHING,
+        "x_AvoidableCost": cost if klass == "avoidable" else _NOTHING,
         "x_GpuMilliseconds": Decimal(charge.milliseconds),
     }
     if charge.millijoules is not None:
-        row["x_EnergyKwh"] = scaled(charge.millijoules * 10**NANOS // MILLIJOULES_PER_KWH, NANOS)
+        row["x_EnergyKwh"] = scaled(charge.millijoules * 10**NANOS // _MILLIJOULES_PER_KWH, NANOS)
     if charge.cause:
         row["x_Cause"] = charge.cause
     return row

@@ -20,7 +20,7 @@ from analyzer.finops.focus.repeated import Value
 from analyzer.finops.focus.rows import Row
 
 FileFormat = Literal["csv", "parquet"]
-BATCH_ROWS = 20_000
+_BATCH_ROWS = 20_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A spreadsheet takes a cell that begins so for a formula; the wide forms are taken for them by some.
 # https://owasp.org/www-community/attacks/CSV_Injection
@@ -62,7 +62,7 @@ def safe_cell(text: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def moment_text(instant: int) -> str:
+def _moment_text(instant: int) -> str:
     """Return microseconds UTC as FOCUS writes a time: 2026-11-01T00:00:00Z."""
     return f"{_EPOCH + timedelta(microseconds=instant):%Y-%m-%dT%H:%M:%SZ}"
 
@@ -99,7 +99,7 @@ def _cell(value: Value | None) -> str:
         return ""
     if isinstance(value, str):
         return safe_cell(value)
-    return moment_text(value) if isinstance(value, int) else text_of(value)
+    return _moment_text(value) if isinstance(value, int) else text_of(value)
 
 
 def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
@@ -120,7 +120,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
     batch: list[Row] = []
     for row in rows:
         batch.append(row)
-        if len(batch) >= BATCH_ROWS:
+        if len(batch) >= _BATCH_ROWS:
             yield batch
             batch = []
     if batch:

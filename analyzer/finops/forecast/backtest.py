@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from analyzer.finops.forecast.models import Model
 from analyzer.finops.forecast.season import WEEK_DAYS
 
-ORIGINS_MOST = 56  # eight weeks of daily origins: what was long ago says little, and each costs a fit
+_ORIGINS_MOST = 56  # eight weeks of daily origins: what was long ago says little, and each costs a fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Backtest:
 def backtest(model: Model, history: Sequence[int], days: int) -> Backtest:
     """Return how the model fared at each origin that has enough before it and `days` behind it."""
     first = max(model.least_days, WEEK_DAYS)
-    origins = range(max(first, len(history) - days - ORIGINS_MOST + 1), len(history) - days + 1)
+    origins = range(max(first, len(history) - days - _ORIGINS_MOST + 1), len(history) - days + 1)
     errors, missed, naive, count = [], 0, 0, 0
     for origin in origins:
         said = model.continued(history[:origin], days)

@@ -7,9 +7,9 @@ from analyzer.finops.forecast.backtest import Backtest, backtest, best
 from analyzer.finops.forecast.models import Model, models
 from analyzer.finops.forecast.season import WEEK_DAYS
 
-LOW, HIGH = 10, 90  # percentiles: an interval of 80 %
+_LOW, _HIGH = 10, 90  # percentiles: an interval of 80 %
 ORIGINS_LEAST = 10  # below, a tenth is no error that was seen
-HISTORY_MOST = 182  # half a year of days: what a model is shown
+_HISTORY_MOST = 182  # half a year of days: what a model is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def forecast(
     History is by day, oldest first; None is a day that was not wholly known, and counts as the same weekday did before.
     No amount is below `least` (0: money and time are not negative).
     """
-    known = _filled(history)[-HISTORY_MOST:]
+    known = _filled(history)[-_HISTORY_MOST:]
     able = [model for model in (models() if asked is None else asked) if len(known) >= model.least_days]
     if not able or len(known) < WEEK_DAYS:
         return None
@@ -69,7 +69,7 @@ def _interval(test: Backtest, total: int, least: int) -> tuple[int | None, int |
     if len(test.errors) < ORIGINS_LEAST:
         return None, None
     errors = sorted(test.errors)
-    low, high = (errors[_place(percent, len(errors))] for percent in (LOW, HIGH))
+    low, high = (errors[_place(percent, len(errors))] for percent in (_LOW, _HIGH))
     # A model that always erred to one side is not corrected, but its own forecast stays inside.
     return max(least, total + min(low, 0)), max(least, total + max(high, 0))
 

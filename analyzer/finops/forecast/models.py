@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from analyzer.finops.forecast.fitted import fitted
 from analyzer.finops.forecast.season import WEEK_DAYS
 
-WEEKS_MEANT = 4
+_WEEKS_MEANT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def weekday_mean(history: Sequence[int], days: int) -> list[int]:
     found = []
     for day in range(days):
         last = len(history) - WEEK_DAYS + day % WEEK_DAYS
-        alike = [history[place] for place in range(last, -1, -WEEK_DAYS)][:WEEKS_MEANT]
+        alike = [history[place] for place in range(last, -1, -WEEK_DAYS)][:_WEEKS_MEANT]
         found.append(sum(alike) // len(alike))
     return found
 
@@ -43,9 +43,9 @@ CORE = (
     Model("as a week before", WEEK_DAYS, seasonal_naive),
     Model("mean of four weeks", 2 * WEEK_DAYS, weekday_mean),
 )
-FITTED = Model("MSTL with AutoETS", 4 * WEEK_DAYS, fitted)
+_FITTED = Model("MSTL with AutoETS", 4 * WEEK_DAYS, fitted)
 
 
 def models() -> tuple[Model, ...]:
     """Return the models that can be asked here, the plainest first."""
-    return (*CORE, FITTED) if find_spec("statsforecast") is not None else CORE
+    return (*CORE, _FITTED) if find_spec("statsforecast") is not None else CORE

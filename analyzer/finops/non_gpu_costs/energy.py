@@ -12,7 +12,7 @@ from functools import reduce
 from analyzer.prices.non_gpu_rows import Energy, row_of
 
 MILLIJOULES_PER_KWH = 3_600_000_000
-MILLION = 1_000_000
+_MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _together(one: EnergySum, other: EnergySum) -> EnergySum:
 
 def factors(row: Energy) -> tuple[Fraction, Fraction | None, Fraction | None]:
     """Return what a millijoule at the GPUs comes to: millijoules with the hall, millionths, milligrams of carbon."""
-    facility = Fraction(row.pue_millionths, MILLION)
+    facility = Fraction(row.pue_millionths, _MILLION)
     cost = None if row.micros_per_kwh is None else facility * row.micros_per_kwh / MILLIJOULES_PER_KWH
     carbon = None if row.carbon is None else facility * row.carbon.milligrams_per_kwh / MILLIJOULES_PER_KWH
     return facility, cost, carbon

@@ -95,7 +95,7 @@ def costs_of(
     """Return the costs of a period; `version` is that of the rows."""
     span: dict[str, object] = {"start": period.start, "end": period.end}
     drawn = read_drawn(session, period)
-    written = read_written(session, period)
+    written = _read_written(session, period)
     hosted = [Hosted(*row) for row in session.rows(statements("prices/hosted.sql")[0], span)] if beside.hosts else []
     (gpu_ms,) = session.row(
         "SELECT coalesce(sum(milliseconds), 0)::BIGINT FROM ledger WHERE hour >= $start AND hour < $end", span
@@ -116,7 +116,7 @@ def costs_of(
         host_micros(hosted, beside.hosts) if beside.hosts else None,
         tuple(row for row in beside.hosts if _meets(row, period)),
         gaps(session, period, "energy", "traffic"),
-        bool(written) or read_is_watched(session, period),
+        bool(written) or _read_is_watched(session, period),
     )
 
 
@@ -213,7 +213,7 @@ def read_drawn_by_team(session: "Session", period: "Period") -> dict[Holder, lis
     return found
 
 
-def read_written(session: "Session", period: "Period") -> list[Written]:
+def _read_written(session: "Session", period: "Period") -> list[Written]:
     """Return what the checkpoints that were seen wrote, hour by hour."""
     rows = session.rows(
         """
@@ -225,7 +225,7 @@ def read_written(session: "Session", period: "Period") -> list[Written]:
     return [Written(hour, int(amount)) for hour, amount in rows]
 
 
-def read_is_watched(session: "Session", period: "Period") -> bool:
+def _read_is_watched(session: "Session", period: "Period") -> bool:
     """Return whether a checkpoint could have been seen: whether what any host wrote is known, and kept."""
     rolled = Kept.of(session, tiered("disk_samples")).rolled_until
     span = "SELECT 1 FROM {} WHERE written_bytes IS NOT NULL AND started_at >= $start AND started_at < $end LIMIT 1"

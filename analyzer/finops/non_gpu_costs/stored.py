@@ -7,7 +7,7 @@ from agent.wire.units import GIB, HOUR_US
 from analyzer.prices.derived.owned import HOURS_PER_MONTH
 from analyzer.prices.non_gpu_rows import Checkpoints, Host, Storage, row_of
 
-MILLION = 1_000_000
+_MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def storage_micros(row: Storage, start_us: int, end_us: int) -> int:
 
 def _upto(row: Storage, at_us: int) -> int:
     hours = (at_us - row.starts_at) // HOUR_US
-    return row.gib_millionths * row.micros_per_gib_month * hours // (HOURS_PER_MONTH * MILLION)
+    return row.gib_millionths * row.micros_per_gib_month * hours // (HOURS_PER_MONTH * _MILLION)
 
 
 def checkpoint_micros(written: Iterable[Written], rows: Sequence[Checkpoints]) -> int | None:

@@ -12,14 +12,14 @@ from analyzer.text.paper import Paper
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, bytes_words, decimal, money, percent, plain, symbol
 
-EDITED = (
+_EDITED = (
     "Rates changed after hours of it were final: these keep the rates, and the hosts their node groups, of when they "
     "closed."
 )
-LABEL = 16
-NAME, CELL = 26, 17
-MILLIJOULES_PER_TENTH_KWH = 360_000_000
-MILLIGRAMS_PER_TENTH_KG = 100_000
+_LABEL = 16
+_NAME, _CELL = 26, 17
+_MILLIJOULES_PER_TENTH_KWH = 360_000_000
+_MILLIGRAMS_PER_TENTH_KG = 100_000
 
 
 def costs_text(costs: Costs, paper: Paper) -> str:
@@ -28,7 +28,7 @@ def costs_text(costs: Costs, paper: Paper) -> str:
     found = [f"costs besides GPUs {costs.period.label}{version}", ""]
     found += paper.wrap("Beside the ledger: none of it is in its bill, and no team is charged any of it.", "")
     if costs.edited:
-        found += paper.wrap(EDITED, "")
+        found += paper.wrap(_EDITED, "")
     found += ["", *_energy(costs, paper), *_network(costs, paper), *_storage(costs, paper)]
     found += [line for gap in costs.gaps for line in paper.wrap(gap.words(costs.period.timezone), "")]
     return paper.page([*found, *_checkpoints(costs, paper), *_hosts(costs, paper)])
@@ -99,16 +99,16 @@ def costs_data(costs: Costs) -> dict[str, object]:
 
 def _energy(costs: Costs, paper: Paper) -> list[str]:
     if not costs.energy:
-        return paper.labelled("energy", "unknown: no GPU told its energy", LABEL)
+        return paper.labelled("energy", "unknown: no GPU told its energy", _LABEL)
     found = []
     for one in costs.energy:
         where = plain(one.node_group) if one.node_group else "all nodes" if len(costs.energy) == 1 else "other nodes"
-        found += paper.labelled("energy", f"{where}: {energy_words(one, costs.currency)}", LABEL)
-        found += paper.labelled("", rows_told(one), LABEL) if one.rows else []
+        found += paper.labelled("energy", f"{where}: {energy_words(one, costs.currency)}", _LABEL)
+        found += paper.labelled("", rows_told(one), _LABEL) if one.rows else []
     measured = sum(one.measured_ms for one in costs.energy)
     told = f"counted by the GPUs themselves in {percent(min(measured, costs.gpu_ms), costs.gpu_ms)} of GPU time."
     told += " Hosts, network and disks are not in it. A GPU-hour's price has power in it already: it is not added."
-    return [*found, *paper.labelled("", told, LABEL), "", *_energy_by_team(costs)]
+    return [*found, *paper.labelled("", told, _LABEL), "", *_energy_by_team(costs)]
 
 
 def _energy_by_team(costs: Costs) -> list[str]:
@@ -118,12 +118,12 @@ def _energy_by_team(costs: Costs) -> list[str]:
     """
     rows = sorted(costs.energy_by_team, key=lambda one: (not one.held, one.team is None, -one.millijoules))
     names = ["nobody (not allocated)" if not row.held else plain(row.team) if row.team else "unmapped" for row in rows]
-    energy = _column([row.millijoules for row in rows], MILLIJOULES_PER_TENTH_KWH, 1)
+    energy = _column([row.millijoules for row in rows], _MILLIJOULES_PER_TENTH_KWH, 1)
     prices = _column([row.cost_micros for row in rows], MICROS // 100, 2, symbol(costs.currency))
-    carbon = _column([row.carbon_milligrams for row in rows], MILLIGRAMS_PER_TENTH_KG, 1)
-    found = [f"  {'ENERGY BY TEAM':<{NAME}}{'kWh at the GPUs':>{CELL}}{'price':>{CELL}}{'kg CO2e':>{CELL}}"]
+    carbon = _column([row.carbon_milligrams for row in rows], _MILLIGRAMS_PER_TENTH_KG, 1)
+    found = [f"  {'ENERGY BY TEAM':<{_NAME}}{'kWh at the GPUs':>{_CELL}}{'price':>{_CELL}}{'kg CO2e':>{_CELL}}"]
     for name, *cells in zip([*names, "total"], energy, prices, carbon, strict=True):
-        found.append(f"  {name[: NAME - 1]:<{NAME}}" + "".join(f"{cell:>{CELL}}" for cell in cells))
+        found.append(f"  {name[: _NAME - 1]:<{_NAME}}" + "".join(f"{cell:>{_CELL}}" for cell in cells))
     return [*found, ""]
 
 
@@ -140,12 +140,12 @@ def _column(amounts: list[int | None], per_unit: int, decimals: int, sign: str =
 
 def _network(costs: Costs, paper: Paper) -> list[str]:
     if not costs.network:
-        return [*paper.labelled("network", "no bytes are known to have crossed a zone or region", LABEL), ""]
+        return [*paper.labelled("network", "no bytes are known to have crossed a zone or region", _LABEL), ""]
     return [
         *(
             line
             for bill in costs.network
-            for line in paper.labelled("network", bill_words(bill, costs.currency), LABEL)
+            for line in paper.labelled("network", bill_words(bill, costs.currency), _LABEL)
         ),
         "",
     ]
@@ -153,7 +153,7 @@ def _network(costs: Costs, paper: Paper) -> list[str]:
 
 def _storage(costs: Costs, paper: Paper) -> list[str]:
     if not costs.storage:
-        return [*paper.labelled("storage", "not told: write a [[storage]] for what is paid by the month", LABEL), ""]
+        return [*paper.labelled("storage", "not told: write a [[storage]] for what is paid by the month", _LABEL), ""]
     found = []
     for one in costs.storage:
         row = one.row
@@ -161,7 +161,7 @@ def _storage(costs: Costs, paper: Paper) -> list[str]:
             f"{plain(row.name or '')}: {money(one.cost_micros, costs.currency)}, {_plain(row.gib_millionths)} GiB at"
         )
         words += f" {dollars(row.micros_per_gib_month)} a GiB and month; {_source(row)}"
-        found += paper.labelled("storage", words, LABEL)
+        found += paper.labelled("storage", words, _LABEL)
     return [*found, ""]
 
 
@@ -170,24 +170,24 @@ def _checkpoints(costs: Costs, paper: Paper) -> list[str]:
         words = (
             "none were seen" if costs.is_watched else f"{UNKNOWN}: what hosts wrote was not measured, or is not kept"
         )
-        return [*paper.labelled("checkpoints", words, LABEL), ""]
+        return [*paper.labelled("checkpoints", words, _LABEL), ""]
     words = f"{bytes_words(costs.written_bytes)} written"
     if costs.checkpoints_micros is None:
-        return [*paper.labelled("checkpoints", f"{words}; no [[checkpoints]] row prices all of it", LABEL), ""]
+        return [*paper.labelled("checkpoints", f"{words}; no [[checkpoints]] row prices all of it", _LABEL), ""]
     sources = "; ".join(_source(row) for row in costs.checkpoint_rows)
     words += f": {money(costs.checkpoints_micros, costs.currency)}; {sources}"
-    return [*paper.labelled("checkpoints", words, LABEL), ""]
+    return [*paper.labelled("checkpoints", words, _LABEL), ""]
 
 
 def _hosts(costs: Costs, paper: Paper) -> list[str]:
     if not costs.host_rows:
-        return paper.labelled("hosts", "CPU and memory are in the GPUs' price: no [[host]] prices them apart", LABEL)
+        return paper.labelled("hosts", "CPU and memory are in the GPUs' price: no [[host]] prices them apart", _LABEL)
     sources = "; ".join(_source(row) for row in costs.host_rows)
     if costs.hosts_micros is None:
         words = f"{UNKNOWN}: a host has not told its cores and memory; its agent's inventory does"
-        return paper.labelled("hosts", words, LABEL)
+        return paper.labelled("hosts", words, _LABEL)
     words = f"{money(costs.hosts_micros, costs.currency)} for {costs.host_hours:,} host-hours; {sources}"
-    return paper.labelled("hosts", words, LABEL)
+    return paper.labelled("hosts", words, _LABEL)
 
 
 def _row_words(row: Energy) -> str:
@@ -207,11 +207,11 @@ def _source(row: Tariff) -> str:
 
 
 def _kwh(millijoules: int) -> str:
-    return decimal(nearest(millijoules, MILLIJOULES_PER_TENTH_KWH), 1)
+    return decimal(nearest(millijoules, _MILLIJOULES_PER_TENTH_KWH), 1)
 
 
 def _kg(milligrams: int) -> str:
-    return decimal(nearest(milligrams, MILLIGRAMS_PER_TENTH_KG), 1)
+    return decimal(nearest(milligrams, _MILLIGRAMS_PER_TENTH_KG), 1)
 
 
 def _plain(millionths: int) -> str:

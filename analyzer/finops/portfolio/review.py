@@ -12,14 +12,14 @@ from analyzer.finops.unit_cost.report import UnitLine
 from analyzer.text.rounding import nearest
 from analyzer.text.words import decimal
 
-Word = Literal["retire?", "fix first", "shrink", "dearer", "earns", "look"]
-WORDS: tuple[Word, ...] = ("retire?", "fix first", "shrink", "dearer", "look", "earns")
-IDLE_LEAST = 500  # permille idle: more than half the time nobody used it (ours)
-AVOIDABLE_LEAST = 200  # permille avoidable: a fifth (ours; severe waits for input begin there as well)
-USEFUL_LEAST = 600  # permille useful, to say that it earns (ours; the target of a whole fleet is 800)
-DEARER_LEAST = 1.25  # times what a unit cost in the period before
-MEASURED_LEAST = 500  # permille measured, below which nothing is said
-SMALLER = ("right_size", "share_mig", "share_time", "pack", "fewer_replicas")  # kinds of docs/changes.md
+_Word = Literal["retire?", "fix first", "shrink", "dearer", "earns", "look"]
+WORDS: tuple[_Word, ...] = ("retire?", "fix first", "shrink", "dearer", "look", "earns")
+_IDLE_LEAST = 500  # permille idle: more than half the time nobody used it (ours)
+_AVOIDABLE_LEAST = 200  # permille avoidable: a fifth (ours; severe waits for input begin there as well)
+_USEFUL_LEAST = 600  # permille useful, to say that it earns (ours; the target of a whole fleet is 800)
+_DEARER_LEAST = 1.25  # times what a unit cost in the period before
+_MEASURED_LEAST = 500  # permille measured, below which nothing is said
+_SMALLER = ("right_size", "share_mig", "share_time", "pack", "fewer_replicas")  # kinds of docs/changes.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Reviewed:
     """A workload, the word on it, and why; `advice` are the recommendations that are open for it."""
 
     workload: Workload
-    word: Word
+    word: _Word
     why: str
     advice: tuple[str, ...] = ()
 
@@ -67,20 +67,20 @@ def review(
 
 def _one(each: Workload, unit: UnitLine | None, advice: Sequence[tuple[str, str]]) -> Reviewed:
     ids = tuple(id_ for id_, _ in advice)
-    if not each.measured or each.measured * PERMILLE < MEASURED_LEAST * each.milliseconds:
+    if not each.measured or each.measured * PERMILLE < _MEASURED_LEAST * each.milliseconds:
         return Reviewed(each, "look", "less than half of its time was measured", ids)
     of = "its time" if each.measured >= each.milliseconds else "what was measured of its time"
     idle, avoidable, useful = (_permille(part, each.measured) for part in (each.idle, each.avoidable, each.useful))
-    if idle >= IDLE_LEAST:
+    if idle >= _IDLE_LEAST:
         return Reviewed(each, "retire?", f"idle {_percent(idle)} of {of}: ask who still needs it", ids)
-    if avoidable >= AVOIDABLE_LEAST:
+    if avoidable >= _AVOIDABLE_LEAST:
         return Reviewed(each, "fix first", f"{_percent(avoidable)} of {of} is avoidable", ids)
-    if any(kind in SMALLER for _, kind in advice):
+    if any(kind in _SMALLER for _, kind in advice):
         return Reviewed(each, "shrink", "a smaller GPU, a slice or fewer of them would do", ids)
     ratio = None if unit is None else unit.ratio
-    if unit is not None and ratio is not None and ratio >= DEARER_LEAST:
+    if unit is not None and ratio is not None and ratio >= _DEARER_LEAST:
         return Reviewed(each, "dearer", f"{ratio:.1f}x per {unit.unit.words} against the period before", ids)
-    if useful >= USEFUL_LEAST:
+    if useful >= _USEFUL_LEAST:
         return Reviewed(each, "earns", f"useful {_percent(useful)} of {of}", ids)
     return Reviewed(each, "look", f"useful only {_percent(useful)}, and little of the rest is avoidable", ids)
 

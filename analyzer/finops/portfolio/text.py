@@ -10,8 +10,8 @@ from analyzer.text.paper import Paper
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, counted, days, plain, symbol
 
-ROWS = 20
-SMALL_HOURS = 1  # GPU-hours: below, a workload is counted and not listed
+_ROWS = 20
+_SMALL_HOURS = 1  # GPU-hours: below, a workload is counted and not listed
 
 
 def portfolio_text(report: Portfolio, paper: Paper, top: int | None = None) -> str:
@@ -19,8 +19,8 @@ def portfolio_text(report: Portfolio, paper: Paper, top: int | None = None) -> s
     cells = {id(one): cell for one, cell in zip(report.reviewed, _cells(report), strict=True)}
     lines = [f"portfolio {report.period.label}   {days(report.period)}, {report.period.timezone}", ""]
     lines += [*paper.wrap(_first(report, cells)), ""]
-    shown = [one for one in report.reviewed if one.workload.milliseconds >= SMALL_HOURS * HOUR_MS]
-    shown = shown[: top or ROWS]
+    shown = [one for one in report.reviewed if one.workload.milliseconds >= _SMALL_HOURS * HOUR_MS]
+    shown = shown[: top or _ROWS]
     width = 20 + paper.extra
     sign = symbol(report.currency).strip()
     lines.append(f"{'WORKLOAD':<{width}}{'team':<16}{'GPU-hours':>10}{sign:>10}  what to do")

@@ -12,7 +12,7 @@ from analyzer.finops.focus.exact import shares
 from analyzer.finops.focus.read import Line
 from analyzer.finops.reconcile.skus import SkuMap
 
-NANOS = Decimal(1_000_000_000)
+_NANOS = Decimal(1_000_000_000)
 OTHERS_KEPT = 200  # kinds of lines that are about no GPU; what more there are is summed under one name
 HOUR_UNITS = ("hour", "hours", "hrs", "hr", "gpu-hours", "gpu-hour", "instance-hours", "1 hour", "h")
 
@@ -125,4 +125,4 @@ def _nano_hours(line: Line, gpus: int) -> int | None:
 def _nanos(amount: Decimal) -> int:
     """Return an amount in whole billionths; what lies below is rounded to the even one."""
     with localcontext(prec=60):
-        return int((amount * NANOS).to_integral_value(ROUND_HALF_EVEN))
+        return int((amount * _NANOS).to_integral_value(ROUND_HALF_EVEN))

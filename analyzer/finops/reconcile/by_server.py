@@ -10,7 +10,7 @@ from analyzer.finops.reconcile.kept import digest_of
 from analyzer.finops.reconcile.reconcile import gathered
 from analyzer.period import Calendar
 
-PATH = "/v1/invoices"
+_PATH = "/v1/invoices"
 
 
 def reconcile_by_server(
@@ -22,7 +22,7 @@ def reconcile_by_server(
         ConfigError: the invoice, the mapping or the words cannot be read.
         LedgerError: the server does not answer, or refuses.
     """
-    about = asked_json(server, PATH)
+    about = asked_json(server, _PATH)
     start = end = None
     try:
         if spoken != (None, None):
@@ -30,10 +30,10 @@ def reconcile_by_server(
             start, end = span.start, span.end
         bill = gathered(invoice, [str(sku) for sku in about["skus"]], mapping, (start, end))
     except (KeyError, TypeError) as error:
-        raise LedgerError(f"{server}{PATH} does not answer as gpuledger does") from error
+        raise LedgerError(f"{server}{_PATH} does not answer as gpuledger does") from error
     body = _body(bill) | {"invoice": invoice.name, "digest": digest_of(invoice), "keep": keep, "top": top}
     return asked_json(
-        server, PATH, body | {name: at for name, at in (("start", start), ("end", end)) if at is not None}
+        server, _PATH, body | {name: at for name, at in (("start", start), ("end", end)) if at is not None}
     )
 
 

@@ -10,9 +10,9 @@ from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.finops.reconcile.bill import Bill, Billed
 from analyzer.finops.reconcile.booked import Booked
 
-MATCHED_PERMILLE = 10  # ours: a bill and a ledger that differ by more than 1 % do not say the same
-SAME_HOURS = 1_000  # hours are the same where they differ by less than a thousandth
-HOURS_OF_DAY = 24
+_MATCHED_PERMILLE = 10  # ours: a bill and a ledger that differ by more than 1 % do not say the same
+_SAME_HOURS = 1_000  # hours are the same where they differ by less than a thousandth
+_HOURS_OF_DAY = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Comparison:
     @property
     def matched(self) -> bool:
         """Whether they say the same, within a hundredth."""
-        return self.permille is not None and self.permille <= MATCHED_PERMILLE
+        return self.permille is not None and self.permille <= _MATCHED_PERMILLE
 
 
 def compare(
@@ -138,7 +138,7 @@ def _difference(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[int,
 def _not_comparable(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[int, int], int]) -> Reason | None:
     """Return why the two cannot be expected to agree, or None where they should."""
     (start, end), hours = known
-    expected = (min(end, side.day + DAY_US) - max(start, side.day)) // (DAY_US // HOURS_OF_DAY)
+    expected = (min(end, side.day + DAY_US) - max(start, side.day)) // (DAY_US // _HOURS_OF_DAY)
     if foreign:
         return Reason("currency", "the invoice is in another currency")
     booked = side.booked
@@ -179,13 +179,13 @@ def _by_hours_and_price(booked: Booked, ledger_micros: int, invoice_micros: int,
         return [Reason("price_or_hours", "price or hours differ: the invoice does not say its hours", apart)]
     owned = booked.milliseconds * 1_000_000_000 // HOUR_MS
     more = hours - owned
-    if abs(more) * SAME_HOURS <= owned:
+    if abs(more) * _SAME_HOURS <= owned:
         return [Reason("price", _price_words(ledger_micros, owned, invoice_micros, hours), apart)]
     by_hours = more * ledger_micros // owned
     words = f"{abs(more) / 1e9:,.1f} GPU-hours "
     words += "more are billed than the ledger owns" if more > 0 else "fewer are billed than the ledger owns"
     found = [Reason("hours", words, by_hours)]
-    if abs(apart - by_hours) * SAME_HOURS > max(invoice_micros, 1):
+    if abs(apart - by_hours) * _SAME_HOURS > max(invoice_micros, 1):
         found.append(Reason("price", _price_words(ledger_micros, owned, invoice_micros, hours), apart - by_hours))
         return found
     return [Reason("hours", words, apart)]

@@ -16,7 +16,7 @@ _COLUMNS = (
     "match_id", "recorded_at", "who", "period_start", "period_end", "period_label", "invoice", "invoice_digest",
     "currency", "ledger_micros", "invoice_micros", "apart_micros", "apart_permille", "matched", "other_nanos",
 )  # fmt: skip
-DIGEST_BYTES = 1 << 20
+_DIGEST_BYTES = 1 << 20
 KEPT_SHOWN = 200
 
 
@@ -58,7 +58,7 @@ def digest_of(path: Path) -> str:
     """Return a digest of a file's content."""
     found = hashlib.sha256()
     with path.open("rb") as file:
-        while part := file.read(DIGEST_BYTES):
+        while part := file.read(_DIGEST_BYTES):
             found.update(part)
     return found.hexdigest()
 

@@ -67,7 +67,7 @@ class SkuMap:
         """
         instances = known_instances()
         kinds = {kind[0] for kind in instances.values() if kind is not None}
-        return cls(() if path is None else read_rules(path), frozenset({*ledger_skus, *kinds}), instances)
+        return cls(() if path is None else _read_rules(path), frozenset({*ledger_skus, *kinds}), instances)
 
     def kind(self, line: Line) -> Kind | None:
         """Return the GPU kind of a line, or None where it is about no GPU that is known."""
@@ -86,7 +86,7 @@ class SkuMap:
         return None
 
 
-def read_rules(path: Path) -> tuple[Rule, ...]:
+def _read_rules(path: Path) -> tuple[Rule, ...]:
     """Return the rows of a mapping file in its order; the first that fits counts.
 
     Raises:

@@ -9,22 +9,22 @@ from analyzer.finops.reconcile.compare import Comparison, Difference, Reason
 from analyzer.prices.money import dollars
 from analyzer.text.words import UNKNOWN, counted
 
-CENT = 10_000
-AMOUNT = 13
+_CENT = 10_000
+_AMOUNT = 13
 SHOWN = 40
 
 
 def label_of(start: int, end: int) -> str:
     """Return what a span of UTC days is called: a month by its name, a day by its date, else from and to."""
-    first, after = day_of(start), day_of(end)
+    first, after = _day_of(start), _day_of(end)
     following = date(first.year + first.month // 12, first.month % 12 + 1, 1)
     if first.day == 1 and after == following:
         return f"{first:%Y-%m}"
-    last = day_of(end - 1)
+    last = _day_of(end - 1)
     return f"{first}" if first == last else f"{first} to {last}"
 
 
-def day_of(instant: int) -> date:
+def _day_of(instant: int) -> date:
     """Return the UTC day of an instant."""
     return datetime.fromtimestamp(instant // 1_000_000, UTC).date()
 
@@ -37,7 +37,7 @@ def answer(compared: Comparison) -> str:
     if compared.permille is None:
         return "Not yet matched: there is nothing to compare."
     share = f"{compared.permille // 10}.{compared.permille % 10} %"
-    sums = f"{dollars_of(compared.ledger_micros)} in the ledger, {dollars_of(compared.invoice_micros)} on the invoice"
+    sums = f"{_dollars_of(compared.ledger_micros)} in the ledger, {_dollars_of(compared.invoice_micros)} on the invoice"
     if compared.matched:
         return f"Matched within {share}: {sums}."
     return f"Not matched: {share} apart; {sums}."
@@ -50,7 +50,7 @@ def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = SHOWN
         "",
         f"  {answer(compared)}",
     ]
-    apart = [each for each in compared.counted if abs(each.micros) >= CENT]
+    apart = [each for each in compared.counted if abs(each.micros) >= _CENT]
     lines += [*_table(apart, top), ""]
     same = len(compared.counted) - len(apart)
     if same:
@@ -86,7 +86,7 @@ def _table(apart: list[Difference], top: int) -> list[str]:
     lines = ["", f"{'WHERE THEY DIFFER':<38}{'ledger':>13}{'invoice':>13}{'difference':>13}"]
     shown = sorted(apart, key=lambda each: (-abs(each.micros), each.day, each.sku))[:top]
     for each in shown:
-        lines.append(_row(f"{day_of(each.day)}  {each.sku}", each.ledger_micros, each.invoice_micros))
+        lines.append(_row(f"{_day_of(each.day)}  {each.sku}", each.ledger_micros, each.invoice_micros))
         lines += [f"    {_amount(reason.micros)}{reason.words}" for reason in each.reasons]
     if len(apart) > len(shown):
         lines.append(f"  and {len(apart) - len(shown)} more: --top {len(apart)}")
@@ -105,18 +105,18 @@ def _not_counted(differences: Iterable[Difference]) -> list[str]:
     for (sku, reason), (count, ledger, invoice) in sums.items():
         row = _row(f"{sku}, {count} {'day' if count == 1 else 'days'}", ledger, invoice)
         # Amounts of two currencies have no difference.
-        lines.append(f"{row[:-AMOUNT]}{UNKNOWN:>{AMOUNT}}" if reason.kind == "currency" else row)
+        lines.append(f"{row[:-_AMOUNT]}{UNKNOWN:>{_AMOUNT}}" if reason.kind == "currency" else row)
         lines.append(f"    {reason.words}")
     return lines
 
 
 def _row(head: str, ledger: int, invoice: int) -> str:
     amounts = (ledger, invoice, invoice - ledger)
-    return f"  {head[:36]:<36}" + "".join(f"{dollars_of(amount):>{AMOUNT}}" for amount in amounts)
+    return f"  {head[:36]:<36}" + "".join(f"{_dollars_of(amount):>{_AMOUNT}}" for amount in amounts)
 
 
 def _amount(micros: int | None) -> str:
-    return "" if micros is None else f"{dollars_of(micros)}: "
+    return "" if micros is None else f"{_dollars_of(micros)}: "
 
 
 def _others(bill: Bill, currency: str, top: int) -> Iterable[str]:
@@ -124,11 +124,11 @@ def _others(bill: Bill, currency: str, top: int) -> Iterable[str]:
     if not others:
         return []
     total = sum(other.nanos for other in others) // 1000
-    lines = ["", f"NOT COMPARED: {counted(len(others), 'kind')} of lines, {currency} {dollars_of(total)}"]
+    lines = ["", f"NOT COMPARED: {counted(len(others), 'kind')} of lines, {currency} {_dollars_of(total)}"]
     for other in others[:top]:
         times = "1 line" if other.lines == 1 else f"{other.lines:,} lines"
         name = "".join(letter if letter.isprintable() else " " for letter in other.name)
-        lines.append(f"  {dollars_of(other.nanos // 1000):>13}  {other.why}: {name}, {times}")
+        lines.append(f"  {_dollars_of(other.nanos // 1000):>13}  {other.why}: {name}, {times}")
     if len(others) > top:
         lines.append(f"  and {len(others) - top} more kinds")
     if any(other.why == "no GPU that is known" for other in others):
@@ -136,8 +136,8 @@ def _others(bill: Bill, currency: str, top: int) -> Iterable[str]:
     return lines
 
 
-def dollars_of(micros: int) -> str:
+def _dollars_of(micros: int) -> str:
     """Return an amount to the cent, with its sign."""
-    cents = (abs(micros) + CENT // 2) // CENT
-    text = dollars(cents * CENT)
+    cents = (abs(micros) + _CENT // 2) // _CENT
+    text = dollars(cents * _CENT)
     return f"-{text}" if micros < 0 and cents else text

@@ -17,10 +17,10 @@ from analyzer.finops.reconcile.skus import SkuMap
 from analyzer.prices.options import ANY
 from analyzer.prices.site import PriceRow
 
-MICROS = Decimal(1_000_000)
-SAME_PRICE = 1_000  # costs of short lines are rounded: prices that differ by less than a thousandth are one
-ROUNDED = "; rounded to a millionth"
-MEAN = "; the day's mean of several prices"
+_MICROS = Decimal(1_000_000)
+_SAME_PRICE = 1_000  # costs of short lines are rounded: prices that differ by less than a thousandth are one
+_ROUNDED = "; rounded to a millionth"
+_MEAN = "; the day's mean of several prices"
 
 
 @dataclass(slots=True)
@@ -109,11 +109,11 @@ def _of_day(day: _Day) -> tuple[int, str]:
     """Return the price of a day in millionths, and what its source must say: that it was rounded, or is a mean."""
     hours = sum(day.paid.values(), Decimal(0))
     mean = sum((price * taken for price, taken in day.paid.items()), Decimal(0)) / hours
-    micros = int((mean * MICROS).to_integral_value(ROUND_HALF_UP))
+    micros = int((mean * _MICROS).to_integral_value(ROUND_HALF_UP))
     if len(day.paid) == 1:
-        return micros, "" if mean * MICROS == micros else ROUNDED
+        return micros, "" if mean * _MICROS == micros else _ROUNDED
     apart = sum((abs(price - mean) * taken for price, taken in day.paid.items()), Decimal(0)) / hours
-    return micros, ROUNDED if apart * SAME_PRICE <= mean else MEAN
+    return micros, _ROUNDED if apart * _SAME_PRICE <= mean else _MEAN
 
 
 def price_file(prices: UnitPrices) -> str:

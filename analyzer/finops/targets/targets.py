@@ -14,16 +14,16 @@ from analyzer.text.rounding import nearest
 from analyzer.text.words import decimal
 
 Standing = Literal["reached", "missed"]
-USEFUL_LEAST, IDLE_MOST = 800, 50  # permille of what runs held
-HEADROOM_LEAST = 500  # permille of held time inside 10 to 20 % of memory left: the bar is the range, the half is ours
-LATENCY_LEAST = 990  # permille of the time of services that declare one
-FALLING_LEAST = 500  # permille of kinds of runs: at least as many fell as rose
+_USEFUL_LEAST, _IDLE_MOST = 800, 50  # permille of what runs held
+_HEADROOM_LEAST = 500  # permille of held time inside 10 to 20 % of memory left: the bar is the range, the half is ours
+_LATENCY_LEAST = 990  # permille of the time of services that declare one
+_FALLING_LEAST = 500  # permille of kinds of runs: at least as many fell as rose
 
 SOURCE = (
     "These bars are of published articles on running AI clusters, read in November 2026; a site may think otherwise."
 )
-NO_RUN = "no run held a GPU that was measured"
-NO_PROMISE = "no service declares one"
+_NO_RUN = "no run held a GPU that was measured"
+_NO_PROMISE = "no service declares one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Headroom:
     unread: int = 0  # GPU milliseconds of which it was not read
 
 
-def share_of(part: int, whole: int) -> int | None:
+def _share_of(part: int, whole: int) -> int | None:
     """Return permille, rounded to the nearest; None of nothing."""
     return nearest(PERMILLE * part, whole) if whole else None
 
@@ -75,22 +75,22 @@ def judged(
     """
     fell = sum(now <= before for now, before in costs)
     return (
-        _of_held("useful", "80 % of what runs hold, or more", held, held.useful, USEFUL_LEAST),
-        _of_held("idle while held", "under 5 % of it", held, held.idle, IDLE_MOST, under=True),
+        _of_held("useful", "80 % of what runs hold, or more", held, held.useful, _USEFUL_LEAST),
+        _of_held("idle while held", "under 5 % of it", held, held.idle, _IDLE_MOST, under=True),
         _memory(headroom),
         _falling(fell, len(costs)),
         _least(
-            "latency promised", "kept 99 % of the time", share_of(latency[1], latency[0]), LATENCY_LEAST, NO_PROMISE
+            "latency promised", "kept 99 % of the time", _share_of(latency[1], latency[0]), _LATENCY_LEAST, _NO_PROMISE
         ),
     )
 
 
 def _of_held(name: str, bar: str, held: Held, part: int, limit: int, *, under: bool = False) -> Target:
-    permille = share_of(part, held.milliseconds - held.unobserved)
+    permille = _share_of(part, held.milliseconds - held.unobserved)
     if permille is None:
-        return Target(name, bar, None, None, NO_RUN)
+        return Target(name, bar, None, None, _NO_RUN)
     standing = _standing(part, held.unobserved, held.milliseconds, limit, under=under)
-    silent = _percent(share_of(held.unobserved, held.milliseconds) or 0)
+    silent = _percent(_share_of(held.unobserved, held.milliseconds) or 0)
     told = _percent(permille) + ("" if standing else f" of what was measured; {silent} was not")
     return Target(name, bar, permille, standing, told)
 
@@ -104,25 +104,25 @@ def _standing(part: int, silent: int, whole: int, limit: int, *, under: bool = F
 
 
 def _memory(headroom: Headroom) -> Target:
-    inside = share_of(headroom.inside, headroom.milliseconds)
+    inside = _share_of(headroom.inside, headroom.milliseconds)
     told = _memory_words(headroom)
     missing = "memory was not read" if headroom.is_kept else "what memory was in use is no longer kept"
-    found = _least("memory left at the peak", "10 to 20 %", inside, HEADROOM_LEAST, missing, told)
+    found = _least("memory left at the peak", "10 to 20 %", inside, _HEADROOM_LEAST, missing, told)
     whole = headroom.milliseconds + headroom.unread
-    if inside is None or (standing := _standing(headroom.inside, headroom.unread, whole, HEADROOM_LEAST)) is not None:
+    if inside is None or (standing := _standing(headroom.inside, headroom.unread, whole, _HEADROOM_LEAST)) is not None:
         return found if inside is None else replace(found, standing=standing)
-    return replace(found, standing=None, told=f"{told}; of {_percent(share_of(headroom.unread, whole) or 0)} not read")
+    return replace(found, standing=None, told=f"{told}; of {_percent(_share_of(headroom.unread, whole) or 0)} not read")
 
 
 def _falling(fell: int, kinds: int) -> Target:
     missing = "no kind of run completed in both times"
     told = f"{fell} of {kinds} kinds fell or stayed"
-    return _least("cost of a whole run", "falling", share_of(fell, kinds), FALLING_LEAST, missing, told)
+    return _least("cost of a whole run", "falling", _share_of(fell, kinds), _FALLING_LEAST, missing, told)
 
 
 def _memory_words(headroom: Headroom) -> str:
-    tight = share_of(headroom.tight, headroom.milliseconds) or 0
-    inside = share_of(headroom.inside, headroom.milliseconds) or 0
+    tight = _share_of(headroom.tight, headroom.milliseconds) or 0
+    inside = _share_of(headroom.inside, headroom.milliseconds) or 0
     loose = PERMILLE - tight - inside
     return f"{_percent(inside)} of the time inside, {_percent(tight)} with less, {_percent(loose)} with more"
 

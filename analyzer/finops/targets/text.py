@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analyzer.finops.targets.targets import SOURCE, Target
 from analyzer.text.paper import Paper
 
-SHORT = 8  # a percentage stands in the line itself
+_SHORT = 8  # a percentage stands in the line itself
 
 
 def target_lines(targets: Sequence[Target], paper: Paper) -> list[str]:
@@ -14,7 +14,7 @@ def target_lines(targets: Sequence[Target], paper: Paper) -> list[str]:
     should = "" if is_narrow else f"{'should be':<32}"
     found = [f"{'AGAINST TARGETS':<26}{should}{'is':>8}"]
     for one in targets:
-        is_short = len(one.told) <= SHORT
+        is_short = len(one.told) <= _SHORT
         bar = "" if is_narrow else f"{one.bar:<32}"
         found.append(f"  {one.name:<24}{bar}{one.told if is_short else '':>8}{one.standing or 'not known':>12}")
         found += paper.wrap(f"should be {one.bar}", " " * 6) if is_narrow else []

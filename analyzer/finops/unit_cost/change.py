@@ -10,18 +10,18 @@ from analyzer.finops.unit_cost.shift import At, ratio_at, shift
 from analyzer.finops.unit_cost.unit import REQUESTS, TOKENS_SERVED, Unit
 from analyzer.period import Period, local
 
-Factor = Literal["GPUs", "price", "units", "tokens a request"]
+_Factor = Literal["GPUs", "price", "units", "tokens a request"]
 MOVED_LEAST = 1.1  # a factor that moved less is said not to have changed
-FLOOR_MICROS = 20_000_000  # a week: below, nobody should be woken (ours)
-FLOOR_MILLISECONDS = 8 * 3_600_000  # the same where nothing is priced
-WEEK_HOURS = 168
+_FLOOR_MICROS = 20_000_000  # a week: below, nobody should be woken (ours)
+_FLOOR_MILLISECONDS = 8 * 3_600_000  # the same where nothing is priced
+_WEEK_HOURS = 168
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     """One factor of a unit's cost, and how many times what it was it is; None: not known."""
 
-    factor: Factor
+    factor: _Factor
     ratio: float | None
 
 
@@ -54,8 +54,8 @@ def changed(hours: Sequence[Hour], unit: Unit, period: Period) -> Changed | None
     units = sum(hour.units(unit) or 0 for hour in after)
     now = sum(_cost(hour, is_priced) for hour in after) / units
     was = now / found.ratio  # of like hours, so that a weekend is not taken for a change
-    a_week = round((now - was) * units * WEEK_HOURS / len(after))
-    if abs(a_week) < (FLOOR_MICROS if is_priced else FLOOR_MILLISECONDS):
+    a_week = round((now - was) * units * _WEEK_HOURS / len(after))
+    if abs(a_week) < (_FLOOR_MICROS if is_priced else _FLOOR_MILLISECONDS):
         return None
     factors = _factors(told, unit, found.at, period, is_priced=is_priced)
     return Changed(found.at, found.ratio, was * unit.per, now * unit.per, a_week, is_priced, factors)

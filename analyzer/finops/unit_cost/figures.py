@@ -2,14 +2,14 @@
 
 from math import floor, log10
 
-DIGITS = 3  # of a unit's price: 0.00373
+_DIGITS = 3  # of a unit's price: 0.00373
 
 
 def digits(value: float) -> str:
     """Return an amount with three digits that count: 0.00373, 0.549, 734."""
     if value <= 0:
         return "0"
-    return f"{value:,.{max(0, DIGITS - 1 - floor(log10(value)))}f}"
+    return f"{value:,.{max(0, _DIGITS - 1 - floor(log10(value)))}f}"
 
 
 def short(count: int) -> str:

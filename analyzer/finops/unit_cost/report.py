@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 BACK_US = 28 * 86_400_000_000  # four weeks before the period: what changes of level are seen against
-AT_ONCE_US = 24 * 3_600_000_000  # changes of one name that lie no further apart are one change
-COMPLETED_LEAST = 2  # runs of a name and size: one has no like
+_AT_ONCE_US = 24 * 3_600_000_000  # changes of one name that lie no further apart are one change
+_COMPLETED_LEAST = 2  # runs of a name and size: one has no like
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class UnitReport:
         told: dict[Whose, list[tuple[UnitLine, Changed]]] = {}
         for line in sorted(self.units, key=lambda each: UNITS.index(each.unit)):
             own = told.setdefault((line.name, line.team), [])
-            if line.change is not None and all(abs(line.change.at - one.at) > AT_ONCE_US for _, one in own):
+            if line.change is not None and all(abs(line.change.at - one.at) > _AT_ONCE_US for _, one in own):
                 own.append((line, line.change))
         found = [pair for own in told.values() for pair in own]
         return tuple(sorted(found, key=lambda pair: -abs(pair[1].a_week)))
@@ -124,7 +124,7 @@ def unit_report(session: "Session", period: Period, calendar: Calendar, currency
     return UnitReport(
         period,
         currency,
-        unit_lines(hours, period, like_before(session, period, calendar), weeks),
+        _unit_lines(hours, period, like_before(session, period, calendar), weeks),
         _runs(session, period),
         _waits(session, period),
         gaps=gaps(session, period, "served", "latency", "progress"),
@@ -143,7 +143,7 @@ def with_teams(session: "Session", report: UnitReport, calendar: Calendar) -> Un
     )
 
 
-def unit_lines(
+def _unit_lines(
     hours: Mapping[Whose, Sequence[Hour]], period: Period, before: Period, weeks: Sequence[Period] = ()
 ) -> tuple[UnitLine, ...]:
     """Return the lines of what each name counts, of names that said enough of what they did."""
@@ -180,7 +180,7 @@ def _runs(session: "Session", period: Period) -> tuple[RunLine, ...]:
         "since": period.start - BACK_US,
         "start": period.start,
         "end": period.end,
-        "least": COMPLETED_LEAST,
+        "least": _COMPLETED_LEAST,
     }
     return tuple(RunLine(*row) for row in session.rows(query, span))
 

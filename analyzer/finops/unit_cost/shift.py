@@ -12,15 +12,15 @@ from itertools import accumulate
 from math import exp, log, sqrt
 from statistics import fmean, median
 
-LEAST_RATIO = 1.25  # smaller ones are told by the table of weeks
-LEAST_AFTER = 12  # hours
-LEAST_BEFORE = 72
-SAME_SIDE = 0.8  # of the hours after must lie on the side of the shift
-SURE = 3.5
-TURNS_MOST = 6
-TO_SIGMA = 1.4826
-NOISE_LEAST = 0.05  # of a logarithm: what repeats to the digit would make any difference sure
-BLOCK = 6  # hours that count as one observation: neighbours are alike (ours)
+_LEAST_RATIO = 1.25  # smaller ones are told by the table of weeks
+_LEAST_AFTER = 12  # hours
+_LEAST_BEFORE = 72
+_SAME_SIDE = 0.8  # of the hours after must lie on the side of the shift
+_SURE = 3.5
+_TURNS_MOST = 6
+_TO_SIGMA = 1.4826
+_NOISE_LEAST = 0.05  # of a logarithm: what repeats to the digit would make any difference sure
+_BLOCK = 6  # hours that count as one observation: neighbours are alike (ours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +44,26 @@ class Shift:
 
 def shift(series: Sequence[At]) -> Shift | None:
     """Return the one shift of level that stands out, or None."""
-    if len(series) < LEAST_BEFORE + LEAST_AFTER:
+    if len(series) < _LEAST_BEFORE + _LEAST_AFTER:
         return None
     place = _turn(series)
     before, after = _compared(series, place)
-    if len(after) < LEAST_AFTER or not before:
+    if len(after) < _LEAST_AFTER or not before:
         return None
     moved = median(after)
-    if abs(moved) < log(LEAST_RATIO) or sum((one > 0) == (moved > 0) for one in after) < SAME_SIDE * len(after):
+    if abs(moved) < log(_LEAST_RATIO) or sum((one > 0) == (moved > 0) for one in after) < _SAME_SIDE * len(after):
         return None
-    noise = max(NOISE_LEAST, TO_SIGMA * _spread(before), TO_SIGMA * _spread([one - moved for one in after]))
+    noise = max(_NOISE_LEAST, _TO_SIGMA * _spread(before), _TO_SIGMA * _spread([one - moved for one in after]))
     # The standard error of a median is 1.2533 times that of a mean (normal distribution).
-    error = 1.2533 * noise * sqrt(BLOCK / len(before) + BLOCK / len(after))
+    error = 1.2533 * noise * sqrt(_BLOCK / len(before) + _BLOCK / len(after))
     sure = abs(moved) / error
-    return Shift(series[place].start, exp(moved), sure) if sure > SURE else None
+    return Shift(series[place].start, exp(moved), sure) if sure > _SURE else None
 
 
 def _turn(series: Sequence[At]) -> int:
     """Return where the level most likely changes: levels of before tell the place, and the place what is before."""
     place, seen = len(series), set[int]()
-    while place not in seen and len(seen) < TURNS_MOST:
+    while place not in seen and len(seen) < _TURNS_MOST:
         seen.add(place)
         levels = _levels(series[:place])
         off = [
@@ -74,7 +74,7 @@ def _turn(series: Sequence[At]) -> int:
         known = [one for one in off if one is not None]
         middle = median(after) / 2 if after else fmean(known)  # a median would be that of before, and no sum turn
         sums = list(accumulate(0.0 if one is None else one - middle for one in off))
-        places = range(LEAST_BEFORE, len(series) - LEAST_AFTER + 1)
+        places = range(_LEAST_BEFORE, len(series) - _LEAST_AFTER + 1)
         place = max(places, key=lambda number: abs(sums[number - 1]) + abs(sums[-1] - sums[number - 1]))
     return place
 

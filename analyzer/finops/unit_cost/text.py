@@ -9,15 +9,15 @@ from analyzer.finops.unit_cost.weeks import prices
 from analyzer.text.paper import Paper
 from analyzer.text.words import UNKNOWN, amount, days, duration, gpu_hours, moment, money, money_decimals, plain, symbol
 
-ROWS = 12
-WAITS = "the middle run: until it left the queue, and until a GPU of it worked; and what nine of ten did not exceed"
-TREND_WEEKS = 5
+_ROWS = 12
+_WAITS = "the middle run: until it left the queue, and until a GPU of it worked; and what nine of ten did not exceed"
+_TREND_WEEKS = 5
 
 
 def units_text(report: UnitReport, paper: Paper, top: int | None = None) -> str:
     """Return unit economics as text."""
     head = f"units {report.period.label}   {days(report.period)}, {report.period.timezone}"
-    rows = top or ROWS
+    rows = top or _ROWS
     sections = [
         [head],
         _first(report, paper),
@@ -38,10 +38,10 @@ def change_words(line: UnitLine, change: Changed, currency: str, timezone: str) 
     a_week = f"about {_whole(change, currency)} a week {more}"
     told = f"{_each(change.before, change, currency)} -> {_each(change.after, change, currency)}"
     since = moment(change.at, timezone)
-    return f"{plain(line.name)}: {told} per {line.unit.words} since {since}, {a_week}. {factor_words(line, change)}"
+    return f"{plain(line.name)}: {told} per {line.unit.words} since {since}, {a_week}. {_factor_words(line, change)}"
 
 
-def factor_words(line: UnitLine, change: Changed) -> str:
+def _factor_words(line: UnitLine, change: Changed) -> str:
     """Return "Tokens a request rose 1.9x; GPUs, price did not change."."""
     moved, still = [], []
     for one in change.factors:
@@ -106,7 +106,7 @@ def _units(report: UnitReport, paper: Paper, rows: int) -> list[str]:
 
 def trend(line: UnitLine, paper: Paper) -> str:
     """Return a character for each of the last weeks, a blank where the price is not known; empty of fewer than two."""
-    told = prices(line.weeks)[-TREND_WEEKS:]
+    told = prices(line.weeks)[-_TREND_WEEKS:]
     known = [price for price in told if price is not None]
     if len(known) < 2:
         return ""
@@ -151,7 +151,7 @@ def _waits(waits: tuple[Wait, ...], paper: Paper, rows: int) -> list[str]:
         queued, middle, most = (UNKNOWN if span is None else duration(span // SECOND_US) for span in spans)
         name = paper.cut(wait.team or "unmapped", width - 3)
         found.append(f"  {name:<{width - 2}}{wait.runs:>8}{wait.not_yet:>10}{queued:>12}{middle:>12}{most:>14}")
-    return [*found, *paper.wrap(WAITS)]
+    return [*found, *paper.wrap(_WAITS)]
 
 
 def _each(value: float, change: Changed, currency: str) -> str:

@@ -8,8 +8,8 @@ from analyzer.finops.unit_cost.scaled import Scaled, ScalingReport
 from analyzer.text.paper import Paper
 from analyzer.text.words import UNKNOWN, counted, gpu_hours, percent, symbol
 
-WHOLE_LEAST = 100  # a second: smaller rates are told with decimals
-NOTE = (
+_WHOLE_LEAST = 100  # a second: smaller rates are told with decimals
+_NOTE = (
     "useful: of the GPU time that was measured, where report week tells shares of the money; active: of its SMs, where "
     "that is read, else with any kernel"
 )
@@ -25,7 +25,7 @@ def compute_lines(report: UnitReport, paper: Paper, rows: int) -> list[str]:
     found = [head, *(_compute_row(one, paper, width) for one in report.compute[:rows])]
     more = len(report.compute) - rows
     found += [f"  and {more} more: --top {len(report.compute)}"] if more > 0 else []
-    return [*found, *paper.wrap(NOTE)]
+    return [*found, *paper.wrap(_NOTE)]
 
 
 def _compute_row(one: Compute, paper: Paper, width: int) -> str:
@@ -60,7 +60,7 @@ def _sizes(one: Scaled, paper: Paper, width: int) -> list[str]:
     for place, size in enumerate(one.scaling.sizes):
         name = "" if place else paper.cut(one.model, width - 3)
         each = size.per_second
-        rate = f"{digits(each) if each < WHOLE_LEAST else short(round(each))} {one.scaling.unit}"
+        rate = f"{digits(each) if each < _WHOLE_LEAST else short(round(each))} {one.scaling.unit}"
         share = percent(round(PERMILLE * size.efficiency), PERMILLE)
         found.append(f"  {name:<{width - 2}}{size.gpus:>8}{size.runs:>8}{rate:>16}{size.speed_up:>11.2f}{share:>12}")
     return found

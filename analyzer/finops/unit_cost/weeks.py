@@ -8,7 +8,7 @@ from analyzer.finops.unit_cost.counted import Hour
 from analyzer.finops.unit_cost.unit import Unit
 from analyzer.period import Calendar, Period
 
-TOLD_LEAST = 0.5  # of the GPU time of a name must lie in hours in which it said what it did
+_TOLD_LEAST = 0.5  # of the GPU time of a name must lie in hours in which it said what it did
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def prices(weeks: Sequence[Week]) -> list[float | None]:
 def said_enough(hours: Sequence[Hour], unit: Unit) -> bool:
     """Say whether what was done is told of enough of the GPU time to have a price."""
     whole = sum(hour.milliseconds for hour in hours)
-    return bool(whole) and sum(hour.milliseconds for hour in hours if hour.units(unit)) >= TOLD_LEAST * whole
+    return bool(whole) and sum(hour.milliseconds for hour in hours if hour.units(unit)) >= _TOLD_LEAST * whole
 
 
 def priced(hours: Sequence[Hour]) -> int | None:

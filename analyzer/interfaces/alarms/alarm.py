@@ -9,8 +9,8 @@ from analyzer.findings.health.notice import Notice
 
 OPEN_MOST = 1000  # at once; beyond it the dearest count
 # What must not wait for a floor or a day's limit: a GPU is gone, a host is dark, a run burns money and moves nothing.
-URGENT_FINDINGS = (("broken", "gpu_lost"), ("communicating", "hang"))
-URGENT_NOTICES = ("fleet/ecc/xid", "fleet/silent_agents/silent", "fleet/silent_agents/never_seen")
+_URGENT_FINDINGS = (("broken", "gpu_lost"), ("communicating", "hang"))
+_URGENT_NOTICES = ("fleet/ecc/xid", "fleet/silent_agents/silent", "fleet/silent_agents/never_seen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def alarming(found: Iterable[Finding], quiet: Callable[[str], bool], floor: Floo
 
 def is_urgent(finding: Finding) -> bool:
     """Return whether it is told whatever it costs."""
-    return (finding.state, finding.cause) in URGENT_FINDINGS
+    return (finding.state, finding.cause) in _URGENT_FINDINGS
 
 
 def _weighs(finding: Finding, floor: Floor) -> bool:
@@ -70,7 +70,7 @@ def _weighs(finding: Finding, floor: Floor) -> bool:
 
 def urgent_notices(noticed: Iterable[Notice]) -> list[Notice]:
     """Return the notices that are told."""
-    return [each for each in noticed if each.rule in URGENT_NOTICES and each.confidence == "high"][:OPEN_MOST]
+    return [each for each in noticed if each.rule in _URGENT_NOTICES and each.confidence == "high"][:OPEN_MOST]
 
 
 @dataclass(frozen=True, slots=True)

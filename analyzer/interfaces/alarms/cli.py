@@ -20,9 +20,9 @@ from collector.config import load
 from collector.registry import AlarmPost, Alarms, KeptAlarm
 from collector.store.there import check_there
 
-OK, FAILING = 0, 1
-SHOWN = 20
-TEST_LASTS_US = 300_000_000
+_OK, _FAILING = 0, 1
+_SHOWN = 20
+_TEST_LASTS_US = 300_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def alarms(argv: list[str]) -> int:
     with registry_of(load(site.config, os.environ), site.store) as registry:
         lines, is_well = _lines(registry.alarms, site)
     print("\n".join(lines))
-    return OK if is_well else FAILING
+    return _OK if is_well else _FAILING
 
 
 def alarms_test(argv: list[str]) -> int:
@@ -58,13 +58,13 @@ def alarms_test(argv: list[str]) -> int:
     cluster, currency = site.settings.cluster, site.settings.currency
     answers = []
     if told.alertmanager:
-        body = alertmanager_body([alarm], [], now + TEST_LASTS_US, cluster, currency)
+        body = alertmanager_body([alarm], [], now + _TEST_LASTS_US, cluster, currency)
         answers.append(_tried("Alertmanager", f"{told.alertmanager}/api/v2/alerts", body, {}, told))
     if told.webhook:
         hook = webhook_body("test", f"test.{now}.test", alarm, now, cluster, currency).encode()
         headers = {SIGNATURE: signature(told.key(), hook, now // 1_000_000)}
         answers.append(_tried("the webhook", told.webhook, hook, headers, told))
-    return OK if all(answers) else FAILING
+    return _OK if all(answers) else _FAILING
 
 
 def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
@@ -95,7 +95,7 @@ def _lines(kept: Alarms, site: _Site) -> tuple[list[str], bool]:
     zone, lasting = site.settings.timezone, kept.lasting()
     said = [one for one in lasting if one.said_at is not None]
     held = [one for one in lasting if one.said_at is None]
-    failed, waits = kept.posts(("failed",), SHOWN), kept.posts(("queued",), SHOWN)
+    failed, waits = kept.posts(("failed",), _SHOWN), kept.posts(("queued",), _SHOWN)
     who = [name for name in ("alertmanager", "webhook") if getattr(site.alarms, name)]
     lines = [f"told: {' and '.join(who) if who else f'nobody; name one in [{TABLE}] of the settings'}"]
     lines += _section("lasting", said, zone) + _section("held back: more than a day's of one team", held, zone)
@@ -105,8 +105,8 @@ def _lines(kept: Alarms, site: _Site) -> tuple[list[str], bool]:
 
 def _section(title: str, of: list[KeptAlarm], zone: str) -> list[str]:
     lines = ["", f"{title}: {counted(len(of), 'alarm')}"] if of else []
-    lines += [_line(one, zone) for one in of[:SHOWN]]
-    return lines + ([f"  and {len(of) - SHOWN} more"] if len(of) > SHOWN else [])
+    lines += [_line(one, zone) for one in of[:_SHOWN]]
+    return lines + ([f"  and {len(of) - _SHOWN} more"] if len(of) > _SHOWN else [])
 
 
 def _line(one: KeptAlarm, zone: str) -> str:

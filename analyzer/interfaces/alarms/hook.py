@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from analyzer.interfaces.alarms.settings import AlarmSettings
     from collector.registry import Alarms
 
-MOST = 100  # in one turn
-FIRST_WAIT_US, LONGEST_WAIT_US = 60_000_000, 3_600_000_000
-ATTEMPTS_MOST = 40  # with these waits about a day and a half
+_MOST = 100  # in one turn
+_FIRST_WAIT_US, _LONGEST_WAIT_US = 60_000_000, 3_600_000_000
+_ATTEMPTS_MOST = 40  # with these waits about a day and a half
 
 
 def waiting(event: Event, alarm: Alarm, opened_at: int, now: int, cluster: str, currency: str) -> AlarmPost:
@@ -37,7 +37,7 @@ def send_due(alarms: "Alarms", settings: "AlarmSettings", now: int) -> Iterator[
     if not settings.webhook:
         return
     key = settings.key()
-    for one in alarms.due(now, MOST):
+    for one in alarms.due(now, _MOST):
         done = _sent(one, settings, key, now)
         alarms.settle(done)
         yield done
@@ -53,16 +53,16 @@ def _sent(one: AlarmPost, settings: "AlarmSettings", key: bytes, now: int) -> Al
     except RefusedError as error:
         return replace(one, state="failed", attempts=attempts, done_at=now, told=str(error), body=None)
     except LaterError as error:
-        if attempts >= ATTEMPTS_MOST:
+        if attempts >= _ATTEMPTS_MOST:
             told = f"given up after {attempts} attempts: {error}"
             return replace(one, state="failed", attempts=attempts, done_at=now, told=told, body=None)
-        return replace(one, attempts=attempts, next_at=now + wait_us(attempts), told=str(error))
+        return replace(one, attempts=attempts, next_at=now + _wait_us(attempts), told=str(error))
     return replace(one, state="sent", attempts=attempts, done_at=now, told="", body=None)
 
 
-def wait_us(attempts: int) -> int:
+def _wait_us(attempts: int) -> int:
     """Return how long an event rests after so many attempts: a minute, then twice as long each time, up to an hour."""
-    return min(LONGEST_WAIT_US, FIRST_WAIT_US << min(attempts - 1, 16))
+    return min(_LONGEST_WAIT_US, _FIRST_WAIT_US << min(attempts - 1, 16))
 
 
 def spelled(alarm: Alarm) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from analyzer.recommendations.recommendation import Recommendation
     from analyzer.reports.reader import Reader
 
-NOTICES_PERIOD = "1d"
+_NOTICES_PERIOD = "1d"
 
 
 def present(reader: "Reader", settings: "AlarmSettings") -> list[Alarm]:
@@ -35,7 +35,7 @@ def present(reader: "Reader", settings: "AlarmSettings") -> list[Alarm]:
     findings = alarming(found, answered, floor)
     what = ("advice to tell", period.start, period.end)  # of a ledger that has not changed it is what it was
     advice = _by_finding(reader.once(what, lambda: reader.run_advice(found, period))) if findings else {}
-    notices = urgent_notices(reader.looked(reader.period(NOTICES_PERIOD)).notices)
+    notices = urgent_notices(reader.looked(reader.period(_NOTICES_PERIOD)).notices)
     alarms = [_of_notice(each, reader) for each in notices]
     alarms += [_of_finding(each, advice.get(each.id), reader) for each in findings]
     return sorted(alarms, key=lambda alarm: not alarm.urgent)

@@ -8,7 +8,7 @@ from agent.connection import ask, host_of, why
 from analyzer.interfaces.alarms.errors import LaterError, RefusedError
 from analyzer.text.words import plain_sentence
 
-SECONDS = 10
+_SECONDS = 10
 _SAID_BYTES, _SAID_LETTERS = 1024, 200
 
 
@@ -23,7 +23,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], authority: Path | No
     headers = {"Content-Type": "application/json", **headers}
     try:
         reply = ask(
-            url, body, headers, timeout_seconds=SECONDS, most_bytes=_SAID_BYTES, authority=authority, proxy=proxy
+            url, body, headers, timeout_seconds=_SECONDS, most_bytes=_SAID_BYTES, authority=authority, proxy=proxy
         )
     except OSError as error:
         raise LaterError(f"{who} does not answer: {why(error)}") from error

@@ -12,10 +12,10 @@ from analyzer.settings.toml_entry import Entry
 from analyzer.settings.web_address import proxy_address, web_address
 
 TABLE = "alarms"
-ENVIRONMENT = "GPULEDGER_ALARMS_"
+_ENVIRONMENT = "GPULEDGER_ALARMS_"
 _PATHS = ("webhook_key_file", "ca")
 _NUMBERS = ("least", "least_gpu_hours", "a_day")
-KEY_LEAST = 16  # characters: as of a token
+_KEY_LEAST = 16  # characters: as of a token
 
 
 def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
@@ -79,8 +79,8 @@ class AlarmSettings:
             raise ConfigError(
                 f"cannot read [{TABLE}] webhook_key_file {self.webhook_key_file}: {error.strerror}"
             ) from error
-        if len(key) < KEY_LEAST:
-            raise ConfigError(f"[{TABLE}] webhook_key_file {self.webhook_key_file} has under {KEY_LEAST} characters")
+        if len(key) < _KEY_LEAST:
+            raise ConfigError(f"[{TABLE}] webhook_key_file {self.webhook_key_file} has under {_KEY_LEAST} characters")
         return key
 
     @classmethod
@@ -92,7 +92,7 @@ class AlarmSettings:
         Raises:
             ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
         """
-        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text, SITE_ADDRESS)
+        own = OwnTable(TABLE, _ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text, SITE_ADDRESS)
         return cls(**own.read(path, known, environ))
 
 
@@ -104,5 +104,5 @@ def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 -
 
 def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
     if name in _NUMBERS:
-        return whole(ENVIRONMENT + name.upper(), text)
+        return whole(_ENVIRONMENT + name.upper(), text)
     return Path(text) if name in _PATHS else text

@@ -15,7 +15,7 @@ from analyzer.interfaces.alarms.alarm import Alarm
 from analyzer.period import iso
 from analyzer.text.words import money
 
-VERSION = 1
+_VERSION = 1
 Event = Literal["opened", "ended", "test"]
 SIGNATURE = "Gpuledger-Signature"  # t=<Unix seconds>,v1=<hex>: over "<t>.<body>", so that an old body cannot come again
 
@@ -57,7 +57,7 @@ def _alert(alarm: Alarm, ends_at: int, cluster: str, currency: str) -> dict[str,
 
 def webhook_body(event: Event, event_id: str, alarm: Alarm, at: int, cluster: str, currency: str) -> str:
     """Return one event as JSON; who gets the same `event_id` twice has seen it."""
-    said = {"schema": "gpuledger/alarm", "version": VERSION, "event": event, "event_id": event_id, "at": at}
+    said = {"schema": "gpuledger/alarm", "version": _VERSION, "event": event, "event_id": event_id, "at": at}
     return json.dumps(said | {"cluster": cluster, "currency": currency, "alarm": asdict(alarm)}, ensure_ascii=False)
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from analyzer.settings.settings import Settings
     from collector.registry import Alarms
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 LASTS_US = 3_600_000_000  # for so long Alertmanager keeps an alarm that nobody tells again: we are gone then
-ENDED_TOLD_US = 900_000_000  # for so long it is told that one has ended
+_ENDED_TOLD_US = 900_000_000  # for so long it is told that one has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Teller:
         except (AnalyzerError, CollectorError) as error:
             done = replace(self.last, failing=str(error))
         if done.failing != self.last.failing:
-            LOG.warning("alarms: %s", done.failing or "they are taken again")
+            _LOG.warning("alarms: %s", done.failing or "they are taken again")
         self.last = done
         return done
 
@@ -93,7 +93,7 @@ class Teller:
         if not self._settings.alertmanager:
             return None
         said = {one.id for one in self._alarms.lasting() if one.said_at is not None}
-        over = [(read_back(one.body), one.ended_at or now) for one in self._alarms.ended_since(now - ENDED_TOLD_US)]
+        over = [(read_back(one.body), one.ended_at or now) for one in self._alarms.ended_since(now - _ENDED_TOLD_US)]
         lasting = [alarm for alarm in alarms if alarm.id in said]
         if not lasting and not over:
             return None

@@ -34,7 +34,7 @@ from analyzer.text.as_json import as_json
 from analyzer.text.paper import Paper
 
 # Readings with modules of their own, which need no more than the reader.
-APART = {**ECONOMICS, **PRICES, "history": for_plans, "nodes": for_plans}
+_APART = {**ECONOMICS, **PRICES, "history": for_plans, "nodes": for_plans}
 
 
 def answer(reader: Reader, request: Request) -> str:
@@ -56,8 +56,8 @@ def answer(reader: Reader, request: Request) -> str:
         return finding_html(reader.explain(request.subject, reader.period(request.since, request.until)))
     if request.what == "top":
         title, text, data = _top(reader, request, paper)
-    elif request.what in APART:
-        title, text, data = APART[request.what](reader, request, paper)
+    elif request.what in _APART:
+        title, text, data = _APART[request.what](reader, request, paper)
     elif request.what in ("savings", "compare"):
         title, text, data = _afterwards(reader, request, paper)
     else:

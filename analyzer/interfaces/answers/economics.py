@@ -40,7 +40,7 @@ def budgets_of(reader: "Reader", month: str | None) -> MonthReport:
     return read_month(reader.session, reader.calendar, reader.settings, month)
 
 
-def units_of(reader: "Reader", period: Period) -> UnitReport:
+def _units_of(reader: "Reader", period: Period) -> UnitReport:
     """Return the unit economics of a period."""
     return unit_report(reader.session, period, reader.calendar, reader.settings.currency)
 
@@ -56,14 +56,14 @@ def _budgets(reader: "Reader", request: Request, paper: Paper) -> Told:
 
 
 def _units(reader: "Reader", request: Request, paper: Paper) -> Told:
-    found = units_of(reader, reader.period(request.since, request.until))
+    found = _units_of(reader, reader.period(request.since, request.until))
     found = with_teams(reader.session, found, reader.calendar)
     return f"units {found.period.label}", units_text(found, paper, request.top), found
 
 
 def _anomalies(reader: "Reader", request: Request, paper: Paper) -> Told:
     period = reader.period(request.since, request.until)
-    found, units = anomalies(reader.session, period, reader.settings.currency), units_of(reader, period)
+    found, units = anomalies(reader.session, period, reader.settings.currency), _units_of(reader, period)
     data = {"teams": found, "units": [{"line": line, "change": change} for line, change in units.changes]}
     return f"anomalies {period.label}", anomalies_text(found, units, paper, request.top), data
 

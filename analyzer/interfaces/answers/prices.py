@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NO_FILE = "no price file: costs are not shown"
 
 
-def for_prices(reader: "Reader", request: "Request", _: "Paper") -> tuple[str, str, object]:
+def _for_prices(reader: "Reader", request: "Request", _: "Paper") -> tuple[str, str, object]:
     """Return title, text and data: of `prices` the book, of its SKUs that begin as the subject does; else its check.
 
     Raises:
@@ -69,6 +69,6 @@ def _many(book: "PriceBook") -> int:
 
 
 PRICES: "Mapping[What, Callable[[Reader, Request, Paper], tuple[str, str, object]]]" = {
-    "prices": for_prices,
-    "prices-check": for_prices,
+    "prices": _for_prices,
+    "prices-check": _for_prices,
 }

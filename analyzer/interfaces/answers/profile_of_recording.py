@@ -10,9 +10,9 @@ from analyzer.errors import LedgerError
 from analyzer.interfaces.answers.recording import booked
 from analyzer.reports.reader import Reader
 
-ALONE = "Self-measured by gpuledger run on one host: what the team has elsewhere, and what is free, is not known."
-CHOSEN = "the one command that was watched"
-CUT_OFF = "The watching was cut off before the command had ended."
+_ALONE = "Self-measured by gpuledger run on one host: what the team has elsewhere, and what is free, is not known."
+_CHOSEN = "the one command that was watched"
+_CUT_OFF = "The watching was cut off before the command had ended."
 
 
 def profile_of_recording(path: Path, price: int | None, team: str | None = None) -> CapacityProfile:
@@ -27,5 +27,5 @@ def profile_of_recording(path: Path, price: int | None, team: str | None = None)
             raise LedgerError(f"{path.name} saw no GPU ({header.no_gpu}): there is nothing to profile")
         source = Source(made.session, made.settings, Reader(made.session, made.settings).advised, "run", header.node)
         found = capacity_profile(source, Asked(runs=(header.run_id,)))
-    cut_off = () if made.recording.end else (CUT_OFF,)
-    return replace(found, team=team, holdings=(), free=(), caveats=(ALONE, *cut_off, *found.caveats), chosen=CHOSEN)
+    cut_off = () if made.recording.end else (_CUT_OFF,)
+    return replace(found, team=team, holdings=(), free=(), caveats=(_ALONE, *cut_off, *found.caveats), chosen=_CHOSEN)

@@ -23,10 +23,10 @@ from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from collector.store.session import Session
 
-MEMORY_LIMIT = "1GB"
-BATCHES_AT_ONCE = 64
-STRETCHES = 60  # of a recording's timeline, however long it is
-SHORTEST_STRETCH_MS = 1_000  # the host is read once a second
+_MEMORY_LIMIT = "1GB"
+_BATCHES_AT_ONCE = 64
+_STRETCHES = 60  # of a recording's timeline, however long it is
+_SHORTEST_STRETCH_MS = 1_000  # the host is read once a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ def booked(path: Path, price: int | None) -> Iterator[Booked]:
         recording = read_recording(path)
     except EnvelopeError as error:
         raise LedgerError(str(error)) from error
-    with Store.open(None, memory_limit=MEMORY_LIMIT) as store:
+    with Store.open(None, memory_limit=_MEMORY_LIMIT) as store:
         refused = tuple(_load(store, recording))
         settings = FlatPriced(micros_per_gpu_hour=price)
         until = recording.end.ended_at if recording.end else _last_seen(store, recording)
-        bucket_ms = max(SHORTEST_STRETCH_MS, (until - recording.header.started_at) // 1000 // STRETCHES)
+        bucket_ms = max(_SHORTEST_STRETCH_MS, (until - recording.header.started_at) // 1000 // _STRETCHES)
         analyze(store, settings, now_us=until, bucket_ms=bucket_ms)
         with believing(store) as session:
             yield Booked(session, settings, recording, until, refused)
@@ -121,7 +121,7 @@ def _load(store: Store, recording: Recording) -> Iterator[str]:
                 batches.append(decode(body, header.sent_at))
             except (BatchError, EnvelopeError) as error:
                 yield str(error)
-            if len(batches) == BATCHES_AT_ONCE:
+            if len(batches) == _BATCHES_AT_ONCE:
                 landing.land(batches)
                 batches = []
         landing.land(batches)

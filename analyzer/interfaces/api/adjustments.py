@@ -80,12 +80,12 @@ def adjustment_routes(desk: Desk) -> APIRouter:
     @router.get("/adjustments", response_model=AdjustmentPage, responses=READS, tags=["ledger"])
     def adjustments(request: Request, asked: Annotated[AdjustmentsAsked, Query()]) -> Response:
         """What was learned of hours after they had closed."""
-        return desk.answer(request, lambda reading: adjustment_page(reading, asked))
+        return desk.answer(request, lambda reading: _adjustment_page(reading, asked))
 
     return router
 
 
-def adjustment_page(reading: Reading, asked: AdjustmentsAsked) -> AdjustmentPage:
+def _adjustment_page(reading: Reading, asked: AdjustmentsAsked) -> AdjustmentPage:
     """Return one page of corrections."""
     place = reading.place(asked.cursor, _KINDS)
     period = place.period if place and place.period else reading.period(asked.since, asked.until)

@@ -10,14 +10,14 @@ from analyzer.interfaces.api.model import Class, Model, Status
 from analyzer.interfaces.api.when import When
 from analyzer.states import BOOKINGS, STATES
 
-LIMIT, LIMIT_MAX = 100, 1000
+_LIMIT, LIMIT_MAX = 100, 1000
 VALUES_MAX = 50
-CAUSES = tuple(sorted({each.cause for each in BOOKINGS if each.cause}))
+_CAUSES = tuple(sorted({each.cause for each in BOOKINGS if each.cause}))
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Texts = Annotated[list[Text], Field(max_length=VALUES_MAX)]
 State = Literal[STATES]  # type: ignore[valid-type]  # the table of states, once
-Cause = Literal[CAUSES]  # type: ignore[valid-type]
+Cause = Literal[_CAUSES]  # type: ignore[valid-type]
 Opt = SkipJsonSchema[None]  # left out of an address, never written there as null
 
 
@@ -30,7 +30,7 @@ class Asked(BaseModel):
 class Paged(Asked):
     """Of a listing."""
 
-    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="The most items on one page.")
+    limit: int = Field(_LIMIT, ge=1, le=LIMIT_MAX, description="The most items on one page.")
     cursor: Annotated[str, StringConstraints(pattern=PATTERN, max_length=LENGTH_MAX)] | Opt = Field(
         None, description="`next_cursor` of the page before; only with the same other parameters."
     )

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Desk, Reading
     from collector.registry import Registry
 
-PATH = "/capacity-requests"
-TAG: list[str | Enum] = ["capacity"]
+_PATH = "/capacity-requests"
+_TAG: list[str | Enum] = ["capacity"]
 FOR_EVER = 2**62
-RequestId = Annotated[str, Path(pattern=pattern("q"), description="The request's id, or enough of its beginning.")]
+_RequestId = Annotated[str, Path(pattern=pattern("q"), description="The request's id, or enough of its beginning.")]
 _REFUSALS = refusals(400, 401, 403, 404, 409, 413, 422, 503)
 
 
@@ -50,13 +50,13 @@ def capacity_routes(desk: "Desk") -> APIRouter:
     """Return the four routes."""
     router, bodies = APIRouter(), Bodies()
 
-    @router.get(PATH, response_model=CapacityPage, responses=READS, tags=TAG)
+    @router.get(_PATH, response_model=CapacityPage, responses=READS, tags=_TAG)
     def list_capacity_requests(request: Request, asked: Annotated[CapacityListAsked, Query()]) -> Response:
         """Requests for more GPUs with what was decided on them, the newest first; a team's key sees its own."""
         return desk.answer(request, lambda reading: _page(reading, request, asked), follows_ledger=False)
 
-    @router.get(f"{PATH}/{{request_id}}", response_model=CapacityDocument, responses=READS, tags=TAG)
-    def capacity_request(request: Request, request_id: RequestId) -> Response:
+    @router.get(f"{_PATH}/{{request_id}}", response_model=CapacityDocument, responses=READS, tags=_TAG)
+    def capacity_request(request: Request, request_id: _RequestId) -> Response:
         """One request: gates, the other offer, the choices, waivers, history."""
 
         def made(reading: "Reading") -> CapacityDocument:
@@ -70,12 +70,12 @@ def capacity_routes(desk: "Desk") -> APIRouter:
             return body
         return await run_in_threadpool(_asked, desk, request, body)
 
-    router.add_api_route(PATH, ask, **_ASK)
+    router.add_api_route(_PATH, ask, **_ASK)
 
-    async def post_waiver(request: Request, request_id: RequestId) -> Response:
+    async def post_waiver(request: Request, request_id: _RequestId) -> Response:
         return await answered(desk, request, _WAIVER, request_id)
 
-    router.add_api_route(f"{PATH}/{{request_id}}/waivers", post_waiver, **{**documented(_WAIVER), "tags": TAG})
+    router.add_api_route(f"{_PATH}/{{request_id}}/waivers", post_waiver, **{**documented(_WAIVER), "tags": _TAG})
     return router
 
 
@@ -160,7 +160,7 @@ _ASK: dict[str, Any] = {
     "response_model": CapacityDocument,
     "responses": _REFUSALS,
     "openapi_extra": {"requestBody": {"required": True, "content": {"application/json": {"schema": body_schema()}}}},
-    "tags": TAG,
+    "tags": _TAG,
 }
 _WAIVER = Word(
     "waived",

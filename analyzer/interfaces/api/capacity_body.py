@@ -27,12 +27,12 @@ from analyzer.interfaces.api.asking import Asked, Opt
 from analyzer.interfaces.api.faults import BusyError
 from collector.problem import problem_response
 
-BODY_BYTES = REQUEST_BYTES + PROFILE_BYTES
-HELD_AT_ONCE, PARSED_AT_ONCE = 8, 2
+_BODY_BYTES = REQUEST_BYTES + PROFILE_BYTES
+HELD_AT_ONCE, _PARSED_AT_ONCE = 8, 2
 RECEIVED_SECONDS = 60.0
 Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MOST)]
 Gpus = Annotated[int, Field(ge=1, le=GPUS_MOST)]
-Growth = Annotated[float, Field(gt=0, le=GROWTH_MOST)]
+_Growth = Annotated[float, Field(gt=0, le=GROWTH_MOST)]
 Span = Annotated[float, Field(gt=0, le=HOURS_MOST)]
 
 
@@ -52,7 +52,7 @@ class RequestAsked(Asked):
     work: Name | Annotated[list[Name], Field(min_length=1, max_length=WORK_MOST)] = Field(
         description="The name of the runs that it is for, or runs by their ids."
     )
-    growth: Growth | Opt = Field(None, description="How many times today's work.")
+    growth: _Growth | Opt = Field(None, description="How many times today's work.")
     gpus_per_run: Gpus | Opt = None
     today_gpus: Gpus | Opt = None
     purchase_option: Name | Opt = None
@@ -90,7 +90,7 @@ class Bodies:
 
     def __init__(self) -> None:
         self._held = 0
-        self._turns = asyncio.Semaphore(PARSED_AT_ONCE)
+        self._turns = asyncio.Semaphore(_PARSED_AT_ONCE)
 
     async def posted(self, request: Request) -> Posted | Response:
         """Return a body, or the answer that says what is wrong with it; no more of it is read than there may be.
@@ -118,15 +118,15 @@ async def _received(request: Request) -> bytes | Response:
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
-        if len(content) > BODY_BYTES:
-            return problem_response(413, f"a request and its profile have at most {BODY_BYTES:,} bytes")
+        if len(content) > _BODY_BYTES:
+            return problem_response(413, f"a request and its profile have at most {_BODY_BYTES:,} bytes")
     return bytes(content)
 
 
 def parsed(content: bytes) -> Posted | Response:
     """Return what a body says, or the answer that says what is wrong with it."""
     try:
-        said = json_said(content, most_bytes=BODY_BYTES, object_pairs_hook=once, parse_constant=_no_number)
+        said = json_said(content, most_bytes=_BODY_BYTES, object_pairs_hook=once, parse_constant=_no_number)
         CapacityAsked.model_validate(said)
     except TooDeepError:
         return problem_response(422, "the body is nested too deeply")

@@ -72,12 +72,12 @@ def cost_routes(desk: Desk) -> APIRouter:
     @router.get("/costs", response_model=CostPage, responses=READS, tags=["ledger"])
     def costs(request: Request, asked: Annotated[CostsAsked, Query()]) -> Response:
         """What each run, team, project or day cost, and how it was spent."""
-        return desk.answer(request, lambda reading: cost_page(reading, asked))
+        return desk.answer(request, lambda reading: _cost_page(reading, asked))
 
     return router
 
 
-def cost_page(reading: Reading, asked: CostsAsked) -> CostPage:
+def _cost_page(reading: Reading, asked: CostsAsked) -> CostPage:
     """Return one page of costs. Raises as costs_of()."""
     by: list[Dimension] = [asked.by, "held"]
     place = reading.place(asked.cursor, (int, int, *(COLUMNS[name][1] for name in by)))

@@ -16,7 +16,7 @@ from analyzer.interfaces.api.faults import GoneError
 from analyzer.period import Period
 
 LENGTH_MAX = 2000
-FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_000_000  # of the years 1 to 9999
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_000_000  # of the years 1 to 9999
 PATTERN = "^[A-Za-z0-9_-]+$"
 Key = tuple[str | int | bool | None, ...]
 
@@ -60,7 +60,7 @@ def _key(key: Sequence[str | int | bool | None], kinds: Sequence[type]) -> Key:
 def _period(start: object, end: object, label: object, timezone: object) -> Period:
     if type(start) is not int or type(end) is not int or type(label) is not str or type(timezone) is not str:
         raise TypeError
-    if not FIRST_US <= start < end <= LAST_US:  # what a calendar can name
+    if not _FIRST_US <= start < end <= _LAST_US:  # what a calendar can name
         raise ValueError
     return Period(start, end, label.encode().decode(), timezone.encode().decode())
 

@@ -31,10 +31,10 @@ from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
 
-HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Authorization", "X-Content-Type-Options": "nosniff"}
-NOT_MODIFIED = 304
-AT_ONCE = 8
-PATIENCE_SECONDS = 10.0
+_HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Authorization", "X-Content-Type-Options": "nosniff"}
+_NOT_MODIFIED = 304
+_AT_ONCE = 8
+_PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ class Desk:
         judges: Judges | None = None,
         *,
         kept: ByGeneration | None = None,
-        at_once: int = AT_ONCE,
-        patience_seconds: float = PATIENCE_SECONDS,
+        at_once: int = _AT_ONCE,
+        patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         self._open = open_session
         self._settings = settings
@@ -170,11 +170,11 @@ class Desk:
         with self._whole() as (whole, generation):
             tag = {"ETag": _tag(generation, request, scope)} if follows_ledger else {}
             if follows_ledger and _has(request.headers, tag["ETag"]):
-                return Response(status_code=NOT_MODIFIED, headers=HEADERS | tag)
+                return Response(status_code=_NOT_MODIFIED, headers=_HEADERS | tag)
             with self._seen(whole, scope) as own:
                 document = make(self._reading(scope, _query(request, scope), whole, own, generation))
         body = document.model_dump_json(exclude_unset=True)
-        return Response(body, media_type="application/json", headers=HEADERS | tag)
+        return Response(body, media_type="application/json", headers=_HEADERS | tag)
 
     @contextmanager
     def reading(self, scope: Scope, query: str = "") -> Iterator[Reading]:

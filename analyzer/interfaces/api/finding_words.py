@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Desk, Reading
 
 A = TypeVar("A", bound=Asked)
-Because = Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description="Why; one sentence.")]
+_Because = Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description="Why; one sentence.")]
 
 
 class JudgementAsked(Asked):
     """A verdict on a finding in a period."""
 
     verdict: Verdict = Field(description="`planned` is right and accepted: it counts as right.")
-    because: Because
+    because: _Because
     since: When | Opt = Field(None, description="The period it is of; without it the last complete week.")
     until: When | Opt = None
 
@@ -34,7 +34,7 @@ class MuteAsked(Asked):
     """Until when a finding is left out of lists."""
 
     until: Text = Field(description="A date, which is included, or a time; at most 90 days away.")
-    because: Because
+    because: _Because
     since: When | Opt = Field(None, description="The period in which the finding is.")
 
 

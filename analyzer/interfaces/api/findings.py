@@ -53,17 +53,17 @@ def finding_routes(desk: Desk) -> APIRouter:
     @router.get("/findings", response_model=FindingPage, responses=READS, tags=["findings"])
     def findings(request: Request, asked: Annotated[FindingsAsked, Query()]) -> Response:
         """What was avoidable in a period, by who lost it and why."""
-        return desk.answer(request, lambda reading: finding_page(reading, asked))
+        return desk.answer(request, lambda reading: _finding_page(reading, asked))
 
     @router.get("/findings/{finding_id}", response_model=FindingDocument, responses=READS, tags=["findings"])
     def finding(request: Request, finding_id: FindingId, asked: Annotated[Spanned, Query()]) -> Response:
         """One finding of a period: what was seen, and what would prove it wrong."""
-        return desk.answer(request, lambda reading: finding_document(reading, finding_id, asked))
+        return desk.answer(request, lambda reading: _finding_document(reading, finding_id, asked))
 
     return router
 
 
-def finding_page(reading: Reading, asked: FindingsAsked) -> FindingPage:
+def _finding_page(reading: Reading, asked: FindingsAsked) -> FindingPage:
     """Return one page of findings."""
     place = reading.place(asked.cursor, (bool, int, int, str))
     period = place.period if place and place.period else reading.period(asked.since, asked.until)
@@ -102,7 +102,7 @@ def _key(finding: Finding) -> tuple[bool, int, int, str]:
     return finding.suspicion, -(finding.at_stake_micros or 0), -finding.milliseconds, finding.id
 
 
-def finding_document(reading: Reading, finding_id: str, asked: Spanned) -> FindingDocument:
+def _finding_document(reading: Reading, finding_id: str, asked: Spanned) -> FindingDocument:
     """Return one finding.
 
     Raises:

@@ -20,14 +20,14 @@ from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.faults import MeaninglessError
 from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso, iso_or_none
 
-MOST_GPUS = 10_000
+_MOST_GPUS = 10_000
 
 
 class HistoryAsked(Asked):
     """Which runs."""
 
     name: Text = Field(description="Runs of exactly this name.")
-    gpus: int = Field(0, ge=0, le=MOST_GPUS, description="Runs that held so many GPUs.")
+    gpus: int = Field(0, ge=0, le=_MOST_GPUS, description="Runs that held so many GPUs.")
     sku: Text | SkipJsonSchema[None] = Field(
         None, description="Runs on this kind of GPU; may be left out where they were on one alone."
     )
@@ -105,17 +105,17 @@ def plan_routes(desk: Desk) -> APIRouter:
     @router.get("/plan/history", response_model=HistoryDocument, responses=READS, tags=["plans"])
     def history(request: Request, asked: Annotated[HistoryAsked, Query()]) -> Response:
         """How long a recurring job takes, by its runs that completed; 404 where they are too few to say."""
-        return desk.answer(request, lambda reading: history_document(reading, asked))
+        return desk.answer(request, lambda reading: _history_document(reading, asked))
 
     @router.get("/plan/nodes", response_model=StockDocument, responses=READS, tags=["plans"])
     def nodes(request: Request) -> Response:
         """Which hosts there are, with what others hold of them now."""
-        return desk.answer(request, stock_document, follows_ledger=False)
+        return desk.answer(request, _stock_document, follows_ledger=False)
 
     return router
 
 
-def history_document(reading: Reading, asked: HistoryAsked) -> HistoryDocument:
+def _history_document(reading: Reading, asked: HistoryAsked) -> HistoryDocument:
     """Return what runs of a name took.
 
     Raises:
@@ -141,7 +141,7 @@ def history_document(reading: Reading, asked: HistoryAsked) -> HistoryDocument:
     )
 
 
-def stock_document(reading: Reading) -> StockDocument:
+def _stock_document(reading: Reading) -> StockDocument:
     """Return the hosts with what is free of them.
 
     Raises:

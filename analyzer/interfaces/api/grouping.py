@@ -46,7 +46,7 @@ class Grouped:
     rounding: Rounding
 
 
-def total(session: "Session", chosen: Selection) -> Triple:
+def _total(session: "Session", chosen: Selection) -> Triple:
     """Return what all selected rows sum to; where there is none, that is 0 of hours that are known, else unknown."""
     milliseconds, cost, unpriced = session.row(f"SELECT {_SUMS} {chosen.source()}", chosen.values)
     if milliseconds == 0 and "start" in chosen.values:
@@ -71,7 +71,7 @@ def grouped(
 
     They come in the order of their keys, or dearest first, and then the key begins with minus cost and minus time.
     """
-    rounding = Rounding(total(session, chosen), currency)
+    rounding = Rounding(_total(session, chosen), currency)
     keys = [f"k{place}" for place in range(len(by))]
     columns = ", ".join(f"{COLUMNS[name][0]} AS {key}" for name, key in zip(by, keys, strict=True))
     order = ["by_cost", "by_time", *keys] if dearest_first else keys

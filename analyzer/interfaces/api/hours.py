@@ -60,12 +60,12 @@ def hour_routes(desk: Desk) -> APIRouter:
     @router.get("/hours", response_model=HourPage, responses=READS, tags=["ledger"])
     def list_hours(request: Request, asked: Annotated[HoursAsked, Query()]) -> Response:
         """Which hours the ledger has, and how far they are settled and measured."""
-        return desk.answer(request, lambda reading: hour_page(reading, asked))
+        return desk.answer(request, lambda reading: _hour_page(reading, asked))
 
     return router
 
 
-def hour_page(reading: Reading, asked: HoursAsked) -> HourPage:
+def _hour_page(reading: Reading, asked: HoursAsked) -> HourPage:
     """Return one page of hours."""
     place = reading.place(asked.cursor, (int,))
     period = place.period if place and place.period else reading.period(asked.since, asked.until)

@@ -11,21 +11,23 @@ from analyzer.finops.reconcile.text import SHOWN
 from analyzer.interfaces.api.asking import Asked, Opt
 from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso
 
-DAYS_MOST = 20_000  # GPU kinds and days: ten kinds over five years
-NANOS_MOST = 4 * 10**16  # forty millions of a currency: sums of as many fit the ledger's integers
-LAST_DAY = 4_102_444_800_000_000  # 2100
+_DAYS_MOST = 20_000  # GPU kinds and days: ten kinds over five years
+_NANOS_MOST = 4 * 10**16  # forty millions of a currency: sums of as many fit the ledger's integers
+_LAST_DAY = 4_102_444_800_000_000  # 2100
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Nanos = Annotated[int, Field(ge=-NANOS_MOST, le=NANOS_MOST, description="Billionths of the currency.")]
-Instant = Annotated[int, Field(ge=0, le=LAST_DAY, multiple_of=DAY_US // 24, description="Microseconds, a whole hour.")]
+_Nanos = Annotated[int, Field(ge=-_NANOS_MOST, le=_NANOS_MOST, description="Billionths of the currency.")]
+_Instant = Annotated[
+    int, Field(ge=0, le=_LAST_DAY, multiple_of=DAY_US // 24, description="Microseconds, a whole hour.")
+]
 
 
 class DayAsked(Asked):
     """What the invoice says of one GPU kind on one UTC day."""
 
     sku: Name
-    day: Annotated[int, Field(ge=0, le=LAST_DAY, multiple_of=DAY_US, description="Its first microsecond, UTC.")]
-    nanos: Nanos
-    nano_hours: Annotated[int, Field(ge=-NANOS_MOST, le=NANOS_MOST, description="GPU-hours, in billionths.")]
+    day: Annotated[int, Field(ge=0, le=_LAST_DAY, multiple_of=DAY_US, description="Its first microsecond, UTC.")]
+    nanos: _Nanos
+    nano_hours: Annotated[int, Field(ge=-_NANOS_MOST, le=_NANOS_MOST, description="GPU-hours, in billionths.")]
     hours_known: bool = True
 
 
@@ -35,7 +37,7 @@ class OtherAsked(Asked):
     why: Name
     name: Annotated[str, StringConstraints(max_length=200)]
     lines: Annotated[int, Field(ge=0, le=10**12)]
-    nanos: Nanos
+    nanos: _Nanos
 
 
 class InvoiceAsked(Asked):
@@ -45,10 +47,10 @@ class InvoiceAsked(Asked):
     digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = Field(description="SHA-256 of the file.")
     currencies: Annotated[list[Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")]], Field(max_length=50)]
     lines: Annotated[int, Field(ge=0, le=10**12)]
-    days: Annotated[list[DayAsked], Field(max_length=DAYS_MOST)]
+    days: Annotated[list[DayAsked], Field(max_length=_DAYS_MOST)]
     others: Annotated[list[OtherAsked], Field(max_length=OTHERS_KEPT + 20)] = Field([])
-    start: Instant | Opt = Field(None, description="Where the span begins; without it, the invoice's first day.")
-    end: Instant | Opt = Field(None, description="Where it ends; without it, the end of the invoice's last day.")
+    start: _Instant | Opt = Field(None, description="Where the span begins; without it, the invoice's first day.")
+    end: _Instant | Opt = Field(None, description="Where it ends; without it, the end of the invoice's last day.")
     keep: bool = Field(True, description="Whether the answer is kept, so that reports say it.")
     top: Annotated[int, Field(ge=1, le=10_000)] = Field(SHOWN, description="The most rows of the text.")
 

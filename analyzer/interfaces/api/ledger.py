@@ -16,13 +16,13 @@ from analyzer.period import Calendar, local
 from analyzer.queries.dimensions import COLUMNS, Dimension
 from analyzer.states import booking
 
-BY_MAX = 6
+_BY_MAX = 6
 
 
 class LedgerAsked(Selected, Paged):
     """What of the ledger, and by what it is summed."""
 
-    by: Annotated[list[Dimension], Field(min_length=1, max_length=BY_MAX)] = Field(
+    by: Annotated[list[Dimension], Field(min_length=1, max_length=_BY_MAX)] = Field(
         ["class", "state", "cause"], description="What the rows are grouped by; a value may be named once."
     )
 
@@ -69,12 +69,12 @@ def ledger_routes(desk: Desk) -> APIRouter:
     @router.get("/ledger", response_model=LedgerPage, responses=READS, tags=["ledger"])
     def ledger(request: Request, asked: Annotated[LedgerAsked, Query()]) -> Response:
         """Where GPU time and money went: the ledger, summed by what `by` names."""
-        return desk.answer(request, lambda reading: ledger_page(reading, asked))
+        return desk.answer(request, lambda reading: _ledger_page(reading, asked))
 
     return router
 
 
-def ledger_page(reading: Reading, asked: LedgerAsked) -> LedgerPage:
+def _ledger_page(reading: Reading, asked: LedgerAsked) -> LedgerPage:
     """Return one page of the ledger.
 
     Raises:

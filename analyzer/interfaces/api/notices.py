@@ -59,12 +59,12 @@ def notice_routes(desk: Desk) -> APIRouter:
     @router.get("/notices", response_model=NoticePage, responses=READS, tags=["findings"])
     def notices(request: Request, asked: Annotated[NoticesAsked, Query()]) -> Response:
         """What is worth a look in a period, and which rules could not be judged."""
-        return desk.answer(request, lambda reading: notice_page(reading, asked))
+        return desk.answer(request, lambda reading: _notice_page(reading, asked))
 
     return router
 
 
-def notice_page(reading: Reading, asked: NoticesAsked) -> NoticePage:
+def _notice_page(reading: Reading, asked: NoticesAsked) -> NoticePage:
     """Return one page of notices.
 
     Raises:

@@ -11,7 +11,7 @@ from analyzer.interfaces.api.writing import BINARY, ENROL
 from collector.access.endpoints import endpoint_of
 from collector.registry.roles import Right
 
-ABOUT = """Readings of the ledger: every second of every GPU that the fleet owns, booked to one state, with a cause, a
+_ABOUT = """Readings of the ledger: every second of every GPU that the fleet owns, booked to one state, with a cause, a
 holder and a price.
 
 Times are integer microseconds UTC, and ISO 8601 beside them under `…_iso`. GPU time is integer milliseconds, money
@@ -33,7 +33,7 @@ _ANY: dict[str, Any] = {"application/json": {"schema": {}}}
 
 def document(app: FastAPI) -> dict[str, Any]:
     """Return the document of an application's routes."""
-    made = get_openapi(title="gpuledger", version="1", description=ABOUT, routes=app.routes)
+    made = get_openapi(title="gpuledger", version="1", description=_ABOUT, routes=app.routes)
     there = {getattr(route, "path", None) for route in app.routes}
     made["paths"] |= {path: item for path, item in ENROL.items() if path in there}
     made["x-binary-paths"] = {path: item for path, item in BINARY.items() if path in there}

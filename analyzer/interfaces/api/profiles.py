@@ -24,7 +24,7 @@ from analyzer.ledger.coverage import hours, not_judged
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Period
 
-RUNS_NAMED = 100
+_RUNS_NAMED = 100
 
 
 class Profile(Document):
@@ -33,7 +33,7 @@ class Profile(Document):
     period: Span
     hours: Coverage
     runs: int
-    run_ids: list[str] = Field(description=f"The {RUNS_NAMED} that held most GPU time.")
+    run_ids: list[str] = Field(description=f"The {_RUNS_NAMED} that held most GPU time.")
     gpus: int = Field(description="Different GPUs that they held.")
     skus: list[str]
     total: Amounts
@@ -51,17 +51,17 @@ def profile_routes(desk: Desk) -> APIRouter:
     @router.get("/profiles", response_model=Profile, responses=READS, tags=["runs"])
     def profile(request: Request, asked: Annotated[Selected, Query()]) -> Response:
         """What was measured of a set of runs: all that the parameters select, together."""
-        return desk.answer(request, lambda reading: profile_of_set(reading, asked))
+        return desk.answer(request, lambda reading: _profile_of_set(reading, asked))
 
     @router.get("/runs/{run_id:path}/profile", response_model=Profile, responses=READS, tags=["runs"])
     def run_profile(request: Request, run_id: RunId, _asked: Annotated[Asked, Query()]) -> Response:
         """What was measured of one run, over its whole life."""
-        return desk.answer(request, lambda reading: profile_of_run(reading, run_id))
+        return desk.answer(request, lambda reading: _profile_of_run(reading, run_id))
 
     return router
 
 
-def profile_of_run(reading: Reading, text: str) -> Profile:
+def _profile_of_run(reading: Reading, text: str) -> Profile:
     """Return the profile of one run.
 
     Raises:
@@ -74,7 +74,7 @@ def profile_of_run(reading: Reading, text: str) -> Profile:
     return _profile(reading, Selection(("l.run_id = $run",), {"run": run_id}), period, reading.of_run(run_id, period))
 
 
-def profile_of_set(reading: Reading, asked: Selected) -> Profile:
+def _profile_of_set(reading: Reading, asked: Selected) -> Profile:
     """Return the profile of the runs that a request selects."""
     period = reading.period(asked.since, asked.until)
     chosen = selection(reading.session, asked, period)
@@ -93,7 +93,7 @@ def _profile(reading: Reading, chosen: Selection, period: Period, found: list[Fi
     )
     most = session.rows(
         f"SELECT l.run_id {chosen.source()} GROUP BY l.run_id ORDER BY sum(l.milliseconds) DESC, l.run_id "
-        f"LIMIT {RUNS_NAMED}",
+        f"LIMIT {_RUNS_NAMED}",
         chosen.values,
     )
     total, spent = entries(session, chosen, reading.currency)

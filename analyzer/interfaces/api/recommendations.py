@@ -15,7 +15,7 @@ from analyzer.interfaces.api.model import Document, Listing, Span
 from analyzer.recommendations.recommendation import Recommendation
 
 AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or how it begins.")]
-FINDINGS_MAX = 50
+_FINDINGS_MAX = 50
 
 
 class AdviceAsked(Spanned, Paged):
@@ -23,7 +23,7 @@ class AdviceAsked(Spanned, Paged):
 
     team: Texts = Field([])
     kind: Texts = Field([])
-    finding: Annotated[list[Text], Field(max_length=FINDINGS_MAX)] = Field([], description="Against these findings.")
+    finding: Annotated[list[Text], Field(max_length=_FINDINGS_MAX)] = Field([], description="Against these findings.")
     everything: bool = Field(False, description="Also what a guard holds back, and what is instead of a better one.")
 
 
@@ -54,17 +54,17 @@ def advice_routes(desk: Desk) -> APIRouter:
     @router.get("/recommendations", response_model=AdvicePage, responses=READS, tags=["findings"])
     def recommendations(request: Request, asked: Annotated[AdviceAsked, Query()]) -> Response:
         """What to move or change, and what each saves."""
-        return desk.answer(request, lambda reading: advice_page(reading, asked))
+        return desk.answer(request, lambda reading: _advice_page(reading, asked))
 
     @router.get("/recommendations/{advice_id}", response_model=AdviceDocument, responses=READS, tags=["findings"])
     def recommendation(request: Request, advice_id: AdviceId, asked: Annotated[Spanned, Query()]) -> Response:
         """One recommendation, with the lines to paste."""
-        return desk.answer(request, lambda reading: advice_document(reading, advice_id, asked))
+        return desk.answer(request, lambda reading: _advice_document(reading, advice_id, asked))
 
     return router
 
 
-def advice_page(reading: Reading, asked: AdviceAsked) -> AdvicePage:
+def _advice_page(reading: Reading, asked: AdviceAsked) -> AdvicePage:
     """Return one page of recommendations."""
     place = reading.place(asked.cursor, (str,))
     period = place.period if place and place.period else reading.period(asked.since, asked.until)
@@ -100,7 +100,7 @@ def _is_wanted(advice: Recommendation, asked: AdviceAsked) -> bool:
     )
 
 
-def advice_document(reading: Reading, advice_id: str, asked: Spanned) -> AdviceDocument:
+def _advice_document(reading: Reading, advice_id: str, asked: Spanned) -> AdviceDocument:
     """Return one recommendation.
 
     Raises:

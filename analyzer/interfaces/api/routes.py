@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from analyzer.settings.settings import Settings
     from collector.store.session import Session
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 def add_api(
@@ -56,7 +56,7 @@ def add_api(
     `kept` is what is made once for all who read one state of the ledger.
     """
     desk = Desk(open_session, settings, judges, kept=kept)
-    app.include_router(api_routes(desk), prefix="/v1")
+    app.include_router(_api_routes(desk), prefix="/v1")
 
     made: list[dict[str, Any]] = []  # once, when it is first asked for: all routes are there by then
 
@@ -80,13 +80,13 @@ def add_api(
 
 def _unreadable(request: Request, error: Exception) -> Response:
     """Say that the store cannot be read; what it said of its inside is for the log alone."""
-    LOG.error("%s could not be read: %s", request.url.path, error)
+    _LOG.error("%s could not be read: %s", request.url.path, error)
     return problem_response(503, "the store cannot be read now; the server's log says why", {"Retry-After": "5"})
 
 
 def _silent(request: Request, error: Exception) -> Response:
     """Say that the registry cannot be asked; what it said of its inside is for the log alone."""
-    LOG.error("%s could not ask the registry: %s", request.url.path, error)
+    _LOG.error("%s could not ask the registry: %s", request.url.path, error)
     return problem_response(503, "the registry does not answer now; the server's log says why", {"Retry-After": "5"})
 
 
@@ -94,7 +94,7 @@ def _busy(_: Request, error: Exception) -> Response:
     return problem_response(503, str(error), {"Retry-After": "5"})
 
 
-def api_routes(desk: Desk) -> APIRouter:
+def _api_routes(desk: Desk) -> APIRouter:
     """Return all routes below /v1; that of one run comes last, for its id may have slashes."""
     router = APIRouter()
     for routes in (

@@ -68,7 +68,7 @@ def run_routes(desk: Desk) -> APIRouter:
     @router.get("/runs", response_model=RunPage, responses=READS, tags=["runs"])
     def runs(request: Request, asked: Annotated[RunsAsked, Query()]) -> Response:
         """Runs, the one that began last first."""
-        return desk.answer(request, lambda reading: run_page(reading, asked))
+        return desk.answer(request, lambda reading: _run_page(reading, asked))
 
     return router
 
@@ -80,12 +80,12 @@ def one_run_routes(desk: Desk) -> APIRouter:
     @router.get("/runs/{run_id:path}", response_model=RunDocument, responses=READS, tags=["runs"])
     def run(request: Request, run_id: RunId, _asked: Annotated[Asked, Query()]) -> Response:
         """One run: what is known of it, and where its GPU time went."""
-        return desk.answer(request, lambda reading: run_document(reading, run_id))
+        return desk.answer(request, lambda reading: _run_document(reading, run_id))
 
     return router
 
 
-def run_page(reading: Reading, asked: RunsAsked) -> RunPage:
+def _run_page(reading: Reading, asked: RunsAsked) -> RunPage:
     """Return one page of runs."""
     place = reading.place(asked.cursor, (int, str))
     period = place.period if place else None
@@ -119,7 +119,7 @@ def _conditions(asked: RunsAsked, period: Period | None) -> tuple[list[str], dic
     return conditions, values
 
 
-def run_document(reading: Reading, text: str) -> RunDocument:
+def _run_document(reading: Reading, text: str) -> RunDocument:
     """Return one run, as far as the ledger knows it.
 
     Raises:

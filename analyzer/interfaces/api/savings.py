@@ -93,12 +93,12 @@ def savings_routes(desk: "Desk") -> APIRouter:
     @router.get("/savings", response_model=SavingsDocument, responses=READS, tags=["findings"])
     def savings(request: Request) -> Response:
         """What came of what was recommended: predicted against realised."""
-        return desk.answer(request, savings_document)
+        return desk.answer(request, _savings_document)
 
     return router
 
 
-def savings_document(reading: "Reading") -> SavingsDocument:
+def _savings_document(reading: "Reading") -> SavingsDocument:
     """Return the book; the whole site's runs are looked at, and what may be seen is told."""
     settings = reading.whole.settings
     report = savings_report(reading.whole.session, settings.timezone, settings.currency, reading.scope.sees)

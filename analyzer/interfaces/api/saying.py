@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Desk, Reading
 
 A = TypeVar("A", bound=Asked)
-BODY_BYTES = 8_192
+_BODY_BYTES = 8_192
 _REFUSALS = refusals(400, 401, 403, 404, 409, 413, 422, 503)
 
 
@@ -84,7 +84,7 @@ def audit(request: Request, action: str, subject_id: str, detail: str, said: Sai
     request.app.state.access.registry.audit.add([entry])
 
 
-async def body_of(request: Request, kind: type[A], most_bytes: int = BODY_BYTES) -> A | Response:
+async def body_of(request: Request, kind: type[A], most_bytes: int = _BODY_BYTES) -> A | Response:
     """Return the body as what it must be, or the answer that says what is wrong with it; no more of it is read."""
     content = b""
     async for chunk in request.stream():

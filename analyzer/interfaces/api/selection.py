@@ -13,7 +13,7 @@ from analyzer.queries.dimensions import COLUMNS, OF_RUNS, ledger_source
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-DAYS_MAX = 36_600  # a century
+_DAYS_MAX = 36_600  # a century
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +60,4 @@ def selection(session: "Session", asked: Selected, period: Period) -> Selection:
 def days_of(session: "Session", calendar: Calendar, period: Period) -> list[int]:
     """Return the first instant of each local day of a period, from the ledger's first hour on."""
     (first,) = session.row("SELECT coalesce(min(hour), 0) FROM ledger_hours")
-    return list(islice(day_starts(max(first, period.start), period.end, calendar.timezone), DAYS_MAX))
+    return list(islice(day_starts(max(first, period.start), period.end, calendar.timezone), _DAYS_MAX))

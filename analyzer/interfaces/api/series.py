@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 Held = Mapping[str, Collection[tuple[int, int]]]  # by GPU or host: from when until when
-EVER = 2**62
-SUBJECTS_MAX = 64
-COLUMNS_MAX = 8
-VALUES_MAX = 150_000  # in one answer: of more series each has fewer points
+_EVER = 2**62
+_SUBJECTS_MAX = 64
+_COLUMNS_MAX = 8
+_VALUES_MAX = 150_000  # in one answer: of more series each has fewer points
 
 
 def _names(table: str) -> tuple[str, ...]:
@@ -39,25 +39,25 @@ def _names(table: str) -> tuple[str, ...]:
     return tuple(column.name for column in charted)
 
 
-GPU_COLUMNS, HOST_COLUMNS = _names("gpu_samples"), _names("host_samples")
-GpuColumn = Literal[GPU_COLUMNS]  # type: ignore[valid-type]  # the contract, once
-HostColumn = Literal[HOST_COLUMNS]  # type: ignore[valid-type]
-Instant = Annotated[int, Field(ge=0, le=2**62)]
+_GPU_COLUMNS, _HOST_COLUMNS = _names("gpu_samples"), _names("host_samples")
+_GpuColumn = Literal[_GPU_COLUMNS]  # type: ignore[valid-type]  # the contract, once
+_HostColumn = Literal[_HOST_COLUMNS]  # type: ignore[valid-type]
+_Instant = Annotated[int, Field(ge=0, le=2**62)]
 
 
 class SeriesAsked(Asked):
     """What of a run, from when until when, how finely."""
 
-    column: Annotated[list[GpuColumn], Field(max_length=COLUMNS_MAX)] = Field(
+    column: Annotated[list[_GpuColumn], Field(max_length=_COLUMNS_MAX)] = Field(
         ["utilization_ratio"], description="Of each of its GPUs."
     )
-    host_column: Annotated[list[HostColumn], Field(max_length=COLUMNS_MAX)] = Field(
+    host_column: Annotated[list[_HostColumn], Field(max_length=_COLUMNS_MAX)] = Field(
         [], description="Of each of its hosts."
     )
-    start: Instant | Opt = Field(None, description="Microseconds; by default where the run began.")
-    end: Instant | Opt = Field(None, description="Microseconds; by default where the ledger's last hour of it ends.")
+    start: _Instant | Opt = Field(None, description="Microseconds; by default where the run began.")
+    end: _Instant | Opt = Field(None, description="Microseconds; by default where the ledger's last hour of it ends.")
     points: int = Field(500, ge=2, le=MAX_POINTS, description="The most points of each series.")
-    subjects: int = Field(16, ge=1, le=SUBJECTS_MAX, description="The most GPUs, and the most hosts.")
+    subjects: int = Field(16, ge=1, le=_SUBJECTS_MAX, description="The most GPUs, and the most hosts.")
 
 
 class OneSeries(Model):
@@ -92,12 +92,12 @@ def series_routes(desk: Desk) -> APIRouter:
     @router.get("/runs/{run_id:path}/series", response_model=SeriesDocument, responses=READS, tags=["runs"])
     def run_series(request: Request, run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Response:
         """How a run's GPUs and hosts did over time."""
-        return desk.answer(request, lambda reading: series_document(reading, run_id, asked), follows_ledger=False)
+        return desk.answer(request, lambda reading: _series_document(reading, run_id, asked), follows_ledger=False)
 
     return router
 
 
-def series_document(reading: Reading, text: str, asked: SeriesAsked) -> SeriesDocument:
+def _series_document(reading: Reading, text: str, asked: SeriesAsked) -> SeriesDocument:
     """Return the series of one run that may be seen.
 
     Raises:
@@ -111,7 +111,7 @@ def series_document(reading: Reading, text: str, asked: SeriesAsked) -> SeriesDo
     hosted = hosts(tuple(nodes)[: asked.subjects])
     columns, host_columns = list(dict.fromkeys(asked.column)), list(dict.fromkeys(asked.host_column))
     count = len(shown.values) * len(columns) + len(hosted.values) * len(host_columns)
-    points = max(2, min(asked.points, VALUES_MAX // (3 * max(1, count))))
+    points = max(2, min(asked.points, _VALUES_MAX // (3 * max(1, count))))
     session, held = reading.whole.session, _held(reading.whole.session, run_id)
     items = [_item("gpu", each, held) for each in series(session, shown, columns, start, end, points)]
     items += [_item("host", each, held) for each in series(session, hosted, host_columns, start, end, points)]
@@ -136,7 +136,7 @@ def _held(session: "Session", run_id: str) -> Held:
     rows = session.rows(
         "SELECT gpu_uuid, node, started_at, coalesce(ended_at, ?) FROM allocations "
         "WHERE run_id = ? AND started_at IS NOT NULL",
-        [EVER, run_id],
+        [_EVER, run_id],
     )
     held: dict[str, set[tuple[int, int]]] = {}
     for gpu, node, start, end in rows:

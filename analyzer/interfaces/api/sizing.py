@@ -76,12 +76,12 @@ def sizing_routes(desk: Desk) -> APIRouter:
     @router.get("/sizing", response_model=SizingDocument, responses=READS, tags=["plans"])
     def sizing(request: Request) -> Response:
         """Which kinds of GPU may be chosen at what price, and what runs of the last 90 days took and cost."""
-        return desk.answer(request, sizing_document, follows_ledger=False)
+        return desk.answer(request, _sizing_document, follows_ledger=False)
 
     return router
 
 
-def sizing_document(reading: Reading) -> SizingDocument:
+def _sizing_document(reading: Reading) -> SizingDocument:
     """Return what sizes a model.
 
     Raises:

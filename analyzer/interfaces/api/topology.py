@@ -68,12 +68,12 @@ def topology_routes(desk: Desk) -> APIRouter:
     @router.get("/topology", response_model=TopologyPage, responses=READS, tags=["ledger"])
     def topology(request: Request, asked: Annotated[TopologyAsked, Query()]) -> Response:
         """Which hosts stand in which rack, with how many GPUs of which kind."""
-        return desk.answer(request, lambda reading: topology_page(reading, asked))
+        return desk.answer(request, lambda reading: _topology_page(reading, asked))
 
     return router
 
 
-def topology_page(reading: Reading, asked: TopologyAsked) -> TopologyPage:
+def _topology_page(reading: Reading, asked: TopologyAsked) -> TopologyPage:
     """Return one page of hosts.
 
     Raises:

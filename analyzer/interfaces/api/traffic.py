@@ -25,8 +25,8 @@ from analyzer.text.as_json import plain_data
 if TYPE_CHECKING:
     from analyzer.measures.traffic.run_traffic import RunTraffic
 
-CELLS_MAX = 10_000
-Bytes = Annotated[int, Field(description="Bytes.")]
+_CELLS_MAX = 10_000
+_Bytes = Annotated[int, Field(description="Bytes.")]
 
 
 class TrafficHost(Model):
@@ -45,8 +45,8 @@ class TrafficClass(Model):
     """Bytes by the widest border they are known to have crossed; each byte once."""
 
     locality: Locality
-    bytes: Bytes
-    estimated_bytes: Bytes = Field(description="Of them, what RDMA ports moved: to whom is estimated.")
+    bytes: _Bytes
+    estimated_bytes: _Bytes = Field(description="Of them, what RDMA ports moved: to whom is estimated.")
 
 
 class TrafficRing(Model):
@@ -65,7 +65,7 @@ class TrafficBill(Model):
     """Bytes over a border that has tariffs. `cost_micros` is null where none is known; `source` then says why."""
 
     locality: Locality
-    bytes: Bytes
+    bytes: _Bytes
     cost_micros: CostMicros | None
     source: str
     as_of: date | None
@@ -83,7 +83,7 @@ class TrafficCell(Model):
 
     from_: str = Field(alias="from")
     to: str
-    bytes: Bytes
+    bytes: _Bytes
     basis: Basis
 
 
@@ -96,11 +96,11 @@ class TrafficBalance(Model):
     node: str
     link: Link
     way: Way
-    link_bytes: Bytes | None
-    told_bytes: Bytes
-    other_runs_bytes: Bytes | None
-    unattributed_bytes: Bytes | None
-    excess_bytes: Bytes | None
+    link_bytes: _Bytes | None
+    told_bytes: _Bytes
+    other_runs_bytes: _Bytes | None
+    unattributed_bytes: _Bytes | None
+    excess_bytes: _Bytes | None
 
 
 class TrafficDocument(Document):
@@ -111,10 +111,10 @@ class TrafficDocument(Document):
     hosts: list[TrafficHost]
     classes: list[TrafficClass]
     rings: list[TrafficRing]
-    ring_crossing_bytes: Bytes | None = Field(description="Estimated: what the ring moved across racks.")
-    ring_contiguous_bytes: Bytes | None = Field(description="Estimated: with the ranks ordered by rack.")
-    link_bytes: Bytes | None = Field(description="Of the hosts that the run had for itself, both ways.")
-    unattributed_bytes: Bytes | None
+    ring_crossing_bytes: _Bytes | None = Field(description="Estimated: what the ring moved across racks.")
+    ring_contiguous_bytes: _Bytes | None = Field(description="Estimated: with the ranks ordered by rack.")
+    link_bytes: _Bytes | None = Field(description="Of the hosts that the run had for itself, both ways.")
+    unattributed_bytes: _Bytes | None
     bills: list[TrafficBill]
     waited: TrafficWaited | None
     missing: list[str]
@@ -131,12 +131,12 @@ def traffic_routes(desk: Desk) -> APIRouter:
     @router.get("/runs/{run_id:path}/traffic", response_model=TrafficDocument, responses=READS, tags=["runs"])
     def run_traffic(request: Request, run_id: RunId, _asked: Annotated[Asked, Query()]) -> Response:
         """What a run moved between its hosts and beyond: counted, estimated, and not attributed."""
-        return desk.answer(request, lambda reading: traffic_document(reading, run_id), follows_ledger=False)
+        return desk.answer(request, lambda reading: _traffic_document(reading, run_id), follows_ledger=False)
 
     return router
 
 
-def traffic_document(reading: Reading, text: str) -> TrafficDocument:
+def _traffic_document(reading: Reading, text: str) -> TrafficDocument:
     """Return the traffic of one run that may be seen.
 
     Raises:
@@ -166,8 +166,8 @@ def traffic_document(reading: Reading, text: str) -> TrafficDocument:
         waited=TrafficWaited.model_validate(found.waited, from_attributes=True) if found.waited else None,
         missing=list(found.missing),
         doubts=list(found.doubts) if reading.scope.teams is None else [],
-        cells=[TrafficCell.model_validate(plain_data(one)) for one in cells[:CELLS_MAX]],
-        left_out=max(0, len(cells) - CELLS_MAX),
+        cells=[TrafficCell.model_validate(plain_data(one)) for one in cells[:_CELLS_MAX]],
+        left_out=max(0, len(cells) - _CELLS_MAX),
         balances=_balances(found, confined=reading.scope.teams is not None),
     )
 

@@ -9,7 +9,7 @@ from analyzer.errors import ConfigError
 from analyzer.interfaces.api.faults import GoneError
 from analyzer.period import WEEKDAYS, Calendar, Period
 
-WORDS = ("today", "yesterday", *WEEKDAYS)
+_WORDS = ("today", "yesterday", *WEEKDAYS)
 _WEEK = r"20[0-9]{2}-W(0[1-9]|[1-4][0-9]|5[0-3])"
 _MONTH = r"20[0-9]{2}-(0[1-9]|1[0-2])"
 _BACK = r"[1-9][0-9]{0,3}[hdw]"
@@ -17,10 +17,10 @@ _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 # The command line's words too: 2026w46, Monday.
 _WRITTEN = re.compile(
-    rf"[0-9]{{4}}-?W[0-9]{{1,2}}|[0-9]{{4}}-[0-9]{{2}}|[0-9]{{1,4}}[hdw]|{'|'.join(WORDS)}|{_DATE}({_TIME})?",
+    rf"[0-9]{{4}}-?W[0-9]{{1,2}}|[0-9]{{4}}-[0-9]{{2}}|[0-9]{{1,4}}[hdw]|{'|'.join(_WORDS)}|{_DATE}({_TIME})?",
     re.ASCII | re.IGNORECASE,
 )
-LAST_INSTANT = 4_102_444_800_000_000  # 2100: what lies beyond has not begun
+_LAST_INSTANT = 4_102_444_800_000_000  # 2100: what lies beyond has not begun
 _SCHEMA: dict[str, Any] = {
     "anyOf": [
         {"type": "string", "format": "date", "example": "2026-11-09"},
@@ -28,7 +28,7 @@ _SCHEMA: dict[str, Any] = {
         {"type": "string", "pattern": f"^{_WEEK}$", "example": "2026-W46"},
         {"type": "string", "pattern": f"^{_MONTH}$", "example": "2026-11"},
         {"type": "string", "pattern": f"^{_BACK}$", "example": "7d"},
-        {"type": "string", "enum": list(WORDS)},
+        {"type": "string", "enum": list(_WORDS)},
     ]
 }
 
@@ -75,4 +75,4 @@ def _is_time(text: str) -> bool:
 
 
 def _parsed(calendar: Calendar, text: str, newest: int) -> Period:
-    return calendar.parse(text.upper(), max(newest, LAST_INSTANT)) if _is_time(text) else calendar.parse(text, newest)
+    return calendar.parse(text.upper(), max(newest, _LAST_INSTANT)) if _is_time(text) else calendar.parse(text, newest)

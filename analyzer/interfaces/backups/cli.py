@@ -20,9 +20,9 @@ from collector.backup.routes import PATH
 from collector.config import load
 from collector.store.database import Store
 
-OK, CHECK_FAILED = 0, 1
-ASKING_SECONDS = 1.0
-LONGEST_SECONDS = 24 * 3600.0  # that a server is asked whether it has ended
+_OK, _CHECK_FAILED = 0, 1
+_ASKING_SECONDS = 1.0
+_LONGEST_SECONDS = 24 * 3600.0  # that a server is asked whether it has ended
 
 
 def backup(argv: list[str]) -> int:
@@ -39,7 +39,7 @@ def backup(argv: list[str]) -> int:
         parser.error("--keep must be 1 or more")
     told = _by_server(options) if options.server else _here(options)
     print(f"{told['path']}: {told['files']} files, {_size(told['bytes'])}, of which {_size(told['new_bytes'])} are new")
-    return OK
+    return _OK
 
 
 def verify(argv: list[str]) -> int:
@@ -59,7 +59,7 @@ def verify(argv: list[str]) -> int:
         )
     else:
         print("\n".join(_verdict(folder, verdict.manifest, verdict.wrong)))
-    return OK if verdict.is_whole else CHECK_FAILED
+    return _OK if verdict.is_whole else _CHECK_FAILED
 
 
 def restore(argv: list[str]) -> int:
@@ -75,7 +75,7 @@ def restore(argv: list[str]) -> int:
         print("its keys are those of then: one that was revoked since opens again (gpuledger access list, revoke)")
     if manifest.elsewhere:
         print(f"its {' and '.join(manifest.elsewhere)} lie elsewhere: docs/operations.md says how they come back")
-    return OK
+    return _OK
 
 
 def _here(options: argparse.Namespace) -> dict[str, Any]:
@@ -93,14 +93,14 @@ def _here(options: argparse.Namespace) -> dict[str, Any]:
 
 def _by_server(options: argparse.Namespace) -> dict[str, Any]:
     begun = asked_json(options.server, PATH, {"to": options.to, "keep": options.keep})["started_at"]
-    until = time.monotonic() + LONGEST_SECONDS
+    until = time.monotonic() + _LONGEST_SECONDS
     while time.monotonic() < until:
         last = asked_json(options.server, PATH)["last"]
         if last is not None and last["started_at"] >= (begun or 0):
             if last["error"]:
                 raise LedgerError(f"{options.server} made no backup: {last['error']}")
             return dict(last)
-        time.sleep(ASKING_SECONDS)
+        time.sleep(_ASKING_SECONDS)
     raise LedgerError(f"{options.server} has made a backup for a day and has not ended; its log says more")
 
 

@@ -11,8 +11,8 @@ from analyzer.ledger.booking import Analysis
 from collector.store.database import Store
 from collector.store.there import check_there
 
-OK = 0
-BOOKED_BY = "gpuledger serve --only analyzer books it, in turn with the others"
+_OK = 0
+_BOOKED_BY = "gpuledger serve --only analyzer books it, in turn with the others"
 
 
 def analyze(argv: list[str]) -> int:
@@ -20,7 +20,7 @@ def analyze(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuledger analyze", description=analyze.__doc__)
     _add_store(parser)
     options = parser.parse_args(argv)
-    path, settings = where(options, BOOKED_BY)
+    path, settings = where(options, _BOOKED_BY)
     check_there(path)
     began = time.monotonic()
     now_us = time.time_ns() // 1000
@@ -28,7 +28,7 @@ def analyze(argv: list[str]) -> int:
         done = bring_up_to_date(store, settings, now_us=now_us)
         keep_recommendations(store, settings, now_us)
     print(_done(done, time.monotonic() - began))
-    return OK
+    return _OK
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:

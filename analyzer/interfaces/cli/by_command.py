@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from analyzer.period import Period
 
 T = TypeVar("T")
-TELL = "say it to a server that runs on it, with --server URL"
+_TELL = "say it to a server that runs on it, with --server URL"
 
 
 def word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentParser:
@@ -36,7 +36,7 @@ def word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentPa
     return parser
 
 
-def where(options: argparse.Namespace, instead: str = TELL) -> tuple[Path, Settings]:
+def where(options: argparse.Namespace, instead: str = _TELL) -> tuple[Path, Settings]:
     """Return the store that `--store` or the settings name, and the settings of `--config` or beside that store.
 
     Raises:

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from analyzer.settings.settings import Settings
     from collector.registry import Registry
 
-OK, STOPPED = 0, 1
-COLUMNS, PAPER = 78, 80
-PATH = "/v1/capacity-requests"
-LOCAL = "local"  # the role of who works on the site's own machine: who can do so can also write its files
-FOR_EVER = 2**62
+_OK, _STOPPED = 0, 1
+_COLUMNS, _PAPER = 78, 80
+_PATH = "/v1/capacity-requests"
+_LOCAL = "local"  # the role of who works on the site's own machine: who can do so can also write its files
+_FOR_EVER = 2**62
 
 
 def gate(argv: list[str]) -> int:
@@ -69,7 +69,7 @@ def gate(argv: list[str]) -> int:
     if options.out:
         _write_page(decided, options)
     _print(decided, options, is_kept=is_kept)
-    return OK if decided.verdict == "PASS" else STOPPED
+    return _OK if decided.verdict == "PASS" else _STOPPED
 
 
 def waive(argv: list[str]) -> int:
@@ -82,14 +82,14 @@ def waive(argv: list[str]) -> int:
     reason_of(options.reason)  # what is refused is refused before anything is opened
     if options.server:
         said = asked_json(
-            options.server, f"{PATH}/{options.id}/waivers", {"gate": options.gate, "reason": options.reason}
+            options.server, f"{_PATH}/{options.id}/waivers", {"gate": options.gate, "reason": options.reason}
         )
         decided = decided_of(said["request"]["decided"])
     else:
         with _registry(options) as registry:
             decided = waive_one(registry, options.id, options.gate, options.reason, _teller()).decided
-    print(fill(f"{decided.request_id}: {options.gate} is waived; the verdict is now {decided.verdict}.", COLUMNS))
-    return OK
+    print(fill(f"{decided.request_id}: {options.gate} is waived; the verdict is now {decided.verdict}.", _COLUMNS))
+    return _OK
 
 
 def list_(argv: list[str]) -> int:
@@ -105,12 +105,12 @@ def list_(argv: list[str]) -> int:
     else:
         zone = where(options)[1].timezone
         with _registry(options) as registry:
-            found = listed(registry, 0, FOR_EVER)
+            found = listed(registry, 0, _FOR_EVER)
     if options.json:
         print(as_json("gate_list", {"requests": [data_of(one) for one in found]}), end="")
-        return OK
+        return _OK
     print(list_text(found, zone, _paper(options)), end="")
-    return OK
+    return _OK
 
 
 def show(argv: list[str]) -> int:
@@ -122,7 +122,7 @@ def show(argv: list[str]) -> int:
     _add_paper(parser)
     options = parser.parse_args(argv)
     if options.server:
-        told = asked_json(options.server, f"{PATH}/{options.id}")
+        told = asked_json(options.server, f"{_PATH}/{options.id}")
         one, zone = _kept_of(told["request"]), zone_of(told)
     else:
         zone = where(options)[1].timezone
@@ -131,7 +131,7 @@ def show(argv: list[str]) -> int:
     _print(one.decided, options, is_kept=True)
     if not options.json:
         print("\n" + history_text(one, zone, _paper(options)), end="")
-    return OK
+    return _OK
 
 
 def _gate_parser() -> argparse.ArgumentParser:
@@ -218,7 +218,7 @@ def _posted(options: argparse.Namespace) -> Decided:
     body: dict[str, object] = {"request": _plain(parsed_file(options.request))}
     if options.profile:
         body["profile"] = _document(options.profile)
-    return decided_of(asked_json(options.server, PATH, body)["request"]["decided"])
+    return decided_of(asked_json(options.server, _PATH, body)["request"]["decided"])
 
 
 def _plain(said: Any) -> Any:  # noqa: ANN401 - whatever TOML and YAML can say
@@ -280,13 +280,13 @@ def _registry(options: argparse.Namespace) -> "Registry":
 
 
 def _teller() -> Teller:
-    return Teller(who(), LOCAL, time.time_ns() // 1000)
+    return Teller(who(), _LOCAL, time.time_ns() // 1000)
 
 
 def _pages(server: str) -> "Iterator[dict[str, Any]]":
     cursor: str | None = ""
     while cursor is not None:
-        page = asked_json(server, f"{PATH}?cursor={cursor}" if cursor else PATH)
+        page = asked_json(server, f"{_PATH}?cursor={cursor}" if cursor else _PATH)
         yield page
         cursor = page["next_cursor"]
 
@@ -308,4 +308,4 @@ def _print(decided: Decided, options: argparse.Namespace, *, is_kept: bool) -> N
 def _paper(options: argparse.Namespace) -> Paper:
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
     is_ascii = options.plain or not sys.stdout.isatty() or encoding != "utf8"
-    return Paper(min(PAPER, shutil.get_terminal_size((PAPER, 24)).columns), is_ascii)
+    return Paper(min(_PAPER, shutil.get_terminal_size((_PAPER, 24)).columns), is_ascii)

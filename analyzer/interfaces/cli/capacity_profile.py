@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from analyzer.recommendations.recommendation import Recommendation
     from analyzer.settings.settings import Settings
 
-OK, NOT_TRUSTED = 0, 1
-DEFAULT_OUT = Path("profile.html")
-PATH = "/v1/capacity-profile"
-ONE_THREAD = 1  # what is read is small: a second thread spins more than it reads
+_OK, _NOT_TRUSTED = 0, 1
+_DEFAULT_OUT = Path("profile.html")
+_PATH = "/v1/capacity-profile"
+_ONE_THREAD = 1  # what is read is small: a second thread spins more than it reads
 
 
 def profile(argv: list[str]) -> int:
@@ -73,8 +73,8 @@ def profile(argv: list[str]) -> int:
     if options.format:
         write(ready.form(options.format, Paper(width_of(options.width), is_ascii(options))), options)
     else:
-        print(f"{ready.write(options.out or DEFAULT_OUT)}: {plain(ready.envelope.profile.chosen)}")
-    return OK
+        print(f"{ready.write(options.out or _DEFAULT_OUT)}: {plain(ready.envelope.profile.chosen)}")
+    return _OK
 
 
 def verify(argv: list[str]) -> int:
@@ -94,14 +94,14 @@ def verify(argv: list[str]) -> int:
         read = read_profile(options.file, trusted)
     except ProfileError as error:
         print(f"not valid: {error}")
-        return NOT_TRUSTED
+        return _NOT_TRUSTED
     around = {
         "unsigned": "; the words of the page around it are signed by nobody: take the figures of its JSON",
         "edited": "; the words of the page around it were edited: take the figures of its JSON, or ask for the file",
     }.get(read.page, "")
     is_valid = read.valid and not around
     print(f"{'valid' if is_valid else 'not valid'}: {read.sentence}{around}\nsha256 {read.sha256}")
-    return OK if is_valid else NOT_TRUSTED
+    return _OK if is_valid else _NOT_TRUSTED
 
 
 def key(argv: list[str]) -> int:
@@ -122,15 +122,15 @@ def key(argv: list[str]) -> int:
         path, name = of_user(os.environ), "my runs"
     else:
         settings, store = _site(options)
-        path, name = key_path(settings, store), settings.cluster
+        path, name = _key_path(settings, store), settings.cluster
     public = public_text(key_at(path).public_key())
     by = "run" if options.run else "collector"
     quoted = plain(name).replace("\\", "").replace('"', "")
     print(f'# key {key_id(public)}, kept in {path}\n[[key]]\nname = "{quoted}"\npublic_key = "{public}"\nby = "{by}"')
-    return OK
+    return _OK
 
 
-def key_path(settings: "Settings", store: Path) -> Path:
+def _key_path(settings: "Settings", store: Path) -> Path:
     """Return where the key of a store's collector lies."""
     from analyzer.capacity.profile.keys import beside
 
@@ -158,7 +158,7 @@ def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
 
     settings, path = _site(options)
     asked = Asked(options.team, options.project, runs, options.since, options.until)
-    with Store.open(path, read_only=True, threads=ONE_THREAD) as store, believing(store) as session:
+    with Store.open(path, read_only=True, threads=_ONE_THREAD) as store, believing(store) as session:
 
         def advise(period: "Period") -> "list[Recommendation]":
             from analyzer.reports.reader import (
@@ -168,7 +168,7 @@ def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
             return Reader(session, settings).advised(period)
 
         made = capacity_profile(Source(session, settings, advise), asked)
-    return _signed(made, options.key or key_path(settings, path))
+    return _signed(made, options.key or _key_path(settings, path))
 
 
 def _refuse_beside_recording(options: argparse.Namespace, runs: tuple[str, ...]) -> None:
@@ -206,7 +206,7 @@ def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
         raise ConfigError("--key is for this machine; a server signs with its own")
     asked = {"team": options.team, "project": options.project, "since": options.since, "until": options.until}
     query = [(name, value) for name, value in asked.items() if value] + [("run", run) for run in runs]
-    answer = asked_json(options.server, f"{PATH}?{urllib.parse.urlencode(query)}")
+    answer = asked_json(options.server, f"{_PATH}?{urllib.parse.urlencode(query)}")
     text, page_text = answer.get("profile"), answer.get("page")
     if not isinstance(text, str) or not isinstance(page_text, str):
         raise LedgerError(f"{options.server} does not answer as gpuledger does")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from analyzer.measures.efficiency.steps import StepTime
     from analyzer.reports.reader import Reader
 
-COLUMNS = 80
+_COLUMNS = 80
 
 
 def add_paper(parser: argparse.ArgumentParser, *more: str) -> None:
@@ -99,7 +99,7 @@ def ask(server: str, request: Request) -> str:
 
 def width_of(asked: int | None) -> int:
     """Return the columns of the paper: those asked for, else the terminal's, at most 80."""
-    return asked if asked is not None else min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns)
+    return asked if asked is not None else min(_COLUMNS, shutil.get_terminal_size((_COLUMNS, 24)).columns)
 
 
 def is_ascii(options: argparse.Namespace) -> bool:

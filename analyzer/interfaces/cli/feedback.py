@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from analyzer.period import Period
     from analyzer.reports.reader import Reader
 
-OK = 0
-COLUMNS = 78
-FINDING = "the finding's id"
-SAYS = {
+_OK = 0
+_COLUMNS = 78
+_FINDING = "the finding's id"
+_SAYS = {
     "right": "counted: it was right",
     "wrong": "counted: it was wrong. The ledger stays as it was measured; what changes is our record",
     "planned": "counted: it was right, and is accepted",
@@ -31,7 +31,7 @@ SAYS = {
 
 def judge(argv: list[str]) -> int:
     """Say whether a finding is right, wrong, or right and planned. It is kept, and counted into our record."""
-    parser = word_parser("findings judge", judge.__doc__, FINDING)
+    parser = word_parser("findings judge", judge.__doc__, _FINDING)
     parser.add_argument("verdict", choices=VERDICTS, metavar=" | ".join(VERDICTS))
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
@@ -48,13 +48,13 @@ def judge(argv: list[str]) -> int:
                 ).period_label
             ),
         )
-    print(fill(f"{options.id}, {label}: {SAYS[options.verdict]}.", COLUMNS))
-    return OK
+    print(fill(f"{options.id}, {label}: {_SAYS[options.verdict]}.", _COLUMNS))
+    return _OK
 
 
 def mute(argv: list[str]) -> int:
     """Leave a finding out of the list until a date. Its time stays in every sum, and the list says how many."""
-    parser = word_parser("findings mute", mute.__doc__, FINDING)
+    parser = word_parser("findings mute", mute.__doc__, _FINDING)
     parser.add_argument("--until", required=True, metavar="DATE", dest="end", help="2026-12-01, the day included")
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
@@ -72,8 +72,8 @@ def mute(argv: list[str]) -> int:
                 zone,
             ),
         )
-    print(fill(f"{options.id} is muted until {until}; gpuledger findings --all lists it meanwhile.", COLUMNS))
-    return OK
+    print(fill(f"{options.id} is muted until {until}; gpuledger findings --all lists it meanwhile.", _COLUMNS))
+    return _OK
 
 
 def _period(options: argparse.Namespace) -> dict[str, object]:

@@ -23,7 +23,7 @@ from collector.config import load
 from collector.store.database import Store
 from collector.store.session import Session
 
-OK = 0
+_OK = 0
 
 
 def focus(argv: list[str]) -> int:
@@ -48,7 +48,7 @@ def focus(argv: list[str]) -> int:
         done = export_focus(session, asked, options.out)
         later = edited_words(edited(session, period, settings))
     print("\n".join([*_said(done, asked, options.out), *later]), file=sys.stderr)
-    return OK
+    return _OK
 
 
 def csv(argv: list[str]) -> int:
@@ -61,7 +61,7 @@ def csv(argv: list[str]) -> int:
         count = export_csv(session, period, settings.currency, options.out)
         later = edited_words(edited(session, period, settings))
     print("\n".join([f"{options.out}: {count:,} rows of {period.label}", *later]), file=sys.stderr)
-    return OK
+    return _OK
 
 
 def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
@@ -85,13 +85,13 @@ def _period(session: Session, settings: Settings, options: argparse.Namespace) -
     calendar = settings.calendar
     now = ledger_end(session)
     if options.month is not None:
-        return month(calendar, options.month, now)
+        return _month(calendar, options.month, now)
     if options.since is None:
         raise ConfigError("say which month (--month 2026-11), or from when (--since)")
     return calendar.span(options.since, options.until, now)
 
 
-def month(calendar: Calendar, text: str, now: int) -> Period:
+def _month(calendar: Calendar, text: str, now: int) -> Period:
     """Return a month by the site's clock.
 
     Raises:

@@ -9,9 +9,9 @@ from analyzer.capacity.planner.from_text.settings import ModelSettings
 from analyzer.capacity.planner.from_text.understanding import DESCRIPTION_BYTES, understood
 from analyzer.errors import ConfigError
 
-STDIN = "-"
-TASKS = "tasks.yaml"
-YES = ("y", "yes")
+_STDIN = "-"
+_TASKS = "tasks.yaml"
+_YES = ("y", "yes")
 
 
 def from_text(source: str, target: Path | None, model: ModelSettings, timezone: str) -> Path | None:
@@ -45,11 +45,11 @@ def from_text(source: str, target: Path | None, model: ModelSettings, timezone: 
 
 def _confirmed(text: str) -> Path | None:
     """Ask, and write the file where the answer is yes; anything else is no."""
-    path = Path(TASKS)
+    path = Path(_TASKS)
     _free(path)
     sys.stderr.write(f"\nIs that what you mean? It is written to {path} and solved then [y/N] ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in YES:
+    if sys.stdin.readline().strip().lower() not in _YES:
         sys.stderr.write("nothing was written, and nothing solved\n")
         return None
     _write(path, text)
@@ -58,7 +58,7 @@ def _confirmed(text: str) -> Path | None:
 
 def _description(name: str) -> str:
     try:
-        if name == STDIN:
+        if name == _STDIN:
             content = sys.stdin.buffer.read(DESCRIPTION_BYTES + 1)
         else:
             with Path(name).open("rb") as file:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from analyzer.capacity.planner.task_file import TaskFile
     from analyzer.settings.settings import Settings
 
-OK, MISSED = 0, 1
-STANDARD_INPUT = "-"
+_OK, _MISSED = 0, 1
+_STANDARD_INPUT = "-"
 
 
 def plan(argv: list[str]) -> int:
@@ -32,12 +32,12 @@ def plan(argv: list[str]) -> int:
     options = _options(argv)
     settings = _settings(options)
     if options.from_text is not None and not _confirmed(options, settings):
-        return OK
+        return _OK
     file = _read(options, settings)
     facts = _answered(_looked_up(options, file), options, settings)
     write(_written(facts, options), options)
     missed = facts.verdict in ("impossible", "not_found")
-    return MISSED if options.check and missed else OK
+    return _MISSED if options.check and missed else _OK
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
@@ -121,7 +121,7 @@ def _read(options: argparse.Namespace, settings: "Settings") -> "TaskFile":
     from analyzer.capacity.planner.task_reading import read_tasks
 
     now = time.time_ns() // 1000
-    name = "standard input" if options.file == STANDARD_INPUT else options.file
+    name = "standard input" if options.file == _STANDARD_INPUT else options.file
     file = read_tasks(_text(options.file), now, settings.timezone, name, options.start)
     if options.finish_by is None:
         return file
@@ -132,7 +132,7 @@ def _read(options: argparse.Namespace, settings: "Settings") -> "TaskFile":
 
 
 def _text(name: str) -> str:
-    if name == STANDARD_INPUT:
+    if name == _STANDARD_INPUT:
         return sys.stdin.read()
     try:
         return Path(name).read_text(encoding="utf-8")
@@ -161,7 +161,7 @@ def _answered(looked: "LookedUp", options: argparse.Namespace, settings: "Settin
     answer = solve(looked.file.problem(), options.seconds, solvers=options.solver or SOLVERS)
     outlook = simulate(answer.problem, answer.plan, samples=looked.samples(answer.problem, answer.plan))
     links = links_cost_seconds(answer.problem, answer.plan)
-    title = "of standard input" if options.file == STANDARD_INPUT else Path(options.file).name
+    title = "of standard input" if options.file == _STANDARD_INPUT else Path(options.file).name
     told = Told(title, settings.timezone, settings.currency, links, looked.histories, looked.left_out)
     return plan_facts(answer, outlook, told)
 

@@ -13,7 +13,7 @@ from analyzer.prices.importing.rows import Dating, price_file
 from analyzer.prices.importing.skypilot import SOURCE as SKYPILOT
 from analyzer.prices.importing.skypilot import read_skypilot
 
-FORMS = {"skypilot": (SKYPILOT, read_skypilot), "gpuhunt": (GPUHUNT, read_gpuhunt)}
+_FORMS = {"skypilot": (SKYPILOT, read_skypilot), "gpuhunt": (GPUHUNT, read_gpuhunt)}
 
 
 def bring(argv: list[str]) -> int:
@@ -23,7 +23,7 @@ def bring(argv: list[str]) -> int:
     and where a GPU has several prices the one that is paid must be named.
     """
     options = _parser().parse_args(argv)
-    source, read = FORMS[options.form]
+    source, read = _FORMS[options.form]
     catalogue = read(options.file)
     offers = [offer for offer in catalogue.offers if _wanted(offer, options)]
     dating = Dating(
@@ -52,7 +52,7 @@ def bring(argv: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpuledger prices import", description=bring.__doc__)
-    parser.add_argument("form", choices=sorted(FORMS), help="whose catalogue it is")
+    parser.add_argument("form", choices=sorted(_FORMS), help="whose catalogue it is")
     parser.add_argument("file", type=Path, metavar="FILE", help="the catalogue, a CSV")
     parser.add_argument(
         "--provider", required=True, metavar="NAME", help="whose prices they are: the file does not say"

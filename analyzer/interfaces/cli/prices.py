@@ -23,7 +23,7 @@ from analyzer.text.as_json import plain_data
 from collector.config import load
 from collector.store.database import Store
 
-CHECK_FAILED = 1
+_CHECK_FAILED = 1
 
 
 def prices(argv: list[str]) -> int:
@@ -73,7 +73,7 @@ def teams(argv: list[str]) -> int:
     print(f"{mapped} runs map to a team, {unmapped} to none   ({path or 'no teams file'})")
     for group in groups:
         print(f"  {group.runs:>6} {'run ' if group.runs == 1 else 'runs'}  {group.what}   for example {group.example}")
-    return CHECK_FAILED if groups else 0
+    return _CHECK_FAILED if groups else 0
 
 
 def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now_us: int) -> int:
@@ -88,7 +88,7 @@ def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now
     if not held:
         words = f"not checked: whether a GPU has no price; there is no store at {path} (--store names it)"
         print(words, file=sys.stderr)
-    return CHECK_FAILED if found else 0
+    return _CHECK_FAILED if found else 0
 
 
 def _store(options: argparse.Namespace) -> Path:
@@ -119,7 +119,7 @@ def _from_server(options: argparse.Namespace) -> int:
         print(json.dumps(told, indent=1))
         return 0
     print(_as_json(told["complaints"]) if options.json else ask(options.server, request), end="")
-    return CHECK_FAILED if told["complaints"] else 0
+    return _CHECK_FAILED if told["complaints"] else 0
 
 
 def _settings(options: argparse.Namespace) -> Settings:

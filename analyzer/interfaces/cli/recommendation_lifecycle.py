@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from analyzer.period import Period
     from analyzer.reports.reader import Reader
 
-OK = 0
-COLUMNS = 78
-ADVICE = "the recommendation's id, as gpuledger recommend lists it"
+_OK = 0
+_COLUMNS = 78
+_ADVICE = "the recommendation's id, as gpuledger recommend lists it"
 
 
 def accept(argv: list[str]) -> int:
     """Say that a recommendation is to be done. From then on it is looked at whether it is, and what it saves."""
-    parser = word_parser("accept", accept.__doc__, ADVICE)
+    parser = word_parser("accept", accept.__doc__, _ADVICE)
     parser.add_argument(
         "--applied-at",
         metavar="WHEN",
@@ -37,17 +37,17 @@ def accept(argv: list[str]) -> int:
         told = "accepted. gpuledger savings says once it is seen to be applied, and what it saves"
     else:
         told = f"accepted, and applied on {applied_at}. gpuledger savings says what it saves"
-    print(fill(f"{known}: {told}.", COLUMNS))
-    return OK
+    print(fill(f"{known}: {told}.", _COLUMNS))
+    return _OK
 
 
 def reject(argv: list[str]) -> int:
     """Say that a recommendation is not to be done, and why. It is kept, and not made again for a while."""
-    parser = word_parser("reject", reject.__doc__, ADVICE)
+    parser = word_parser("reject", reject.__doc__, _ADVICE)
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     known, _ = _decided(parser.parse_args(argv), "rejected", None)
-    print(fill(f"{known}: rejected, and kept with its reason. accept takes it back.", COLUMNS))
-    return OK
+    print(fill(f"{known}: rejected, and kept with its reason. accept takes it back.", _COLUMNS))
+    return _OK
 
 
 def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -> tuple[str, str | None]:

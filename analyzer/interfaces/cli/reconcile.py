@@ -29,7 +29,7 @@ from collector.store.books import mirror_findings
 from collector.store.database import Store
 from collector.store.there import check_there
 
-OK, DIFFERS = 0, 1
+_OK, _DIFFERS = 0, 1
 
 
 def prices_reconcile(argv: list[str]) -> int:
@@ -59,7 +59,7 @@ def prices_reconcile(argv: list[str]) -> int:
         sys.stdout.write(as_json("reconcile", comparison_data(compared, bill, options.invoice.name)))
     else:
         sys.stdout.write(reconcile_text(compared, bill, options.invoice.name, options.top))
-    return OK if compared.matched else DIFFERS
+    return _OK if compared.matched else _DIFFERS
 
 
 def _by_server(options: argparse.Namespace) -> int:
@@ -69,7 +69,7 @@ def _by_server(options: argparse.Namespace) -> int:
     told = reconcile_by_server(options.server, options.invoice, options.map, spoken, not options.dry_run, options.top)
     try:
         sys.stdout.write(as_json("reconcile", told["report"]) if options.json else told["text"])
-        return OK if told["matched"] else DIFFERS
+        return _OK if told["matched"] else _DIFFERS
     except (KeyError, TypeError) as error:
         raise LedgerError(f"{options.server} does not answer as gpuledger does") from error
 

@@ -39,7 +39,7 @@ from analyzer.reports.request import Request, What
 from analyzer.text.as_json import as_json
 from analyzer.text.paper import Paper
 
-OK, CHECK_FAILED = 0, 1
+_OK, _CHECK_FAILED = 0, 1
 _OF_MONEY = {
     "month": "a calendar month: the bill, how the fleet stands against targets, budgets (2026-11)",
     "units": "what a thousand requests, a billion tokens or a whole run cost, and when that changed",
@@ -47,7 +47,7 @@ _OF_MONEY = {
     "demand": "what is asked for, what will be, and the mix of buying that would cost least",
     "portfolio": "which workloads earn their GPUs, want a fix or a smaller place, or are needed by nobody",
 }
-RECORDED = ".json"  # what gpuledger run calls its recordings
+_RECORDED = ".json"  # what gpuledger run calls its recordings
 
 
 def report(argv: list[str]) -> int:
@@ -151,7 +151,7 @@ def recommend(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     if options.schema:
         write(schema_text(), options)
-        return OK
+        return _OK
     return _read("recommend", options)
 
 
@@ -201,7 +201,7 @@ def compare(argv: list[str]) -> int:
     files = [Path(each) for each in (options.subject, options.other) if each and Path(each).is_file()]
     if len(files) == 2:
         return _recordings(files[0], files[1], options)
-    meant = [each for each in (options.subject, options.other) if each and each.endswith(RECORDED)]
+    meant = [each for each in (options.subject, options.other) if each and each.endswith(_RECORDED)]
     if files or meant:
         absent = next(each for each in (options.subject, options.other or "") if not Path(each).is_file())
         raise ConfigError(f"{absent or 'the second'} is no file: compare two recordings, or two runs of the ledger")
@@ -214,10 +214,10 @@ def _recordings(first: Path, second: Path, options: argparse.Namespace) -> int:
     before, now = (recording_report(file, price_micros(options.price)) for file in (first, second))
     if options.format == "json":
         write(as_json("compare_recordings", {"before": before, "after": now}), options)
-        return OK
+        return _OK
     text = recording_text(now, Paper(width_of(options.width), is_ascii(options)), before)
     write(formatted(text, options.format, f"{first.name} and {second.name}"), options)
-    return OK
+    return _OK
 
 
 def _one(
@@ -269,10 +269,10 @@ def _read(what: What, options: argparse.Namespace, step_log: StepTime | None = N
     check = getattr(options, "check", False)
     if options.server:
         write(ask(options.server, request), options)
-        return _checked(what, _told(options.server, request)) if check else OK
+        return _checked(what, _told(options.server, request)) if check else _OK
     with opened(options, step_log) as whole, of_request(whole, request) as reader:
         write(answer(reader, request), options)
-        return _checked(what, _alarms(reader, request)) if check else OK
+        return _checked(what, _alarms(reader, request)) if check else _OK
 
 
 def _alarms(reader: Reader, request: Request) -> Sequence[str]:
@@ -295,7 +295,7 @@ def _told(server: str, request: Request) -> list[str]:
 
 def _checked(what: What, alarms: Sequence[str]) -> int:
     print(over_check(alarms) if what == "budgets" else check_words(alarms), file=sys.stderr)
-    return CHECK_FAILED if alarms else OK
+    return _CHECK_FAILED if alarms else _OK
 
 
 def _recording(options: argparse.Namespace) -> int:
@@ -304,7 +304,7 @@ def _recording(options: argparse.Namespace) -> int:
     before = recording_report(options.against, price) if options.against else None
     if options.format == "json":
         write(as_json("recording", now), options)
-        return OK
+        return _OK
     text = recording_text(now, Paper(width_of(options.width), is_ascii(options)), before)
     write(formatted(text, options.format, now.header.command), options)
-    return OK
+    return _OK

@@ -21,9 +21,9 @@ from analyzer.sizing.text import sized_text
 from analyzer.sizing.work import MOMENT_BYTES, PURPOSES, RECOMPUTES, Work, work_of
 from analyzer.text.paper import Paper
 
-MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
-SAID = "--parameters"
-APART_PERCENT = 25  # ours: widths that are left out (an MLP's, the vocabulary) may make so much of a difference
+_MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
+_SAID = "--parameters"
+_APART_PERCENT = 25  # ours: widths that are left out (an MLP's, the vocabulary) may make so much of a difference
 _WIDTHS = ("layers", "hidden", "heads", "kv_heads", "intermediate", "vocabulary")
 
 
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a public model: llama-3-8b, mixtral-8x7b, …")
     parser.add_argument("--for", dest="purpose", choices=PURPOSES, required=True, help="what it is to be used for")
     other = parser.add_argument_group("a model that is not in the table")
-    other.add_argument(SAID, metavar="N", help="how many parameters it has: 13B, 1.3e9")
+    other.add_argument(_SAID, metavar="N", help="how many parameters it has: 13B, 1.3e9")
     other.add_argument("--layers", type=int, metavar="N", help="and its layers; with --hidden, batch and context count")
     other.add_argument("--hidden", type=int, metavar="N", help="width of the residual stream")
     other.add_argument("--heads", type=int, metavar="N", help="heads of attention (default: of 128 values each)")
@@ -135,18 +135,20 @@ def _model(options: argparse.Namespace) -> Model:
     """
     given = [f"--{name.replace('_', '-')}" for name in _WIDTHS if getattr(options, name) is not None]
     if options.model and (options.parameters or given):
-        raise ConfigError(f"{options.model} is of the table, and {' '.join([*given] or [SAID])} is for one that is not")
+        raise ConfigError(
+            f"{options.model} is of the table, and {' '.join([*given] or [_SAID])} is for one that is not"
+        )
     if options.model:
         return model_named(options.model)
     if not options.parameters:
-        raise ConfigError(f"name a model, such as llama-3-8b, or say {SAID} 13B and what is known of its shape")
+        raise ConfigError(f"name a model, such as llama-3-8b, or say {_SAID} 13B and what is known of its shape")
     count = parameter_count(options.parameters)
     if count is None:
-        raise ConfigError(f"{SAID} {options.parameters} is no number of parameters such as 13B, 1.3e9")
+        raise ConfigError(f"{_SAID} {options.parameters} is no number of parameters such as 13B, 1.3e9")
     shape = _shape(options, given)
-    if shape is not None and abs(shape.parameters - count) * 100 > APART_PERCENT * count:
+    if shape is not None and abs(shape.parameters - count) * 100 > _APART_PERCENT * count:
         raise ConfigError(
-            f"{SAID} {options.parameters} does not go with {' '.join(given)}, which make "
+            f"{_SAID} {options.parameters} does not go with {' '.join(given)}, which make "
             f"{shape.parameters / 10**9:.1f} bn: correct one, or leave the widths out"
         )
     return Model(f"a model of {options.parameters}", count, shape, "as said on the command line")
@@ -159,8 +161,8 @@ def _shape(options: argparse.Namespace, given: list[str]) -> Shape | None:
         raise ConfigError(f"{' '.join(given)} alone make no shape: say --layers and --hidden")
     for name in _WIDTHS:
         value = getattr(options, name)
-        if value is not None and not 1 <= value <= MOST_WIDTH:
-            raise ConfigError(f"--{name.replace('_', '-')} {value} must be from 1 to {MOST_WIDTH:,}")
+        if value is not None and not 1 <= value <= _MOST_WIDTH:
+            raise ConfigError(f"--{name.replace('_', '-')} {value} must be from 1 to {_MOST_WIDTH:,}")
     heads = options.heads or max(1, options.hidden // 128)
     gated = options.intermediate is not None
     return Shape(

@@ -9,7 +9,7 @@ from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import count, moment, some, span
 
-BAD_SECONDS, NOTE_SECONDS = 7 * DAY_SECONDS, 30 * DAY_SECONDS
+_BAD_SECONDS, _NOTE_SECONDS = 7 * DAY_SECONDS, 30 * DAY_SECONDS
 
 
 def access(sight: Sight) -> Section:
@@ -30,9 +30,9 @@ def _certificate(sight: Sight) -> Iterator[Line]:
     if left <= 0:
         yield Line("bad", f"the certificate ended {span(-left)} ago", "renew it, then systemctl reload gpuledger-serve")
         return
-    soon = left < BAD_SECONDS
+    soon = left < _BAD_SECONDS
     answer = Line("ok", f"the certificate is good for {span(left)}")
-    if left < NOTE_SECONDS:
+    if left < _NOTE_SECONDS:
         answer = Line("bad" if soon else "note", f"the certificate ends in {span(left)}", "renew it, then reload")
     yield answer
 
@@ -45,9 +45,9 @@ def _keys(sight: Sight) -> Iterator[Line]:
         yield Line("unseen", "keys: the registry was not reached from here", "use --server URL")
         return
     live = [key for key in sight.keys if key.live(sight.now_us)]
-    ending = [key for key in live if key.expires_at and key.expires_at - sight.now_us < BAD_SECONDS * SECOND_US]
+    ending = [key for key in live if key.expires_at and key.expires_at - sight.now_us < _BAD_SECONDS * SECOND_US]
     if not ending:
-        yield Line("ok", f"{count(len(live), 'key')} open; none ends within {span(BAD_SECONDS)}")
+        yield Line("ok", f"{count(len(live), 'key')} open; none ends within {span(_BAD_SECONDS)}")
         return
     named = some([f"{key.name or key.id} {moment(key.expires_at or 0)}" for key in ending])
     yield Line("note", f"{count(len(ending), 'key')} of {len(live):,} end soon: {named}", "gpuledger access rotate KEY")

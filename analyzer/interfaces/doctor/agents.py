@@ -9,9 +9,9 @@ from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import count, moment, some, span
 from collector.metrics.freshness import SILENT_SECONDS
 
-CLOCK_SECONDS = 2.0
-LAG_SECONDS = 900
-LAST_BATCHES = 20
+_CLOCK_SECONDS = 2.0
+_LAG_SECONDS = 900
+_LAST_BATCHES = 20
 _IMPORTS = "import:%"
 
 _HEARD = """
@@ -56,7 +56,7 @@ def _lag(sight: Sight, newest_us: int) -> Line:
     words = f"the newest batch came {span(age)} ago"
     if sight.store.hot is None:
         words += ", of those that are sealed"
-    if age <= LAG_SECONDS:
+    if age <= _LAG_SECONDS:
         return Line("ok", words)
     if not sight.is_served:
         todo = "start gpuledger serve; a copy to look at needs nothing"
@@ -80,22 +80,22 @@ def _silent(sight: Sight, heard: list[tuple[str, int, int]]) -> Line:
 def _clocks(sight: Sight) -> Iterator[Line]:
     found = sight.session.rows(
         _CLOCKS.format(receipts=sight.receipts),
-        [sight.now_us - HOUR_SECONDS * SECOND_US, _IMPORTS, LAST_BATCHES, round(CLOCK_SECONDS * SECOND_US)],
+        [sight.now_us - HOUR_SECONDS * SECOND_US, _IMPORTS, _LAST_BATCHES, round(_CLOCK_SECONDS * SECOND_US)],
     )
-    off = [(agent, least) for agent, least, _ in found if abs(least) > CLOCK_SECONDS * SECOND_US]
-    late = [(agent, median) for agent, least, median in found if abs(least) <= CLOCK_SECONDS * SECOND_US]
+    off = [(agent, least) for agent, least, _ in found if abs(least) > _CLOCK_SECONDS * SECOND_US]
+    late = [(agent, median) for agent, least, median in found if abs(least) <= _CLOCK_SECONDS * SECOND_US]
     if off:
         named = some([f"{agent} {_offset(least)}" for agent, least in off])
         yield Line(
             "bad",
-            f"{count(len(off), 'clock')} off by more than {CLOCK_SECONDS:g} s: {named}",
+            f"{count(len(off), 'clock')} off by more than {_CLOCK_SECONDS:g} s: {named}",
             "set chrony or NTP there",
         )
     if late:
         named = some([f"{agent} by {span(median / SECOND_US)}" for agent, median in late])
         yield Line("note", f"batches come late, by a full spool or a slow network: {named}")
     if not found:
-        yield Line("ok", f"every clock is within {CLOCK_SECONDS:g} s of this one")
+        yield Line("ok", f"every clock is within {_CLOCK_SECONDS:g} s of this one")
 
 
 def _offset(least_us: int) -> str:

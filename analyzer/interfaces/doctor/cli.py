@@ -20,8 +20,8 @@ from analyzer.settings.settings import TABLES, Settings, settings_file
 from collector.config import load
 from collector.store.database import Store
 
-OK, CHECK_FAILED = 0, 1
-PATH = "/v1/doctor"
+_OK, _CHECK_FAILED = 0, 1
+_PATH = "/v1/doctor"
 
 
 def doctor(argv: list[str]) -> int:
@@ -35,13 +35,13 @@ def doctor(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     said = _of_server(options.server) if options.server else _of_store(options)
     print(json.dumps(said, indent=1) if options.json else page(said))
-    return OK if said["right"] else CHECK_FAILED
+    return _OK if said["right"] else _CHECK_FAILED
 
 
 def _of_server(server: str) -> dict[str, Any]:
-    said = asked_json(server, PATH)
+    said = asked_json(server, _PATH)
     if said.get("version") != 2:
-        raise LedgerError(f"{server} answers in a version of {PATH} that this release does not read; upgrade it")
+        raise LedgerError(f"{server} answers in a version of {_PATH} that this release does not read; upgrade it")
     return said
 
 

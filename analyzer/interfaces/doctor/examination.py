@@ -15,7 +15,7 @@ from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.storage import storage
 from collector.errors import StoreError
 
-SUBJECTS: tuple[tuple[str, Callable[[Sight], Section]], ...] = (
+_SUBJECTS: tuple[tuple[str, Callable[[Sight], Section]], ...] = (
     ("STORE", storage),
     ("AGENTS", agents),
     ("DISK", forecast),
@@ -40,7 +40,7 @@ class Examination:
         return all(line.answer != "bad" for section in self.sections for line in section.lines)
 
 
-def examination(sight: Sight, subjects: Iterable[tuple[str, Callable[[Sight], Section]]] = SUBJECTS) -> Examination:
+def examination(sight: Sight, subjects: Iterable[tuple[str, Callable[[Sight], Section]]] = _SUBJECTS) -> Examination:
     """Look at everything once: the whole ledger is read for it.
 
     Raises:
@@ -52,7 +52,7 @@ def examination(sight: Sight, subjects: Iterable[tuple[str, Callable[[Sight], Se
 
 
 def looked_at(
-    sight: Sight, subjects: Iterable[tuple[str, Callable[[Sight], Section]]] = SUBJECTS
+    sight: Sight, subjects: Iterable[tuple[str, Callable[[Sight], Section]]] = _SUBJECTS
 ) -> tuple[Section, ...]:
     """Return what can be said at once, of everything but the ledger."""
     return tuple(_looked(name, look, sight) for name, look in subjects)

@@ -13,9 +13,9 @@ from collector.lake.upkeep.lake_files import LakeFile, files
 from collector.lake.upkeep.retention import Keeping
 from collector.lake_layout import DAY_US, layouts, tier_of
 
-LAST_DAYS = 7  # over which the gain of a day is taken
-FAR_DAYS = 3650
-NOTE_DAYS, BAD_DAYS = 60, 14
+_LAST_DAYS = 7  # over which the gain of a day is taken
+_FAR_DAYS = 3650
+_NOTE_DAYS, _BAD_DAYS = 60, 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def full_in_days(gained: Iterable[Gain], free_bytes: int) -> int | None:
     """Return after how many days so much is gained; None where that is never, since every tier has its end. Pure."""
     growing = [(gain.bytes_a_day, gain.kept_days - gain.held_days) for gain in gained]
     taken = 0.0
-    for day in range(1, FAR_DAYS + 1):
+    for day in range(1, _FAR_DAYS + 1):
         taken += sum(rate for rate, left in growing if day <= left)
         if taken > free_bytes:
             return day
@@ -65,8 +65,8 @@ def _gain(table: str, held: list[LakeFile], kept_days: int, now_us: int) -> Gain
     today = now_us // DAY_US
     complete = [file for file in held if file.last // DAY_US < today] or held
     newest = max(file.last for file in complete) // DAY_US
-    recent = [file for file in complete if file.last // DAY_US > newest - LAST_DAYS]
-    days = newest - max(newest - LAST_DAYS + 1, min(file.first for file in recent) // DAY_US) + 1
+    recent = [file for file in complete if file.last // DAY_US > newest - _LAST_DAYS]
+    days = newest - max(newest - _LAST_DAYS + 1, min(file.first for file in recent) // DAY_US) + 1
     age = today - min(file.first for file in held) // DAY_US + 1
     return Gain(table, sum(file.bytes for file in recent) / days, kept_days, min(int(age), kept_days))
 
@@ -115,4 +115,4 @@ def _full(gained: list[Gain], free: int) -> Line:
         return Line("ok", f"{size(free)} are free; {rest}, which fits")
     words = f"{size(free)} are free, and full in {days:,} days; {rest}"
     remedy = "a larger disk, or fewer raw_days, or keep_bytes"
-    return Line("bad" if days <= BAD_DAYS else "note" if days <= NOTE_DAYS else "ok", words, remedy)
+    return Line("bad" if days <= _BAD_DAYS else "note" if days <= _NOTE_DAYS else "ok", words, remedy)

@@ -11,8 +11,8 @@ from collector.lake.upkeep.turns import JobState, states
 from collector.store.booking import FIRST, newest
 from collector.store.books import days_doubled
 
-OLD_ANALYSIS_SECONDS = DAY_SECONDS
-LATE_SECONDS = 2 * DAY_SECONDS  # every job is due within a day
+_OLD_ANALYSIS_SECONDS = DAY_SECONDS
+_LATE_SECONDS = 2 * DAY_SECONDS  # every job is due within a day
 
 
 def jobs(sight: Sight) -> Section:
@@ -33,7 +33,7 @@ def _analysis(sight: Sight) -> Iterator[Line]:
         yield Line("note", "nothing has been analysed yet", remedy)
         return
     age = max(0.0, (sight.now_us - rows[0][0]) / SECOND_US)
-    old = age > OLD_ANALYSIS_SECONDS
+    old = age > _OLD_ANALYSIS_SECONDS
     remedy = "see whether a server runs on this store" if old else ""
     yield Line("note" if old else "ok", f"the ledger was brought up to date {span(age)} ago", remedy)
 
@@ -74,6 +74,6 @@ def _wrong(sight: Sight, known: dict[str, JobState]) -> Iterator[Line]:
     for name, state in sorted(known.items()):
         if state.outcome == "failed":
             yield Line("bad", f"{name} failed: {state.said}", "it is tried again; the server's log says more")
-        elif state.succeeded_at and sight.now_us - state.succeeded_at > LATE_SECONDS * SECOND_US:
+        elif state.succeeded_at and sight.now_us - state.succeeded_at > _LATE_SECONDS * SECOND_US:
             ago = span((sight.now_us - state.succeeded_at) / SECOND_US)
             yield Line("bad", f"{name} last went well {ago} ago", "see whether a server runs on this store")

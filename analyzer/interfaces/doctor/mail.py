@@ -12,9 +12,9 @@ from analyzer.interfaces.mail.unsubscribe import masked
 from analyzer.ledger.coverage import hours, newest_hour_end
 from collector.registry import Send
 
-TIMER_SECONDS = 3 * DAY_SECONDS  # after a week's end: it closes after two, and the timer fires within the third
-OLD_QUEUE_SECONDS = 12 * HOUR_SECONDS
-WAITING = ("queued", "sending")
+_TIMER_SECONDS = 3 * DAY_SECONDS  # after a week's end: it closes after two, and the timer fires within the third
+_OLD_QUEUE_SECONDS = 12 * HOUR_SECONDS
+_WAITING = ("queued", "sending")
 
 
 def mail(sight: Sight) -> Section:
@@ -67,20 +67,20 @@ def _missed(sight: Sight, sends: tuple[Send, ...]) -> tuple[str, float] | None:
     calendar = sight.settings.calendar
     week = calendar.last_complete_week(known_until)
     ago = sight.now_us - week.end
-    if not TIMER_SECONDS * SECOND_US < ago < CATCH_UP_US or hours(sight.session, week).status not in SETTLED:
+    if not _TIMER_SECONDS * SECOND_US < ago < CATCH_UP_US or hours(sight.session, week).status not in SETTLED:
         return None
     return None if any(one.period == week.label for one in sends) else (week.label, ago / SECOND_US)
 
 
 def _waiting(sight: Sight, sends: tuple[Send, ...]) -> Iterator[Line]:
-    waiting = [one for one in sends if one.state in WAITING]
+    waiting = [one for one in sends if one.state in _WAITING]
     if not waiting:
         return
     age = (sight.now_us - min(one.made_at for one in waiting)) / SECOND_US
     verb = "waits" if len(waiting) == 1 else "wait"
     told = next((one.told for one in waiting if one.told), "")
     what = f"{count(len(waiting), 'mail')} {verb}, the oldest for {span(max(0.0, age))}{f': {told}' if told else ''}"
-    yield Line("bad" if age > OLD_QUEUE_SECONDS else "note", what, "gpuledger mail --retry tries them now")
+    yield Line("bad" if age > _OLD_QUEUE_SECONDS else "note", what, "gpuledger mail --retry tries them now")
 
 
 def _refused(sends: tuple[Send, ...]) -> Iterator[Line]:

@@ -9,7 +9,7 @@ from analyzer.interfaces.doctor.examination import Examination
 from analyzer.interfaces.doctor.invariants import as_json
 from analyzer.interfaces.doctor.words import moment
 
-VERSION = 2
+_VERSION = 2
 WIDTH = 80
 _LABELS = {"ok": "ok", "note": "note", "bad": "BAD", "unseen": "-"}
 _INDENT = 7  # columns before what is said
@@ -18,7 +18,7 @@ _INDENT = 7  # columns before what is said
 def document(found: Examination) -> dict[str, Any]:
     """Return the examination as JSON's types; `checks` and their `right` are as in version 1."""
     return {
-        "version": VERSION,
+        "version": _VERSION,
         "store": found.where,
         "looked_at": found.looked_at,
         "right": found.is_right,

@@ -15,8 +15,8 @@ from collector.lake.soundness.aside import lost
 from collector.lake.soundness.looking import glanced, told
 from collector.store.noted import named_files
 
-OLD_BACKUP_SECONDS = 7 * DAY_SECONDS
-LOG_BYTES = 1 << 30  # a log is folded in at 64 MB; one that grows so far is not
+_OLD_BACKUP_SECONDS = 7 * DAY_SECONDS
+_LOG_BYTES = 1 << 30  # a log is folded in at 64 MB; one that grows so far is not
 
 
 def storage(sight: Sight) -> Section:
@@ -36,7 +36,7 @@ def _hot(sight: Sight) -> Iterator[Line]:
     log = store.path.with_name(store.path.name + ".wal")
     logged = log.stat().st_size if log.exists() else 0
     words = f"the hot file has {size(store.path.stat().st_size)}, its log {size(logged)}"
-    yield Line("bad" if logged > LOG_BYTES else "ok", words, "restart the server" if logged > LOG_BYTES else "")
+    yield Line("bad" if logged > _LOG_BYTES else "ok", words, "restart the server" if logged > _LOG_BYTES else "")
 
 
 def _lake(sight: Sight) -> Iterator[Line]:
@@ -116,4 +116,4 @@ def _backup(sight: Sight) -> Iterator[Line]:
         yield Line("bad", str(error), "gpuledger backup verify says which are whole")
         return
     words = f"the newest backup is {span(max(0.0, age))} old"
-    yield Line("note" if age > OLD_BACKUP_SECONDS else "ok", words, "make one" if age > OLD_BACKUP_SECONDS else "")
+    yield Line("note" if age > _OLD_BACKUP_SECONDS else "ok", words, "make one" if age > _OLD_BACKUP_SECONDS else "")

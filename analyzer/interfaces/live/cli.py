@@ -16,11 +16,11 @@ from analyzer.reports.request import Order, Request
 from analyzer.text.paper import WIDEST, has_colour, paint
 from collector.errors import CollectorError
 
-OK = 0
-ABOVE_LINES, BELOW_LINES = 9, 3  # of the screen: all but the lines of holders
-EVERY_SECONDS, LEAST_SECONDS = 10.0, 1.0
-KEYS: dict[str, Order] = {"c": "cost", "a": "avoidable", "g": "gpus", "b": "busy"}
-HELP = "q quit   c cost   a avoidable   g GPUs   b least busy   space look again"
+_OK = 0
+_ABOVE_LINES, _BELOW_LINES = 9, 3  # of the screen: all but the lines of holders
+_EVERY_SECONDS, _LEAST_SECONDS = 10.0, 1.0
+_KEYS: dict[str, Order] = {"c": "cost", "a": "avoidable", "g": "gpus", "b": "busy"}
+_HELP = "q quit   c cost   a avoidable   g GPUs   b least busy   space look again"
 
 
 def top(argv: list[str]) -> int:
@@ -35,7 +35,7 @@ def top(argv: list[str]) -> int:
     parser.add_argument(
         "--sort", choices=get_args(Order), default="cost", help="which lines come first (default: cost)"
     )
-    parser.add_argument("--every", type=_seconds, default=EVERY_SECONDS, metavar="S", help="seconds between two looks")
+    parser.add_argument("--every", type=_seconds, default=_EVERY_SECONDS, metavar="S", help="seconds between two looks")
     parser.add_argument("--once", action="store_true", help="look once, and end")
     add_paper(parser)
     add_ledger(parser, spans=False)
@@ -48,7 +48,7 @@ def top(argv: list[str]) -> int:
     alive = is_screen and options.format == "text" and options.out is None
     if options.once or not alive:
         write(_look(request, options), options)
-        return OK
+        return _OK
     return _watch(request, options)
 
 
@@ -57,7 +57,7 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not LEAST_SECONDS <= seconds <= 3600:
+    if not _LEAST_SECONDS <= seconds <= 3600:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to 3600")
     return seconds
 
@@ -73,13 +73,13 @@ def _watch(request: Request, options: argparse.Namespace) -> int:
     text = _look(_fitting(request, options), options)  # what is wrong at the start is said on the plain terminal
     with screen(sys.stdin.fileno(), sys.stdout) as shown, suppress(KeyboardInterrupt):
         while True:
-            shown.draw(_painted(f"{text.rstrip()}\n\n{HELP}", request))
+            shown.draw(_painted(f"{text.rstrip()}\n\n{_HELP}", request))
             key = shown.key(options.every)
             if key in ("q", ""):
                 break
-            request = replace(request, order=KEYS.get(key or "", request.order))
+            request = replace(request, order=_KEYS.get(key or "", request.order))
             text = _again(_fitting(request, options), options, text)
-    return OK
+    return _OK
 
 
 def _painted(text: str, request: Request) -> str:
@@ -89,7 +89,7 @@ def _painted(text: str, request: Request) -> str:
 def _fitting(request: Request, options: argparse.Namespace) -> Request:
     """Return the request for a screen as large as the window is now."""
     columns, rows = size(sys.stdout)
-    room = max(1, rows - ABOVE_LINES - BELOW_LINES)
+    room = max(1, rows - _ABOVE_LINES - _BELOW_LINES)
     return replace(request, width=options.width or min(WIDEST, columns), top=options.top or room)
 
 

@@ -16,9 +16,9 @@ from analyzer.states import booking, words_of
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-STRETCH_US = 600_000_000
-FIGURES_US = 300_000_000  # what "now" means for the driver's figures
-LEAST_MS = 600_000  # an hour that has just begun says little: the one before is shown until then
+_STRETCH_US = 600_000_000
+_FIGURES_US = 300_000_000  # what "now" means for the driver's figures
+_LEAST_MS = 600_000  # an hour that has just begun says little: the one before is shown until then
 _Row = tuple[Any, ...]  # gpu, sku, run, state, cause, milliseconds, cost, unpriced milliseconds
 
 
@@ -38,12 +38,12 @@ def look(session: "Session", currency: str, timezone: str, node: str | None = No
             f"the ledger has no host {node!r} {local(hour, timezone):%H:%M} to {local(end, timezone):%H:%M}"
         )
     figures = {
-        gpu: values for gpu, *values in session.rows(measured, {"since": end - FIGURES_US, "until": end, "node": node})
+        gpu: values for gpu, *values in session.rows(measured, {"since": end - _FIGURES_US, "until": end, "node": node})
     }
     gpus = {gpu: (index, memory) for gpu, index, memory in session.rows(known, {"node": node})}
     runs = sorted({row[2] for row in rows if row[2] is not None})
     names = {run: (name or run, team) for run, name, team in session.rows(named, {"runs": runs})}
-    asked = {"since": end - STRETCHES * STRETCH_US, "until": end, "runs": runs, "useful": words_of("useful")}
+    asked = {"since": end - STRETCHES * _STRETCH_US, "until": end, "runs": runs, "useful": words_of("useful")}
     trends = _trends(session.rows(stretches, asked), end)
     lines = [
         _line(key, of, names, gpus, figures, trends) for key, of in _grouped(rows, by_gpu=node is not None).items()
@@ -64,7 +64,7 @@ def booked_until(session: "Session") -> int:
 
 def _window(hours: Sequence[tuple[int, int]]) -> tuple[int, int]:
     (hour, booked), *before = hours
-    return before[0] if booked < LEAST_MS and before else (hour, booked)
+    return before[0] if booked < _LEAST_MS and before else (hour, booked)
 
 
 _Key = tuple[str | None, str | None, str | None]  # the GPU of a host's line, the run, the label where no run holds it
@@ -126,10 +126,10 @@ def _figures(of: Sequence[tuple[int | None, Sequence[Any]]]) -> Figures:
 
 
 def _trends(rows: Sequence[tuple[str, int, int, int]], end: int) -> dict[str, tuple[float | None, ...]]:
-    first = end // STRETCH_US - STRETCHES + (1 if end % STRETCH_US else 0)
+    first = end // _STRETCH_US - STRETCHES + (1 if end % _STRETCH_US else 0)
     found: dict[str, list[float | None]] = defaultdict(lambda: [None] * STRETCHES)
     for run, start, useful, whole in rows:
-        place = start // STRETCH_US - first
+        place = start // _STRETCH_US - first
         if 0 <= place < STRETCHES and whole:
             found[run][place] = useful / whole
     return {run: tuple(shares) for run, shares in found.items()}

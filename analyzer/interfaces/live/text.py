@@ -12,9 +12,9 @@ from analyzer.text.rounding import apportion, nearest
 from analyzer.text.table import column_like
 from analyzer.text.words import UNKNOWN, counted, decimal, plain, span_words, symbol
 
-BAR_CELLS = 20
-LABELS_TOLD = 2
-WIDE = 96  # from here on there is room for teams
+_BAR_CELLS = 20
+_LABELS_TOLD = 2
+_WIDE = 96  # from here on there is room for teams
 
 
 def look_text(found: Look, paper: Paper, top: int | None = None, order: Order = "cost") -> str:
@@ -58,9 +58,9 @@ def _classes(found: Look, paces: Sequence[int | None], paper: Paper) -> list[str
     shares = column_like(1000, [100 * weight for weight in weights], max(1, sum(weights)), 1) if any(weights) else None
     largest, is_known = max(weights), bool(whole.measured.milliseconds)  # else no class but the unknown has a share
     return [
-        f"  {klass:<10}{paper.bar(weights[place], largest, BAR_CELLS)}"
+        f"  {klass:<10}{paper.bar(weights[place], largest, _BAR_CELLS)}"
         f"{shares[place] if shares and (is_known or weights[place]) else UNKNOWN:>7} %{_told(paces[place]):>10}  "
-        + paper.cut(", ".join(entry.label for entry in parts[place].entries[:LABELS_TOLD]), paper.width - 55)
+        + paper.cut(", ".join(entry.label for entry in parts[place].entries[:_LABELS_TOLD]), paper.width - 55)
         for place, klass in enumerate(CLASSES)
     ]
 
@@ -85,7 +85,7 @@ def _told(cents: int | None) -> str:
 
 def _table(found: Look, lines: Sequence[Line], classes: Sequence[int | None], paper: Paper) -> list[str]:
     """Return a head and one line a holder; `classes` are what an hour of each class costs, as it is shown."""
-    teams = paper.width >= WIDE
+    teams = paper.width >= _WIDE
     width = 18 + max(0, paper.extra) - (13 if teams else 0)
     team = f"{'TEAM':<13}" if teams else ""
     unit = f"{'GPUS':>4} {'LAST H':<6}" if found.node is None else f"{'GPU':>4} {'':<6}"

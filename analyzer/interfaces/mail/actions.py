@@ -8,22 +8,22 @@ from analyzer.reports.recommendation_words import is_predicted
 from analyzer.reports.week import WeekReport
 from analyzer.text.words import plain, plain_sentence
 
-SHOWN = 5
-PASTED_LINES = 4  # of more, a mail names the command that prints them whole: half a script is worse than none
-FOLDED_LINES = 9  # the same, where they had to be folded
-PASTE_COLUMNS = 72
-NUMBERS = ("no", "one", "two", "three", "four", "five")
+_SHOWN = 5
+_PASTED_LINES = 4  # of more, a mail names the command that prints them whole: half a script is worse than none
+_FOLDED_LINES = 9  # the same, where they had to be folded
+_PASTE_COLUMNS = 72
+_NUMBERS = ("no", "one", "two", "three", "four", "five")
 
 
 def actions(report: WeekReport, site_url: str | None) -> Actions | None:
     """Return the first five recommendations as `report week` orders them; None where there is none."""
-    shown = report.recommendations[:SHOWN]
+    shown = report.recommendations[:_SHOWN]
     if not shown:
         return None
     amounts, together = saving_column(shown, report.currency)
     things = "thing" if len(shown) == 1 else "things"
     return Actions(
-        f"{NUMBERS[len(shown)]} {things} worth doing",
+        f"{_NUMBERS[len(shown)]} {things} worth doing",
         f"{'saves' if all_priced(shown) else 'GPU-hours'} {saved_over(shown)} (P50)",
         tuple(_action(one, amount, report, site_url) for one, amount in zip(shown, amounts, strict=True)),
         together,
@@ -64,8 +64,8 @@ def _how(one: Recommendation) -> tuple[str, ...]:
     if one.ends_work:
         return (f"a question to its owner; at risk: {plain(one.cost_to_move)}", f"gpuledger show {one.id}")
     count = sum(bool(line.strip()) for each in one.artefacts for line in each.text.splitlines())
-    lines = [line for each in one.artefacts for line in folded(each, PASTE_COLUMNS) if line.strip()]
-    is_short = 0 < count <= PASTED_LINES and len(lines) <= FOLDED_LINES
+    lines = [line for each in one.artefacts for line in folded(each, _PASTE_COLUMNS) if line.strip()]
+    is_short = 0 < count <= _PASTED_LINES and len(lines) <= _FOLDED_LINES
     return tuple(lines) if is_short else (f"gpuledger show {one.id}",)
 
 

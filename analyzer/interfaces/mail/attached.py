@@ -16,10 +16,10 @@ from analyzer.reports.week import WeekReport
 from analyzer.text.words import plain_sentence
 
 FINDINGS_MOST = 2_000  # of more, those with most at stake: about 400 KB
-TEAMS = (
+_TEAMS = (
     "week", "team", "gpu_hours", "currency", "cost", "useful_gpu_hours", "useful", "avoidable_gpu_hours", "avoidable",
 )  # fmt: skip
-FINDINGS = (
+_FINDINGS = (
     "week", "finding", "rule", "subject", "team", "what", "confidence", "who_can_act", "gpu_hours", "currency",
     "at_stake", "first", "last", "still_open", "told",
 )  # fmt: skip
@@ -34,8 +34,8 @@ def attachments(report: WeekReport, team: str | None) -> tuple[Attachment, ...]:
     found = [one for one in report.findings if not one.suspicion]
     found = sorted(found, key=lambda one: (-(one.at_stake_micros or 0), -one.milliseconds, one.id))
     tables = (
-        (f"{week}-teams.csv", TEAMS, [_team(week, name, of, report.currency) for name, of in rows]),
-        (f"{week}-findings.csv", FINDINGS, [_finding(one, report) for one in found[:FINDINGS_MOST]]),
+        (f"{week}-teams.csv", _TEAMS, [_team(week, name, of, report.currency) for name, of in rows]),
+        (f"{week}-findings.csv", _FINDINGS, [_finding(one, report) for one in found[:FINDINGS_MOST]]),
     )
     return tuple(Attachment(name, _csv(head, body)) for name, head, body in tables if body)
 

@@ -28,7 +28,7 @@ from collector.registry import Mails, Registry, Send, beside
 from collector.store.database import Store
 from collector.store.there import SHARED, check_there
 
-OK, REFUSED, WAITING = 0, 1, 3
+_OK, _REFUSED, _WAITING = 0, 1, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def mail(argv: list[str]) -> int:
             return _retry(registry.mails, site)
         lines, is_well = standing_lines(registry.mails, _now(), site.settings.timezone)
     print("\n".join(lines))
-    return OK if is_well else REFUSED
+    return _OK if is_well else _REFUSED
 
 
 def _write_files(site: Site, since: str | None, folder: Path | None) -> int:
@@ -139,7 +139,7 @@ def _write_files(site: Site, since: str | None, folder: Path | None) -> int:
             print(f"{path}  to {one.address}: {words[one.team].subject}")
     except OSError as error:
         raise ConfigError(f"cannot write to --out {folder}: {error.strerror}") from error
-    return OK
+    return _OK
 
 
 def _retry(mails: Mails, site: Site) -> int:
@@ -174,7 +174,7 @@ def _told(period: Period | None, done: Round, waiting: list[Send], timezone: str
     print(f"{what}{len(done.sent)} sent, {len(done.failed)} refused for good{waits}")
     if done.unreachable is not None:
         raise UnreachableError(done.unreachable)
-    return REFUSED if done.failed else WAITING if waiting else OK
+    return _REFUSED if done.failed else _WAITING if waiting else _OK
 
 
 def _now() -> int:

@@ -26,8 +26,8 @@ from analyzer.text.words import (
     symbol,
 )
 
-CLEAR_PERMILLE = 950  # of held time measured before a week may be called clear: the coverage a profile needs as well
-SPREAD = ("useful", "avoidable")  # classes of which every row is shown; of the others the sum, with its parts named
+_CLEAR_PERMILLE = 950  # of held time measured before a week may be called clear: the coverage a profile needs as well
+_SPREAD = ("useful", "avoidable")  # classes of which every row is shown; of the others the sum, with its parts named
 _MONTHS = (
     "January",
     "February",
@@ -60,7 +60,7 @@ def compose(
     """
     more = extras if extras is not None else Extras()
     table = lines(report.breakdown, report.previous)
-    is_clear = is_all_clear(report)
+    is_clear = _is_all_clear(report)
     return Content(
         _subject(report, table, team, is_clear=is_clear),
         _title(report, team),
@@ -81,7 +81,7 @@ def compose(
     )
 
 
-def is_all_clear(report: WeekReport) -> bool:
+def _is_all_clear(report: WeekReport) -> bool:
     """Return whether a week may be called clear: measured, nothing avoidable, and nothing to recommend."""
     held, silent = report.measured.held, report.measured.silent
     return (
@@ -93,11 +93,11 @@ def is_all_clear(report: WeekReport) -> bool:
         and not is_unmeasured(report)
         and not is_unheld(report)
         and not report.not_judged
-        and (held - silent) * 1000 >= held * CLEAR_PERMILLE
+        and (held - silent) * 1000 >= held * _CLEAR_PERMILLE
     )
 
 
-def days_words(report: WeekReport) -> str:
+def _days_words(report: WeekReport) -> str:
     """Return the days of a period with their months in full: "9-15 November"."""
     first, last = report.period.first_day, report.period.last_day
     end = f"{last.day} {_MONTHS[last.month - 1]}"
@@ -109,7 +109,7 @@ def days_words(report: WeekReport) -> str:
 def _title(report: WeekReport, team: str | None) -> str:
     whose = [f"cluster {plain(report.cluster)}"] if report.cluster else []
     whose += [plain(team)] if team is not None else []
-    return ", ".join([f"{kind_of(report.period)} {report.period.label}", days_words(report), *whose])
+    return ", ".join([f"{kind_of(report.period)} {report.period.label}", _days_words(report), *whose])
 
 
 def _subject(report: WeekReport, table: tuple[Line, ...], team: str | None, *, is_clear: bool) -> str:
@@ -242,14 +242,14 @@ def _went(table: tuple[Line, ...]) -> tuple[WentLine, ...]:
     for line in table:
         if line.level == "total":
             found.append(WentLine("total", "", _amount(line), line.percent, 1.0, is_total=True))
-        elif line.klass in SPREAD and line.level != "class":
+        elif line.klass in _SPREAD and line.level != "class":
             found.append(
                 WentLine(
                     "" if line.klass == named else str(line.klass), line.label, _amount(line), line.percent, line.share
                 )
             )
             named = line.klass
-        elif line.klass not in SPREAD and line.level in ("class", "only"):
+        elif line.klass not in _SPREAD and line.level in ("class", "only"):
             parts = [row.label for row in table if row.klass == line.klass and row.level in ("row", "only")]
             found.append(WentLine(str(line.klass), "; ".join(parts), _amount(line), line.percent, line.share))
     return tuple(found)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from analyzer.period import Calendar, Period
     from collector.store.session import Session
 
-WEEKS_READ = 53  # what is older is the books' of a year that is over
-WEEKS_SHOWN = 6
+_WEEKS_READ = 53  # what is older is the books' of a year that is over
+_WEEKS_SHOWN = 6
 CLOSES_AFTER_US = CLOSES_AFTER // timedelta(microseconds=1)
 
 
@@ -36,7 +36,7 @@ class Corrections:
         if kind_of(period) != "week":
             return cls(currency)
         weeks = [calendar.before(period)]
-        while len(weeks) < WEEKS_READ:
+        while len(weeks) < _WEEKS_READ:
             weeks.append(calendar.before(weeks[-1]))
         labels = {week.start: week.label for week in weeks}
         query, total = statements("interfaces/mail/corrected.sql")
@@ -45,7 +45,7 @@ class Corrections:
             "since": period.start + CLOSES_AFTER_US, "until": period.end + CLOSES_AFTER_US,
         }  # fmt: skip
         rows = session.rows(query, asked)
-        told = [week for week in weeks if week.start in {start for start, *_ in rows}][:WEEKS_SHOWN]
+        told = [week for week in weeks if week.start in {start for start, *_ in rows}][:_WEEKS_SHOWN]
         closed: dict[str, object] = {"weeks": [week.start for week in told], "ends": [week.end for week in told]}
         costs = session.rows(total, closed) if told else []
         return cls(
@@ -66,8 +66,8 @@ class Corrections:
             for label, entries in by_week.items()
             if entries
         ]
-        more = [f"and earlier weeks: gpuledger report week {weeks[WEEKS_SHOWN]}"] if len(told) > WEEKS_SHOWN else []
-        return (*told[:WEEKS_SHOWN], *more)
+        more = [f"and earlier weeks: gpuledger report week {weeks[_WEEKS_SHOWN]}"] if len(told) > _WEEKS_SHOWN else []
+        return (*told[:_WEEKS_SHOWN], *more)
 
     def _total(self, label: str, team: str | None) -> int | None:
         """Return what a week cost by its report: all of it (None), or one team's time; None where that is not known."""

@@ -11,7 +11,7 @@ from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.interfaces.mail.unsubscribe import stop_url, subscription_id
 from analyzer.text.words import plain
 
-FLEET = "fleet"
+_FLEET = "fleet"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXAMPLE = MailSettings(sender="gpuledger@example.com", recipients=("gpu-owners@example.com",))
 
@@ -32,7 +32,7 @@ class Edition:
 
 def editions(settings: MailSettings) -> list[Edition]:
     """Return all editions of the settings, each address of a list once."""
-    found = [Edition(FLEET, address, None) for address in settings.recipients]
+    found = [Edition(_FLEET, address, None) for address in settings.recipients]
     found += [Edition(f"team:{team}", address, team) for team, address in settings.teams.items()]
     return list({edition.id: edition for edition in found}.values())
 
@@ -71,7 +71,7 @@ def edition_message(
 
 def file_names(found: list[Edition], period: str) -> Mapping[str, str]:
     """Return for each edition's id the name of the file that a trial writes it to."""
-    return {one.id: f"{_slug(period)}-{_slug(one.team or FLEET)}-{one.id[:8]}.eml" for one in found}
+    return {one.id: f"{_slug(period)}-{_slug(one.team or _FLEET)}-{one.id[:8]}.eml" for one in found}
 
 
 def _why(edition: Edition) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analyzer.finops.non_gpu_costs.energy import EnergySum, together
 from analyzer.finops.non_gpu_costs.text import energy_words, rows_told
 
-NOT_ADDED = "It is part of the prices above already."
+_NOT_ADDED = "It is part of the prices above already."
 
 
 def energy_sentences(sums: Sequence[EnergySum], currency: str) -> tuple[str, ...]:
@@ -14,4 +14,4 @@ def energy_sentences(sums: Sequence[EnergySum], currency: str) -> tuple[str, ...
         return ()
     whole = together(sums)
     basis = f" ({rows_told(whole)})" if whole.rows else ""
-    return (f"{energy_words(whole, currency)}{basis}. {NOT_ADDED}",)
+    return (f"{energy_words(whole, currency)}{basis}. {_NOT_ADDED}",)

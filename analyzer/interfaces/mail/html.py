@@ -12,14 +12,14 @@ from analyzer.interfaces.mail.charts import COLOURS, chart_size
 from analyzer.interfaces.mail.content import Content, Footer
 
 _ID = re.compile(r"\b[rf]-[a-z0-9]{4,5}\b")
-TEMPLATES = Path(__file__).parent / "templates"
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
 @lru_cache(maxsize=1)
-def environment() -> Environment:
+def _environment() -> Environment:
     """Return the template environment; everything is escaped, and no template says otherwise."""
     found = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -42,7 +42,7 @@ def mail_html(content: Content, footer: Footer, chart_id: str | None) -> str:
     """
     width, height = chart_size(content)
     return (
-        environment()
+        _environment()
         .get_template("mail.html")
         .render(
             content=content,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from analyzer.period import Period
     from analyzer.reports.reader import Reader
 
-ODD_SHOWN = 5  # of changes of unit cost, and of teams
+_ODD_SHOWN = 5  # of changes of unit cost, and of teams
 REQUESTS_SHOWN = 20  # a mail of thousands would be too large for its own bound, and nobody would get it
 
 
@@ -79,9 +79,9 @@ class Joined:
         """Return sentences on what cost more than before: of one team those on its own work alone."""
         zone = self.odd.period.timezone
         found = [(line, change) for line, change in self.units.changes if team is None or line.team == team]
-        said = [change_words(line, change, self.odd.currency, zone) for line, change in found[:ODD_SHOWN]]
+        said = [change_words(line, change, self.odd.currency, zone) for line, change in found[:_ODD_SHOWN]]
         teams = [one for one in self.odd.found if team is None or one.team == team]
-        return [*said, *(anomaly_words(one, self.odd) for one in teams[:ODD_SHOWN])]
+        return [*said, *(anomaly_words(one, self.odd) for one in teams[:_ODD_SHOWN])]
 
 
 def request_lines(asked: "Sequence[Decided]", team: str | None) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def contents(
 ) -> dict[str | None, Content]:
     """Return what the mails say, by team (None: the fleet); `asked` are the period's capacity requests."""
     report = reader.week(period)
-    price = oldest_price(reader, period)
+    price = _oldest_price(reader, period)
     before = like_before(reader.session, period, reader.calendar)
     facts = team_facts(reader.session, before, period) if teams - {None} else None
     joined = Joined.read(reader, period, asked)
@@ -56,7 +56,7 @@ def contents(
     return found
 
 
-def oldest_price(reader: Reader, period: Period) -> date | None:
+def _oldest_price(reader: Reader, period: Period) -> date | None:
     """Return when somebody last looked at the price that was longest not looked at, of those in effect at the end."""
     dates = [row.as_of for row in price_book(reader.settings).rows if row.covers(period.end - 1)]
     return min((each for each in dates if each is not None), default=None)

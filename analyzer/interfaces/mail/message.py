@@ -24,7 +24,7 @@ from analyzer.interfaces.mail.text import mail_text
 from analyzer.text.words import plain
 
 # An address or a token that does not fit a line of 78 would be folded into encoded words, which mailers do not follow.
-LONG_LINES = SMTP.clone(max_line_length=990)  # RFC 5322: at most 998
+_LONG_LINES = SMTP.clone(max_line_length=990)  # RFC 5322: at most 998
 HTML_BYTES = 100_000  # what Gmail shows without cutting is 102 KB
 
 
@@ -55,7 +55,7 @@ def message(content: Content, envelope: Envelope) -> bytes:
     if len(html.encode()) > HTML_BYTES:
         raise ConfigError(f"the mail to {envelope.list_name} has {len(html.encode()):,} bytes of HTML; 100 KB is most")
     root = _headed(content, envelope)
-    related = root if not content.files else EmailMessage(policy=LONG_LINES)
+    related = root if not content.files else EmailMessage(policy=_LONG_LINES)
     related.make_related()
     related.attach(_twins(mail_text(content, envelope.footer), html))
     if picture is not None:
@@ -68,11 +68,11 @@ def message(content: Content, envelope: Envelope) -> bytes:
     for each in content.files:
         root.attach(_file(each))
     _bound(root, envelope.message_id)
-    return root.as_bytes(policy=LONG_LINES)
+    return root.as_bytes(policy=_LONG_LINES)
 
 
 def _headed(content: Content, envelope: Envelope) -> EmailMessage:
-    found = EmailMessage(policy=LONG_LINES)
+    found = EmailMessage(policy=_LONG_LINES)
     local, _, domain = envelope.sender.rpartition("@")
     found["From"] = Address(plain(envelope.sender_name), local, domain)
     found["To"] = envelope.recipient

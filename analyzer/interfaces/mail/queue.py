@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 FIRST_WAIT_US = 15 * 60_000_000
 LONGEST_WAIT_US = 8 * 3_600_000_000
 MOST_ATTEMPTS = 12  # with these waits about two and a half days: before the next week's mail is due
-Deliver = Callable[[str, bytes], None]
+_Deliver = Callable[[str, bytes], None]
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ def wait_us(attempts: int) -> int:
     return min(LONGEST_WAIT_US, FIRST_WAIT_US << min(attempts - 1, 16))
 
 
-def send_due(mails: "Mails", deliver: Deliver, clock: Callable[[], int]) -> Round:
+def send_due(mails: "Mails", deliver: _Deliver, clock: Callable[[], int]) -> Round:
     """Hand over every mail that is due, one after another; `deliver` raises MailErrors, `clock` gives microseconds.
 
     It ends with the first mail for which the server cannot be reached: the others keep their place in the queue.

@@ -22,11 +22,11 @@ from analyzer.text.rounding import nearest
 from analyzer.text.table import column_like
 from analyzer.text.words import NO_BREAK, UNKNOWN, at_least, counted, day, decimal, money, money_decimals, plain, symbol
 
-CHECKED_SHOWN = 3
-NODES_SHOWN = 3
-RULES_SHOWN = 4
-TEAMS_SHOWN = 40  # of more, the rest is one line: a mail has at most 100 KB of HTML
-OVER = " !"
+_CHECKED_SHOWN = 3
+_NODES_SHOWN = 3
+_RULES_SHOWN = 4
+_TEAMS_SHOWN = 40  # of more, the rest is one line: a mail has at most 100 KB of HTML
+_OVER = " !"
 
 
 def sections(report: WeekReport, extras: Extras, oldest_price: date | None) -> tuple[Section, ...]:
@@ -46,7 +46,7 @@ def sections(report: WeekReport, extras: Extras, oldest_price: date | None) -> t
 
 def _checked(report: WeekReport) -> Section:
     found = []
-    for one in report.checked[:CHECKED_SHOWN]:
+    for one in report.checked[:_CHECKED_SHOWN]:
         prediction = one.standing.prediction
         done = day(local(one.standing.applied_at or 0, report.period.timezone)).partition(" ")[2]
         title = f"{plain(prediction.subject)}: {plain(prediction.title)} ({one.standing.id}, done {done})"
@@ -120,7 +120,7 @@ def _months(months: list[Month]) -> tuple[tuple[str, ...], list[tuple[str, ...]]
     ends = [month.month_end_micros for month in months if month.month_end_micros is not None]
     if len(ends) < len(months):
         return ("month so far",), [(cell,) for cell in so_far]
-    over = [*(OVER if month.is_over else "" for month in months), ""]
+    over = [*(_OVER if month.is_over else "" for month in months), ""]
     expected = [cell + mark for cell, mark in zip(_column(ends), over, strict=True)]
     return ("month so far", "month-end"), list(zip(so_far, expected, strict=True))
 
@@ -132,10 +132,10 @@ def _column(exact: list[int]) -> list[str]:
 
 def _folded(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return the rows, at most so many: what is left out is named, and the total stands."""
-    if len(rows) <= TEAMS_SHOWN + 1:
+    if len(rows) <= _TEAMS_SHOWN + 1:
         return rows
-    left = len(rows) - 1 - TEAMS_SHOWN
-    return [*rows[:TEAMS_SHOWN], (f"and {left:,} more", *[""] * (len(rows[0]) - 1)), rows[-1]]
+    left = len(rows) - 1 - _TEAMS_SHOWN
+    return [*rows[:_TEAMS_SHOWN], (f"and {left:,} more", *[""] * (len(rows[0]) - 1)), rows[-1]]
 
 
 def _corrections(report: WeekReport, extras: Extras) -> Section:
@@ -164,7 +164,7 @@ def _measured(report: WeekReport) -> str:
     if not held:
         return "No run is known to have held a GPU."
     share = decimal((held - silent) * 1000 // held, 1)  # rounded down, as in the report: 100 means all
-    nodes = [silent_words(node, report.period.timezone) for node in report.measured.nodes[:NODES_SHOWN]]
+    nodes = [silent_words(node, report.period.timezone) for node in report.measured.nodes[:_NODES_SHOWN]]
     silences = f" ({'; '.join(nodes)})" if nodes else ""
     return f"{share}{NO_BREAK}% of held GPU-hours measured{silences}."
 
@@ -199,6 +199,6 @@ def _not_judged(report: WeekReport) -> list[str]:
     judged = [judged_words(rule) for rule in report.not_judged]
     if not judged:
         return []
-    more = len(judged) - RULES_SHOWN
+    more = len(judged) - _RULES_SHOWN
     rest = [f"and {counted(more, 'rule')} more"] if more > 0 else []
-    return [f"Not judged: {'; '.join([*judged[:RULES_SHOWN], *rest])} (all of them: gpuledger findings --unjudged)."]
+    return [f"Not judged: {'; '.join([*judged[:_RULES_SHOWN], *rest])} (all of them: gpuledger findings --unjudged)."]

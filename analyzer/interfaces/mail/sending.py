@@ -11,9 +11,9 @@ from analyzer.interfaces.mail.errors import LaterError, RefusedError, Unreachabl
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.text.words import plain_sentence
 
-TOLD_LETTERS = 200
-GREET_SECONDS = 5
-PERMANENT = 500  # SMTP replies from here on are final (RFC 5321, 4.2.1)
+_TOLD_LETTERS = 200
+_GREET_SECONDS = 5
+_PERMANENT = 500  # SMTP replies from here on are final (RFC 5321, 4.2.1)
 
 
 class Post:
@@ -112,14 +112,14 @@ def greet(settings: MailSettings) -> None:
         UnreachableError: it does not answer, cannot be trusted, or does not know us.
         ConfigError: the password's file cannot be read.
     """
-    seconds = min(settings.timeout_seconds, GREET_SECONDS)
+    seconds = min(settings.timeout_seconds, _GREET_SECONDS)
     with Post(replace(settings, timeout_seconds=seconds)) as post:
         post.connect()
 
 
 def _refusal(code: int, said: bytes | str) -> LaterError | RefusedError:
     words = f"{code} {_clean(said)}"
-    return RefusedError(words) if code >= PERMANENT else LaterError(words)
+    return RefusedError(words) if code >= _PERMANENT else LaterError(words)
 
 
 def _why(error: Exception) -> str:
@@ -144,4 +144,4 @@ def _words(error: Exception) -> str:
 
 def _clean(said: bytes | str) -> str:
     text = said.decode("ascii", "replace") if isinstance(said, bytes) else said
-    return plain_sentence(text)[:TOLD_LETTERS]
+    return plain_sentence(text)[:_TOLD_LETTERS]

@@ -13,10 +13,10 @@ from analyzer.settings.environment import whole
 from analyzer.settings.own_table import SITE_ADDRESS, OwnTable, secret_text
 from analyzer.settings.toml_entry import Entry
 
-TABLE = "mail"
-ENVIRONMENT = "GPULEDGER_MAIL_"
-SECURITIES = ("starttls", "tls", "none")
-MOST_RECIPIENTS = 500  # one mail each, one after another
+_TABLE = "mail"
+_ENVIRONMENT = "GPULEDGER_MAIL_"
+_SECURITIES = ("starttls", "tls", "none")
+_MOST_RECIPIENTS = 500  # one mail each, one after another
 MOST_SECONDS = 120  # six commands of a mail then end before its claim does (collector.registry.mails.CLAIM_US)
 _PATHS = ("password_file", "ca")
 _NUMBERS = ("port", "timeout_seconds")
@@ -67,17 +67,17 @@ class MailSettings:
             _address("recipients", address)
         for team, address in self.teams.items():
             _address(f"teams.{team}", address)
-        if len(self.recipients) + len(self.teams) > MOST_RECIPIENTS:
-            raise ConfigError(f"[{TABLE}] has more than {MOST_RECIPIENTS} recipients; mail a list instead")
-        if self.security not in SECURITIES:
-            raise ConfigError(f"[{TABLE}] security is {self.security!r}: not {', '.join(SECURITIES)}")
+        if len(self.recipients) + len(self.teams) > _MOST_RECIPIENTS:
+            raise ConfigError(f"[{_TABLE}] has more than {_MOST_RECIPIENTS} recipients; mail a list instead")
+        if self.security not in _SECURITIES:
+            raise ConfigError(f"[{_TABLE}] security is {self.security!r}: not {', '.join(_SECURITIES)}")
         if not 0 < self.port <= 65535 or not 0 < self.timeout_seconds <= MOST_SECONDS:
-            raise ConfigError(f"[{TABLE}] port must be 1 to 65535, and timeout_seconds 1 to {MOST_SECONDS}")
+            raise ConfigError(f"[{_TABLE}] port must be 1 to 65535, and timeout_seconds 1 to {MOST_SECONDS}")
         if bool(self.user) != (self.password_file is not None):
-            raise ConfigError(f"[{TABLE}] user and password_file go together; one of them is missing")
-        if self.security == "none" and (self.user or not is_this_machine(self.host or "localhost")):
+            raise ConfigError(f"[{_TABLE}] user and password_file go together; one of them is missing")
+        if self.security == "none" and (self.user or not _is_this_machine(self.host or "localhost")):
             raise ConfigError(
-                f"[{TABLE}] security none is for a server on this machine that asks for no password; use starttls"
+                f"[{_TABLE}] security none is for a server on this machine that asks for no password; use starttls"
             )
 
     @property
@@ -100,7 +100,7 @@ class MailSettings:
         if not self.recipients and not self.teams:
             missing.append("recipients or teams")
         if missing:
-            raise ConfigError(f"to send mails, [{TABLE}] of the settings needs {', '.join(missing)}: see docs/mail.md")
+            raise ConfigError(f"to send mails, [{_TABLE}] of the settings needs {', '.join(missing)}: see docs/mail.md")
         if not _is_followed(site_url):
             raise ConfigError(
                 "to send mails, [analyzer] site_url must be an address like https://gpuledger.example, "
@@ -116,9 +116,9 @@ class MailSettings:
         """
         if self.password_file is None:
             return None
-        text = secret_text(TABLE, "password_file", self.password_file).rstrip("\r\n")
+        text = secret_text(_TABLE, "password_file", self.password_file).rstrip("\r\n")
         if not text:
-            raise ConfigError(f"[{TABLE}] password_file {self.password_file} is empty")
+            raise ConfigError(f"[{_TABLE}] password_file {self.password_file} is empty")
         return text
 
     @classmethod
@@ -130,11 +130,11 @@ class MailSettings:
         Raises:
             ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
         """
-        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text, SITE_ADDRESS)
+        own = OwnTable(_TABLE, _ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text, SITE_ADDRESS)
         return cls(**own.read(path, known, environ))
 
 
-def is_this_machine(host: str) -> bool:
+def _is_this_machine(host: str) -> bool:
     """Return whether a host is this machine alone."""
     try:
         return ip_address(host).is_loopback
@@ -154,24 +154,24 @@ def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 -
 
 def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
     if name in _NUMBERS:
-        return whole(ENVIRONMENT + name.upper(), text)
+        return whole(_ENVIRONMENT + name.upper(), text)
     parts = tuple(part.strip() for part in text.split(",") if part.strip())
     if name == "recipients":
         return parts
     if name == "teams":
         pairs = [part.partition("=") for part in parts]
         if any(not team or not address for team, _, address in pairs):
-            raise ConfigError(f"{ENVIRONMENT}TEAMS is {text!r}: write team=address, with commas between")
+            raise ConfigError(f"{_ENVIRONMENT}TEAMS is {text!r}: write team=address, with commas between")
         return {team.strip(): address.strip() for team, _, address in pairs}
     return Path(text) if name in _PATHS else text
 
 
 def _address(name: str, text: str) -> None:
     if not _ADDRESS.fullmatch(text) or ".." in text:
-        raise ConfigError(f"[{TABLE}] {name} has {text!r}: no address like gpu-owners@example.com")
+        raise ConfigError(f"[{_TABLE}] {name} has {text!r}: no address like gpu-owners@example.com")
 
 
 def _is_followed(url: str) -> bool:
     """Whether mailers follow links to it: RFC 8058 asks for https."""
     parts = urlsplit(url)
-    return parts.scheme == "https" or (parts.scheme == "http" and is_this_machine(parts.hostname or ""))
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_this_machine(parts.hostname or ""))

@@ -4,8 +4,8 @@ from analyzer.text.words import counted, moment, plain_sentence
 from collector.registry import Mails, Send
 
 STOPPED_BY = "cli: an operator"
-SHOWN_US = 35 * 86_400_000_000  # five weeks
-LISTED = 40
+_SHOWN_US = 35 * 86_400_000_000  # five weeks
+_LISTED = 40
 _WORDS = {"queued": "waits", "sending": "is being sent", "sent": "sent", "failed": "refused", "dropped": "left out"}
 
 
@@ -15,13 +15,13 @@ def standing_lines(mails: Mails, now_us: int, timezone: str) -> tuple[list[str],
     Raises:
         RegistryError: the registry does not answer.
     """
-    sends = mails.sends(now_us - SHOWN_US)
+    sends = mails.sends(now_us - _SHOWN_US)
     stopped = [one for one in mails.subscriptions() if one.stopped_at is not None]
     counts = {state: sum(one.state == state for one in sends) for state in _WORDS}
     said = [f"{count} {_WORDS[state]}" for state, count in counts.items() if count]
     lines = [f"mails of five weeks: {', '.join(said) or 'none'}; {counted(len(stopped), 'reader')} stopped it"]
-    lines += [_line(one, timezone) for one in sends[:LISTED]]
-    lines += [f"  and {len(sends) - LISTED} more"] if len(sends) > LISTED else []
+    lines += [_line(one, timezone) for one in sends[:_LISTED]]
+    lines += [f"  and {len(sends) - _LISTED} more"] if len(sends) > _LISTED else []
     for one in stopped:
         at = moment(one.stopped_at or 0, timezone)
         lines.append(f"  stopped   {one.address} ({one.list}), {at}, by {one.stopped_by}")

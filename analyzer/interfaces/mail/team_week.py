@@ -12,8 +12,8 @@ from analyzer.reports.by_what import Judged, by_what_of_teams
 from analyzer.reports.week import WeekReport
 from collector.store.session import Session
 
-SILENT = "not measured"  # the label under which unobserved time is printed
-NOTHING = Breakdown(())
+_SILENT = "not measured"  # the label under which unobserved time is printed
+_NOTHING = Breakdown(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,10 @@ def of_team(report: WeekReport, team: str, facts: TeamFacts) -> WeekReport:
 
 
 def _own(rows: Sequence[TeamRow], team: str, unpriced: dict[str, tuple[Unpriced, ...]]) -> Breakdown:
-    own = next((row.breakdown for row in rows if row.held and row.team == team), NOTHING)
+    own = next((row.breakdown for row in rows if row.held and row.team == team), _NOTHING)
     return replace(own, unpriced=unpriced.get(team, ()))
 
 
 def _measured(own: Breakdown) -> Measured:
-    silent = sum(entry.milliseconds for entry in own.entries if entry.label == SILENT)
+    silent = sum(entry.milliseconds for entry in own.entries if entry.label == _SILENT)
     return Measured(own.milliseconds, silent, ())

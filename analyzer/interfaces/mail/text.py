@@ -3,13 +3,13 @@
 from analyzer.interfaces.mail.content import Action, Content, Footer, Section, Table
 from analyzer.text.paper import Paper
 
-WIDTH = 78  # of the paper, whose text is two columns narrower
+_WIDTH = 78  # of the paper, whose text is two columns narrower
 _KLASS, _AMOUNT, _PERCENT = 12, 11, 8
 
 
 def mail_text(content: Content, footer: Footer) -> str:
     """Return the text part."""
-    paper = Paper(WIDTH)
+    paper = Paper(_WIDTH)
     parts = [
         [content.title.upper() if content.team is None else content.title],
         _figures(content),

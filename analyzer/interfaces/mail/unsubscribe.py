@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collector.registry import Mails, Subscription
 
-ID_LETTERS = 20  # of a hash in hex: 80 bits, that no two addresses of a site share
-LONGEST = 200
-NO_KEY = b"\0" * 32  # where no mail was ever made; no token fits it, for no subscription is known
+_ID_LETTERS = 20  # of a hash in hex: 80 bits, that no two addresses of a site share
+_LONGEST = 200
+_NO_KEY = b"\0" * 32  # where no mail was ever made; no token fits it, for no subscription is known
 
 
 def subscription_id(list_name: str, address: str) -> str:
     """Return the id of an address of a list; the domain's case does not matter to mail, and the rest is as written."""
     local, _, domain = address.rpartition("@")
-    return hashlib.sha256(f"{list_name}\0{local}@{domain.lower()}".encode()).hexdigest()[:ID_LETTERS]
+    return hashlib.sha256(f"{list_name}\0{local}@{domain.lower()}".encode()).hexdigest()[:_ID_LETTERS]
 
 
 def stop_token(key: bytes, list_name: str, address: str) -> str:
@@ -39,11 +39,11 @@ def known_subscription(mails: "Mails", token: str) -> "Subscription | None":
     Raises:
         RegistryError: the registry does not answer.
     """
-    if len(token) > LONGEST or not token.isascii():
+    if len(token) > _LONGEST or not token.isascii():
         return None
     found_id, _, mac = token.partition(".")
     found, key = mails.subscription(found_id), mails.known_key()
-    wanted = _mac(key or NO_KEY, found.list if found else "", found.address if found else "")
+    wanted = _mac(key or _NO_KEY, found.list if found else "", found.address if found else "")
     return found if hmac.compare_digest(mac, wanted) and key is not None else None
 
 

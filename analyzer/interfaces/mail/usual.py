@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from analyzer.period import Calendar, Period
     from collector.store.session import Session
 
-WEEKS = 4
+_WEEKS = 4
 _AVOIDABLE = words_of("avoidable")
 
 
@@ -50,7 +50,7 @@ class Usual:
         if kind_of(period) != "week":
             return cls()
         spans, span = [], period
-        for _ in range(WEEKS):
+        for _ in range(_WEEKS):
             span = calendar.before(span)
             spans.append(span)
         if not all(hours(session, each).complete for each in spans):

@@ -23,7 +23,7 @@ from collector.config import CollectorConfig, load
 from collector.http.server import listen
 from collector.store.database import Store
 
-OK = 0
+_OK = 0
 
 
 def assistant(argv: list[str]) -> int:
@@ -50,7 +50,7 @@ def assistant(argv: list[str]) -> int:
         _over_stdio(options)
     else:
         _over_http(options)
-    return OK
+    return _OK
 
 
 def _over_stdio(options: argparse.Namespace) -> None:

@@ -20,9 +20,9 @@ from analyzer.interfaces.mcp.plan_answers import (
 )
 from analyzer.interfaces.mcp.untrusted import LIST_MOST, said, said_or_none, sentence
 
-CHANGES_TOLD, CHAIN_TOLD = 20, 20
-PLACEMENTS_LETTERS = 24_000  # of one plan; an answer has two at most
-PLACEMENT_LETTERS = 150  # of one placement as JSON, without its names
+_CHANGES_TOLD, _CHAIN_TOLD = 20, 20
+_PLACEMENTS_LETTERS = 24_000  # of one plan; an answer has two at most
+_PLACEMENT_LETTERS = 150  # of one placement as JSON, without its names
 
 
 def plan_told(plan: Plan) -> PlanTold:
@@ -33,7 +33,7 @@ def plan_told(plan: Plan) -> PlanTold:
         cost_micros=plan.cost_micros,
         lower_bound_seconds=plan.lower_bound_seconds,
         is_optimal=plan.is_optimal,
-        critical=[said(name) for name in plan.critical[:CHAIN_TOLD]],
+        critical=[said(name) for name in plan.critical[:_CHAIN_TOLD]],
         placements=[
             PlacementTold(
                 task=said(each.task),
@@ -50,9 +50,9 @@ def plan_told(plan: Plan) -> PlanTold:
 
 def _fitting(placements: Sequence[Placement]) -> Sequence[Placement]:
     """Return the first placements, as many as fit into an answer: names may be short or long."""
-    room = PLACEMENTS_LETTERS
+    room = _PLACEMENTS_LETTERS
     for number, each in enumerate(placements):
-        room -= PLACEMENT_LETTERS + len(each.task) + len(each.node)
+        room -= _PLACEMENT_LETTERS + len(each.task) + len(each.node)
         if room < 0:
             return placements[:number]
     return placements
@@ -60,14 +60,14 @@ def _fitting(placements: Sequence[Placement]) -> Sequence[Placement]:
 
 def changes_told(changes: Sequence[Change]) -> list[ChangeTold]:
     """Return what the solver's plan changes of what was planned."""
-    return [_change(each.task, each.from_node, each.to_node, each.delay_seconds) for each in changes[:CHANGES_TOLD]]
+    return [_change(each.task, each.from_node, each.to_node, each.delay_seconds) for each in changes[:_CHANGES_TOLD]]
 
 
 def mendings_told(found: Nearest) -> list[ChangeTold]:
     """Return what the nearest plan changes of the one that was proposed."""
     moved = [_change(each.task, each.from_node, each.to_node, 0, each.why) for each in found.moved]
     shifted = [_change(each.task, None, None, each.to_seconds - each.from_seconds, each.why) for each in found.shifted]
-    return [*moved, *shifted][:CHANGES_TOLD]
+    return [*moved, *shifted][:_CHANGES_TOLD]
 
 
 def _change(task: str, source: str | None, target: str | None, seconds: int, why: str | None = None) -> ChangeTold:

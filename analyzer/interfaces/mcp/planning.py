@@ -27,15 +27,15 @@ from analyzer.interfaces.mcp.untrusted import said_list, sentence
 from analyzer.text.words import plain_sentence
 
 _LOG = logging.getLogger(__name__)
-SOLVE_SECONDS = 5.0
-NEAREST_SECONDS = 2.0
-TASKS_MOST = 500  # of one file; more is for `gpuledger plan`
+_SOLVE_SECONDS = 5.0
+_NEAREST_SECONDS = 2.0
+_TASKS_MOST = 500  # of one file; more is for `gpuledger plan`
 NODES_MOST = 1000
 HISTORIES_MOST = 20  # names, sizes and kinds of GPU; each is a question to the ledger
 FILE_LETTERS = 256 * 1024
-BROKEN_TOLD = 20
-LOGGED_LETTERS = 2000
-DRAWS = 1000
+_BROKEN_TOLD = 20
+_LOGGED_LETTERS = 2000
+_DRAWS = 1000
 
 
 class Planning:
@@ -57,7 +57,7 @@ class Planning:
         looked = self._looked_up(tasks, ledger)
         with self._its_turn():
             problem = looked.file.problem()
-            answer = solve(problem, SOLVE_SECONDS)
+            answer = solve(problem, _SOLVE_SECONDS)
             return Solved(
                 problem=fingerprint(problem),
                 looked_up=looked_up_told(looked, problem),
@@ -80,8 +80,8 @@ class Planning:
         looked = self._looked_up(tasks, ledger)
         with self._its_turn():
             problem = looked.file.problem()
-            plan = _holding(problem, proposal) if proposal else solve(problem, SOLVE_SECONDS).plan
-            outlook = simulate(problem, plan, draws=DRAWS, samples=looked.samples(problem, plan))
+            plan = _holding(problem, proposal) if proposal else solve(problem, _SOLVE_SECONDS).plan
+            outlook = simulate(problem, plan, draws=_DRAWS, samples=looked.samples(problem, plan))
             return Simulated(
                 problem=fingerprint(problem),
                 looked_up=looked_up_told(looked, problem),
@@ -106,7 +106,7 @@ class Planning:
         with self._its_turn():
             problem = looked.file.problem()
             name = fingerprint(problem)
-            found = nearest(problem, read_proposal(proposal), NEAREST_SECONDS)
+            found = nearest(problem, read_proposal(proposal), _NEAREST_SECONDS)
             verdict = found.proposed
             round_ = self._rounds.count(shown, name, is_valid=verdict.is_valid)
             _log(name, round_, proposal, verdict)
@@ -117,7 +117,7 @@ class Planning:
                 is_valid=verdict.is_valid,
                 round=min(round_, ROUNDS),
                 rounds_left=max(0, ROUNDS - round_),
-                broken=[BrokenTold(rule=each.rule, says=sentence(each.text)) for each in verdict.broken[:BROKEN_TOLD]],
+                broken=[BrokenTold(rule=each.rule, says=sentence(each.text)) for each in verdict.broken[:_BROKEN_TOLD]],
                 broken_count=len(verdict.broken),
                 corrected=[sentence(text) for text in verdict.corrected],
                 savings_micros=verdict.savings_micros if verdict.is_valid else None,
@@ -132,8 +132,10 @@ class Planning:
         if len(tasks) > FILE_LETTERS:
             raise ProblemError(f"the task file has {len(tasks):,} letters; send at most {FILE_LETTERS:,}")
         file = read_tasks(tasks, self._clock())
-        if len(file.tasks) > TASKS_MOST:
-            raise ProblemError(f"the file has {len(file.tasks):,} tasks; more than {TASKS_MOST} are for gpuledger plan")
+        if len(file.tasks) > _TASKS_MOST:
+            raise ProblemError(
+                f"the file has {len(file.tasks):,} tasks; more than {_TASKS_MOST} are for gpuledger plan"
+            )
         asked = {(task.history, task.gpus) for task in file.tasks if task.history is not None and task.duration is None}
         questions = len(asked) * max(1, len({node.sku for node in file.nodes or ()}))
         if questions > HISTORIES_MOST:
@@ -182,14 +184,14 @@ def _instead(problem: Problem, found: Nearest, round_: int) -> tuple[Plan | None
         return None, None, None
     if round_ < ROUNDS and found.verdict.plan is not None:
         return found.verdict.plan, "nearest", found.verdict.is_valid
-    answer = solve(problem, SOLVE_SECONDS)
+    answer = solve(problem, _SOLVE_SECONDS)
     return answer.plan, "solver", answer.verdict in ("no_deadline", "on_time")
 
 
 def _log(problem: str, round_: int, proposal: str, verdict: Verdict) -> None:
     """Log what was proposed and what was said of it: in one line, without control characters, and bounded."""
     reasons = "; ".join(f"{each.rule}: {each.text}" for each in verdict.broken) or "every rule is kept"
-    told = plain_sentence(f"{proposal[:LOGGED_LETTERS]}")[: LOGGED_LETTERS // 2]
-    why = plain_sentence(reasons[:LOGGED_LETTERS])[: LOGGED_LETTERS // 2]
+    told = plain_sentence(f"{proposal[:_LOGGED_LETTERS]}")[: _LOGGED_LETTERS // 2]
+    why = plain_sentence(reasons[:_LOGGED_LETTERS])[: _LOGGED_LETTERS // 2]
     word = "valid" if verdict.is_valid else "not valid"
     _LOG.info("plan proposed for %s, round %d, %s: %s. Proposal: %s", problem, round_, word, why, told)

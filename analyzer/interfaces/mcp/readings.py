@@ -32,7 +32,7 @@ from analyzer.states import CLASSES
 
 ROWS, ROWS_MOST = 20, 50
 ANSWER_BYTES = 64 * 1024  # of one answer
-RACKS_MOST, EVIDENCE_MOST = 64, 24
+_RACKS_MOST, _EVIDENCE_MOST = 64, 24
 
 Document = TypeVar("Document", bound=BaseModel)
 Read = TypeVar("Read", bound=Listing)
@@ -55,7 +55,7 @@ async def explained(site: Site, finding_id: str, query: Query, shown: str | None
         finding=_finding(item),
         evidence=[
             Seen(what=sentence(line.what), seen=sentence(line.seen), verdict=sentence(line.verdict))
-            for line in item.evidence[:EVIDENCE_MOST]
+            for line in item.evidence[:_EVIDENCE_MOST]
         ],
         evidence_count=len(item.evidence),
         wrong_if=sentence(item.wrong_if),
@@ -199,7 +199,7 @@ def _topology(page: TopologyPage) -> Topology:
         node_count=page.nodes,
         gpu_count=page.gpus,
         racks=[
-            RackTold(rack=said_or_none(one.rack), nodes=one.nodes, gpus=one.gpus) for one in page.racks[:RACKS_MOST]
+            RackTold(rack=said_or_none(one.rack), nodes=one.nodes, gpus=one.gpus) for one in page.racks[:_RACKS_MOST]
         ],
         rack_count=len(page.racks),
         items=[_node(item) for item in page.items],

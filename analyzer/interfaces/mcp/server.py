@@ -32,25 +32,25 @@ null means unknown; it is not 0. Where `more` is true rows were left out: ask ag
 Nothing here changes anything: no tool applies a plan, accepts a recommendation, mutes or writes. A plan that you
 propose goes through validate_plan before anybody is told of it; its makespan, cost and savings are the validator's."""
 
-Since = Annotated[
+_Since = Annotated[
     When | None,
     Field(
         description="The period: 2026-W46, 2026-11 or 2026-11-09 is that week, month or day; 7d, monday or a time goes "
         "on until the ledger ends. By default the last week."
     ),
 ]
-Until = Annotated[
+_Until = Annotated[
     When | None, Field(description="Where the period ends instead; a day, week or month is included, a time is not.")
 ]
 Team = Annotated[Text | None, Field(description="Of this team alone.")]
-Rows = Annotated[int, Field(ge=1, le=ROWS_MOST, description="The most rows.")]
-Cursor = Annotated[
+_Rows = Annotated[int, Field(ge=1, le=ROWS_MOST, description="The most rows.")]
+_Cursor = Annotated[
     str | None,
     Field(
         pattern=PATTERN, max_length=LENGTH_MAX, description="`cursor` of the answer before, with the same parameters."
     ),
 ]
-FindingId = Annotated[str, Field(pattern=pattern("f"), description="As in the list: f-7kq2x; or how it begins.")]
+_FindingId = Annotated[str, Field(pattern=pattern("f"), description="As in the list: f-7kq2x; or how it begins.")]
 
 
 def create_server(site: Site) -> MCPServer[Any]:
@@ -75,13 +75,13 @@ def _add_findings(server: MCPServer[Any], site: Site) -> None:
     @server.tool(annotations=READ_ONLY)
     async def findings(
         context: Context[Any, Any],
-        since: Since = None,
-        until: Until = None,
+        since: _Since = None,
+        until: _Until = None,
         team: Team = None,
         confidence: Confidence | None = None,
         still_open: bool | None = None,
-        rows: Rows = ROWS,
-        cursor: Cursor = None,
+        rows: _Rows = ROWS,
+        cursor: _Cursor = None,
     ) -> Findings:
         """What GPU time was avoidable in a period, by who lost it and why, the dearest first."""
         query = {
@@ -92,7 +92,7 @@ def _add_findings(server: MCPServer[Any], site: Site) -> None:
 
     @server.tool(annotations=READ_ONLY)
     async def explain_finding(
-        context: Context[Any, Any], finding_id: FindingId, since: Since = None, until: Until = None
+        context: Context[Any, Any], finding_id: _FindingId, since: _Since = None, until: _Until = None
     ) -> Explained:
         """One finding: what was seen, what follows from it, and what would prove it wrong."""
         query = {"since": since, "until": until}
@@ -103,13 +103,13 @@ def _add_runs(server: MCPServer[Any], site: Site) -> None:
     @server.tool(annotations=READ_ONLY)
     async def runs(
         context: Context[Any, Any],
-        since: Since = None,
-        until: Until = None,
+        since: _Since = None,
+        until: _Until = None,
         team: Team = None,
         name: Annotated[Text | None, Field(description="Runs of exactly this name.")] = None,
         running: bool | None = None,
-        rows: Rows = ROWS,
-        cursor: Cursor = None,
+        rows: _Rows = ROWS,
+        cursor: _Cursor = None,
     ) -> Runs:
         """Who ran what on how many GPUs, the run that began last first; without a period, all runs."""
         query = {
@@ -123,11 +123,11 @@ def _add_costs(server: MCPServer[Any], site: Site) -> None:
     async def costs(
         context: Context[Any, Any],
         by: Annotated[Bearer, Field(description=f"Who bears them: {', '.join(get_args(Bearer))}.")] = "team",
-        since: Since = None,
-        until: Until = None,
+        since: _Since = None,
+        until: _Until = None,
         team: Team = None,
-        rows: Rows = ROWS,
-        cursor: Cursor = None,
+        rows: _Rows = ROWS,
+        cursor: _Cursor = None,
     ) -> Costs:
         """What each team, run, project or day cost, and how much of it was useful, avoidable or neither."""
         query = {"since": since, "until": until, "team": team, "cursor": cursor}
@@ -141,8 +141,8 @@ def _add_topology(server: MCPServer[Any], site: Site) -> None:
         rack: Annotated[Text | None, Field(description="Hosts of this rack alone.")] = None,
         node_group: Annotated[Text | None, Field(description="Hosts of this group alone.")] = None,
         sku: Annotated[Text | None, Field(description="Hosts with this kind of GPU alone, such as H100-80GB.")] = None,
-        rows: Rows = ROWS,
-        cursor: Cursor = None,
+        rows: _Rows = ROWS,
+        cursor: _Cursor = None,
     ) -> Topology:
         """Which hosts stand in which rack, with how many GPUs of which kind, how many cores and how much memory."""
         query = {"rack": rack, "node_group": node_group, "sku": sku, "cursor": cursor}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collector.access.access import Access
     from collector.store.session import Session
 
-WAITING_MOST = 32
+_WAITING_MOST = 32
 Query = Mapping[str, object]  # of a parameter its value, or a list of them; None and empty ones are left out
 
 
@@ -63,7 +63,7 @@ class OwnSite:
     async def ask(self, path: str, query: Query, authorization: str | None) -> dict[str, Any]:
         """Return a document of the store. Raises as Site.ask()."""
         headers = [] if authorization is None else [(b"authorization", authorization.encode("latin-1", "replace"))]
-        if self._waiting >= WAITING_MOST:
+        if self._waiting >= _WAITING_MOST:
             raise UnansweredError("as many ask as may wait; come again in a moment", 503)
         self._waiting += 1
         try:

@@ -21,9 +21,9 @@ from analyzer.prices.checking.check import complaints
 from analyzer.prices.checking.fleet import booked_kinds, owned_kinds
 from analyzer.reports.reader import Reader
 
-LOG = logging.getLogger(__name__)
-BEARERS_SHOWN, BUDGETS_SHOWN = 20, 50
-FAULTS = ("missing", "stale", "gaps", "over", "ending", "suspicious", "unused", "unknown")
+_LOG = logging.getLogger(__name__)
+_BEARERS_SHOWN, _BUDGETS_SHOWN = 20, 50
+_FAULTS = ("missing", "stale", "gaps", "over", "ending", "suspicious", "unused", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ def _month(reader: Reader) -> MonthReport | None:
     try:
         return read_month(reader.session, reader.calendar, reader.settings, None)
     except ConfigError as error:
-        LOG.warning("/metrics is without budgets: %s", error)
+        _LOG.warning("/metrics is without budgets: %s", error)
         return None
 
 
 def _bearers(month: MonthReport) -> tuple[Bearer, ...]:
     """Return the dearest bearers, and of those that have a budget more."""
-    budgeted = [line for line in month.every if line.budget is not None][:BUDGETS_SHOWN]
-    names = {line.name for line in (*month.lines[:BEARERS_SHOWN], *budgeted, month.fleet)}
+    budgeted = [line for line in month.every if line.budget is not None][:_BUDGETS_SHOWN]
+    names = {line.name for line in (*month.lines[:_BEARERS_SHOWN], *budgeted, month.fleet)}
     return tuple(_bearer(line, _scope(line, month)) for line in month.every if line.name in names)
 
 
@@ -114,9 +114,9 @@ def _faults(reader: Reader, until: int) -> dict[str, int] | None:
     try:
         book, mapped = price_book(reader.settings), team_book(reader.settings)
     except ConfigError as error:
-        LOG.warning("/metrics is without faults of prices: %s", error)
+        _LOG.warning("/metrics is without faults of prices: %s", error)
         return None
     teams = {rule.team.name for rule in mapped.rules} or None
     fleet, booked = owned_kinds(reader.session, until), booked_kinds(reader.session)
     found = complaints(book, fleet, today, teams, booked)
-    return dict.fromkeys(FAULTS, 0) | Counter(each.kind for each in found)
+    return dict.fromkeys(_FAULTS, 0) | Counter(each.kind for each in found)

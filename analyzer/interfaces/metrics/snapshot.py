@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from analyzer.reports.reader import Reader
 
-LOG = logging.getLogger(__name__)
-EVERY_SECONDS = 15.0
-STOPPING_SECONDS = 5.0
+_LOG = logging.getLogger(__name__)
+_EVERY_SECONDS = 15.0
+_STOPPING_SECONDS = 5.0
 
 
 class FleetPage(Collector):
     """One site's page. `read` opens a reader, which is closed here; `url` is where people reach the pages."""
 
-    def __init__(self, read: "Callable[[], Reader]", url: str = "", every_seconds: float = EVERY_SECONDS) -> None:
+    def __init__(self, read: "Callable[[], Reader]", url: str = "", every_seconds: float = _EVERY_SECONDS) -> None:
         self._read = read
         self._url = url
         self._every = every_seconds
@@ -53,7 +53,7 @@ class FleetPage(Collector):
         """End."""
         self._ending.set()
         if self._thread.ident is not None:
-            self._thread.join(STOPPING_SECONDS)
+            self._thread.join(_STOPPING_SECONDS)
 
     def collect(self) -> "list[CounterMetricFamily | GaugeMetricFamily]":
         """Return the families of the newest page, as prometheus_client asks for them."""
@@ -65,7 +65,7 @@ class FleetPage(Collector):
             self._look()
         except (AnalyzerError, CollectorError) as error:
             if not self._failing:
-                LOG.error("/metrics shows the fleet as it was a while ago: %s", error)
+                _LOG.error("/metrics shows the fleet as it was a while ago: %s", error)
             self._failing = True
             self._failures += 1
         else:

@@ -30,10 +30,10 @@ from collector.schedulers.kubernetes.rows import Labels
 if TYPE_CHECKING:
     from collector.store.database import Store
 
-OK = 0
-COLUMNS = 80
-SOURCES = ("slurm", "kube-state-metrics", "labels")
-TABLES = ("gpu_samples", "host_samples", "disk_samples", "network_samples", "process_samples", "service_samples")
+_OK = 0
+_COLUMNS = 80
+_SOURCES = ("slurm", "kube-state-metrics", "labels")
+_TABLES = ("gpu_samples", "host_samples", "disk_samples", "network_samples", "process_samples", "service_samples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Prometheus:
             progress,
             found=found,
             step_seconds=self.step_seconds,
-            tables=TABLES,
+            tables=_TABLES,
             clusters=Clusters(self.cluster, self.cluster),
         )
 
@@ -87,7 +87,7 @@ def import_prometheus(argv: list[str]) -> int:
     if not options.dry_run:
         where = "" if options.store is None else f" --store {options.store}"
         print(f"next: gpuledger report week{where}      gpuledger findings{where}")
-    return OK
+    return _OK
 
 
 def _span(options: argparse.Namespace) -> Span:
@@ -101,10 +101,10 @@ def _span(options: argparse.Namespace) -> Span:
 
 
 def _source(word: str) -> str:
-    if word in SOURCES or Path(word).exists():
+    if word in _SOURCES or Path(word).exists():
         return word
-    near = get_close_matches(word, SOURCES, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"say {', '.join(SOURCES)}, or the name of a file"
+    near = get_close_matches(word, _SOURCES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"say {', '.join(_SOURCES)}, or the name of a file"
     raise ConfigError(f"--allocations {word}: there is no such file; {hint}")
 
 
@@ -150,7 +150,7 @@ def _is_terminal(stream: object) -> bool:
 
 
 def _width() -> int:
-    return min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns)
+    return min(_COLUMNS, shutil.get_terminal_size((_COLUMNS, 24)).columns)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collector.store.database import Store
     from collector.store.session import Session
 
-SOURCE = "prometheus"
+_SOURCE = "prometheus"
 _AGENT = "The agent on the hosts would explain most of what is unexplained."
 
 
@@ -96,7 +96,7 @@ def onboard(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
         with believing(store) as session:
             _tell_runs(asked, runs, runs.history(session, ()))
     pulled, seconds = _pulled(asked, metrics, found, store)
-    own(store, asked.span.since, SOURCE)
+    own(store, asked.span.since, _SOURCE)
     holders = pulled.holders.to_pylist()
     with believing(store) as session:
         history = runs.history(session, holders)

@@ -17,9 +17,9 @@ from analyzer.prices.money import dollars
 from analyzer.settings.settings import BESIDE, Settings
 
 BOOK = "prices.toml"
-OURS = "# Written by gpuledger import prometheus --price; yours to edit, when this line is taken out."
-SOURCE = "--price"
-MICROS = Decimal(1_000_000)
+_OURS = "# Written by gpuledger import prometheus --price; yours to edit, when this line is taken out."
+_SOURCE = "--price"
+_MICROS = Decimal(1_000_000)
 _KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,63}")
 
 
@@ -61,7 +61,7 @@ def given(texts: Sequence[str]) -> list[Given]:
 def _given(text: str) -> Given:
     kind, found, amount = text.partition("=")
     try:
-        micros = Decimal(amount) * MICROS
+        micros = Decimal(amount) * _MICROS
     except InvalidOperation:
         micros = Decimal(-1)
     whole = micros.is_finite() and 0 <= micros < 10**12 and micros == micros.to_integral_value()
@@ -108,7 +108,7 @@ def kept(
 
 def _is_ours(path: Path) -> bool:
     try:
-        return path.read_text("utf-8").startswith(OURS)
+        return path.read_text("utf-8").startswith(_OURS)
     except OSError:
         return False
 
@@ -123,16 +123,16 @@ def _starts(path: Path) -> list[int]:
 
 def _book(rows: Mapping[str, int], currency: str, since: int, today: date) -> str:
     first = datetime.fromtimestamp(since // 1_000_000, UTC).date()
-    lines = [OURS, f'currency = "{currency}"']
+    lines = [_OURS, f'currency = "{currency}"']
     for sku, micros in sorted(rows.items()):
         lines += [
             "",
             "[[price]]",
             f'sku = "{sku}"',
             'purchase_option = "any"',
-            f"{currency.lower()}_per_gpu_hour = {Decimal(micros) / MICROS}",
+            f"{currency.lower()}_per_gpu_hour = {Decimal(micros) / _MICROS}",
             f"from = {first.isoformat()}",
-            f'source = "{SOURCE}"',
+            f'source = "{_SOURCE}"',
             f"as_of = {today.isoformat()}",
         ]
     return "\n".join(lines) + "\n"

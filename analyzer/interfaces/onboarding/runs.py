@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collector.schedulers.kubernetes.rows import Labels
     from collector.store.session import Session
 
-Holders = Sequence[Mapping[str, object]]
+_Holders = Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Runs:
     word: str
     jobs: str
     cluster: str
-    history: "Callable[[Session, Holders], History]"
+    history: "Callable[[Session, _Holders], History]"
     notes: tuple[str, ...] = ()
     in_labels: bool = False
 
-    def sightings(self, holders: Holders) -> list[Sighting]:
+    def sightings(self, holders: _Holders) -> list[Sighting]:
         """Return what the exporter's labels say of who held which GPU."""
         return kube_history.sightings(holders, self.cluster)
 
@@ -63,7 +63,7 @@ def of_slurm(options: "argparse.Namespace", asked: Span) -> Runs:
 
     told, cluster, notes = slurm_told(options, asked)
 
-    def history(session: "Session", _: Holders) -> History:
+    def history(session: "Session", _: _Holders) -> History:
         return slurm_history.history(session, told, cluster, asked.since, asked.until)
 
     return Runs("sacct", "GPU job", cluster, history, notes)
@@ -77,7 +77,7 @@ def of_kube_state(client: "Client", cluster: str, labels: "Labels", asked: Span)
     """
     state = kube_state.read(client, asked.since, asked.until)
 
-    def history(session: "Session", _: Holders) -> History:
+    def history(session: "Session", _: _Holders) -> History:
         return kube_history.history(session, state, cluster, labels, asked.until)
 
     return Runs("kube-state-metrics", "run", cluster, history)
@@ -86,7 +86,7 @@ def of_kube_state(client: "Client", cluster: str, labels: "Labels", asked: Span)
 def of_file(path: Path, cluster: str, asked: Span) -> Runs:
     """Take the allocations of a file."""
 
-    def history(session: "Session", _: Holders) -> History:
+    def history(session: "Session", _: _Holders) -> History:
         return allocation_file.history(session, path, cluster, asked.since, asked.until)
 
     return Runs(path.name, "run", cluster, history)
@@ -95,7 +95,7 @@ def of_file(path: Path, cluster: str, asked: Span) -> Runs:
 def of_labels(cluster: str, asked: Span) -> Runs:
     """Take the pods and jobs that the exporter's own labels name."""
 
-    def history(_: "Session", holders: Holders) -> History:
+    def history(_: "Session", holders: _Holders) -> History:
         return of_holders(holders, cluster, asked.since, asked.until)
 
     return Runs("labels of the exporter", "run", cluster, history, in_labels=True)

@@ -11,7 +11,7 @@ from analyzer.text.paper import Paper
 from analyzer.text.words import counted, duration, money, percent
 
 COLUMN = 14
-BAR = 32
+_BAR = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def prices_line(paper: Paper, found: Priced) -> list[str]:
 
 def reading_line(paper: Paper, done: int, days: int, seconds: float | None) -> str:
     """Return the bar of the days that are read."""
-    lasted = f"   {plain_duration(seconds)}" if seconds is not None else ""
-    return f"{'reading'.ljust(COLUMN)}{paper.bar(done, max(1, days), BAR)}  {done} of {counted(days, 'day')}{lasted}"
+    lasted = f"   {_plain_duration(seconds)}" if seconds is not None else ""
+    return f"{'reading'.ljust(COLUMN)}{paper.bar(done, max(1, days), _BAR)}  {done} of {counted(days, 'day')}{lasted}"
 
 
 def stored_line(paper: Paper, expected: int, found: int) -> list[str]:
@@ -77,12 +77,12 @@ def sentence(paper: Paper, result: Result) -> list[str]:
     )
 
 
-def plain_duration(seconds: float) -> str:
+def _plain_duration(seconds: float) -> str:
     """Return a span in its two largest units, with seconds from one up."""
     return duration(max(1, round(seconds)))
 
 
-def rounded(number: int, figures: int = 3) -> int:
+def _rounded(number: int, figures: int = 3) -> int:
     """Return a number with so many leading figures: 31,913 is 31,900."""
     if number == 0:
         return 0
@@ -93,6 +93,6 @@ def rounded(number: int, figures: int = 3) -> int:
 def _amount(result: Result, micros: int | None, milliseconds: int, *, exact: bool = False) -> str:
     if result.cost is None or micros is None:
         hours = (2 * milliseconds + HOUR_MS) // (2 * HOUR_MS)
-        return f"{hours if exact else rounded(hours):,} GPU-hours"
+        return f"{hours if exact else _rounded(hours):,} GPU-hours"
     whole = (2 * micros + MICROS) // (2 * MICROS)
-    return money((whole if exact else rounded(whole)) * MICROS, result.currency, 0)
+    return money((whole if exact else _rounded(whole)) * MICROS, result.currency, 0)

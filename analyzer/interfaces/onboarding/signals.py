@@ -6,7 +6,7 @@ from typing import Literal
 
 Answer = Literal["yes", "some", "no"]
 ANSWERS: tuple[Answer, ...] = ("yes", "some", "no")
-Columns = Mapping[str, Set[str]]
+_Columns = Mapping[str, Set[str]]
 
 _ACTIVITY = {"utilization_ratio", "sm_active_ratio"}
 _LIMITS = {"throttle_power_seconds", "throttle_thermal_seconds", "throttle_hardware_seconds"}
@@ -23,7 +23,7 @@ _CAUSES: dict[str, tuple[str, str]] = {
 class Told:
     """What came: columns of each table, whether runs and how they ended are known, prices, and the time of a scrape."""
 
-    columns: Columns
+    columns: _Columns
     runs: int
     endings: int  # of these, how many are known to have ended in some way
     priced: bool

@@ -7,9 +7,9 @@ from analyzer.reports.by_what import Judged
 from analyzer.text.rounding import apportion
 from analyzer.text.words import NO_BREAK, counted, decimal
 
-KINDS_SHOWN = 3
+_KINDS_SHOWN = 3
 # Held by tests/analyzer/ledger/test_judge.py: no rule is sure of what a GPU's work waits for without SM activity.
-CAPPED = "waiting for input at most medium"
+_CAPPED = "waiting for input at most medium"
 
 
 def by_what_words(judged: Sequence[Judged]) -> str | None:
@@ -24,7 +24,7 @@ def by_what_words(judged: Sequence[Judged]) -> str | None:
     said: list[str] = []
     for name, share, amounts, limit in (
         ("SM activity", shares[0], active, ""),
-        ("NVML utilization", shares[1], busy, f": {CAPPED}"),
+        ("NVML utilization", shares[1], busy, f": {_CAPPED}"),
     ):
         if share:
             of = "" if said else " of measured GPU-hours"
@@ -42,6 +42,6 @@ def _kinds(skus: Sequence[str | None], amounts: Sequence[int], total: int) -> st
     """Return the kinds of GPU that have a part in it that can be seen, largest first; a stray second names none."""
     most = sorted(zip(amounts, skus, strict=True), key=lambda one: -one[0])
     shown = [sku for amount, sku in most if amount * 1000 >= total] or [most[0][1]]
-    names = [short_sku(sku, set(skus)) for sku in shown[:KINDS_SHOWN]]
-    more = len(shown) - KINDS_SHOWN
+    names = [short_sku(sku, set(skus)) for sku in shown[:_KINDS_SHOWN]]
+    more = len(shown) - _KINDS_SHOWN
     return ", ".join([*names, f"{counted(more, 'kind')} more"] if more > 0 else names)

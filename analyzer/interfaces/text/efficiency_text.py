@@ -17,9 +17,9 @@ from analyzer.text.words import counted, duration, gpu_hours, hours_decimals, mo
 if TYPE_CHECKING:
     from analyzer.reports.run import RunReport
 
-COLUMN = 18
-LOSSES_SHOWN = 3
-LOSS_LEAST = 0.001
+_COLUMN = 18
+_LOSSES_SHOWN = 3
+_LOSS_LEAST = 0.001
 _HOW: dict[How, str] = {
     "progress": "by its own count of {steps} steps",
     "log": "the median of {steps} in its log",
@@ -35,7 +35,7 @@ _ADVICE: dict[Advice, str] = {
 
 def efficiency_lines(report: "RunReport", paper: Paper) -> list[str]:
     """Return the section, empty for runs that make no steps."""
-    lines = [line for label, words in efficiency_rows(report) for line in paper.labelled(label, words, COLUMN)]
+    lines = [line for label, words in efficiency_rows(report) for line in paper.labelled(label, words, _COLUMN)]
     return ["EFFICIENCY", *lines] if lines else []
 
 
@@ -86,9 +86,9 @@ def step_words(step: StepTime) -> str:
 def _goodput(known: Goodput) -> str:
     if known.goodput.value is None:
         return ""
-    losses = [loss for loss in known.badput if loss.ratio >= LOSS_LEAST][:LOSSES_SHOWN]
+    losses = [loss for loss in known.badput if loss.ratio >= _LOSS_LEAST][:_LOSSES_SHOWN]
     lost = ", ".join(f"{loss.kind} {_percent(loss.ratio)}" for loss in losses)
-    unknown = f" ({_percent(known.unknown_ratio)} is unknown)" if known.unknown_ratio >= LOSS_LEAST else ""
+    unknown = f" ({_percent(known.unknown_ratio)} is unknown)" if known.unknown_ratio >= _LOSS_LEAST else ""
     return f"{_percent(known.goodput.value)}{unknown}{f'; lost to {lost}' if lost else ''}"
 
 

@@ -28,9 +28,9 @@ from analyzer.text.as_json import plain_data
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted, day, gpu_hours, money, plain, plain_sentence, span_words
 
-COLUMN, HEAD = 14, 8
-WHAT, SEEN, SAID = 25, 22, 4
-RUNS_SHOWN = 6
+_COLUMN, _HEAD = 14, 8
+_WHAT, _SEEN, _SAID = 25, 22, 4
+_RUNS_SHOWN = 6
 
 
 def explain_data(explained: Explained) -> Mapping[str, object]:
@@ -49,7 +49,7 @@ def explain_text(explained: Explained, paper: Paper) -> str:
     if seen := _seen(finding, argument, paper):
         found += ["", *seen]
     if needs := needs_of(argument):
-        found += ["", *paper.labelled("NEEDS", needs, COLUMN)]
+        found += ["", *paper.labelled("NEEDS", needs, _COLUMN)]
     if argument is not None and argument.plot is not None:
         whose = whose_gpus(finding, argument.plot)
         lines = plot_lines(argument.plot, paper, explained.timezone, whose)
@@ -58,9 +58,9 @@ def explain_text(explained: Explained, paper: Paper) -> str:
     found += _listed("RULED OUT", ruled_out_of(argument), paper)
     found += _listed("APART", apart_of(argument), paper)
     found += _saves(explained, paper)
-    found += paper.labelled("WRONG IF", plain_sentence(finding.wrong_if), COLUMN)
+    found += paper.labelled("WRONG IF", plain_sentence(finding.wrong_if), _COLUMN)
     for label, words in (("JUDGED", judged_of(explained)), ("MUTED", muted_of(explained))):
-        found += paper.labelled(label, words, COLUMN) if words else []
+        found += paper.labelled(label, words, _COLUMN) if words else []
     ask = f"  is this right?  gpuledger findings judge {finding.id} right --because WHY"
     following = f"gpuledger show {explained.advice[0].id}" if explained.advice else "gpuledger findings"
     return paper.page([*found, "", ask, f"{'':18}(or wrong, or planned)", f"next: {following}"])
@@ -92,20 +92,20 @@ def _title(explained: Explained, paper: Paper) -> list[str]:
     right = f"{at_stake}  {confidence}  {state_words(finding, explained.life, explained.timezone)}"
     left = paper.cut(f"{finding.id}  {plain(finding.subject)}: {finding.what}", paper.width - 2)
     if len(left) + len(right) + 2 > paper.width - 2:
-        return [left, f"{'':<{HEAD}}{right}"]
+        return [left, f"{'':<{_HEAD}}{right}"]
     return [f"{left}{right:>{paper.width - 2 - len(left)}}"]
 
 
 def _field(label: str, words: str, paper: Paper) -> list[str]:
-    return paper.wrap(words, label.ljust(HEAD), " " * HEAD)
+    return paper.wrap(words, label.ljust(_HEAD), " " * _HEAD)
 
 
 def _runs(finding: Finding) -> str:
     """Return the runs as `gpuledger report run` takes them, those that lost most first."""
     if len(finding.run_ids) == 1:
         return plain(finding.run_ids[0])
-    shown = ", ".join(plain(run_id.rpartition("/")[2]) for run_id in finding.run_ids[:RUNS_SHOWN])
-    more = len(finding.run_ids) - RUNS_SHOWN
+    shown = ", ".join(plain(run_id.rpartition("/")[2]) for run_id in finding.run_ids[:_RUNS_SHOWN])
+    more = len(finding.run_ids) - _RUNS_SHOWN
     return f"{shown} and {more:,} more: --json" if more > 0 else shown
 
 
@@ -113,13 +113,13 @@ def _seen(finding: Finding, argument: Argument | None, paper: Paper) -> list[str
     marks = argument.signs if argument else ()
     found = []
     if marks:
-        found.append(f"  {'SEEN':<{WHAT + SEEN}}NEEDED TO SAY SO")
+        found.append(f"  {'SEEN':<{_WHAT + _SEEN}}NEEDED TO SAY SO")
         found += [line for sign in marks for line in _sign(sign, paper)]
     elif finding.evidence:
         found.append("  SEEN")
     for line in finding.evidence:
         seen, verdict = plain_sentence(line.seen), plain_sentence(line.verdict)
-        left = f"  {paper.cut(line.what, WHAT - 1):<{WHAT}}"
+        left = f"  {paper.cut(line.what, _WHAT - 1):<{_WHAT}}"
         room = paper.width - 2 - len(left)
         if len(seen) + len(verdict) + 2 <= room:
             found.append(f"{left}{seen}{verdict:>{room - len(seen)}}")
@@ -130,9 +130,9 @@ def _seen(finding: Finding, argument: Argument | None, paper: Paper) -> list[str
 
 def _sign(sign: Sign, paper: Paper) -> list[str]:
     said = {True: "yes", False: "no", None: "-"}[sign.holds]
-    left = f"  {paper.cut(sign.what, WHAT - 1):<{WHAT}}{paper.cut(sign.seen, SEEN - 1):<{SEEN}}"
+    left = f"  {paper.cut(sign.what, _WHAT - 1):<{_WHAT}}{paper.cut(sign.seen, _SEEN - 1):<{_SEEN}}"
     room = paper.width - 2 - len(left)
-    first, *more = textwrap.wrap(sign.needed, room - SAID) or [""]
+    first, *more = textwrap.wrap(sign.needed, room - _SAID) or [""]
     return [f"{left}{first}{said:>{room - len(first)}}", *(f"{'':<{len(left)}}{line}" for line in more)]
 
 
@@ -141,7 +141,7 @@ def _listed(label: str, items: tuple[str, ...], paper: Paper) -> list[str]:
     return [
         line
         for place, item in enumerate(items)
-        for line in paper.wrap(item, f"  {'' if place else label}".ljust(COLUMN), " " * (COLUMN + 2))
+        for line in paper.wrap(item, f"  {'' if place else label}".ljust(_COLUMN), " " * (_COLUMN + 2))
     ]
 
 
@@ -149,5 +149,5 @@ def _saves(explained: Explained, paper: Paper) -> list[str]:
     found: list[str] = []
     for one in explained.advice:
         words = f"{saves_words(one, explained.currency)}: {plain(one.title)} ({one.id})"
-        found += paper.labelled("" if found else "SAVES", words, COLUMN)
+        found += paper.labelled("" if found else "SAVES", words, _COLUMN)
     return found

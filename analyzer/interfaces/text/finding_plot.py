@@ -7,24 +7,24 @@ from analyzer.period import local
 from analyzer.text.paper import LEVELS, Paper
 from analyzer.text.words import day
 
-ROWS, SIGNAL_ROWS = 5, 3
-LEAST = 6  # stretches; of fewer the table says more
-LEFT = 10  # columns of the scale
-FULL = 100.0
+_ROWS, _SIGNAL_ROWS = 5, 3
+_LEAST = 6  # stretches; of fewer the table says more
+_LEFT = 10  # columns of the scale
+_FULL = 100.0
 
 
 def plot_lines(plot: Plot | None, paper: Paper, timezone: str, whose: str) -> list[str]:
     """Return the plot, which is of `whose` GPUs; nothing where too little is known to draw."""
-    if plot is None or len(plot.times) < LEAST:
+    if plot is None or len(plot.times) < _LEAST:
         return []
-    across = max(1, (paper.width - 2 - LEFT) // len(plot.times))
+    across = max(1, (paper.width - 2 - _LEFT) // len(plot.times))
     working, lost = ("#", ".") if paper.ascii else ("█", "░")
     found = [paper.cut(f"  {working} working   {lost} {plot.label}   % of the GPUs of {whose}", paper.width - 2)]
-    for row in reversed(range(ROWS)):
+    for row in reversed(range(_ROWS)):
         cells = "".join(
             _cell(own, gone, row, working, lost) * across for own, gone in zip(plot.working, plot.lost, strict=True)
         )
-        found.append(f"{_scale(row, ROWS, FULL):>{LEFT - 1}}{_edge(paper)}{cells}")
+        found.append(f"{_scale(row, _ROWS, _FULL):>{_LEFT - 1}}{_edge(paper)}{cells}")
     if plot.signal is not None:
         found += _signal(plot.signal, across, paper)
     return [*found, _axis(plot.times, across, timezone)]
@@ -36,7 +36,7 @@ def _edge(paper: Paper) -> str:
 
 def _cell(working: float, lost: float, row: int, full: str, light: str) -> str:
     """Return the character of one cell: of what fills its middle."""
-    middle = (row + 0.5) * FULL / ROWS
+    middle = (row + 0.5) * _FULL / _ROWS
     return full if working >= middle else light if working + lost >= middle else " "
 
 
@@ -48,19 +48,19 @@ def _scale(row: int, rows: int, top: float) -> str:
 
 def _signal(signal: Signal, across: int, paper: Paper) -> list[str]:
     known = [value for value in signal.values if value is not None]
-    top = FULL if signal.unit.startswith("%") and max(known) > FULL / 3 else max(*known, signal.mark or 0.0, 0.001)
+    top = _FULL if signal.unit.startswith("%") and max(known) > _FULL / 3 else max(*known, signal.mark or 0.0, 0.001)
     mark = "" if signal.mark is None else f"; the rule's mark is {signal.mark:g}"
     found = ["", f"  {signal.name}, {signal.unit}{mark}"]
-    for row in reversed(range(SIGNAL_ROWS)):
+    for row in reversed(range(_SIGNAL_ROWS)):
         cells = "".join(_level(value, row, top, paper) * across for value in signal.values)
-        found.append(f"{_scale(row, SIGNAL_ROWS, top):>{LEFT - 1}}{_edge(paper)}{cells}")
+        found.append(f"{_scale(row, _SIGNAL_ROWS, top):>{_LEFT - 1}}{_edge(paper)}{cells}")
     return found
 
 
 def _level(value: float | None, row: int, top: float, paper: Paper) -> str:
     if value is None:
         return " "
-    part = min(1.0, value / top) * SIGNAL_ROWS - row
+    part = min(1.0, value / top) * _SIGNAL_ROWS - row
     if part <= 0:
         return " "
     if paper.ascii:
@@ -71,4 +71,4 @@ def _level(value: float | None, row: int, top: float, paper: Paper) -> str:
 def _axis(times: Sequence[int], across: int, timezone: str) -> str:
     began, ended = local(times[0], timezone), local(times[-1], timezone)
     left, right = f"{day(began)} {began:%H:%M}", f"{day(ended)} {ended:%H:%M}"
-    return f"{'':<{LEFT}}{left}{right:>{max(len(right) + 1, across * len(times) - len(left))}}"
+    return f"{'':<{_LEFT}}{left}{right:>{max(len(right) + 1, across * len(times) - len(left))}}"

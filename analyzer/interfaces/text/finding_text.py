@@ -12,9 +12,9 @@ from analyzer.states import booking
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted, day, decimal, gpu_hours, moment, money, plain, plain_sentence, symbol
 
-MARKS = {"new": "+", "growing": "^", "shrinking": "v"}
-SUSPECTED_LEAST_MS = 180_000  # a twentieth of a GPU-hour, which the column would round to 0.0
-SURE = {"high": "high", "medium": "med", "low": "low"}
+_MARKS = {"new": "+", "growing": "^", "shrinking": "v"}
+_SUSPECTED_LEAST_MS = 180_000  # a twentieth of a GPU-hour, which the column would round to 0.0
+_SURE = {"high": "high", "medium": "med", "low": "low"}
 
 
 def findings_text(report: FindingsReport, paper: Paper, top: int | None = None) -> str:
@@ -42,7 +42,7 @@ def _whose(report: FindingsReport, paper: Paper) -> list[str]:
 def _row(report: FindingsReport, finding: Finding, amount: str, paper: Paper, what: int) -> str:
     return (
         f"{_mark(report, finding)} {finding.id:<7} {paper.cut(finding.subject, 16):<17}"
-        f"{paper.cut(finding.what, what - 1):<{what}}{amount:>10}  {SURE[finding.confidence]:<6}{finding.actor or '-'}"
+        f"{paper.cut(finding.what, what - 1):<{what}}{amount:>10}  {_SURE[finding.confidence]:<6}{finding.actor or '-'}"
     )
 
 
@@ -60,7 +60,7 @@ def _mark(report: FindingsReport, finding: Finding) -> str:
         return " "
     if followed.muted_until is not None:
         return "m"
-    return "x" if followed.state == "closed" else MARKS.get(followed.moved or "", " ")
+    return "x" if followed.state == "closed" else _MARKS.get(followed.moved or "", " ")
 
 
 def _rest(report: FindingsReport, shown: Sequence[Finding], amounts: dict[str, str], width: int) -> list[str]:
@@ -126,7 +126,7 @@ def _suspicions(report: FindingsReport, paper: Paper) -> list[str]:
     if not report.suspicions:
         return []
     found = ["", *paper.wrap('SUSPECTED, NOT PROVEN (claims nothing: this time stays "low, unexplained")', "", "  ")]
-    small = [finding for finding in report.suspicions if finding.milliseconds < SUSPECTED_LEAST_MS]
+    small = [finding for finding in report.suspicions if finding.milliseconds < _SUSPECTED_LEAST_MS]
     for finding in report.suspicions[: len(report.suspicions) - len(small)]:
         what = paper.cut(finding.what.removeprefix("perhaps "), 24 + paper.extra)
         hours = f"{gpu_hours(finding.milliseconds)} GPU-hours"

@@ -7,9 +7,9 @@ from analyzer.findings.health.notice import Notice
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted, plain, plain_sentence
 
-SHOWN = 5
-PLACE, COLUMN = 15, 18
-TITLE = "WORTH A LOOK (claims no GPU time: what it costs is in the tables)"
+_SHOWN = 5
+_PLACE, _COLUMN = 15, 18
+_TITLE = "WORTH A LOOK (claims no GPU time: what it costs is in the tables)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,15 @@ def notice_line(notice: Notice) -> NoticeLine:
 def notice_lines(notices: Sequence[Notice], paper: Paper, *, everything: bool) -> list[str]:
     """Return what is worth a look; what is no more than possible is listed with everything alone."""
     sure = [notice for notice in notices if notice.confidence != "low"]
-    shown = notices if everything else sure[:SHOWN]
+    shown = notices if everything else sure[:_SHOWN]
     if not shown:
         words = f"{counted(len(notices), 'possible notice')} of low confidence: --all lists them"
         return paper.wrap(words) if notices else []
-    lines = ["", *paper.wrap(TITLE, "", "  ")]
+    lines = ["", *paper.wrap(_TITLE, "", "  ")]
     for notice in shown:
         line = notice_line(notice)
         text = f"{line.sentence} ({line.actor}; {line.confidence} confidence)"
-        lines += paper.labelled(paper.cut(line.place, PLACE), text, COLUMN)
+        lines += paper.labelled(paper.cut(line.place, _PLACE), text, _COLUMN)
     if len(notices) > len(shown):
         lines.append(f"  {len(notices) - len(shown)} more: --all lists them")
     return [*lines, ""]

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from analyzer.recommendations.artefact import Artefact, Form
 
-SHELL: tuple[Form, ...] = ("slurm", "shell", "rankfile", "mig")
-HANGING = " " * 4
+_SHELL: tuple[Form, ...] = ("slurm", "shell", "rankfile", "mig")
+_HANGING = " " * 4
 _CLOSED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*\"""")
 _PARTS = re.compile(
     r"""(?P<escaped>\\.)|(?P<quoted>'[^']*'?|"(?:\\.|[^"\\])*"?)|(?P<remark>(?<!\S)\#.*)"""
     r"""|(?P<bracket>[][(){}])|(?P<comma>,)|(?P<space>(?<=\S)\ )|(?P<other>.)""",
 )
-DIRECTIVES = ("#SBATCH", "#!")  # what begins as a remark and is none
+_DIRECTIVES = ("#SBATCH", "#!")  # what begins as a remark and is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ def _line(line: str, read: _Read, form: Form, width: int) -> Iterator[str]:
         )  # fmt: skip
     if not code.strip():
         return
-    if form in SHELL and not code.lstrip().startswith("#"):
-        yield from _broken(code, read, indent + HANGING, width, " \\")
+    if form in _SHELL and not code.lstrip().startswith("#"):
+        yield from _broken(code, read, indent + _HANGING, width, " \\")
     elif form == "python":
-        yield from _broken(code, read, indent + HANGING, width, "")
+        yield from _broken(code, read, indent + _HANGING, width, "")
     else:
         yield code
 
@@ -104,7 +104,7 @@ def _read(line: str, quote: str, depth: int, form: Form) -> _Read:
     is_python, left_open = form == "python", ""
     for part in _PARTS.finditer(quote + line):
         kind, at = part.lastgroup, part.start() - len(quote)
-        if kind == "remark" and not part[0].startswith(DIRECTIVES):
+        if kind == "remark" and not part[0].startswith(_DIRECTIVES):
             return _Read(tuple(spaces), tuple(commas), at, "", depth)
         if kind == "quoted":
             left_open = "" if _CLOSED.fullmatch(part[0]) else part[0][0]

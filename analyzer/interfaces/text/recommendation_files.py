@@ -26,8 +26,8 @@ from analyzer.text.words import plain, plain_sentence
 
 # Whose lines go into which file as they are; what belongs into the run's own program follows as comments.
 LINES: dict[str, tuple[Form, ...]] = {"slurm": ("slurm", "rankfile", "mig", "shell"), "kubernetes": ("kubernetes",)}
-PROGRAM: tuple[Form, ...] = ("python", "config")
-FENCES: dict[Form, str] = {
+_PROGRAM: tuple[Form, ...] = ("python", "config")
+_FENCES: dict[Form, str] = {
     "slurm": "bash",
     "kubernetes": "yaml",
     "rankfile": "bash",
@@ -59,19 +59,21 @@ def lines_file(advice: Recommendation, form: str) -> str:
     head = [f"# {advice.id}  {plain(advice.subject)}: {plain(advice.title)}"]
     if words := standing_words(advice):
         head.append(f"# not now; {words}")
-    body = [line for each in own for line in ("", *map(plain_line, each.text.splitlines()))]
+    body = [line for each in own for line in ("", *map(_plain_line, each.text.splitlines()))]
     return "\n".join([*head, *body[1:], *_program(advice.artefacts)]) + "\n"
 
 
-def plain_line(line: str) -> str:
+def _plain_line(line: str) -> str:
     """Return a line to paste without control characters, however long; its indentation stays."""
     return "".join(character if character.isprintable() else "?" for character in line)
 
 
 def _program(artefacts: Sequence[Artefact]) -> list[str]:
-    own = [line for each in artefacts if each.form in PROGRAM for line in each.text.splitlines()]
+    own = [line for each in artefacts if each.form in _PROGRAM for line in each.text.splitlines()]
     return (
-        ["", "# and in the run's own program or settings:", *(f"#   {plain_line(line)}" for line in own)] if own else []
+        ["", "# and in the run's own program or settings:", *(f"#   {_plain_line(line)}" for line in own)]
+        if own
+        else []
     )
 
 
@@ -103,8 +105,8 @@ def ticket(advice: Recommendation, currency: str, timezone: str) -> str:
         found += [f"- {HOLDS[check.holds]}: {_md(check.what)}: {_md(check.told)}" for check in advice.constraints]
     for each in advice.artefacts:
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", each.text)), default=0))
-        lines = [plain_line(line) for line in each.text.splitlines()]
-        found += ["", f"**{_heading(each.form)}**", "", f"{fence}{FENCES[each.form]}", *lines, fence]
+        lines = [_plain_line(line) for line in each.text.splitlines()]
+        found += ["", f"**{_heading(each.form)}**", "", f"{fence}{_FENCES[each.form]}", *lines, fence]
     return "\n".join(found) + "\n"
 
 

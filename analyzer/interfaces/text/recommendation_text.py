@@ -32,8 +32,8 @@ from analyzer.reports.recommendation_words import (
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted, gpu_hours, money, plain, plain_sentence
 
-LEAST_MICROS = MICROS  # the list leaves out what likely saves less
-HANG = 10
+_LEAST_MICROS = MICROS  # the list leaves out what likely saves less
+_HANG = 10
 WHERE: dict[Form, str] = {
     "slurm": "PASTE into the batch script, or run on a login node",
     "kubernetes": "APPLY to the cluster",
@@ -106,7 +106,7 @@ def _entry(one: Recommendation, amount: str, currency: str, paper: Paper) -> lis
     width = 48 + paper.extra
     title, *rest = _title(one, width - 1)
     found = [f"  {one.id:<7} {title:<{width}}{one.actor or '-':<10}{amount:>10}"]
-    found += [f"{'':{HANG}}{line}" for line in rest]
+    found += [f"{'':{_HANG}}{line}" for line in rest]
     saves = one.saves_micros
     if saves is not None:
         low, high = (money(each, currency, money_places(saves)) for each in (saves.p20, saves.p80))
@@ -115,7 +115,7 @@ def _entry(one: Recommendation, amount: str, currency: str, paper: Paper) -> lis
     grounds = ", ".join((*one.finding_ids, *one.notice_ids)[:3]) or "the fleet as a whole"
     whose = f"; {plain(one.team)}" if one.team else ""
     words = f"{low} to {high}; {cost_short(one, currency)}; sure: {one.confidence}{whose}; {grounds}"
-    return [*found, *paper.wrap(words, " " * HANG)]
+    return [*found, *paper.wrap(words, " " * _HANG)]
 
 
 def _title(one: Recommendation, width: int) -> list[str]:
@@ -126,7 +126,7 @@ def _title(one: Recommendation, width: int) -> list[str]:
 def _left_out(listed: Listed, small: int, top: int | None, paper: Paper) -> list[str]:
     words = []
     if top is None and small > 0:
-        least = money(LEAST_MICROS, listed.currency, 0)
+        least = money(_LEAST_MICROS, listed.currency, 0)
         words.append(f"{small:,} more, each under {least} {saved_over(listed.standing)}: --top {len(listed.standing)}")
     held = sum(one.held_back is not None for one in listed.advice)
     instead = sum(one.held_back is None and one.instead_of is not None for one in listed.advice)
@@ -142,14 +142,14 @@ def _others(listed: Listed, paper: Paper) -> list[str]:
     others = [one for one in listed.advice if not one.stands]
     found = ["", "NOT NOW"] if others else []
     for one in others:
-        title, *rest = _title(one, paper.width - HANG - 3)
-        found += [f"  {one.id:<7} {title}", *(f"{'':{HANG}}{line}" for line in rest)]
-        found += paper.wrap(standing_words(one), " " * HANG)
+        title, *rest = _title(one, paper.width - _HANG - 3)
+        found += [f"  {one.id:<7} {title}", *(f"{'':{_HANG}}{line}" for line in rest)]
+        found += paper.wrap(standing_words(one), " " * _HANG)
     return found
 
 
 def _is_small(advice: Recommendation) -> bool:
-    return advice.saves_micros is not None and advice.saves_micros.p50 < LEAST_MICROS
+    return advice.saves_micros is not None and advice.saves_micros.p50 < _LEAST_MICROS
 
 
 def recommendation_text(advice: Recommendation, currency: str, timezone: str, paper: Paper) -> str:

@@ -17,9 +17,9 @@ from analyzer.text.rounding import apportion_tree, nearest
 from analyzer.text.table import Line, lines
 from analyzer.text.words import bytes_words, clock, counted, duration, gpu_hours, money, plain, plain_sentence
 
-TRY_SHOWN = 3
-SHARE_SECONDS = 10  # below this a share of a core says more about the start than about the watching
-NAME_WIDTH = 28
+_TRY_SHOWN = 3
+_SHARE_SECONDS = 10  # below this a share of a core says more about the start than about the watching
+_NAME_WIDTH = 28
 
 
 def recording_text(report: RecordingReport, paper: Paper, before: RecordingReport | None = None) -> str:
@@ -49,20 +49,20 @@ def _head(report: RecordingReport, paper: Paper) -> list[str]:
     elif report.ended.exit_code != 0:
         size += f", exit code {report.ended.exit_code}"
     name = paper.cut(report.header.command, paper.width - 2)
-    first = [name] if len(name) > NAME_WIDTH else []
-    return [*first, f"{'' if first else name:<{NAME_WIDTH}} {size}", *_said(report.run)]
+    first = [name] if len(name) > _NAME_WIDTH else []
+    return [*first, f"{'' if first else name:<{_NAME_WIDTH}} {size}", *_said(report.run)]
 
 
 def _said(run: RunReport | None) -> list[str]:
     told = [] if run is None else [(run.steps, "steps"), (run.tokens, "tokens")]
     counts = ", ".join(f"{large(count)} {what}" for count, what in told if count)
-    return [f"{'':<{NAME_WIDTH}} {counts} (said by the run)"] if counts else []
+    return [f"{'':<{_NAME_WIDTH}} {counts} (said by the run)"] if counts else []
 
 
 def _of_run(run: RunReport, report: RecordingReport, paper: Paper) -> list[list[str]]:
     sections = [
         paper.wrap(run_sentence(run)),
-        time_table(run.breakdown, report.header.gpus, paper),
+        _time_table(run.breakdown, report.header.gpus, paper),
         sparks(run.timeline, paper, run.timezone),
     ]
     if run.findings:
@@ -72,7 +72,7 @@ def _of_run(run: RunReport, report: RecordingReport, paper: Paper) -> list[list[
     return sections
 
 
-def time_table(breakdown: Breakdown, gpus: int, paper: Paper) -> list[str]:
+def _time_table(breakdown: Breakdown, gpus: int, paper: Paper) -> list[str]:
     """Return where the time went, as the mean of the GPUs: clock time, share and GPU-hours, each adding up."""
     table = lines(breakdown, subtotals=False)
     clocks = [*_clocks(breakdown, gpus), clock(nearest(breakdown.milliseconds, 1000 * gpus))]
@@ -106,7 +106,7 @@ def _clocks(breakdown: Breakdown, gpus: int) -> list[str]:
 
 def _try(run: RunReport, report: RecordingReport, paper: Paper) -> list[str]:
     found = []
-    for number, advice in enumerate(run.recommendations[:TRY_SHOWN], 1):
+    for number, advice in enumerate(run.recommendations[:_TRY_SHOWN], 1):
         found += paper.wrap(plain(advice.title), f"  {number}  ", "     ")
         found += [f"       {line}" for each in advice.artefacts for line in folded(each, paper.width - 7)]
         found += paper.wrap(_faster(advice, report), "     ", "     ")
@@ -156,10 +156,10 @@ def _foot(report: RecordingReport) -> list[str]:
         seconds = max(1, report.microseconds) / 1_000_000
         spent = report.ended.watcher_cpu_seconds
         # Of a command that is over at once the watcher's own start would be the whole figure.
-        core = f"{100 * spent / seconds:.1f} % of one core" if seconds >= SHARE_SECONDS else f"{spent:.1f} CPU seconds"
+        core = f"{100 * spent / seconds:.1f} % of one core" if seconds >= _SHARE_SECONDS else f"{spent:.1f} CPU seconds"
         memory = report.ended.watcher_rss_bytes
         found.append(
             f"gpuledger used {core}{f' and {bytes_words(memory)}' if memory else ''}.   saved {plain(report.file)}"
         )
-    command = report.header.command if len(report.header.command) < NAME_WIDTH else "..."
+    command = report.header.command if len(report.header.command) < _NAME_WIDTH else "..."
     return [*found, f"next: gpuledger run --against {plain(report.file)} -- {plain(command)}"]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from analyzer.recommendations.recommendation import Recommendation
     from analyzer.reports.run import RunReport
 
-WAITS = ("starved", "communicating", "throttled")  # what of a run's time a change ends, so that it ends sooner
+_WAITS = ("starved", "communicating", "throttled")  # what of a run's time a change ends, so that it ends sooner
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def sooner(advice: "Recommendation", against: "Finding", report: "RunReport") ->
     facts = report.facts
     if facts.started_at is None or facts.ended_at is None or facts.started_at < report.span.start:
         return None
-    if against.state not in WAITS or not advice.saves_milliseconds.p50 or not facts.gpus:
+    if against.state not in _WAITS or not advice.saves_milliseconds.p50 or not facts.gpus:
         return None
     wall = facts.ended_at - facts.started_at
     saved_ms = advice.in_span(advice.saves_milliseconds, report.span.end - report.span.start).p50 // facts.gpus

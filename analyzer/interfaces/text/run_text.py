@@ -25,9 +25,9 @@ from analyzer.text.rounding import nearest
 from analyzer.text.table import lines, went
 from analyzer.text.words import counted, day, duration, gpu_hours, hours_decimals, moment, money, percent, plain, symbol
 
-NODES_SHOWN = 4
-SPARK_LEAST = 20  # fewer stretches say less than the table above them
-LEFT = 39  # width of the left column of the head
+_NODES_SHOWN = 4
+_SPARK_LEAST = 20  # fewer stretches say less than the table above them
+_LEFT = 39  # width of the left column of the head
 
 
 def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) -> str:
@@ -53,8 +53,8 @@ def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) ->
 def _head(report: RunReport, paper: Paper) -> list[str]:
     found = []
     for left, right in head_pairs(report):
-        if len(left) < LEFT and len(right) <= paper.width - 2 - LEFT:
-            found.append(f"{left:<{LEFT}}{right}")
+        if len(left) < _LEFT and len(right) <= paper.width - 2 - _LEFT:
+            found.append(f"{left:<{_LEFT}}{right}")
         else:
             found += [paper.cut(left, paper.width - 2), *([paper.cut(right, paper.width - 2)] if right else [])]
     return found
@@ -65,8 +65,8 @@ def head_pairs(report: RunReport) -> list[tuple[str, str]]:
     facts = report.facts
     about = [facts.team or "unmapped", *([facts.stage_words] if facts.stage_words else []), _status(report)]
     racks = f" ({', '.join(report.racks)})" if report.racks else ""
-    nodes = ", ".join(report.nodes[:NODES_SHOWN])
-    nodes += f" and {len(report.nodes) - NODES_SHOWN} more" if len(report.nodes) > NODES_SHOWN else ""
+    nodes = ", ".join(report.nodes[:_NODES_SHOWN])
+    nodes += f" and {len(report.nodes) - _NODES_SHOWN} more" if len(report.nodes) > _NODES_SHOWN else ""
     over = " over all attempts" if facts.attempts > 1 else ""
     return [
         (f"{plain(facts.run_id)}  {plain(facts.subject)}", " · ".join(map(plain, about))),
@@ -193,7 +193,7 @@ def run_sentence(report: RunReport) -> str:
 def sparks(timeline: Sequence[Point], paper: Paper, timezone: str) -> list[str]:
     """Return two lines of the share of working and of the largest loss over time, and the axis under them."""
     buckets = [(at, list(points)) for at, points in groupby(timeline, key=lambda point: point.bucket_start)]
-    if len(buckets) < SPARK_LEAST:
+    if len(buckets) < _SPARK_LEAST:
         return []
     totals: dict[str, int] = {}
     for point in timeline:

@@ -12,7 +12,7 @@ from analyzer.reports.recommendation_words import is_predicted
 from analyzer.text.rounding import nearest
 from analyzer.text.words import UNKNOWN, day, decimal, symbol
 
-FIXED = ("reserved", "owned")  # paid for whether they are used or not
+_FIXED = ("reserved", "owned")  # paid for whether they are used or not
 
 
 def all_priced(shown: Sequence[Recommendation]) -> bool:
@@ -46,13 +46,13 @@ def bill_words(shown: Sequence[Recommendation], fleet: Sequence[Sku], currency: 
     The two parts sum to what saving_column() prints.
     """
     billed = sum(_billed_unit(one, priced=all_priced(shown)) for one in shown)
-    fixed = [sku for sku in fleet if sku.purchase_option in FIXED]
+    fixed = [sku for sku in fleet if sku.purchase_option in _FIXED]
     words = _skus(fixed, fleet, timezone)
     if billed <= 0:
         if not fixed:
             return "GPUs freed for other work; the bill falls by what is handed back."
         return f"GPUs freed for other work. The bill itself stays as it is ({words})."
-    use = _skus([sku for sku in fleet if sku.purchase_option not in FIXED], fleet, timezone)
+    use = _skus([sku for sku in fleet if sku.purchase_option not in _FIXED], fleet, timezone)
     freed = sum(_units(shown)) - billed
     of_these = f" ({use})" if use else ""
     falls = f"the bill falls by {_whole(billed, shown, currency)} once they are handed back{of_these}."

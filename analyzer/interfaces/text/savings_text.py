@@ -11,7 +11,7 @@ from analyzer.reports.savings import SavingsReport, Together
 from analyzer.text.paper import Paper
 from analyzer.text.words import CENTS_UNDER, counted, day, gpu_hours, money, plain, plain_sentence
 
-HEAD = "CHECKED AFTERWARDS"
+_HEAD = "CHECKED AFTERWARDS"
 _UNITS = {"tokens": "a token", "samples": "a sample", "steps": "a step", "run": "a completed run"}
 
 
@@ -32,7 +32,7 @@ def savings_text(report: SavingsReport, paper: Paper, top: int | None = None) ->
 
 def checked_lines(applied: Sequence[Realised], currency: str, timezone: str, paper: Paper) -> list[str]:
     """Return the section on what was applied: what was predicted a week, and what came out; empty without any."""
-    found = [f"{HEAD} (saved a week; in brackets 95 %)"] if applied else []
+    found = [f"{_HEAD} (saved a week; in brackets 95 %)"] if applied else []
     for one in applied:
         title, *told = checked_words(one, currency, timezone)
         found += paper.wrap(title, f"  {one.standing.id} ", " " * 10)

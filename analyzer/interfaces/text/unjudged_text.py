@@ -8,7 +8,7 @@ from analyzer.period import Period
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted, plain, plain_sentence
 
-SHOWN = 10
+_SHOWN = 10
 
 
 def unjudged_text(
@@ -24,9 +24,9 @@ def unjudged_text(
         found += paper.wrap(f"{rule_words(rule)}: {plain_sentence(missing)}")
         if whom == ["fleet"]:
             continue
-        found += [f"    {paper.cut(_called(subject, names), paper.width - 6)}" for subject in whom[: top or SHOWN]]
-        if len(whom) > (top or SHOWN):
-            found.append(f"    and {len(whom) - (top or SHOWN):,} more: --top N")
+        found += [f"    {paper.cut(_called(subject, names), paper.width - 6)}" for subject in whom[: top or _SHOWN]]
+        if len(whom) > (top or _SHOWN):
+            found.append(f"    and {len(whom) - (top or _SHOWN):,} more: --top N")
     hint = "what is missing is missing of the whole fleet, where no run or host is named"
     fleet = ["", *paper.wrap(hint)] if any(whom == ["fleet"] for whom in by.values()) else []
     return paper.page([*found, *fleet, "", "next: gpuledger doctor agent, on a host of theirs: what it can measure"])

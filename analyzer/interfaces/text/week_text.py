@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WORTH_DOING_SHOWN = 5
-NOT_JUDGED_SHOWN = 4
+_NOT_JUDGED_SHOWN = 4
 CHECKED_SHOWN = 3
 
 
@@ -186,9 +186,9 @@ def _how_sure(report: WeekReport, paper: Paper) -> list[str]:
         found += paper.labelled("by what", judged_by)
     judged = [judged_words(rule) for rule in report.not_judged]
     if judged:
-        more = len(judged) - NOT_JUDGED_SHOWN
+        more = len(judged) - _NOT_JUDGED_SHOWN
         rest = [f"and {counted(more, 'rule')} more"] if more > 0 else []
-        words = [*judged[:NOT_JUDGED_SHOWN], *rest, "all of them: gpuledger findings --unjudged"]
+        words = [*judged[:_NOT_JUDGED_SHOWN], *rest, "all of them: gpuledger findings --unjudged"]
         found += paper.labelled("not judged", "; ".join(words))
     if report.record is not None:
         found += paper.labelled("our record", record_words(report.record))

@@ -21,7 +21,7 @@ from collector.tier_tables import tiered
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-GPU_HOURS = 11_000  # booked at once, as in a chunk of the ledger (chunks.py)
+_GPU_HOURS = 11_000  # booked at once, as in a chunk of the ledger (chunks.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Kind:
     has_tiers: bool = True
 
 
-KINDS = (
+_KINDS = (
     Kind("served", ("service_samples",), ("served",)),
     Kind("latency", ("service_samples",), ("latency",), has_tiers=False),
     Kind("progress", ("progress",), ("progress",), has_tiers=False),
@@ -42,7 +42,7 @@ KINDS = (
     Kind("activity", ("gpu_samples",), ("activity",)),
     Kind("traffic", ("network_samples", "flow_samples", "gpu_samples"), ("traffic",)),
 )
-TABLES = tuple(table for kind in KINDS for table in kind.tables)
+TABLES = tuple(table for kind in _KINDS for table in kind.tables)
 # What is told of as a correction, of which subject.
 _COUNTED = {
     "served": ("run_id", ("requests", "tokens_in", "tokens_out", "promised_us", "kept_us")),
@@ -68,7 +68,7 @@ class Span:
 
 def find_due_amounts(session: "Session", batch: int) -> None:
     """Fill `amount_due` with the hours that what came since the last pass touches; `due` must be filled."""
-    kept = kept_from(session, {name for kind in KINDS for name in kind.samples})
+    kept = kept_from(session, {name for kind in _KINDS for name in kind.samples})
     run_sql(session, "ledger/amounts/due.sql", batch=batch, judgeable=kept + LOOK_AHEAD_US if kept else 0)
 
 
@@ -80,11 +80,11 @@ def book_amounts(session: "Session", now_us: int) -> None:
         return
     run_sql(session, "ledger/amounts/names.sql")
     by_table = kept_by_table(session)
-    kept = {kind.name: all_kept_from(by_table, kind.samples) for kind in KINDS}
+    kept = {kind.name: all_kept_from(by_table, kind.samples) for kind in _KINDS}
     if kept["traffic"]:  # of its first hour a part lies in samples that began before it, and are gone
         kept["traffic"] += HOUR_US
     (gpus,) = session.row("SELECT count(DISTINCT gpu_uuid) FROM ledger WHERE hour = ?", [hours[-1][0]])
-    for span in _spans(hours, kept.values(), max(1, GPU_HOURS // max(1, gpus))):
+    for span in _spans(hours, kept.values(), max(1, _GPU_HOURS // max(1, gpus))):
         with session.transaction():
             _book(session, span, kept, now_us)
 
@@ -109,8 +109,8 @@ def _spans(hours: Iterable[tuple[int, bool]], edges: Iterable[int], most: int) -
 
 
 def _book(session: "Session", span: Span, kept: Mapping[str, int], now_us: int) -> None:
-    sources = {kind.name: _source(session, kind, span, kept[kind.name]) for kind in KINDS}
-    for kind in KINDS:
+    sources = {kind.name: _source(session, kind, span, kept[kind.name]) for kind in _KINDS}
+    for kind in _KINDS:
         _count(session, kind.name, sources[kind.name], span)
     if span.is_shut:
         for table, (subject, units) in _COUNTED.items():

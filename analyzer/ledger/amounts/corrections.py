@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from analyzer.period import Period
     from collector.store.session import Session
 
-UNITS = ("requests", "tokens_in", "tokens_out", "tokens", "samples", "steps")
+_UNITS = ("requests", "tokens_in", "tokens_out", "tokens", "samples", "steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,6 @@ def corrections(session: "Session", period: "Period") -> tuple[Correction, ...]:
         WHERE c.recorded_at >= $start AND c.recorded_at < $end AND list_contains($units, c.unit)
         GROUP BY ALL HAVING sum(c.amount) <> 0 ORDER BY ALL
         """,
-        {"start": period.start, "end": period.end, "units": list(UNITS)},
+        {"start": period.start, "end": period.end, "units": list(_UNITS)},
     )
     return tuple(Correction(*row) for row in rows)

@@ -38,7 +38,7 @@ def rate(window: RunWindow, limits: Thresholds) -> int | None:
         return None
     if window.short < limits.exchange_short_permille or exchange_ms < limits.exchange_ms:
         return None
-    if ranks_apart(window, limits):  # then some of that time is waiting for a rank, in which nothing moves
+    if _ranks_apart(window, limits):  # then some of that time is waiting for a rank, in which nothing moves
         return None
     return window.rdma_out * 1000 // (exchange_ms * window.nodes)
 
@@ -65,7 +65,7 @@ def lesson(window: RunWindow, limits: Thresholds) -> int | None:
     return rate(window, limits) if stands_out else None
 
 
-def ranks_apart(window: RunWindow, limits: Thresholds) -> bool:
+def _ranks_apart(window: RunWindow, limits: Thresholds) -> bool:
     """True where some ranks stand still for a tenth of the time and more while others do not: they come late."""
     if window.still_most is None or window.still_median is None:
         return False

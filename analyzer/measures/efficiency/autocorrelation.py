@@ -9,14 +9,14 @@ is named.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-STRENGTH_LEAST = 0.3
-NOISE_DEVIATIONS = 6.0  # a series without any period reaches 1 / sqrt(n) by chance, six times that never
-CYCLES_LEAST = 5
-AS_WELL = 0.95  # of the best: this lag repeats the series as well as any
-NEARLY = 0.80  # of the best: a part that is like its whole
+_STRENGTH_LEAST = 0.3
+_NOISE_DEVIATIONS = 6.0  # a series without any period reaches 1 / sqrt(n) by chance, six times that never
+_CYCLES_LEAST = 5
+_AS_WELL = 0.95  # of the best: this lag repeats the series as well as any
+_NEARLY = 0.80  # of the best: a part that is like its whole
 # Of the best, at a lag too short to be told: a wave of 5.5 samples repeats exactly after 11 of them, and half after 5.
-SHORT = 0.40
-WHOLE = 0.1  # how far a ratio of two lags may be from a whole number
+_SHORT = 0.40
+_WHOLE = 0.1  # how far a ratio of two lags may be from a whole number
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +30,18 @@ class Fundamental:
 
 def fundamental(values: Sequence[float], lag_least: int, lag_most: int) -> Fundamental | str:
     """Return the period between two lags (in samples), or why none is named."""
-    most = min(lag_most, len(values) // CYCLES_LEAST)
+    most = min(lag_most, len(values) // _CYCLES_LEAST)
     strengths = correlations(values, 2 * most + 1)
     # A period of 13.4 samples is seen best after 67: tops are compared, not the lags beside them.
     peaks = {lag: _top(strengths, lag) for lag in _peaks(strengths)}
-    floor = max(STRENGTH_LEAST, NOISE_DEVIATIONS / max(1, len(values)) ** 0.5)
+    floor = max(_STRENGTH_LEAST, _NOISE_DEVIATIONS / max(1, len(values)) ** 0.5)
     best = max((top for lag, (_, top) in peaks.items() if lag <= most), default=0.0)
     if best < floor:
         return "no period shows"
-    lag = next(lag for lag, (_, top) in peaks.items() if top >= AS_WELL * best)
+    lag = next(lag for lag, (_, top) in peaks.items() if top >= _AS_WELL * best)
     if lag < lag_least or any(_is_short(strengths, part, lag, best) for part in peaks if part < lag_least):
         return "its period is shorter than ten samples"
-    parts = [part for part, (_, top) in peaks.items() if part < lag and top >= NEARLY * best and _fits(part, lag)]
+    parts = [part for part, (_, top) in peaks.items() if part < lag and top >= _NEARLY * best and _fits(part, lag)]
     if parts:
         return f"a step may be {lag} samples, or a part of it {parts[0]}"
     if strengths[2 * lag] < floor / 2:
@@ -82,12 +82,12 @@ def _is_short(strengths: Sequence[float], part: int, lag: int, best: float) -> b
 
     Noise makes small peaks on the flank of a large one as well.
     """
-    return strengths[part] >= SHORT * best and min(strengths[part:lag]) <= strengths[part] / 2
+    return strengths[part] >= _SHORT * best and min(strengths[part:lag]) <= strengths[part] / 2
 
 
 def _fits(part: int, lag: int) -> bool:
     times = lag / part
-    return round(times) >= 2 and abs(times - round(times)) <= WHOLE * round(times)
+    return round(times) >= 2 and abs(times - round(times)) <= _WHOLE * round(times)
 
 
 def _top(strengths: Sequence[float], lag: int) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from analyzer.measures.efficiency.figure import Figure, withheld
 
 Advice = Literal["more often", "less often", "right", "node"]
 
-OFF_BY = 2.0  # within a factor of two of the best interval the loss is a quarter above its least: not worth a change
+_OFF_BY = 2.0  # within a factor of two of the best interval the loss is a quarter above its least: not worth a change
 FAILURES_LEAST = 3  # with fewer the mean says more about luck than about hosts
 NODE_FAILURES_LEAST = 2  # of one host: once is chance
 
@@ -50,8 +50,8 @@ def lost_ratio(interval: float, mtbf: float, save: float) -> float:
 
 def advice(interval: float, best: float, worst_node: tuple[str, int] | None) -> Advice:
     """Return what to do with an interval; "node" says that it is right, and that one host keeps failing the run."""
-    if interval > OFF_BY * best:
+    if interval > _OFF_BY * best:
         return "more often"
-    if interval * OFF_BY < best:
+    if interval * _OFF_BY < best:
         return "less often"
     return "node" if worst_node is not None and worst_node[1] >= NODE_FAILURES_LEAST else "right"

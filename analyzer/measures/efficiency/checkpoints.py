@@ -16,8 +16,8 @@ from analyzer.measures.efficiency.cadence import (
 )
 from analyzer.measures.efficiency.figure import Figure, withheld
 
-ONE_BURST_US = 2 * MINUTE_US  # minutes of writing that follow each other are one checkpoint
-CHECKPOINTS_LEAST = 3  # two intervals
+_ONE_BURST_US = 2 * MINUTE_US  # minutes of writing that follow each other are one checkpoint
+_CHECKPOINTS_LEAST = 3  # two intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def checkpoints(saving: Saving, failures: Failures, nodes: Sequence[str] = ()) -
 
     `nodes` are the run's hosts: only one of them can be the host that keeps failing it.
     """
-    moments = saving.named if len(saving.named) >= CHECKPOINTS_LEAST else bursts(saving.seen) or saving.named
+    moments = saving.named if len(saving.named) >= _CHECKPOINTS_LEAST else bursts(saving.seen) or saving.named
     if not moments:
         return None
     interval = _interval(moments)
@@ -100,15 +100,15 @@ def bursts(minutes: Sequence[int]) -> tuple[int, ...]:
     found: list[int] = []
     before: int | None = None
     for minute in sorted(minutes):
-        if before is None or minute - before > ONE_BURST_US:
+        if before is None or minute - before > _ONE_BURST_US:
             found.append(minute)
         before = minute
     return tuple(found)
 
 
 def _interval(moments: Sequence[int]) -> Figure:
-    if len(moments) < CHECKPOINTS_LEAST:
-        return withheld(f"{len(moments)} checkpoints: {CHECKPOINTS_LEAST} are needed for an interval")
+    if len(moments) < _CHECKPOINTS_LEAST:
+        return withheld(f"{len(moments)} checkpoints: {_CHECKPOINTS_LEAST} are needed for an interval")
     steps = sorted(after - before for before, after in pairwise(moments))
     return Figure(steps[(len(steps) - 1) // 2] / 1_000_000)
 

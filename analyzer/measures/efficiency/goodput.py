@@ -14,10 +14,10 @@ from typing import Literal
 from agent.wire.units import MILLISECOND_US
 from analyzer.measures.efficiency.figure import Figure, withheld
 
-Badput = Literal[
+_Badput = Literal[
     "starting", "restoring", "data loading", "checkpointing", "wasted progress", "idle", "hung", "broken hardware"
 ]
-Kind = Literal["good", "unknown"] | Badput
+Kind = Literal["good", "unknown"] | _Badput
 
 _KINDS: dict[tuple[str, str | None], Kind] = {
     ("starting", "restore"): "restoring",
@@ -39,8 +39,8 @@ _BY_STATE: dict[str, Kind] = {
     "underused": "good",
     "productive": "good",
 }
-UNKNOWN_MOST = 0.5  # with more than half of the time unknown the rest says little
-UNASKED = "nobody says when it was submitted"
+_UNKNOWN_MOST = 0.5  # with more than half of the time unknown the rest says little
+_UNASKED = "nobody says when it was submitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Life:
     def hidden(self) -> str | None:
         """Why the time before it worked is not known; None where it is."""
         if self.submitted_at is None:
-            return UNASKED
+            return _UNASKED
         if self.started_at is None or self.started_at < self.known_from:
             return "it began before the ledger does"
         return None
@@ -92,7 +92,7 @@ class Life:
 class Loss:
     """One kind of badput and its share of the run's GPU time, 0 to 1."""
 
-    kind: Badput
+    kind: _Badput
     ratio: float
 
 
@@ -125,7 +125,7 @@ def goodput(spent: Iterable[Spent], attempts: Sequence[Attempt], life: Life) -> 
     whole = sum(sums.values())
     unknown = sums.get("unknown", 0)
     times = _time_to_start(attempts, life), _time_to_recover(attempts)
-    if not whole or unknown > UNKNOWN_MOST * whole:
+    if not whole or unknown > _UNKNOWN_MOST * whole:
         why = "more than half of its time is not measured or not explained"
         return Goodput(withheld(why), (), unknown / whole if whole else 1.0, withheld(why), *times)
     good = sums.get("good", 0)
@@ -140,7 +140,7 @@ def _losses(sums: Mapping[Kind, int], whole: int) -> tuple[Loss, ...]:
 def _ettr(good_ms: int, whole_ms: int, life: Life) -> Figure:
     """Return productive time over the time from submission to the end, queues between attempts included."""
     if life.submitted_at is None or life.hidden is not None:
-        return withheld(life.hidden or UNASKED)
+        return withheld(life.hidden or _UNASKED)
     wall_ms = life.gpus * (life.until - life.submitted_at) // MILLISECOND_US
     if wall_ms < whole_ms:
         return withheld("it held more GPU time than its GPUs and its time make: its size changed")
@@ -149,7 +149,7 @@ def _ettr(good_ms: int, whole_ms: int, life: Life) -> Figure:
 
 def _time_to_start(attempts: Sequence[Attempt], life: Life) -> Figure:
     if life.submitted_at is None or life.hidden is not None:
-        return withheld(life.hidden or UNASKED)
+        return withheld(life.hidden or _UNASKED)
     first = min(attempts, key=lambda attempt: attempt.number, default=None)
     if first is None or first.worked_at is None:
         return withheld("its first attempt was not seen to work")

@@ -13,15 +13,15 @@ from pathlib import Path
 from analyzer.measures.efficiency.figure import Figure, withheld
 from analyzer.settings.toml_entry import read_toml
 
-TABLE = Path(__file__).with_name("peaks.toml")
-FLOP_PER_PARAMETER_AND_TOKEN = 6
+_TABLE = Path(__file__).with_name("peaks.toml")
+_FLOP_PER_PARAMETER_AND_TOKEN = 6
 # Of a mixture of experts those that a token meets count; nothing is guessed from a model's name.
-PARAMETER_LABELS = ("active_params", "params", "model_params")
-PRECISION_LABELS = ("precision", "dtype")
-SIXTEEN_BITS = frozenset({"bf16", "bfloat16", "fp16", "float16", "half", "bf16-mixed", "16-mixed"})
+_PARAMETER_LABELS = ("active_params", "params", "model_params")
+_PRECISION_LABELS = ("precision", "dtype")
+_SIXTEEN_BITS = frozenset({"bf16", "bfloat16", "fp16", "float16", "half", "bf16-mixed", "16-mixed"})
 _COUNT = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(?:([kmbt])|e(\d{1,2}))?")
 _LETTERS = {"k": 3, "m": 6, "b": 9, "t": 12}
-FEWEST, MOST = 10**5, 10**14  # parameters; what lies beyond is a slip of the pen
+_FEWEST, _MOST = 10**5, 10**14  # parameters; what lies beyond is a slip of the pen
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Peak:
 def peaks() -> tuple[Peak, ...]:
     """Return the table of peaks, as it is shipped."""
     known = ("sku", "above_watts", "tflops", "source", "seen")
-    rows = read_toml(TABLE, ("peak",)).entries("peak", known)
+    rows = read_toml(_TABLE, ("peak",)).entries("peak", known)
     found = []
     for row in rows:
         row.day("seen")
@@ -62,7 +62,7 @@ def peak_of(sku: str | None, power_limit_watts: float | None) -> Peak | str:
 
 def parameters(labels: Mapping[str, str]) -> int | str:
     """Return how many parameters a run's labels say that its model has, or why that is not known."""
-    for name in PARAMETER_LABELS:
+    for name in _PARAMETER_LABELS:
         if name in labels:
             return (
                 parameter_count(labels[name])
@@ -81,7 +81,7 @@ def parameter_count(text: str) -> int | None:
     else:
         exponent = _LETTERS[match[2]] if match[2] else int(match[3] or 0)
         number = round(float(match[1]) * 10**exponent)
-    return number if FEWEST <= number <= MOST else None
+    return number if _FEWEST <= number <= _MOST else None
 
 
 def mfu(
@@ -97,13 +97,13 @@ def mfu(
     count = parameters(labels)
     if isinstance(count, str):
         return withheld(count)
-    precision = next((labels[name].lower() for name in PRECISION_LABELS if name in labels), "bf16")
-    if precision not in SIXTEEN_BITS:
+    precision = next((labels[name].lower() for name in _PRECISION_LABELS if name in labels), "bf16")
+    if precision not in _SIXTEEN_BITS:
         return withheld(f"peaks are known for 16 bits, and it says {precision[:24]!r}")
     peak = peak_of(sku, power_limit_watts)
     if isinstance(peak, str):
         return withheld(peak)
-    share = FLOP_PER_PARAMETER_AND_TOKEN * count * tokens_per_second.value / (gpus * peak.flop_per_second)
+    share = _FLOP_PER_PARAMETER_AND_TOKEN * count * tokens_per_second.value / (gpus * peak.flop_per_second)
     if share > 1:
         return withheld(f"it would be {share:.0%}: its parameters or its tokens are not what they are called")
     return Figure(share)

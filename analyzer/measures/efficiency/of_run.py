@@ -16,7 +16,7 @@ from collector.lake.tiers.retained import kept_from
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-WAVES_MOST = 8  # runs of which samples are read for want of a count; each costs a tenth of a second
+_WAVES_MOST = 8  # runs of which samples are read for want of a count; each costs a tenth of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scal
     peers = [peer for run_id, gpus in alike if (peer := peer_of(gpus, said.get(run_id))) is not None]
     if own.batch is not None:
         told = {peer.run_id for peer in peers}
-        rest = [(run_id, gpus) for run_id, gpus in alike if run_id not in told][:WAVES_MOST]
+        rest = [(run_id, gpus) for run_id, gpus in alike if run_id not in told][:_WAVES_MOST]
         seen = [_seen(session, run_id, gpus) for run_id, gpus in rest]
         return scaling(
             [*peers, *(peer for peer in seen if isinstance(peer, Peer))],

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 # States in which a step can be under way.
-STEPPING = sorted({*LOSABLE, "lost_work", "unexplained"})
+_STEPPING = sorted({*LOSABLE, "lost_work", "unexplained"})
 # Stages that make no steps towards a model: their goodput, their checkpoints and their failures are other things.
 NOT_TRAINING = ("serving", "interactive", "evaluation", "data preparation", "deployment")
-LOOKED_BACK_US = 28 * 86_400_000_000  # how far back failures are counted: four weeks, as reports of a month
-LIVED_US = 3_600_000_000  # an attempt that fails sooner was a mistake, and had nothing to save
-AROUND_US = 900_000_000  # a scheduler may call a host down a quarter of an hour before or after it ends its runs
-WINDOW_US = WINDOW_MS * 1000
+_LOOKED_BACK_US = 28 * 86_400_000_000  # how far back failures are counted: four weeks, as reports of a month
+_LIVED_US = 3_600_000_000  # an attempt that fails sooner was a mistake, and had nothing to save
+_AROUND_US = 900_000_000  # a scheduler may call a host down a quarter of an hour before or after it ends its runs
+_WINDOW_US = WINDOW_MS * 1000
 
 
 def spent(session: "Session", run_id: str, start_us: int, end_us: int) -> tuple[Spent, ...]:
@@ -42,13 +42,13 @@ def attempts(session: "Session", run_id: str) -> tuple[Attempt, ...]:
 
 def told(session: "Session", run_ids: Sequence[str]) -> dict[str, Told]:
     """Return what runs said of themselves, by run; those that said nothing are not there."""
-    rows = _rows(session, "told", runs=list(run_ids), stepping=STEPPING, bucket_us=WINDOW_US)
+    rows = _rows(session, "told", runs=list(run_ids), stepping=_STEPPING, bucket_us=_WINDOW_US)
     return {row[0]: Told(*row) for row in rows}
 
 
 def wave(session: "Session", run_id: str, start_us: int, end_us: int) -> Wave | None:
     """Return one GPU of a run over time: its SM activity, else its power; None where there are no such samples."""
-    rows = _rows(session, "wave", run=run_id, start=start_us, end=end_us, stepping=STEPPING)
+    rows = _rows(session, "wave", run=run_id, start=start_us, end=end_us, stepping=_STEPPING)
     activity = longest_even([(start, end, sm) for start, end, sm, _ in rows if sm is not None])
     if activity is not None:
         return Wave(*activity, "sm_active_ratio")
@@ -83,10 +83,10 @@ def failures(session: "Session", end_us: int) -> Failures:
     ((count, node_us, repeating),) = _rows(
         session,
         "failures",
-        start=end_us - LOOKED_BACK_US,
+        start=end_us - _LOOKED_BACK_US,
         end=end_us,
-        lived_us=LIVED_US,
-        around_us=AROUND_US,
+        lived_us=_LIVED_US,
+        around_us=_AROUND_US,
         times=NODE_FAILURES_LEAST,
         others=list(NOT_TRAINING),
     )

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Unit = Literal["tokens", "samples", "steps"]
-UNITS: tuple[Unit, ...] = ("tokens", "samples", "steps")
+_UNITS: tuple[Unit, ...] = ("tokens", "samples", "steps")
 MODEL_LABEL = "model"
-BATCH_LABELS = ("global_batch", "batch")  # samples of one step over all GPUs
+_BATCH_LABELS = ("global_batch", "batch")  # samples of one step over all GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def signature(name: str | None, labels: Mapping[str, str], sku: str | None) -> S
     model = labels.get(MODEL_LABEL) or name
     if not model or not sku:
         return None
-    batch = next((labels[key] for key in BATCH_LABELS if labels.get(key)), None)
+    batch = next((labels[key] for key in _BATCH_LABELS if labels.get(key)), None)
     return Signature(model, batch, sku)
 
 
@@ -69,10 +69,10 @@ def scaling(peers: Iterable[Peer], *, is_batch_known: bool, expired: int = 0) ->
         runs = "1 run" if expired == 1 else f"{expired} runs"
         gone = f"the samples of {runs} of its kind, which tell no steps, are no longer kept"
     usable = [peer for peer in peers if peer.working_us > 0 and peer.gpus > 0]
-    rated = [peer for peer in usable if any(peer.amounts.get(unit) for unit in UNITS)]
+    rated = [peer for peer in usable if any(peer.amounts.get(unit) for unit in _UNITS)]
     if not rated:
         return Scaling(None, (), gone or "no run of its kind says its tokens, samples or steps")
-    for unit in UNITS if is_batch_known else UNITS[:2]:
+    for unit in _UNITS if is_batch_known else _UNITS[:2]:
         counted = [peer for peer in rated if peer.amounts.get(unit)]
         if len({peer.gpus for peer in counted}) > 1:
             return Scaling(unit, _table(counted, unit), gone)

@@ -16,10 +16,10 @@ from analyzer.errors import ConfigError
 from analyzer.measures.efficiency.steps import StepTime
 
 MAX_LOG_BYTES = 256 * 1024 * 1024
-MAX_LINE_BYTES = 65_536  # as in agent/run: what is beyond it in a line is not searched
-GROUPS = ("step", "seconds", "time")
-INTERVALS_LEAST = 3
-EPOCH_MILLISECONDS = 1e11  # a plain number above this counts milliseconds since 1970: in seconds it were the year 5138
+_MAX_LINE_BYTES = 65_536  # as in agent/run: what is beyond it in a line is not searched
+_GROUPS = ("step", "seconds", "time")
+_INTERVALS_LEAST = 3
+_EPOCH_MILLISECONDS = 1e11  # a plain number above this counts milliseconds since 1970: in seconds it were the year 5138
 
 
 def step_pattern(given: str) -> re.Pattern[str]:
@@ -34,8 +34,8 @@ def step_pattern(given: str) -> re.Pattern[str]:
         raise ConfigError(f"--steps-from {given!r} is no regular expression: {error}") from error
     if pattern.match(""):
         raise ConfigError(f"--steps-from {given!r} matches nothing at all; say what a step's line has in it")
-    if unknown := sorted(set(pattern.groupindex) - set(GROUPS)):
-        raise ConfigError(f"--steps-from {given!r} has a group {unknown[0]!r}; known are {', '.join(GROUPS)}")
+    if unknown := sorted(set(pattern.groupindex) - set(_GROUPS)):
+        raise ConfigError(f"--steps-from {given!r} has a group {unknown[0]!r}; known are {', '.join(_GROUPS)}")
     if not {"seconds", "time"} & set(pattern.groupindex):
         raise ConfigError(
             f"--steps-from {given!r} says no time: name a group for it, as in 'step .* (?P<seconds>[0-9.]+) s'"
@@ -65,14 +65,14 @@ def by_log(path: Path, pattern: re.Pattern[str]) -> StepTime:
         raise ConfigError(f"no line of {path} matches --steps-from {pattern.pattern!r}")
     seconds = "seconds" in pattern.groupindex
     times = [_seconds(match) for match in matches] if seconds else list(_between(matches, pattern))
-    if len(times) < INTERVALS_LEAST:
-        raise ConfigError(f"{path} tells {len(times)} step times; {INTERVALS_LEAST} are needed for a median")
+    if len(times) < _INTERVALS_LEAST:
+        raise ConfigError(f"{path} tells {len(times)} step times; {_INTERVALS_LEAST} are needed for a median")
     return StepTime(sorted(times)[(len(times) - 1) // 2], "log", "high", len(times))
 
 
 def _lines(log: BinaryIO) -> Iterator[str]:
     is_rest = False
-    while line := log.readline(MAX_LINE_BYTES):
+    while line := log.readline(_MAX_LINE_BYTES):
         if not is_rest:
             # Progress bars write over their line: the last word on it counts as a line of its own.
             yield from line.decode("utf-8", "replace").rstrip("\r\n").split("\r")
@@ -109,7 +109,7 @@ def _moment(match: re.Match[str]) -> float:
     try:
         number = float(text)
         if isfinite(number):
-            return number / 1000 if number > EPOCH_MILLISECONDS else number
+            return number / 1000 if number > _EPOCH_MILLISECONDS else number
     except ValueError:
         pass
     try:

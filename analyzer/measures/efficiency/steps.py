@@ -12,16 +12,16 @@ How = Literal["progress", "log", "period"]
 
 # Samples must be ten times as frequent as steps to tell how much of a step is a stall (DS: reference algorithms 1.3).
 EXPIRED = "its samples are no longer kept"
-SAMPLES_PER_STEP = 10
+_SAMPLES_PER_STEP = 10
 # Slower repetitions are evaluations and checkpoints; no published training step takes five minutes.
-STEP_MAX_SECONDS = 300.0
-SAMPLES_MAX = 2_000
-SAMPLES_LEAST = 200
+_STEP_MAX_SECONDS = 300.0
+_SAMPLES_MAX = 2_000
+_SAMPLES_LEAST = 200
 # What is faster than the samples comes back as a slow and shallow wave: an average over a whole interval keeps at most
 # a ninth of its swing where the ghost takes ten samples or more (sinc(0.9) = 0.11). So a swing must be more than this
 # share of what it could be: of activity, that of a GPU that is full or idle; of power, which has no such end, the mean.
-SWING_LEAST = 0.2
-STRONG = 0.7  # of the correlation: below it the period is there, and drowned in other things
+_SWING_LEAST = 0.2
+_STRONG = 0.7  # of the correlation: below it the period is there, and drowned in other things
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +95,19 @@ def by_period(wave: Wave | None) -> StepTime:
     """
     if wave is None:
         return StepTime(None, because="no samples of one GPU of its own")
-    least = SAMPLES_PER_STEP * wave.seconds
-    if len(wave.values) < SAMPLES_LEAST or least > STEP_MAX_SECONDS:
+    least = _SAMPLES_PER_STEP * wave.seconds
+    if len(wave.values) < _SAMPLES_LEAST or least > _STEP_MAX_SECONDS:
         many = f"{len(wave.values)} samples in a row, {wave.seconds:g} s each"
         return StepTime(None, because=f"{many}, show no period that could be a step")
     mean = sum(wave.values) / len(wave.values)
     swing = (sum((value - mean) ** 2 for value in wave.values) / len(wave.values)) ** 0.5
     possible = sqrt(max(0.0, mean * (1 - mean))) if wave.of == "sm_active_ratio" else mean
-    if swing < SWING_LEAST * possible or swing == 0:
+    if swing < _SWING_LEAST * possible or swing == 0:
         return StepTime(None, because=f"its GPU is too even at {wave.seconds:g} s a sample to show steps")
-    found = fundamental(wave.values, SAMPLES_PER_STEP, int(STEP_MAX_SECONDS / wave.seconds))
+    found = fundamental(wave.values, _SAMPLES_PER_STEP, int(_STEP_MAX_SECONDS / wave.seconds))
     if isinstance(found, str):
         return StepTime(None, because=f"{found} ({wave.seconds:g} s a sample shows steps from {least:g} s on)")
-    sure: Confidence = "medium" if wave.of == "sm_active_ratio" and found.strength >= STRONG else "low"
+    sure: Confidence = "medium" if wave.of == "sm_active_ratio" and found.strength >= _STRONG else "low"
     return StepTime(found.lag * wave.seconds, "period", sure, int(found.cycles))
 
 
@@ -132,4 +132,4 @@ def longest_even(samples: Sequence[tuple[int, int, float]]) -> tuple[float, tupl
         before = end
         if len(run) >= len(best):
             best = run
-    return (usual / 1_000_000, tuple(best[-SAMPLES_MAX:])) if len(best) > 1 and usual > 0 else None
+    return (usual / 1_000_000, tuple(best[-_SAMPLES_MAX:])) if len(best) > 1 and usual > 0 else None

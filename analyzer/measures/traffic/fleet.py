@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from analyzer.period import Period
     from collector.store.session import Session
 
-NEAR = frozenset(("gpu_link", "rack"))
+_NEAR = frozenset(("gpu_link", "rack"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _classes(runs: Iterable[RunTraffic]) -> tuple[ClassBytes, ...]:
 
 
 def _beyond(classes: Iterable[ClassBytes]) -> int:
-    return sum(one.bytes for one in classes if one.locality not in NEAR)
+    return sum(one.bytes for one in classes if one.locality not in _NEAR)
 
 
 def _far(run: RunTraffic, whose: Whose) -> FarRun:

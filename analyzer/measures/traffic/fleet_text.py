@@ -6,7 +6,7 @@ from analyzer.measures.traffic.text import LABELS, bill_words
 from analyzer.text.paper import Paper
 from analyzer.text.words import bytes_words, counted, gpu_hours, money, percent, plain
 
-FAR_SHOWN = 5
+_FAR_SHOWN = 5
 COLUMNS: tuple[tuple[str, tuple[Locality, ...]], ...] = (
     ("GPU links", ("gpu_link",)),
     ("in a rack", ("rack",)),
@@ -14,7 +14,7 @@ COLUMNS: tuple[tuple[str, tuple[Locality, ...]], ...] = (
     ("further", LOCALITIES[3:8]),
     ("unknown", ("unknown",)),
 )
-NAME, CELL, LABEL, AMOUNT = 18, 13, 22, 12
+_NAME, _CELL, _LABEL, _AMOUNT = 18, 13, 22, 12
 
 
 def fleet_traffic_text(report: FleetTraffic, paper: Paper, top: int | None = None) -> str:
@@ -25,7 +25,7 @@ def fleet_traffic_text(report: FleetTraffic, paper: Paper, top: int | None = Non
     if not report.classes:
         found += paper.wrap("Nothing was told of what they moved: no flows, no RDMA ports with ranks, no NVLink.")
     else:
-        found += [*_moved(report), "", *_teams(report, paper), *_far(report, paper, top or FAR_SHOWN)]
+        found += [*_moved(report), "", *_teams(report, paper), *_far(report, paper, top or _FAR_SHOWN)]
     found += _sure(report, paper)
     found += [line for gap in report.gaps for line in paper.wrap(gap.words(report.period.timezone))]
     following = f"{report.far[0].run_id.rpartition('/')[2]} --traffic" if report.far else "last --traffic"
@@ -33,10 +33,10 @@ def fleet_traffic_text(report: FleetTraffic, paper: Paper, top: int | None = Non
 
 
 def _moved(report: FleetTraffic) -> list[str]:
-    found = [f"{'MOVED':<{LABEL + 2}}{'bytes':>{AMOUNT}}{'estimated':>{AMOUNT}}"]
+    found = [f"{'MOVED':<{_LABEL + 2}}{'bytes':>{_AMOUNT}}{'estimated':>{_AMOUNT}}"]
     for one in report.classes:
         estimated = percent(one.estimated_bytes, one.bytes) if one.estimated_bytes else ""
-        found.append(f"  {LABELS[one.locality]:<{LABEL}}{bytes_words(one.bytes):>{AMOUNT}}{estimated:>{AMOUNT}}")
+        found.append(f"  {LABELS[one.locality]:<{_LABEL}}{bytes_words(one.bytes):>{_AMOUNT}}{estimated:>{_AMOUNT}}")
     return found
 
 
@@ -45,11 +45,11 @@ def _teams(report: FleetTraffic, paper: Paper) -> list[str]:
     if report.team is not None:
         return []
     shown = [column for column in COLUMNS if any(_sum(team, column[1]) for team in report.teams)]
-    found = [f"{'BY TEAM':<{NAME + 2}}" + "".join(f"{name:>{CELL}}" for name, _ in shown)]
+    found = [f"{'BY TEAM':<{_NAME + 2}}" + "".join(f"{name:>{_CELL}}" for name, _ in shown)]
     for team in report.teams:
         cells = [bytes_words(amount) if (amount := _sum(team, kinds)) else "" for _, kinds in shown]
         found.append(
-            f"  {paper.cut(team.team or 'unmapped', NAME - 1):<{NAME}}" + "".join(f"{c:>{CELL}}" for c in cells)
+            f"  {paper.cut(team.team or 'unmapped', _NAME - 1):<{_NAME}}" + "".join(f"{c:>{_CELL}}" for c in cells)
         )
     return [*found, ""]
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from analyzer.measures.traffic.run_traffic import RunTraffic
 
-HOSTS_MOST = 8
+_HOSTS_MOST = 8
 OTHERS = "others"
 NO_FLOW = "no flow"
-NOWHERE = "no rack"
+_NOWHERE = "no rack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ def fold(traffic: RunTraffic, columns_most: int) -> Table:
 
     Of more than eight hosts, or more than have room, it is by rack.
     """
-    kind = "host" if len(traffic.hosts) <= min(HOSTS_MOST, columns_most - 2) else "rack"
-    names = {host.node: host.node if kind == "host" else host.place.rack or NOWHERE for host in traffic.hosts}
+    kind = "host" if len(traffic.hosts) <= min(_HOSTS_MOST, columns_most - 2) else "rack"
+    names = {host.node: host.node if kind == "host" else host.place.rack or _NOWHERE for host in traffic.hosts}
     sums: dict[tuple[str, str], int] = defaultdict(int)
     for cell in traffic.matrix.cells:
         sums[names.get(cell.from_, OTHERS), names.get(cell.to, OTHERS)] += cell.bytes

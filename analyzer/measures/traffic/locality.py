@@ -20,7 +20,7 @@ Locality = Literal[
     "unknown",
 ]
 LOCALITIES: tuple[Locality, ...] = get_args(Locality)  # from near to far, then what is not known
-OTHER = "other"  # the agent's name for all peers beyond those that it tells one by one
+_OTHER = "other"  # the agent's name for all peers beyond those that it tells one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def locality(here: str, there: str, places: Mapping[str, Place]) -> Locality:
 
 
 def _stranger(peer: str) -> Locality:
-    if peer == OTHER:
+    if peer == _OTHER:
         return "unknown"
     try:
         address = ipaddress.ip_address(peer)

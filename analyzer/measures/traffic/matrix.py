@@ -16,8 +16,8 @@ from analyzer.measures.traffic.ring import next_hosts
 Basis = Literal["tcp", "ring", "peers"]
 Link = Literal["ethernet", "rdma"]
 Way = Literal["out", "in"]
-OTHER = "other"
-DOUBTFUL_PERCENT = 1  # an estimate and a counter never agree to the byte
+_OTHER = "other"
+_DOUBTFUL_PERCENT = 1  # an estimate and a counter never agree to the byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Balance:
     @property
     def is_doubtful(self) -> bool:
         """Whether flows say more than the links by more than estimates differ."""
-        return self.link_bytes is not None and self.excess_bytes * 100 > self.link_bytes * DOUBTFUL_PERCENT
+        return self.link_bytes is not None and self.excess_bytes * 100 > self.link_bytes * _DOUBTFUL_PERCENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _of_flows(rows: Sequence[FlowBytes], hosts: frozenset[str], basis: Basis) ->
     alone = {
         (sender, receiver): amount
         for (sender, receiver), amount in received.items()
-        if sender not in hosts or not (sent.get((sender, receiver)) or sent.get((sender, OTHER)))
+        if sender not in hosts or not (sent.get((sender, receiver)) or sent.get((sender, _OTHER)))
     }
     return [Cell(*ends, amount, basis) for ends, amount in (sent | alone).items() if amount]
 

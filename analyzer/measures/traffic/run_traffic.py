@@ -9,7 +9,7 @@ from analyzer.measures.traffic.ring import LEVELS, Ring, ring
 from analyzer.measures.traffic.tariff import Bill, Prices
 from analyzer.text.words import bytes_words
 
-SHARED_PERCENT = 1  # two clocks never agree: a host that changes hands is not shared
+_SHARED_PERCENT = 1  # two clocks never agree: a host that changes hands is not shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class HostPlace:
     @property
     def is_shared(self) -> bool:
         """Whether other runs were there for more than clocks differ."""
-        return self.shared_permille > 10 * SHARED_PERCENT
+        return self.shared_permille > 10 * _SHARED_PERCENT
 
 
 @dataclass(frozen=True, slots=True)

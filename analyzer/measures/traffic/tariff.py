@@ -28,7 +28,7 @@ from analyzer.measures.traffic.matrix import Cell
 from analyzer.settings.settings import Settings
 from analyzer.settings.toml_entry import Entry, read_toml
 
-LIST = Path(__file__).with_name("list_tariffs.toml")
+_LIST = Path(__file__).with_name("list_tariffs.toml")
 _BETWEEN: dict[str, Locality] = {"zones": "across_zones", "regions": "across_regions", "internet": "internet"}
 _SIDES = {"sender": 1, "both": 2}
 _ROW_KEYS = ("between", "charged_to", "from", "until", "as_of", "source")
@@ -101,7 +101,7 @@ class TariffBook:
     unset: tuple[tuple[str, str, str], ...] = ()  # provider, between, why
 
     @classmethod
-    def read(cls, path: Path, listed: Path = LIST) -> "TariffBook":
+    def read(cls, path: Path, listed: Path = _LIST) -> "TariffBook":
         """Read a site's file and the public list beside this module.
 
         Raises:

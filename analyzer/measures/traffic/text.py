@@ -20,10 +20,10 @@ LABELS: dict[Locality, str] = {
     "internet": "internet",
     "unknown": "how far is unknown",
 }
-COLUMN = 18
-CELL = 8
-NAME = 12
-DOUBTS_SHOWN = 2
+_COLUMN = 18
+_CELL = 8
+_NAME = 12
+_DOUBTS_SHOWN = 2
 
 
 def traffic_lines(traffic: RunTraffic | None, currency: str, paper: Paper, *, whole: bool = False) -> list[str]:
@@ -31,7 +31,7 @@ def traffic_lines(traffic: RunTraffic | None, currency: str, paper: Paper, *, wh
     rows = traffic_rows(traffic, currency)
     if traffic is None or not rows:
         return []
-    found = ["TRAFFIC", *(line for label, words in rows for line in paper.labelled(label, words, COLUMN))]
+    found = ["TRAFFIC", *(line for label, words in rows for line in paper.labelled(label, words, _COLUMN))]
     return [*found, *(["", *_matrix(traffic, paper)] if whole else [])]
 
 
@@ -102,22 +102,22 @@ def _rest(traffic: RunTraffic) -> str:
     if traffic.link_bytes and traffic.unattributed_bytes is not None:
         parts.append(f"{percent(traffic.unattributed_bytes, traffic.link_bytes)} of the links' bytes")
     parts += map(plain, traffic.missing)
-    doubts = [plain(doubt) for doubt in traffic.doubts[:DOUBTS_SHOWN]]
+    doubts = [plain(doubt) for doubt in traffic.doubts[:_DOUBTS_SHOWN]]
     more = len(traffic.doubts) - len(doubts)
     return "; ".join([*parts, *doubts, *([f"{more} more such hosts"] if more > 0 else [])])
 
 
 def _matrix(traffic: RunTraffic, paper: Paper) -> list[str]:
-    table = fold(traffic, (paper.width - 2 - NAME) // CELL)
-    found = [f"  {'from, to':<{NAME - 2}}" + _row(table.columns)]
+    table = fold(traffic, (paper.width - 2 - _NAME) // _CELL)
+    found = [f"  {'from, to':<{_NAME - 2}}" + _row(table.columns)]
     for name, amounts in table.rows:
         cells = ["" if amount is None else bytes_words(amount) for amount in amounts]
-        found.append(f"  {paper.cut(name, NAME - 3):<{NAME - 2}}" + _row(cells))
+        found.append(f"  {paper.cut(name, _NAME - 3):<{_NAME - 2}}" + _row(cells))
     return [*found, *paper.wrap(_legend(table))]
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "".join(f"{plain(cell)[: CELL - 1]:>{CELL}}" for cell in cells).rstrip()
+    return "".join(f"{plain(cell)[: _CELL - 1]:>{_CELL}}" for cell in cells).rstrip()
 
 
 def _legend(table: Table) -> str:

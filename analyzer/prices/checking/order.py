@@ -14,8 +14,8 @@ from analyzer.prices.told import name_of
 from analyzer.text.words import counted
 
 # Ours: a new contract seldom moves a price by half, and a node's figure taken for a GPU's is eight times too much.
-JUMP_PERMILLE = 500
-ENDING_DAYS = 30  # so long it takes to write the next row, or to ask for it
+_JUMP_PERMILLE = 500
+_ENDING_DAYS = 30  # so long it takes to write the next row, or to ask for it
 
 _Row = PriceRow | Derived
 
@@ -35,7 +35,7 @@ def _jumps(book: PriceBook) -> Iterable[Complaint]:
         for earlier, later in pairwise(sorted(rows, key=lambda row: row.starts_at)):
             before = None if earlier.ends_at is None else earlier.micros_at(earlier.ends_at - HOUR_US)
             after = later.micros_at(later.starts_at)
-            if before and after is not None and abs(after - before) * 1000 > JUMP_PERMILLE * before:
+            if before and after is not None and abs(after - before) * 1000 > _JUMP_PERMILLE * before:
                 yield Complaint(
                     "suspicious",
                     f"{name_of(later, after)}: {after / before:.2f} times the {dollars(before)} before"
@@ -73,7 +73,7 @@ def _is_dear(row: _Row, book: PriceBook, at_us: int) -> bool:
 
 
 def _endings(book: PriceBook, today: date) -> Iterable[Complaint]:
-    start, end = midnight_us(today), midnight_us(today + timedelta(days=ENDING_DAYS))
+    start, end = midnight_us(today), midnight_us(today + timedelta(days=_ENDING_DAYS))
     for row in (*book.rows, *book.derived):
         ends_at = row.ends_at
         if ends_at is not None and start < ends_at <= end and book.row_in_place_of(row, ends_at) is None:

@@ -14,12 +14,12 @@ from analyzer.prices.non_gpu_rows import Tariff
 from analyzer.prices.site import Derived, PriceRow
 from analyzer.prices.told import name_of
 
-STALE_DAYS = 90  # list prices of one GPU moved within a quarter (SCREENS 6: a book 16 days old is fresh)
-STALE_TARIFF_DAYS = 400  # tariffs of power and storage, and internal price lists, are made by the year
-SUSPICIOUS_LOW, SUSPICIOUS_HIGH = 0.2, 5.0  # times the median list price; honest contracts lie well inside
+_STALE_DAYS = 90  # list prices of one GPU moved within a quarter (SCREENS 6: a book 16 days old is fresh)
+_STALE_TARIFF_DAYS = 400  # tariffs of power and storage, and internal price lists, are made by the year
+_SUSPICIOUS_LOW, _SUSPICIOUS_HIGH = 0.2, 5.0  # times the median list price; honest contracts lie well inside
 # Spot is listed at a tenth of what is asked on demand, and owned GPUs that are some years old cost as little; a figure
 # of a node that was meant per GPU is eight times too much, the other way round an eighth.
-SUSPICIOUS_LOW_MADE = 0.05
+_SUSPICIOUS_LOW_MADE = 0.05
 
 
 def row_faults(book: PriceBook, today: date, teams: Collection[str] | None) -> list[Complaint]:
@@ -27,14 +27,14 @@ def row_faults(book: PriceBook, today: date, teams: Collection[str] | None) -> l
     found: list[Complaint] = []
     for row in book.rows:
         name = name_of(row, row.micros_per_gpu_hour)
-        found += _stale(name, row, today, STALE_DAYS)
+        found += _stale(name, row, today, _STALE_DAYS)
         found += _suspicious(name, row.sku, row.micros_per_gpu_hour, book.currency)
     for made in book.derived:
         found += _of_derived(made, book, today)
     for charge in book.charges:
-        found += _stale(f"charge {charge.told}", charge, today, STALE_TARIFF_DAYS) + _whose(charge, teams)
+        found += _stale(f"charge {charge.told}", charge, today, _STALE_TARIFF_DAYS) + _whose(charge, teams)
     for tariff in book.beside.rows:
-        found += _stale(tariff.told, tariff, today, STALE_TARIFF_DAYS)
+        found += _stale(tariff.told, tariff, today, _STALE_TARIFF_DAYS)
     return found
 
 
@@ -48,7 +48,7 @@ def _of_derived(row: Derived, book: PriceBook, today: date) -> list[Complaint]:
     found = _stale(name, row, today, row.stale_days)
     if not followed:
         found += [Complaint(kind, f"{name}: {sentence}") for kind, sentence in row.faults(today)]
-    low = SUSPICIOUS_LOW if row.purchase_option == "reserved" else SUSPICIOUS_LOW_MADE
+    low = _SUSPICIOUS_LOW if row.purchase_option == "reserved" else _SUSPICIOUS_LOW_MADE
     return found + (_suspicious(name, row.of.sku, micros, book.currency, low) if micros is not None else [])
 
 
@@ -70,9 +70,11 @@ def _stale(name: str, row: PriceRow | Derived | Charge | Tariff, today: date, mo
     return [Complaint("stale", f"{name}: last checked {age} days ago ({row.as_of}); look again and set as_of")]
 
 
-def _suspicious(name: str, sku: str | None, micros: int, currency: str, low: float = SUSPICIOUS_LOW) -> list[Complaint]:
+def _suspicious(
+    name: str, sku: str | None, micros: int, currency: str, low: float = _SUSPICIOUS_LOW
+) -> list[Complaint]:
     median = median_of(sku) if sku and currency == "USD" else None
-    if median is None or low * median <= micros <= SUSPICIOUS_HIGH * median:
+    if median is None or low * median <= micros <= _SUSPICIOUS_HIGH * median:
         return []
     times = micros / median
     sentence = f"{name}: {times:.2f} times the median list price of ${dollars(median)}; is it per GPU and per hour?"

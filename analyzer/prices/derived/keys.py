@@ -12,7 +12,7 @@ from analyzer.settings.toml_entry import Entry
 
 ROW_KEYS = ("sku", "node_group", "provider", "region", "from", "until", "source", "as_of")
 GPUS_PER_NODE = "gpus_per_node"
-GPUS_MOST = 1024
+_GPUS_MOST = 1024
 PRICE_MOST_MICROS = 10**12  # a million an hour: what is more was meant per node, per year, or not at all
 
 
@@ -139,7 +139,7 @@ def amount_or_none(entry: Entry, stem: str, unit: str = "") -> Amount | None:
         raise ConfigError(f"{entry.where}: give one of {gpu!r} and {node!r}, not both")
     if entry.has(gpu):
         return Amount(entry.micros(gpu), 1)
-    return Amount(entry.micros(node), gpus_per_node(entry, node)) if entry.has(node) else None
+    return Amount(entry.micros(node), _gpus_per_node(entry, node)) if entry.has(node) else None
 
 
 def amount(entry: Entry, stem: str, unit: str = "") -> Amount:
@@ -151,11 +151,11 @@ def amount(entry: Entry, stem: str, unit: str = "") -> Amount:
     return found
 
 
-def gpus_per_node(entry: Entry, key: str) -> int:
+def _gpus_per_node(entry: Entry, key: str) -> int:
     """Return how many GPUs share what is said of a node."""
     if not entry.has(GPUS_PER_NODE):
         raise ConfigError(f"{entry.where}: {key!r} needs {GPUS_PER_NODE!r}, such as 8")
     gpus = entry.count(GPUS_PER_NODE)
-    if not 1 <= gpus <= GPUS_MOST:
-        raise ConfigError(f"{entry.where}: {GPUS_PER_NODE!r} must be 1 to {GPUS_MOST:,}, not {gpus}")
+    if not 1 <= gpus <= _GPUS_MOST:
+        raise ConfigError(f"{entry.where}: {GPUS_PER_NODE!r} must be 1 to {_GPUS_MOST:,}, not {gpus}")
     return gpus

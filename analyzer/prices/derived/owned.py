@@ -42,8 +42,8 @@ from analyzer.prices.money import dollars
 from analyzer.settings.toml_entry import Entry
 
 HOURS_PER_MONTH = 730  # a twelfth of 8,760
-YEARS_MOST = 30
-PUE_MOST = 3  # surveys of halls find 1.1 to 2; what is more is a percentage, or watts
+_YEARS_MOST = 30
+_PUE_MOST = 3  # surveys of halls find 1.1 to 2; what is more is a percentage, or watts
 _MONTHLY = ("space", "staff")
 
 
@@ -142,8 +142,8 @@ def read_owned(entry: Entry, money: str) -> Owned:
     if in_service > of.starts_at:
         raise ConfigError(f"{entry.where}: 'in_service' must not be later than 'from'")
     years = entry.count("depreciation_years")
-    if not 1 <= years <= YEARS_MOST:
-        raise ConfigError(f"{entry.where}: 'depreciation_years' must be 1 to {YEARS_MOST}, not {years}")
+    if not 1 <= years <= _YEARS_MOST:
+        raise ConfigError(f"{entry.where}: 'depreciation_years' must be 1 to {_YEARS_MOST}, not {years}")
     capital, resale = amount(entry, f"{money}_capital"), amount_or_none(entry, f"{money}_resale")
     if resale is not None and resale.per_gpu > capital.per_gpu:
         raise ConfigError(f"{entry.where}: the resale value is more than the capital; is one of them a node's?")
@@ -175,8 +175,8 @@ def _power(entry: Entry, money: str) -> Power | None:
 def read_pue(entry: Entry) -> int:
     """Return what the hall adds to what the machines draw, in millionths: 1,300,000 for 1.30."""
     millionths = entry.micros("pue")
-    if not 1_000_000 <= millionths <= PUE_MOST * 1_000_000:
-        raise ConfigError(f"{entry.where}: 'pue' must be 1 to {PUE_MOST}, such as 1.30, not {dollars(millionths)}")
+    if not 1_000_000 <= millionths <= _PUE_MOST * 1_000_000:
+        raise ConfigError(f"{entry.where}: 'pue' must be 1 to {_PUE_MOST}, such as 1.30, not {dollars(millionths)}")
     return millionths
 
 

@@ -30,7 +30,7 @@ from analyzer.prices.derived.parts import Part
 from analyzer.settings.toml_entry import Entry, whole_micros
 
 SPOT_KEYS = (*ROW_KEYS, "file")
-BYTES_MOST = 10_000_000  # thirty years of hours
+_BYTES_MOST = 10_000_000  # thirty years of hours
 _TOLD = 40
 
 
@@ -94,14 +94,14 @@ def read_spot(entry: Entry, money: str, folder: Path | None) -> Spot:
 def _series(path: Path, column: str) -> dict[int, int]:
     try:
         with path.open("rb") as file:
-            content = file.read(BYTES_MOST + 1)
+            content = file.read(_BYTES_MOST + 1)
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; put the series beside the price file") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text") from error
-    if len(content) > BYTES_MOST:
-        raise ConfigError(f"{path} has more than {BYTES_MOST:,} bytes; a series is one line an hour")
+    if len(content) > _BYTES_MOST:
+        raise ConfigError(f"{path} has more than {_BYTES_MOST:,} bytes; a series is one line an hour")
     found: dict[int, int] = {}
     try:
         lines = csv.reader(io.StringIO(text, newline=""))

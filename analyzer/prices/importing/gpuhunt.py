@@ -20,7 +20,7 @@ from analyzer.prices.importing.offers import (
 )
 from analyzer.prices.list_prices import canonical_sku
 
-COLUMNS = ("instance_name", "location", "price", "gpu_count", "gpu_name", "gpu_memory", "spot")
+_COLUMNS = ("instance_name", "location", "price", "gpu_count", "gpu_name", "gpu_memory", "spot")
 SOURCE = "gpuhunt catalogue"
 _OPTIONS = {"true": "spot", "false": "on_demand"}
 
@@ -31,7 +31,7 @@ def read_gpuhunt(path: Path) -> Catalogue:
     Raises:
         ConfigError: it cannot be read, or is none.
     """
-    return read_catalogue(path, COLUMNS, _offers)
+    return read_catalogue(path, _COLUMNS, _offers)
 
 
 def _offers(line: Mapping[str, str]) -> list[Offer]:

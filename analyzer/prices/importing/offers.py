@@ -13,10 +13,10 @@ from analyzer.prices.money import dollars
 from analyzer.settings.csv_lines import BoundedLines
 from analyzer.settings.toml_entry import exact
 
-ROWS_MOST = 2_000_000
-NAME_MOST = 120
-GPUS_MOST = 1024
-FORMULA = ("=", "+", "-", "@")  # how a spreadsheet's formula begins: no name of an instance does
+_ROWS_MOST = 2_000_000
+_NAME_MOST = 120
+_GPUS_MOST = 1024
+_FORMULA = ("=", "+", "-", "@")  # how a spreadsheet's formula begins: no name of an instance does
 _NUMBER_MOST = 40
 _TOLD = 8
 
@@ -80,8 +80,8 @@ def _lines(path: Path, columns: Collection[str]) -> Iterator[Mapping[str, str]]:
             bounded.next_row()
             for number, line in enumerate(lines, 1):
                 bounded.next_row()
-                if number > ROWS_MOST:
-                    raise ConfigError(f"{path} has more than {ROWS_MOST:,} rows; cut it to the provider that is paid")
+                if number > _ROWS_MOST:
+                    raise ConfigError(f"{path} has more than {_ROWS_MOST:,} rows; cut it to the provider that is paid")
                 yield line
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
@@ -100,7 +100,7 @@ def name_of(text: str, what: str) -> str:
     name = text.strip()
     if not name:
         raise LeftOutError(f"no {what}")
-    if len(name) > NAME_MOST or not name.isprintable() or name.startswith(FORMULA):
+    if len(name) > _NAME_MOST or not name.isprintable() or name.startswith(_FORMULA):
         raise LeftOutError(f"{what} that is no name")
     return name
 
@@ -129,8 +129,8 @@ def gpus_of(text: str) -> int:
     count = number_of(text or "0", "GPU")
     if count.denominator != 1:
         raise LeftOutError("a part of a GPU")
-    if count > GPUS_MOST:
-        raise LeftOutError(f"more than {GPUS_MOST:,} GPUs")
+    if count > _GPUS_MOST:
+        raise LeftOutError(f"more than {_GPUS_MOST:,} GPUs")
     return int(count)
 
 

@@ -22,7 +22,7 @@ from analyzer.prices.importing.offers import (
 )
 from analyzer.prices.list_prices import canonical_sku
 
-COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region", "GpuInfo")
+_COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region", "GpuInfo")
 SOURCE = "SkyPilot catalogue"
 _INFO_MOST = 2000
 _MIB_PER_GIB = 1024
@@ -34,7 +34,7 @@ def read_skypilot(path: Path) -> Catalogue:
     Raises:
         ConfigError: it cannot be read, or is none.
     """
-    return read_catalogue(path, COLUMNS, _offers)
+    return read_catalogue(path, _COLUMNS, _offers)
 
 
 def _offers(line: Mapping[str, str]) -> list[Offer]:

@@ -15,10 +15,10 @@ from analyzer.recommendations.artefacts.yaml_text import Yaml, as_yaml
 from analyzer.recommendations.fleet_plan.places import Host, Placed
 
 # Owners whose pod template can change while they run; a Job's cannot, and others keep it elsewhere in their manifest.
-ROLLING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
+_ROLLING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 SCALABLE = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
-HOSTNAME = "kubernetes.io/hostname"
-REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+_HOSTNAME = "kubernetes.io/hostname"
+_REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 
 
@@ -45,7 +45,7 @@ def patch(placed: Placed, spec: Mapping[str, Yaml], annotations: Mapping[str, st
         pods["metadata"] = {"annotations": dict(annotations)}
     if spec:
         pods["spec"] = spec
-    if placed.kind in ROLLING:
+    if placed.kind in _ROLLING:
         said = (
             f"# save as patch.yaml, then (its pods start anew): {command(placed, 'patch', '--patch-file patch.yaml')}"
         )
@@ -60,7 +60,7 @@ def patch(placed: Placed, spec: Mapping[str, Yaml], annotations: Mapping[str, st
 def resources(placed: Placed, requests: Mapping[str, str], limits: Mapping[str, str] | None = None) -> Artefact:
     """Return what sets requests, and limits, of the run's containers; the store knows none of them by name."""
     given = {"requests": dict(requests)} | ({"limits": dict(limits)} if limits else {})
-    if placed.kind in ROLLING:
+    if placed.kind in _ROLLING:
         asked = [f"--{what}={','.join(f'{key}={value}' for key, value in of.items())}" for what, of in given.items()]
         return text(
             "# of every container of its template; where it has several, add -c and the name of the one with the GPUs;",
@@ -81,7 +81,7 @@ def one_slice(profile: str) -> dict[str, str]:
 
 def on_nodes(nodes: Sequence[str], operator: str = "In") -> dict[str, Yaml]:
     """Return the affinity of pods to hosts by name; "NotIn" keeps them away."""
-    return _affinity(HOSTNAME, nodes, operator)
+    return _affinity(_HOSTNAME, nodes, operator)
 
 
 def without_label(label: str) -> dict[str, Yaml]:
@@ -94,7 +94,7 @@ def in_rack(placed: Placed, rack: str, hosts: Sequence[Host]) -> Artefact:
     label = next((host.rack_label for host in hosts if host.rack_label), None)
     if label is None:
         return patch(placed, on_nodes([host.node for host in hosts]))
-    return patch(placed, _affinity(label, [rack]), {REQUIRED_TOPOLOGY: label})
+    return patch(placed, _affinity(label, [rack]), {_REQUIRED_TOPOLOGY: label})
 
 
 def scale(placed: Placed, replicas: int) -> str:

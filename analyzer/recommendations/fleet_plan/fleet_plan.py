@@ -29,15 +29,15 @@ from analyzer.recommendations.site import Site
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-BUDGET = Budget(iterations=4_000, seconds=10.0, seed=1)
+_BUDGET = Budget(iterations=4_000, seconds=10.0, seed=1)
 # Of what crossing racks cost, when a rack fewer is crossed. An assumption until realised savings calibrate it.
-CO_LOCATED = Share(500, 750, 900)
+_CO_LOCATED = Share(500, 750, 900)
 # Of the time that an emptied node could be held, as the fleet is: somebody who wants it whole must come. Also assumed.
-EMPTIED = Share(500, 750, 1000)
+_EMPTIED = Share(500, 750, 1000)
 
 
 def plans(
-    session: "Session", site: Site, start_us: int, end_us: int, seconds: float = BUDGET.seconds
+    session: "Session", site: Site, start_us: int, end_us: int, seconds: float = _BUDGET.seconds
 ) -> list[tuple[Grounds, Proposal]]:
     """Return the moves of one plan for the fleet as it is at the end of the period, each a change of its own.
 
@@ -49,10 +49,10 @@ def plans(
     return planned(site, read_now(session, start_us, end_us), end_us - start_us, seconds)
 
 
-def planned(site: Site, now: Now, period_us: int, seconds: float = BUDGET.seconds) -> list[tuple[Grounds, Proposal]]:
+def planned(site: Site, now: Now, period_us: int, seconds: float = _BUDGET.seconds) -> list[tuple[Grounds, Proposal]]:
     """Return the moves that are worth their restart, given the fleet; none where the plan breaks a rule."""
     fleet = fleet_problem(site, now, period_us)
-    plan = solve(fleet.problem, replace(BUDGET, seconds=seconds))
+    plan = solve(fleet.problem, replace(_BUDGET, seconds=seconds))
     if broken(fleet.problem, plan):
         raise AssertionError(f"BUG: the plan of the fleet breaks a rule: {broken(fleet.problem, plan)[0]}")
     placed = _Placed(site, now, fleet, plan, told_over_us(period_us))
@@ -121,7 +121,7 @@ class _Placed:
             return None
         gpus = sum(self.now.held[run].values())
         words, moving = restart(gpus)
-        share = part(CO_LOCATED, len(before) - len(after), len(before) - 1)
+        share = part(_CO_LOCATED, len(before) - len(after), len(before) - 1)
         grounds = Grounds(
             run,
             loss.team,
@@ -183,7 +183,7 @@ class _Placed:
             from_=f"{gpus} of {host.gpus} GPUs of {node}",
             to=f"free GPUs of {', '.join(targets)}",
             why=f"a gang needs whole nodes; {node} would be one, free or to be shut down",
-            saves=Saved(recovered(freed, self.over_us, EMPTIED), _priced(freed, self.over_us, losses)),
+            saves=Saved(recovered(freed, self.over_us, _EMPTIED), _priced(freed, self.over_us, losses)),
             artefacts=tuple(line for run in runs for line in self._lines(run, told=True)),
             losers="the runs that restart, by their restart",
             winners="whoever waits for a whole node",
@@ -239,7 +239,7 @@ def _priced(milliseconds: int, over_us: int, losses: list[Loss]) -> Range | None
     time = sum(loss.milliseconds for loss in losses)
     if time == 0:
         return None
-    return recovered(milliseconds * sum(loss.micros or 0 for loss in losses) // time, over_us, EMPTIED)
+    return recovered(milliseconds * sum(loss.micros or 0 for loss in losses) // time, over_us, _EMPTIED)
 
 
 def _together(moves: list[Move]) -> Move:

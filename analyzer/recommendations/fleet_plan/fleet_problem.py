@@ -19,9 +19,9 @@ from analyzer.recommendations.proposal import RESTART_MS
 from analyzer.recommendations.saving import WEEK_US
 from analyzer.recommendations.site import Site
 
-MOVED_SHARE_MAX = 20  # a twentieth of the fleet moves at once (as the guards say), or one gang where that is more
-SMALL_GPUS = 4  # a run of more fills most of a node
-TIDY_MS = 1  # of each GPU that moves: of two plans as good, the one that moves fewer
+_MOVED_SHARE_MAX = 20  # a twentieth of the fleet moves at once (as the guards say), or one gang where that is more
+_SMALL_GPUS = 4  # a run of more fills most of a node
+_TIDY_MS = 1  # of each GPU that moves: of two plans as good, the one that moves fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ def fleet_problem(site: Site, now: Now, period_us: int) -> FleetProblem:
     runs = tuple(_run(site, now, pools, run, is_whole[run], period_us) for run in sorted(included))
     gpus = sum(host.gpus for host in site.hosts.values())
     largest = max((run.units * run.needs.gpus_per_unit for run in runs if not run.pinned), default=0)
-    limits = Limits(max(gpus // MOVED_SHARE_MAX, largest))
+    limits = Limits(max(gpus // _MOVED_SHARE_MAX, largest))
     return FleetProblem(
         Problem(pools.made(), runs, limits), {name: tuple(nodes) for name, nodes in pools.nodes.items()}
     )
 
 
-def remaining_us(now: Now, run: str) -> int:
+def _remaining_us(now: Now, run: str) -> int:
     """Return how much longer a run is taken to go on: as long as it has, a week at most.
 
     The median of what remains is about the age: Harchol-Balter and Downey, Exploiting Process Lifetime Distributions
@@ -92,7 +92,7 @@ def remaining_us(now: Now, run: str) -> int:
 def lasts_us(now: Now, node: str, without: Sequence[str] = ()) -> int:
     """Return how long until the last run of a node is taken to end."""
     return max(
-        (remaining_us(now, run) for run, nodes in now.held.items() if node in nodes and run not in without), default=0
+        (_remaining_us(now, run) for run, nodes in now.held.items() if node in nodes and run not in without), default=0
     )
 
 
@@ -151,8 +151,8 @@ def _run(site: Site, now: Now, pools: _Pools, run: str, is_whole: bool, period_u
     for node, n in nodes.items():
         held[pools.of_node[node]] += 1 if is_whole else n
     racks = len({site.hosts[node].rack for node in nodes})
-    crossing = loss.crossing_milliseconds * remaining_us(now, run) // period_us if loss and racks > 1 else 0
-    is_small = not is_whole and gpus <= SMALL_GPUS
+    crossing = loss.crossing_milliseconds * _remaining_us(now, run) // period_us if loss and racks > 1 else 0
+    is_small = not is_whole and gpus <= _SMALL_GPUS
     per_unit = site.hosts[next(iter(nodes))].gpus if is_whole else 1
     return Run(
         id=run,
@@ -160,7 +160,7 @@ def _run(site: Site, now: Now, pools: _Pools, run: str, is_whole: bool, period_u
         needs=Needs(frozenset({_sku(site, next(iter(nodes)))}), per_unit, shared=not is_whole),
         held=tuple(held.items()),
         span_cost=crossing // (racks - 1) if racks > 1 else 0,
-        move_cost=TIDY_MS * per_unit,
+        move_cost=_TIDY_MS * per_unit,
         restart_cost=RESTART_MS * gpus,
         pinned=bool(loss and loss.is_serving) or not (crossing or is_small),
     )

@@ -7,7 +7,7 @@ from analyzer.recommendations.fleet_plan.index import Index
 from analyzer.recommendations.fleet_plan.insertion import best_place
 from analyzer.recommendations.fleet_plan.state import State
 
-PASSES = 3  # over all runs; a fourth changed nothing in any fleet of bench_placement
+_PASSES = 3  # over all runs; a fourth changed nothing in any fleet of bench_placement
 
 
 def greedy(index: Index) -> State:
@@ -42,7 +42,7 @@ def _settle(state: State) -> None:
     """Take each run out and put it where it costs least, until nothing changes or the passes are over."""
     movable = [n for n, fixed in enumerate(state.index.fixed) if not fixed]
     is_limited = state.index.problem.limits.moved_gpus_max is not None
-    for _ in range(PASSES):
+    for _ in range(_PASSES):
         before = state.cost
         worth = [_worth(state, n) if is_limited else state.own_cost[n] for n in movable]
         for _, number in sorted(zip(worth, movable, strict=True), key=lambda pair: (-pair[0], pair[1])):

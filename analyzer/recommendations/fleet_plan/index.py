@@ -11,7 +11,7 @@ from analyzer.recommendations.fleet_plan.problem import Kind, Needs, Problem, Ru
 Place = dict[int, int]  # units by pool; empty where the run waits
 
 
-def suits(kind: Kind, needs: Needs) -> bool:
+def _suits(kind: Kind, needs: Needs) -> bool:
     """Whether a run with these needs may be given units of this kind."""
     return (
         kind.sku in needs.skus
@@ -77,7 +77,7 @@ def index_of(problem: Problem) -> Index:
         choices=[by_needs[run.needs] for run in problem.runs],
         held=held,
         unfit=[
-            frozenset(p for p in place if not suits(problem.pools[p].kind, run.needs))
+            frozenset(p for p in place if not _suits(problem.pools[p].kind, run.needs))
             for run, place in zip(problem.runs, held, strict=True)
         ],
         rack_limit=[_rack_limit(run, place, rack_of) for run, place in zip(problem.runs, held, strict=True)],
@@ -87,7 +87,7 @@ def index_of(problem: Problem) -> Index:
 
 
 def _pools(problem: Problem, needs: Needs) -> list[tuple[int, ...]]:
-    suiting = [n for n, pool in enumerate(problem.pools) if pool.units > 0 and suits(pool.kind, needs)]
+    suiting = [n for n, pool in enumerate(problem.pools) if pool.units > 0 and _suits(pool.kind, needs)]
     if needs.mixes_skus:
         return [tuple(suiting)] if suiting else []
     found = [tuple(n for n in suiting if problem.pools[n].kind.sku == sku) for sku in sorted(needs.skus)]

@@ -13,7 +13,7 @@ from analyzer.recommendations.fleet_plan.state import State
 
 # Of all candidates, so many are overlooked where a Random is given: the same repair then does not follow every ruin
 # ("blinks": Christiaens and Vanden Berghe, Slack Induction by String Removals, 2020, who overlook as many positions).
-BLINKS = 0.01
+_BLINKS = 0.01
 
 
 def best_place(state: State, run: int, random: Random | None = None) -> Place | None:
@@ -23,7 +23,7 @@ def best_place(state: State, run: int, random: Random | None = None) -> Place | 
     for place in _candidates(state, run):
         if not state.may_move(run, place):
             continue
-        if found is not None and random is not None and random.random() < BLINKS:
+        if found is not None and random is not None and random.random() < _BLINKS:
             continue
         key = (state.price(run, place) + state.opening(place), _left_over(state, place))
         if best is None or key < best:

@@ -11,9 +11,9 @@ from analyzer.recommendations.standing import Life, RunStanding
 
 # What is assumed where nothing was measured, each ours. Checkpoints: half of an hour between two; published intervals
 # go from half an hour (Check-N-Run, NSDI 2022) to three hours (BLOOM, in Gemini, SOSP 2023).
-AGE_SECONDS = 30 * MINUTE_SECONDS
-RELOAD_SECONDS = RESTART_MS // 1000  # image, model load and warm-up
-QUEUE_SECONDS = 10 * MINUTE_SECONDS
+_AGE_SECONDS = 30 * MINUTE_SECONDS
+_RELOAD_SECONDS = RESTART_MS // 1000  # image, model load and warm-up
+_QUEUE_SECONDS = 10 * MINUTE_SECONDS
 
 
 def moving(runs: Sequence[RunStanding], life: Life, move: Move | None) -> Moving | None:
@@ -54,13 +54,13 @@ def _age(run: RunStanding, life: Life) -> Part:
         age = max(0, life.now - moments[-1]) // SECOND_US
         return Part("checkpoint_age", age, True, f"{_span(age)} of work since its one checkpoint")
     return Part(
-        "checkpoint_age", AGE_SECONDS, False, f"{_span(AGE_SECONDS)} of work, assumed: no checkpoint of it was seen"
+        "checkpoint_age", _AGE_SECONDS, False, f"{_span(_AGE_SECONDS)} of work, assumed: no checkpoint of it was seen"
     )
 
 
 def _reload(run: RunStanding) -> Part:
     if not run.starting_ms or not run.gpus:
-        return Part("reload", RELOAD_SECONDS, False, f"{_span(RELOAD_SECONDS)} to load, assumed")
+        return Part("reload", _RELOAD_SECONDS, False, f"{_span(_RELOAD_SECONDS)} to load, assumed")
     seconds = run.starting_ms // 1000 // run.gpus // max(1, run.attempts)
     return Part("reload", seconds, True, f"{_span(seconds)} to load, as its own starts took")
 
@@ -68,7 +68,7 @@ def _reload(run: RunStanding) -> Part:
 def _queue(run: RunStanding, life: Life) -> Part:
     wait = life.waits.get(run.queue or "")
     if wait is None:
-        return Part("queue", QUEUE_SECONDS, False, f"{_span(QUEUE_SECONDS)} in the queue, assumed")
+        return Part("queue", _QUEUE_SECONDS, False, f"{_span(_QUEUE_SECONDS)} in the queue, assumed")
     seconds = wait.median_us // SECOND_US
     where = f"queue {run.queue}" if run.queue else "the queue"
     starts = "1 start" if wait.starts == 1 else f"{wait.starts:,} starts"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-LABELS = "labels "  # how the source of a place begins where Kubernetes' labels of nodes told it
+_LABELS = "labels "  # how the source of a place begins where Kubernetes' labels of nodes told it
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Host:
     @property
     def rack_label(self) -> str | None:
         """The label of Kubernetes nodes by which its rack is known; None where something else told it."""
-        if self.rack is None or not (self.topology_source or "").startswith(LABELS):
+        if self.rack is None or not (self.topology_source or "").startswith(_LABELS):
             return None
-        return (self.topology_source or "").removeprefix(LABELS).split(",")[0].strip() or None
+        return (self.topology_source or "").removeprefix(_LABELS).split(",")[0].strip() or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.proposal import Proposal
 from analyzer.states import Confidence
 
-STATE, CAUSE = "communicating", "cross_rack"
-SURE: tuple[Confidence, ...] = ("low", "medium", "high")
+_STATE, CAUSE = "communicating", "cross_rack"
+_SURE: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
 def against(
@@ -33,7 +33,7 @@ def against(
 
 
 def _is_about(finding: Finding, grounds: Grounds) -> bool:
-    is_crossing = (finding.state, finding.cause) == (STATE, CAUSE) and not finding.suspicion
+    is_crossing = (finding.state, finding.cause) == (_STATE, CAUSE) and not finding.suspicion
     return is_crossing and not set(finding.run_ids).isdisjoint(grounds.run_ids)
 
 
@@ -47,9 +47,9 @@ def _standing_on(grounds: Grounds, own: Sequence[Finding]) -> Grounds:
         subject=first.subject.removesuffix(f" ({len(first.run_ids)})"),
         team=first.team,
         actor=first.actor,
-        confidence=min((finding.confidence for finding in own), key=SURE.index),
+        confidence=min((finding.confidence for finding in own), key=_SURE.index),
         finding_ids=tuple(finding.id for finding in own),
         milliseconds=min(grounds.milliseconds or 0, sum(finding.milliseconds for finding in own)),
         micros=None if known is None else min(grounds.micros or 0, known),
-        state=STATE,
+        state=_STATE,
     )

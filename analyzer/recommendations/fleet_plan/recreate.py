@@ -12,11 +12,11 @@ from analyzer.recommendations.fleet_plan.index import Index, Place
 from analyzer.recommendations.fleet_plan.insertion import best_place
 from analyzer.recommendations.fleet_plan.state import State
 
-OUT_MAX = 14  # runs taken out at once
-RACKS_MAX = 3  # drawn at random to be emptied, no more than the run takes
-LARGE = 0.7  # of the draws are of racks that could have the run, or most of it: small ones bring no run together
+_OUT_MAX = 14  # runs taken out at once
+_RACKS_MAX = 3  # drawn at random to be emptied, no more than the run takes
+_LARGE = 0.7  # of the draws are of racks that could have the run, or most of it: small ones bring no run together
 # Temperature, as a share of the mean cost of runs and open pools that cost anything, at the first and last iteration.
-HOT, COLD = 0.1, 0.001
+_HOT, _COLD = 0.1, 0.001
 
 
 class Recreation:
@@ -52,7 +52,7 @@ class Recreation:
         for done in range(iterations):
             if done % 16 == 0 and is_over():
                 return done
-            self._step(self.scale * HOT * exp(log(COLD / HOT) * done / iterations))
+            self._step(self.scale * _HOT * exp(log(_COLD / _HOT) * done / iterations))
         return iterations
 
     def _step(self, temperature: float) -> None:
@@ -82,7 +82,7 @@ class Recreation:
         first = max(random.choices(self.movable, k=3), key=lambda run: state.own_cost[run])
         if random.random() < 0.2:
             first = random.choice(self.movable)
-        size = random.randint(2, OUT_MAX)
+        size = random.randint(2, _OUT_MAX)
         found = {first: None, **dict.fromkeys(self._moved())}
         for pools in self._near(first):
             runs = [run for pool in pools for run in state.runs_in[pool] if not index.fixed[run]]
@@ -113,9 +113,9 @@ class Recreation:
             number = random.choice(choices)
             racks = index.rack_pools[number]
             suiting = index.racks_of[number]
-            if random.random() < LARGE:
+            if random.random() < _LARGE:
                 suiting = self._large(number, units)
-            most = min(RACKS_MAX, 2 if shared else -(-units // self._largest[number]))
+            most = min(_RACKS_MAX, 2 if shared else -(-units // self._largest[number]))
             drawn = random.sample(suiting, min(len(suiting), random.randint(1, most)))
             groups += [[random.choice(racks[rack])] if shared else racks[rack] for rack in drawn]
             groups += [[pool] if shared else racks[index.rack_of[pool]] for pool in own[:3]]

@@ -16,9 +16,9 @@ from analyzer.recommendations.fleet_plan.recreate import recreate, restored
 from analyzer.recommendations.fleet_plan.split import Part
 from analyzer.recommendations.fleet_plan.state import State
 
-PRICES = 7  # tried, each halving what is left of the range, on a scale of ratios
-RANGE = 1 << 14  # the highest price to the lowest
-PRICED_SHARE = 0.75  # of the iterations; the rest fills the limit up
+_PRICES = 7  # tried, each halving what is left of the range, on a scale of ratios
+_RANGE = 1 << 14  # the highest price to the lowest
+_PRICED_SHARE = 0.75  # of the iterations; the rest fills the limit up
 
 
 def searched(
@@ -59,12 +59,12 @@ def _limited(
     best = [dict(place or {}) for place in first.place]
     best_cost = first.cost
     high = _dearest(index)
-    low = high // RANGE + 1
+    low = high // _RANGE + 1
     done = 0
-    each = int(iterations * PRICED_SHARE / PRICES)
-    for number in range(PRICES):
+    each = int(iterations * _PRICED_SHARE / _PRICES)
+    for number in range(_PRICES):
         price = isqrt(low * high)
-        until = PRICED_SHARE * (number + 1) / PRICES
+        until = _PRICED_SHARE * (number + 1) / _PRICES
 
         def ends(until: float = until) -> bool:
             return is_over(until)
@@ -75,7 +75,7 @@ def _limited(
         state = restored(index, [place or {} for place in found.place])
         if _within(state, limit) and state.cost < best_cost:
             best, best_cost = [dict(place or {}) for place in state.place], state.cost
-    found, count = recreate(restored(index, best), seed, iterations - each * PRICES, lambda: is_over(1.0))
+    found, count = recreate(restored(index, best), seed, iterations - each * _PRICES, lambda: is_over(1.0))
     return found, done + count
 
 

@@ -11,12 +11,12 @@ from statistics import median
 
 from analyzer.recommendations.lifecycle.shape import Shape
 
-BEFORE_MOST = 10  # the last runs before are what is compared with; older ones were perhaps another thing
-MORE_CORES = 1.1  # a tenth more: less is how schedulers round
-MOVED_SHARE = 0.5  # so much less of what is read comes over the network
+_BEFORE_MOST = 10  # the last runs before are what is compared with; older ones were perhaps another thing
+_MORE_CORES = 1.1  # a tenth more: less is how schedulers round
+_MOVED_SHARE = 0.5  # so much less of what is read comes over the network
 
 Seen = str | None
-Test = Callable[[Sequence[Shape], Shape], Seen]
+_Test = Callable[[Sequence[Shape], Shape], Seen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def applied(kind: str, before: Sequence[Shape], after: Sequence[Shape], nodes: S
     test = TESTS.get(kind) if kind != "drain_slow_gpu" else _without(nodes)
     if test is None or not before:
         return None
-    last = before[-BEFORE_MOST:]
+    last = before[-_BEFORE_MOST:]
     told = [(shape, seen) for shape in after if (seen := test(last, shape)) is not None]
     row = list(takewhile(lambda pair: pair[1], reversed(told)))
     if not row:
@@ -73,14 +73,14 @@ def _more_cores(before: Sequence[Shape], now: Shape) -> Seen:
     then = _median(before, lambda shape: shape.cores_per_gpu)
     if now.cores_per_gpu is None or then is None:
         return None
-    return f"{now.cores_per_gpu:.0f} cores a GPU, not {then:.0f}" if now.cores_per_gpu >= MORE_CORES * then else ""
+    return f"{now.cores_per_gpu:.0f} cores a GPU, not {then:.0f}" if now.cores_per_gpu >= _MORE_CORES * then else ""
 
 
 def _local(before: Sequence[Shape], now: Shape) -> Seen:
     then = _median(before, lambda shape: shape.network_share)
     if now.network_share is None or then is None or then == 0:
         return None
-    if now.network_share > MOVED_SHARE * then:
+    if now.network_share > _MOVED_SHARE * then:
         return ""
     return f"{100 * now.network_share:.0f} % of its reads come over the network, not {100 * then:.0f} %"
 
@@ -110,7 +110,7 @@ def _packed(before: Sequence[Shape], now: Shape) -> Seen:
     return f"{now.shared} of its GPUs shared with another run" if now.shared > (then or 0) else ""
 
 
-def _without(nodes: Sequence[str]) -> Test | None:
+def _without(nodes: Sequence[str]) -> _Test | None:
     if not nodes:
         return None
     left = set(nodes)
@@ -123,7 +123,7 @@ def _without(nodes: Sequence[str]) -> Test | None:
     return test
 
 
-TESTS: dict[str, Test] = {
+TESTS: dict[str, _Test] = {
     "reorder_ranks": _ordered,
     "co_locate": _together,
     "more_cpu": _more_cores,

@@ -38,7 +38,7 @@ def words(session: "Session") -> list[Word]:
     return [Word(*row) for row in rows]
 
 
-def seen_applied(session: "Session") -> dict[str, Seen]:
+def _seen_applied(session: "Session") -> dict[str, Seen]:
     """Return the changes that were seen to have been made, by recommendation."""
     rows = session.rows("SELECT recommendation_id, applied_at, by_run, seen FROM recommendation_applied")
     return {one: Seen(applied_at, by_run, seen) for one, applied_at, by_run, seen in rows}
@@ -46,7 +46,7 @@ def seen_applied(session: "Session") -> dict[str, Seen]:
 
 def book(session: "Session") -> tuple[Standing, ...]:
     """Return where every recommendation of the book stands."""
-    return standings(predictions(session), words(session), seen_applied(session))
+    return standings(predictions(session), words(session), _seen_applied(session))
 
 
 def rejections(session: "Session") -> dict[str, int]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from analyzer.recommendations.saving import Share
     from collector.store.session import Session
 
-NOTHING = Amount(None, None)
+_NOTHING = Amount(None, None)
 
 
 def predicted(
@@ -66,7 +66,7 @@ def predicted(
                 weekly_quantiles(one, one.saves_milliseconds),
                 weekly_quantiles(one, one.saves_micros) if one.saves_micros else None,
                 lost,
-                held.get((name_of(one.subject, runs), one.team), NOTHING) if runs else NOTHING,
+                held.get((name_of(one.subject, runs), one.team), _NOTHING) if runs else _NOTHING,
                 versions,
             )
         )

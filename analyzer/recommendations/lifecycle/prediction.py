@@ -8,9 +8,9 @@ from analyzer.findings.finding import Finding
 from analyzer.recommendations.recommendation import Range, Recommendation
 from analyzer.recommendations.saving import ASSUMED, WEEK_US, Share
 
-QUANTILES = ("p5", "p20", "p50", "p80", "p95")
+_QUANTILES = ("p5", "p20", "p50", "p80", "p95")
 
-Quantiles = Mapping[str, int]  # by name; the outermost two only where they were predicted
+_Quantiles = Mapping[str, int]  # by name; the outermost two only where they were predicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class Prediction:
     finding_ids: tuple[str, ...]
     run_ids: tuple[str, ...]
     nodes: tuple[str, ...]
-    saves_milliseconds: Quantiles
-    saves_micros: Quantiles | None
+    saves_milliseconds: _Quantiles
+    saves_micros: _Quantiles | None
     lost: Amount
     held: Amount
     versions: Versions
@@ -88,7 +88,7 @@ def name_of(subject: str, run_ids: Sequence[str]) -> str:
 def weekly_quantiles(advice: Recommendation, saves: Range) -> dict[str, int]:
     """Return what a recommendation saves a week, by quantile: what comes of it is held against it by the week."""
     week = advice.in_span(saves, WEEK_US)
-    return {name: getattr(week, name) for name in QUANTILES}
+    return {name: getattr(week, name) for name in _QUANTILES}
 
 
 def lost_by(advice: Recommendation, found: Iterable[Finding]) -> tuple[list[Finding], Amount]:

@@ -21,9 +21,9 @@ from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US, WEEK_US
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-BACK_US = 56 * DAY_US  # eight weeks of runs before a change
-ON_US = 56 * DAY_US  # and after it: later ones had other changes
-OF_HOSTS = Outcome("not_provable", None, 0, 0, why="it is about hosts, and no run of theirs recurs")
+_BACK_US = 56 * DAY_US  # eight weeks of runs before a change
+_ON_US = 56 * DAY_US  # and after it: later ones had other changes
+_OF_HOSTS = Outcome("not_provable", None, 0, 0, why="it is about hosts, and no run of theirs recurs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Realised:
     lost_since: Amount | None = None
 
 
-def realised(session: "Session", one: Standing, changed: Sequence[str], until_us: int | None = None) -> Realised:
+def _realised(session: "Session", one: Standing, changed: Sequence[str], until_us: int | None = None) -> Realised:
     """Return what came of one recommendation that was applied; `changed` are all names that something was done to.
 
     `until_us` is up to when runs are looked at, by default as far as the ledger is known.
@@ -58,8 +58,8 @@ def realised(session: "Session", one: Standing, changed: Sequence[str], until_us
     if one.applied_at is None:
         raise AssertionError("BUG: only what was applied has an outcome")
     end = until_us or newest_hour_end(session) or one.applied_at
-    around = Around(one.applied_at - BACK_US, one.applied_at, min(end, one.applied_at + ON_US))
-    found = outcome(_evidence(session, one, changed, around)) if one.prediction.run_ids else OF_HOSTS
+    around = Around(one.applied_at - _BACK_US, one.applied_at, min(end, one.applied_at + _ON_US))
+    found = outcome(_evidence(session, one, changed, around)) if one.prediction.run_ids else _OF_HOSTS
     held = one.prediction.held
     return Realised(
         one,
@@ -107,7 +107,7 @@ def all_realised(
     """Return what came of all that were applied, the last first."""
     changed = sorted({one.prediction.name for one in book(session) if one.stage == "applied"})
     done = sorted((one for one in standings if one.applied_at is not None), key=lambda one: -(one.applied_at or 0))
-    return tuple(realised(session, one, changed, until_us) for one in done)
+    return tuple(_realised(session, one, changed, until_us) for one in done)
 
 
 def _evidence(session: "Session", one: Standing, changed: Sequence[str], around: Around) -> Evidence:

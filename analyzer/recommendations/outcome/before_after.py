@@ -26,7 +26,7 @@ def before_after(before: Sequence[float], after: Sequence[float]) -> Effect:
         "before_after",
         change,
         by_t(change, spread, freedom),
-        between(resampled(before, after)),
+        between(_resampled(before, after)),
     )
 
 
@@ -48,7 +48,7 @@ def by_t(change: float, spread: float, freedom: float) -> Intervals:
     return Intervals(at(LIKELY), at(SURE))
 
 
-def resampled(before: Sequence[float], after: Sequence[float], seed: int = SEED) -> list[float]:
+def _resampled(before: Sequence[float], after: Sequence[float], seed: int = SEED) -> list[float]:
     """Return differences of means of both sides drawn anew with replacement, ascending; the same for the same seed."""
     random = Random(seed)  # noqa: S311 - a bootstrap, no secret
     return sorted(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 LEAST = 10  # of fewer cases no rate is told: one more or less would decide it
 SHARES_LEAST = 20  # of fewer cases no share is proposed: its P5 would be the worst of them
 INNER_PERMILLE, OUTER_PERMILLE = 600, 900  # what P20-P80 and P5-P95 promise
-QUANTILES = {"p5": 50, "p20": 200, "p50": 500, "p80": 800, "p95": 950}  # in permille
+_QUANTILES = {"p5": 50, "p20": 200, "p50": 500, "p80": 800, "p95": 950}  # in permille
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def proposed_shares(cases: Iterable[Case]) -> dict[str, dict[str, int]]:
         if case.lost:
             shares[case.kind].append(min(1000, max(0, case.realised * 1000 // case.lost)))
     return {
-        kind: {name: _quantile(sorted(own), permille) for name, permille in QUANTILES.items()}
+        kind: {name: _quantile(sorted(own), permille) for name, permille in _QUANTILES.items()}
         for kind, own in sorted(shares.items())
         if len(own) >= SHARES_LEAST
     }

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import exp
 from typing import Literal
 
-Method = Literal["before_after", "difference"]
+_Method = Literal["before_after", "difference"]
 LIKELY, SURE = 0.8, 0.95  # the levels of the two intervals; the first is as wide as P10 to P90
 
 
@@ -37,7 +37,7 @@ class Intervals:
 class Effect:
     """One estimate. `by_t` is what is told and decided by; `by_draws`, a bootstrap with a seed, stands beside it."""
 
-    method: Method
+    method: _Method
     change: float  # ln(after / before) of the cost of a unit of work
     by_t: Intervals
     by_draws: Intervals

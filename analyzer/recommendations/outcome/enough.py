@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import ceil
 from statistics import stdev
 
-POWER = 16  # n = 16 CV^2 / delta^2 an arm: 80 % power at 5 % (van Belle, Statistical Rules of Thumb, 2.1)
-MOST = 10_000  # beyond that nobody waits
+_POWER = 16  # n = 16 CV^2 / delta^2 an arm: 80 % power at 5 % (van Belle, Statistical Rules of Thumb, 2.1)
+_MOST = 10_000  # beyond that nobody waits
 
 
 def runs_needed(spread: float, effect: float) -> int | None:
@@ -16,8 +16,8 @@ def runs_needed(spread: float, effect: float) -> int | None:
     """
     if effect == 0:
         return None
-    needed = max(2, ceil(POWER * spread**2 / effect**2))
-    return needed if needed <= MOST else None
+    needed = max(2, ceil(_POWER * spread**2 / effect**2))
+    return needed if needed <= _MOST else None
 
 
 def spread_of(*sides: Sequence[float]) -> float | None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from collector.store.session import Session
 
-FOREVER = 2**62
-OTHERS_MOST = 400  # runs that were not changed; more would say no more
+_FOREVER = 2**62
+_OTHERS_MOST = 400  # runs that were not changed; more would say no more
 _RUNS = """
 SELECT run_id, coalesce(name, run_id), team, started_at, ended_at, exit_status, gpus FROM runs
 WHERE {which} AND started_at < $until AND coalesce(ended_at, $until) > $from ORDER BY started_at, run_id
@@ -63,9 +63,9 @@ def works_of_runs(session: "Session", run_ids: "Sequence[str]") -> list[Work]:
     """Return what these runs did in all, in order of their starts; each is told as after."""
     rows = session.rows(
         _RUNS.format(which="list_contains($runs::VARCHAR[], run_id)"),
-        {"runs": list(run_ids), "from": 0, "until": FOREVER},
+        {"runs": list(run_ids), "from": 0, "until": _FOREVER},
     )
-    return _works(session, rows, Around(0, 0, FOREVER))
+    return _works(session, rows, Around(0, 0, _FOREVER))
 
 
 def works_like(
@@ -82,7 +82,7 @@ def works_like(
     values = {"name": name, "sku": known[0][0], "stage": known[0][1], "cluster": cluster, "changed": list(changed)}
     rows = session.rows(_RUNS.format(which=_LIKE), values | {"from": around.start, "until": around.end})
     found: dict[str, list[Work]] = defaultdict(list)
-    for work in _works(session, rows[-OTHERS_MOST:], around):
+    for work in _works(session, rows[-_OTHERS_MOST:], around):
         found[work.name].append(work)
     return dict(found)
 

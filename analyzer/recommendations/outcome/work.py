@@ -11,9 +11,9 @@ from math import log
 from typing import Literal, get_args
 
 Unit = Literal["tokens", "samples", "steps", "run"]
-UNITS: tuple[Unit, ...] = get_args(Unit)
-COMPLETED = "completed"
-_COUNTED = (None, COMPLETED)  # of what failed or was cancelled nobody knows which of its work was of use
+_UNITS: tuple[Unit, ...] = get_args(Unit)
+_COMPLETED = "completed"
+_COUNTED = (None, _COMPLETED)  # of what failed or was cancelled nobody knows which of its work was of use
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Work:
     def units(self, unit: Unit) -> int | None:
         """Return how much of a unit it did; None where it does not say, or did not complete."""
         if unit == "run":
-            return 1 if self.is_whole and self.exit_status == COMPLETED else None
+            return 1 if self.is_whole and self.exit_status == _COMPLETED else None
         told: int | None = getattr(self, unit)
         return told if told and self.exit_status in _COUNTED else None
 
@@ -82,10 +82,10 @@ def unit_of(works: Sequence[Work]) -> Unit | None:
     """Return the unit that most of the runs of either side have, the first in order; None where there is none."""
     sides = [[work for work in works if work.is_after is after and work.milliseconds] for after in (False, True)]
     sides = [side for side in sides if side]
-    for unit in UNITS:
+    for unit in _UNITS:
         if sides and all(2 * sum(work.units(unit) is not None for work in side) >= len(side) for side in sides):
             return unit
-    for unit in reversed(UNITS):  # most have none: what at least some have on either side
+    for unit in reversed(_UNITS):  # most have none: what at least some have on either side
         if sides and all(any(work.units(unit) is not None for work in side) for side in sides):
             return unit
     return None

@@ -17,10 +17,10 @@ from analyzer.recommendations.site import Site
 from analyzer.recommendations.types.failure_odds import week_of
 from analyzer.text.wording import counted
 
-UNLOOKED = "its checkpoints were not looked at here"
-GRACE_SECONDS = 60  # beside the time to save: for a signal to reach every rank
+_UNLOOKED = "its checkpoints were not looked at here"
+_GRACE_SECONDS = 60  # beside the time to save: for a signal to reach every rank
 # Young's interval is as good as what it rests on, a mean of few failures: half of what it promises, up to all.
-OF_STAKE = Share(500, 800, 1000)
+_OF_STAKE = Share(500, 800, 1000)
 
 
 def checkpoint(finding: Finding, site: Site) -> Proposal | None:
@@ -75,7 +75,7 @@ def less_often(notice: Notice, site: Site) -> Proposal | None:
     period = site.end_us - site.start_us
     stake = sum(found.stake_ms or 0 for _, found in off)
     money = [found.stake_micros for _, found in off]
-    micros = None if None in money else recovered(sum(each or 0 for each in money), period, OF_STAKE)
+    micros = None if None in money else recovered(sum(each or 0 for each in money), period, _OF_STAKE)
     best = known.best_seconds.value
     return Proposal(
         kind="checkpoint",
@@ -83,7 +83,7 @@ def less_often(notice: Notice, site: Site) -> Proposal | None:
         from_=_now(known, site),
         to=f"a checkpoint every {_time(best)}",
         why=f"the GPUs stand still to save more than failures would cost{_sum(known)}",
-        saves=Saved(recovered(stake, period, OF_STAKE), micros),
+        saves=Saved(recovered(stake, period, _OF_STAKE), micros),
         artefacts=_lines(placed, known, "often", site),
         losers="whoever restarts after a failure: a little more is lost then",
         move=_stays(site, placed),
@@ -106,7 +106,7 @@ def _stays(site: Site, placed: Placed) -> Move:
 
 def _now(known: Checkpoints | None, site: Site) -> str:
     if known is None and not site.looks_at("checkpoints"):
-        return UNLOOKED
+        return _UNLOOKED
     if known is None:
         return "no checkpoint of it was seen, and none was named by it"
     every = known.interval_seconds.value
@@ -125,7 +125,7 @@ def _sum(known: Checkpoints | None) -> str:
 
 def _rests_on(known: Checkpoints | None, site: Site) -> Constraint:
     if known is None and not site.looks_at("checkpoints"):
-        return Constraint("cadence", None, UNLOOKED)
+        return Constraint("cadence", None, _UNLOOKED)
     if known is None:
         return Constraint("cadence", None, "no checkpoint seen: how long saving takes is not known")
     if known.best_seconds.value is None:
@@ -147,7 +147,7 @@ def _lines(placed: Placed, known: Checkpoints | None, cause: str, site: Site) ->
     took = known.save_seconds.value if known else None
     if took is None:
         return (*lines, *for_scheduler(placed, lambda: slurm.options("requeue"), lambda: _no_grace(placed)))
-    grace = ceil(took) + GRACE_SECONDS
+    grace = ceil(took) + _GRACE_SECONDS
     note = f"a signal {grace} s before it ends: {took:.0f} s to save, and a minute"
     signal = for_scheduler(
         placed,

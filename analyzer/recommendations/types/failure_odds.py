@@ -13,8 +13,8 @@ from analyzer.recommendations.fleet_plan.places import Placed
 from analyzer.recommendations.recommendation import Range
 from analyzer.recommendations.saving import told_over_us
 
-DRAWS = 2_000
-SEED = 1
+_DRAWS = 2_000
+_SEED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ def week_of(runs: Sequence[tuple[Checkpoints, Placed]], best: float | None, peri
     failures = sum(one.failures for one in odds)
     each = sum(one.failures * one.each for one in odds) / failures
     overhead = sum(one.overhead for one in odds)
-    random = Random(SEED)  # noqa: S311 (no secret; the same input gives the same answer)
-    drawn = sorted(each * _lost(random, failures) - overhead for _ in range(DRAWS))
-    p5, p20, p50, p80, p95 = (round(1_000 * drawn[DRAWS * share // 100]) for share in (5, 20, 50, 80, 95))
+    random = Random(_SEED)  # noqa: S311 (no secret; the same input gives the same answer)
+    drawn = sorted(each * _lost(random, failures) - overhead for _ in range(_DRAWS))
+    p5, p20, p50, p80, p95 = (round(1_000 * drawn[_DRAWS * share // 100]) for share in (5, 20, 50, 80, 95))
     return Range(p20, p50, p80, p5, p95)
 
 

@@ -18,9 +18,9 @@ from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.idle import whole
 from analyzer.text.wording import counted, hours, some
 
-STANDING = ("serving", "interactive")  # who answers somebody is not moved for who waits
+_STANDING = ("serving", "interactive")  # who answers somebody is not moved for who waits
 # Of what stood free beside a run that waited: as much again may come free by itself, or wait again. Ours.
-AGAIN = Share(300, 500, 800)
+_AGAIN = Share(300, 500, 800)
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ def _clear(host: Host, each: int, plan: _Plan, hosts: Sequence[Host], site: Site
     """Move runs off a host until so many of its GPUs are free; leave the plan as it was where that cannot be."""
     moves: list[tuple[Placed, Host]] = []
     free = dict(plan.free)
-    small = [one for one in site.beside(host.node) if one.hosts == (host.node,) and one.stage not in STANDING]
+    small = [one for one in site.beside(host.node) if one.hosts == (host.node,) and one.stage not in _STANDING]
     for one in sorted(small, key=lambda one: (one.gpus, one.run_id)):
         if free[host.node] >= each:
             break
@@ -144,8 +144,8 @@ def _saved(wait: Wait, plan: _Plan, site: Site) -> Saved:
     lost_ms = free * (wait.until_us - wait.from_us) // 1000
     period = site.end_us - site.start_us
     rate = site.rate(plan.cleared[0].sku)
-    money = None if rate is None else recovered(lost_ms * rate // 3_600_000, period, AGAIN)
-    return Saved(recovered(lost_ms, period, AGAIN), money)
+    money = None if rate is None else recovered(lost_ms * rate // 3_600_000, period, _AGAIN)
+    return Saved(recovered(lost_ms, period, _AGAIN), money)
 
 
 def _lines(one: Placed, host: Host) -> tuple[Artefact, ...]:

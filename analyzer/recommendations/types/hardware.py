@@ -18,7 +18,7 @@ from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.amounts import NOTHING
 from analyzer.text.wording import counted, some
 
-EMPTY = "# once nothing runs on the host"
+_EMPTY = "# once nothing runs on the host"
 # Notices whose remedy ends what runs there, and what is done once the host is empty.
 REMEDIES = {
     "hardware/memory_rows": "nvidia-smi --gpu-reset -i {gpu}    # replaces the row; if it comes again, a new board",
@@ -150,7 +150,7 @@ def drain_sick(notice: Notice, site: Site) -> Proposal | None:
         to=f"{node} drained, the GPU seen to, and back in service",
         why="what it still does may fail; what a failure throws away is booked as work lost when it comes",
         saves=NOTHING,
-        artefacts=(*_drain([node], _run_ids(site, node), told), shell(f"{EMPTY}\n{remedy.format(gpu=word(gpu))}")),
+        artefacts=(*_drain([node], _run_ids(site, node), told), shell(f"{_EMPTY}\n{remedy.format(gpu=word(gpu))}")),
         losers=_holders(site, [node]),
         winners="the next run on it, which keeps its work",
         move=Move(Place((node,), (host.rack,), host.gpus, host.sku), None),

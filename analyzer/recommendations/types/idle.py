@@ -20,10 +20,10 @@ from analyzer.recommendations.types.latencies import latency
 from analyzer.sizing.of_run import need_of
 from analyzer.text.wording import counted, hours, some
 
-LEAST_OF_LOSS = 10  # a change must touch a tenth of the loss that it answers to be worth a word: ours
-MARGIN = 5, 4  # a time limit leaves a quarter above what was worked
-IDLING_SECONDS = 1800  # by the clock, before anybody is asked: as the ledger calls a GPU abandoned
-UNSAVED = "what it has in memory and has not saved"
+_LEAST_OF_LOSS = 10  # a change must touch a tenth of the loss that it answers to be worth a word: ours
+_MARGIN = 5, 4  # a time limit leaves a quarter above what was worked
+_IDLING_SECONDS = 1800  # by the clock, before anybody is asked: as the ledger calls a GPU abandoned
+_UNSAVED = "what it has in memory and has not saved"
 
 
 def release(finding: Finding, site: Site) -> Proposal:
@@ -35,13 +35,13 @@ def release(finding: Finding, site: Site) -> Proposal:
     lines = _ending(still) if still else _limits(runs)
     if still:
         title = f"ask its owner to release {counted(gpus, 'GPU')}, idle for {idle_words(still)}"
-        to, cost = "free, if its owner agrees", UNSAVED
+        to, cost = "free, if its owner agrees", _UNSAVED
     else:
         title = "end runs once they fall quiet"
         ended = "" if any(one.is_open for one in runs) else ": they have ended by now, the next ones may not"
         to = f"given back when its work is done{ended}"
         limited = "what a run that takes longer has not saved, when the limit ends it"
-        cost = limited if lines else UNSAVED
+        cost = limited if lines else _UNSAVED
     return Proposal(
         kind="release",
         title=title,
@@ -87,7 +87,7 @@ def end_hung(finding: Finding, site: Site) -> Proposal | None:
 
 def idling(runs: Sequence[Placed]) -> list[Placed]:
     """Return those that still run and on whose GPUs nothing runs now: of which that is not known are left alone."""
-    return [one for one in runs if one.is_open and (one.idle_seconds or 0) >= IDLING_SECONDS]
+    return [one for one in runs if one.is_open and (one.idle_seconds or 0) >= _IDLING_SECONDS]
 
 
 def idle_words(runs: Sequence[Placed]) -> str:
@@ -103,7 +103,7 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal | None:
     """
     runs = site.placed(finding.run_ids)
     lost_ms = _never_used(finding, runs)
-    if lost_ms * LEAST_OF_LOSS < finding.milliseconds:
+    if lost_ms * _LEAST_OF_LOSS < finding.milliseconds:
         return None
     held = sum(one.gpus for one in runs)
     unused = min(held, _gpus_of(lost_ms, runs))
@@ -222,7 +222,7 @@ def _ending(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
 
 def _warning(one: Placed) -> str:
     idle = hours(1000 * (one.idle_seconds or 0))
-    return f"# once its owner agrees: {remark(one.called)} idles for {idle}, and loses {UNSAVED}"
+    return f"# once its owner agrees: {remark(one.called)} idles for {idle}, and loses {_UNSAVED}"
 
 
 def _end(placed: Placed) -> str:
@@ -238,7 +238,7 @@ def _limits(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
     worked = [one.active_seconds for one in runs if one.active_seconds is not None]
     if not worked or len(worked) < len(runs):
         return ()
-    seconds = max(worked) * MARGIN[0] // MARGIN[1]
+    seconds = max(worked) * _MARGIN[0] // _MARGIN[1]
     lengths = [
         one.active_seconds + one.idle_seconds
         for one in runs

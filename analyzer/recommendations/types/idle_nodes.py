@@ -25,10 +25,10 @@ from analyzer.text.words import duration
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-BY_USE = ("on_demand", "spot")  # what is not paid for any more once it is handed back
-AGAIN = Share(600, 850, 1000)  # ours: one of them may be wanted in the next week
-JOULES_A_KWH = 3_600_000
-WAKE_UP = "fewer than three were seen to wake: wake one, and set ResumeTimeout or the autoscaler's patience by it"
+_BY_USE = ("on_demand", "spot")  # what is not paid for any more once it is handed back
+_AGAIN = Share(600, 850, 1000)  # ours: one of them may be wanted in the next week
+_JOULES_A_KWH = 3_600_000
+_WAKE_UP = "fewer than three were seen to wake: wake one, and set ResumeTimeout or the autoscaler's patience by it"
 
 
 def look(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator[tuple[Grounds, Proposal]]:
@@ -57,10 +57,10 @@ def _proposal(
 ) -> Proposal:
     nodes = [host.node for host in hosts]
     gpus = sum(host.gpus for host in hosts)
-    by_use = option in BY_USE
+    by_use = option in _BY_USE
     known = [watts[node] for node in nodes if node in watts]
     over = told_over_us(site.end_us - site.start_us) // SECOND_US
-    kwh = sum(known) * over / JOULES_A_KWH
+    kwh = sum(known) * over / _JOULES_A_KWH
     drawn = f"{kwh:,.0f} kWh {over_words(over)} at the GPUs of {len(known)} of them, measured"
     drawn = drawn if known else "power not measured"
     return Proposal(
@@ -88,7 +88,7 @@ def _proposal(
 
 def _wake_up(wakes: Waking | None) -> Constraint:
     if wakes is None:
-        return Constraint("wake-up", None, WAKE_UP)
+        return Constraint("wake-up", None, _WAKE_UP)
     middle, most = duration(wakes.p50_seconds), duration(wakes.p90_seconds)
     return Constraint("wake-up", True, f"{middle} in the middle, nine of ten within {most} ({wakes.seen} seen)")
 
@@ -97,8 +97,8 @@ def _saved(site: Site, hosts: Sequence[Host]) -> Saved:
     period = site.end_us - site.start_us
     ms = sum(host.free_ms for host in hosts)
     money = [host.micros for host in hosts]
-    paid = None if None in money else recovered(sum(each or 0 for each in money), period, AGAIN)
-    return Saved(recovered(ms, period, AGAIN), paid)
+    paid = None if None in money else recovered(sum(each or 0 for each in money), period, _AGAIN)
+    return Saved(recovered(ms, period, _AGAIN), paid)
 
 
 def _lines(site: Site, group: str, nodes: Sequence[str]) -> tuple[Artefact, ...]:

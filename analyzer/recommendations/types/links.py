@@ -16,7 +16,7 @@ from analyzer.recommendations.site import Site
 from analyzer.recommendations.types import checks
 from analyzer.text.wording import counted
 
-ONE_RACK = Share(500, 750, 900)  # of what crossing costs; an assumption, as those of saving.py
+_ONE_RACK = Share(500, 750, 900)  # of what crossing costs; an assumption, as those of saving.py
 
 
 def order_ranks(finding: Finding, site: Site) -> Proposal | None:
@@ -27,7 +27,7 @@ def order_ranks(finding: Finding, site: Site) -> Proposal | None:
     racks = site.racks_of(placed.run_id)
     crossings = sum(here != there for here, there in zip(racks, racks[1:] + racks[:1], strict=True))
     kinds = len(set(racks))
-    return _reorder(site, placed, racks, crossings) if crossings > kinds else one_rack(placed, racks, site)
+    return _reorder(site, placed, racks, crossings) if crossings > kinds else _one_rack(placed, racks, site)
 
 
 def _reorder(site: Site, placed: Placed, racks: list[str | None], crossings: int) -> Proposal:
@@ -70,7 +70,7 @@ def _by_topology(placed: Placed, hosts: Sequence[Host]) -> Artefact:
     return kubernetes.patch(placed, {}, {kubernetes.PREFERRED_TOPOLOGY: label})
 
 
-def one_rack(placed: Placed, racks: list[str | None], site: Site) -> Proposal | None:
+def _one_rack(placed: Placed, racks: list[str | None], site: Site) -> Proposal | None:
     """Move a run into the rack that has the most room for it, its own part of it counted; None where none is known."""
     free = site.free_in_rack(site.sku_of(placed))
     own: dict[str, int] = {}
@@ -91,7 +91,7 @@ def one_rack(placed: Placed, racks: list[str | None], site: Site) -> Proposal | 
         from_=f"{len(placed.hosts)} hosts in {', '.join(sorted({rack or '?' for rack in racks}))}",
         to=f"{len(placed.hosts)} hosts in {best}{wait}",
         why="its exchanges cross the spine, and the same bytes are faster inside a rack",
-        saves=ONE_RACK,
+        saves=_ONE_RACK,
         artefacts=for_scheduler(
             placed,
             lambda: slurm.options(

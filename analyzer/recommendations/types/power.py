@@ -16,8 +16,8 @@ from analyzer.recommendations.types.amounts import NOTHING
 from analyzer.text.wording import counted, some
 
 # ours: a tenth below what it draws while it is held back
-CAP_PERMILLE = 900
-MEGA = 1_000_000
+_CAP_PERMILLE = 900
+_MEGA = 1_000_000
 
 
 def limit_power(finding: Finding, site: Site) -> Proposal | None:
@@ -58,15 +58,15 @@ def _capped(slow: list[Limited], site: Site) -> Proposal | None:
     nodes = sorted({one.node for one in slow})
     place = site.place_on(nodes, len(slow))
     # one cap for all of them, by the one that draws least, in whole tens: so that they clock alike
-    cap = int(min(min(one.power_watts or 0, one.limit_watts or 0) for one in slow)) * CAP_PERMILLE // 10_000 * 10
+    cap = int(min(min(one.power_watts or 0, one.limit_watts or 0) for one in slow)) * _CAP_PERMILLE // 10_000 * 10
     hertz = sorted(one.clock_hertz or 0 for one in slow)
     reference = max((one.reference_hertz or 0 for one in slow), default=0)
     clock = (
-        f"{hertz[0] / MEGA:.0f} to {hertz[-1] / MEGA:.0f} MHz"
+        f"{hertz[0] / _MEGA:.0f} to {hertz[-1] / _MEGA:.0f} MHz"
         if hertz[0] != hertz[-1]
-        else f"{hertz[0] / MEGA:.0f} MHz"
+        else f"{hertz[0] / _MEGA:.0f} MHz"
     )
-    of = f" of {reference / MEGA:.0f}" if reference else ""
+    of = f" of {reference / _MEGA:.0f}" if reference else ""
     return Proposal(
         kind="power_cap",
         title=f"cap {counted(len(slow), 'GPU')} below the limit at which they are held back",

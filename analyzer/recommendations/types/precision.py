@@ -13,8 +13,8 @@ from analyzer.recommendations.types.idle import whole
 # PyTorch, "What Every User Should Know About Mixed Precision Training in PyTorch" (July 2022): networks became 1.5 to
 # 5.5 times as fast by it on V100, and on A100 1.3 to 2.5 times on top of that. Taken of working time: 1 - 1/1.3,
 # 1 - 1/1.5 and 1 - 1/2.5, in permille.
-FASTER = Share(230, 333, 600)
-NO_BF16 = ("V100", "T4", "P100", "P40", "TITAN", "RTX")  # Turing and older compute no BF16 on tensor cores
+_FASTER = Share(230, 333, 600)
+_NO_BF16 = ("V100", "T4", "P100", "P40", "TITAN", "RTX")  # Turing and older compute no BF16 on tensor cores
 
 
 def mixed_precision(notice: Notice, site: Site) -> Proposal | None:
@@ -23,7 +23,7 @@ def mixed_precision(notice: Notice, site: Site) -> Proposal | None:
     if not runs:
         return None
     sku = site.sku_of(runs[0])
-    half = "float16" if sku is not None and sku.startswith(NO_BF16) else "bfloat16"
+    half = "float16" if sku is not None and sku.startswith(_NO_BF16) else "bfloat16"
     place = whole(site, runs)
     scaler = "\n# and scale the loss: torch.amp.GradScaler(), as FP16 has few exponents" if half == "float16" else ""
     return Proposal(
@@ -52,6 +52,6 @@ def mixed_precision(notice: Notice, site: Site) -> Proposal | None:
 def _saved(runs: list[Placed], site: Site) -> Saved:
     """Return the share of working time alone: what they wait for does not become faster."""
     period = site.end_us - site.start_us
-    time = recovered(sum(one.productive_ms for one in runs), period, FASTER)
+    time = recovered(sum(one.productive_ms for one in runs), period, _FASTER)
     money = [one.productive_micros for one in runs]
-    return Saved(time, None if None in money else recovered(sum(each or 0 for each in money), period, FASTER))
+    return Saved(time, None if None in money else recovered(sum(each or 0 for each in money), period, _FASTER))

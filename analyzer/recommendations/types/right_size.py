@@ -19,8 +19,8 @@ from analyzer.recommendations.types.idle import whole
 from analyzer.sizing.of_run import Need, need_of
 from analyzer.text.wording import counted, gib
 
-TRIAL_SECONDS = 3_600  # ours: an hour shows the memory of a steady step, and an evaluation where it has one
-ALL = 1000
+_TRIAL_SECONDS = 3_600  # ours: an hour shows the memory of a steady step, and an evaluation where it has one
+_ALL = 1000
 
 
 def capped_rerun(notice: Notice, site: Site) -> Proposal | None:
@@ -65,7 +65,7 @@ def _smaller(site: Site, placed: Placed, least: int, memory: int) -> Host | None
     )
 
 
-TRIAL = "a trial of an hour, whose work is lost"
+_TRIAL = "a trial of an hour, whose work is lost"
 
 
 def _trial(
@@ -98,12 +98,12 @@ def _trial(
 def _saved(site: Site, runs: list[Placed], to: Place, slice_: mig.Profile | None) -> Saved:
     """Return what comes of it if the trial holds: of five, one is taken to save nothing."""
     if slice_ is not None:
-        freed = ALL * (slice_.count - 1) // slice_.count
+        freed = _ALL * (slice_.count - 1) // slice_.count
         return amounts.of_runs(runs, site, Share(0, freed // 2, freed))
     old, new = site.rate(site.sku_of(runs[0])), site.rate(to.sku)
     if old is None or new is None:
         return amounts.money_of_runs(runs, site, Share(0, 0, 0)) if old is not None else Saved(amounts.NONE, None)
-    cheaper = max(0, ALL * (old - new) // old)
+    cheaper = max(0, _ALL * (old - new) // old)
     return amounts.money_of_runs(runs, site, Share(0, cheaper // 2, cheaper))
 
 
@@ -121,9 +121,9 @@ def _lines(placed: Placed, to: Place, slice_: mig.Profile | None) -> tuple[Artef
         own = for_scheduler(
             placed,
             lambda: slurm.options(
-                f"time={slurm.duration(TRIAL_SECONDS)}",
+                f"time={slurm.duration(_TRIAL_SECONDS)}",
                 f"gpus={placed.gpus}",
-                note=f"{TRIAL}; {then}--gres=gpu:{slice_.name}:1 (or what gres.conf calls it)",
+                note=f"{_TRIAL}; {then}--gres=gpu:{slice_.name}:1 (or what gres.conf calls it)",
             ),
             lambda: kubernetes.resources(placed, *[kubernetes.one_slice(slice_.name)] * 2),
         )
@@ -131,9 +131,9 @@ def _lines(placed: Placed, to: Place, slice_: mig.Profile | None) -> tuple[Artef
     return for_scheduler(
         placed,
         lambda: slurm.options(
-            f"time={slurm.duration(TRIAL_SECONDS)}",
+            f"time={slurm.duration(_TRIAL_SECONDS)}",
             f"gpus={placed.gpus}",
-            note=f"{TRIAL}, where it is; {then}--nodelist or the partition of {to.sku} (such as {to.nodes[0]})",
+            note=f"{_TRIAL}, where it is; {then}--nodelist or the partition of {to.sku} (such as {to.nodes[0]})",
         ),
         lambda: kubernetes.patch(placed, kubernetes.on_nodes(to.nodes)),
     )

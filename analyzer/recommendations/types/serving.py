@@ -22,8 +22,8 @@ from analyzer.recommendations.types.to_hosts import Reason, moved_to
 from analyzer.text.wording import counted, some
 
 # A batch may wait for a tenth of what the promise leaves; ours, as are its bounds in microseconds.
-SLACK_PART, DELAY_LEAST, DELAY_MOST = 10, 100, 50_000
-ASKED = "# once its owner agrees: a replica that ends loses the requests that it answers"
+_SLACK_PART, _DELAY_LEAST, _DELAY_MOST = 10, 100, 50_000
+_ASKED = "# once its owner agrees: a replica that ends loses the requests that it answers"
 
 
 def batch(finding: Finding, site: Site) -> Proposal | None:
@@ -59,7 +59,7 @@ def _delay(placed: Placed, site: Site) -> int | None:
     if said is None or said.slo_seconds is None or said.worst_seconds is None:
         return None
     slack = round((said.slo_seconds - said.worst_seconds) * 1_000_000)
-    return max(DELAY_LEAST, min(DELAY_MOST, slack // SLACK_PART)) if slack > 0 else None
+    return max(_DELAY_LEAST, min(_DELAY_MOST, slack // _SLACK_PART)) if slack > 0 else None
 
 
 def _batching(placed: Placed, site: Site, delay: int | None) -> tuple[Artefact, ...]:
@@ -135,15 +135,15 @@ def _scaled(runs: Sequence[Placed], needed: int, surplus: int) -> tuple[Artefact
     first = runs[0]
     if scheduler(first.run_id) == "kubernetes":
         if surplus > 0 and len(runs) == 1:
-            return (kubernetes.text(ASKED, kubernetes.scale(first, needed)),)
+            return (kubernetes.text(_ASKED, kubernetes.scale(first, needed)),)
         said = kubernetes.command(first, "autoscale", f"--min=1 --max={needed} --cpu-percent=60")
         note = "# by the load of its processors; by its requests, where an adapter tells the cluster of them"
-        return (kubernetes.text(ASKED, note, said),)
+        return (kubernetes.text(_ASKED, note, said),)
     still = [one for one in idling(runs) if scheduler(one.run_id) == "slurm"]
     quiet = sorted(still, key=lambda one: (-(one.idle_seconds or 0), one.run_id))[: max(0, surplus)]
     if quiet:
         idle = ", ".join(f"{remark(native(one.run_id))} idles for {idle_words([one])}" for one in quiet)
-        return (slurm.commands(f"{ASKED}: {idle}", slurm.cancel(quiet)),)
+        return (slurm.commands(f"{_ASKED}: {idle}", slurm.cancel(quiet)),)
     return (slurm.commands(f"# start no more than {counted(needed, 'replica')} of it at once"),)
 
 

@@ -19,7 +19,7 @@ from analyzer.recommendations.types.idle import release, whole
 from analyzer.recommendations.types.latencies import latency
 from analyzer.text.wording import counted, gib
 
-ANEW = "each session starts anew, without what it has in memory and has not saved"
+_ANEW = "each session starts anew, without what it has in memory and has not saved"
 
 
 def share_slices(finding: Finding, site: Site) -> Proposal | None:
@@ -68,7 +68,7 @@ def _slices(finding: Finding, runs: Sequence[Placed], site: Site, slice_: mig.Pr
             Constraint("nothing runs on the GPU", None, "a GPU is cut once its sessions have ended"),
         ),
         latency=latency(site, runs, None, "a slice computes slower than a GPU; by how much, only a load test says"),
-        cost_to_move=ANEW,
+        cost_to_move=_ANEW,
         actor="platform",
         ends_work=True,
     )
@@ -116,7 +116,7 @@ def _turns(finding: Finding, runs: Sequence[Placed], site: Site) -> Proposal | N
             ),
         ),
         latency=latency(site, runs, None, "sharers wait for one another; by how much, only a load test says"),
-        cost_to_move=ANEW,
+        cost_to_move=_ANEW,
         actor="platform",
         ends_work=True,
     )

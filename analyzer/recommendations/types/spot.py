@@ -27,10 +27,10 @@ from analyzer.text.wording import counted, percent, some
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-BACK_US = 28 * 86_400_000_000  # as far back as failures are counted
-RESTART_SECONDS = RESTART_MS / 1000
-ALL = 1000
-GRACE_SECONDS = 120  # what AWS gives before it takes a spot instance; others give 30 s
+_BACK_US = 28 * 86_400_000_000  # as far back as failures are counted
+_RESTART_SECONDS = RESTART_MS / 1000
+_ALL = 1000
+_GRACE_SECONDS = 120  # what AWS gives before it takes a spot instance; others give 30 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Spot:
 def look(session: "Session", site: Site, _start_us: int, end_us: int) -> Iterator[tuple[Grounds, Proposal]]:
     """Yield a change for each run that saves its state, is paid by use, and would be cheaper on spot; by run."""
     (select,) = statements("recommendations/spot.sql")
-    spots = {row[0]: Spot(*row) for row in session.rows(select, {"start": end_us - BACK_US, "end": end_us})}
+    spots = {row[0]: Spot(*row) for row in session.rows(select, {"start": end_us - _BACK_US, "end": end_us})}
     for placed in site.runs.values():
         spot = spots.get(site.sku_of(placed) or "")
         if spot is not None and placed.is_open and _is_paid_by_use(site, placed):
@@ -72,12 +72,12 @@ def ratio_permille(site: Site, sku: str) -> int | None:
         is_own = told is not None and told.option == option
         prices.append(told.micros_per_gpu_hour if told is not None and is_own else site.rate(sku, option))
     spot, on_demand = prices
-    return None if spot is None or not on_demand else ALL * spot // on_demand
+    return None if spot is None or not on_demand else _ALL * spot // on_demand
 
 
 def goodput(mtbf: float, save: float) -> float:
     """Return the share of time that is left for work on hosts that are taken away so often; all in seconds."""
-    return max(0.0, 1 - lost_ratio(best_interval_seconds(mtbf, save), mtbf, save) - RESTART_SECONDS / mtbf)
+    return max(0.0, 1 - lost_ratio(best_interval_seconds(mtbf, save), mtbf, save) - _RESTART_SECONDS / mtbf)
 
 
 def _proposal(site: Site, placed: Placed, spot: Spot) -> Proposal | None:
@@ -88,7 +88,7 @@ def _proposal(site: Site, placed: Placed, spot: Spot) -> Proposal | None:
     if save is None or mtbf is None or ratio is None:
         return None
     left = goodput(mtbf, save)
-    if ratio >= ALL * left:
+    if ratio >= _ALL * left:
         return None
     # half and twice as many losses: the mean of a few is no better known than that
     careful, likely, lucky = (_saved(ratio, goodput(times * mtbf, save)) for times in (0.5, 1.0, 2.0))
@@ -100,7 +100,8 @@ def _proposal(site: Site, placed: Placed, spot: Spot) -> Proposal | None:
         title=f"train on spot, with a checkpoint every {every / 60:.0f} min",
         from_=f"{counted(placed.gpus, 'GPU')} on demand on {some(list(placed.hosts))}",
         to=f"{counted(placed.gpus, 'GPU')} on spot, saved every {every / 60:.0f} min (sqrt(2 x MTBF x time to save))",
-        why=f"spot costs {percent(ratio)} of the price on demand, and {percent(round(ALL * left))} of its time is left "
+        why=f"spot costs {percent(ratio)} of the price on demand, "
+        f"and {percent(round(_ALL * left))} of its time is left "
         f"for work: a host is lost every {mtbf / 3600:.1f} h to a run of this size, and saving takes {save:.0f} s",
         saves=money_of_runs([placed], site, share),
         artefacts=_lines(placed, round(every), hosts),
@@ -108,7 +109,7 @@ def _proposal(site: Site, placed: Placed, spot: Spot) -> Proposal | None:
         winners="the bill",
         move=Move(site.place(placed), site.place_on(hosts[: len(placed.hosts)], placed.gpus, spot.sku)),
         constraints=(
-            Constraint("price", True, f"{percent(ratio)} of on demand, below {percent(round(ALL * left))}"),
+            Constraint("price", True, f"{percent(ratio)} of on demand, below {percent(round(_ALL * left))}"),
             Constraint(
                 "losses of hosts", True, f"{spot.taken} in {spot.node_us / 3.6e9:,.0f} host-hours of its own spot hosts"
             ),
@@ -122,16 +123,18 @@ def _proposal(site: Site, placed: Placed, spot: Spot) -> Proposal | None:
 
 
 def _saved(ratio: int, left: float) -> int:
-    return max(0, ALL - round(ratio / left)) if left > 0 else 0
+    return max(0, _ALL - round(ratio / left)) if left > 0 else 0
 
 
 def _lines(placed: Placed, every: int, hosts: list[str]) -> tuple[Artefact, ...]:
     own = for_scheduler(
         placed,
         lambda: slurm.options(
-            "requeue", f"signal=B:TERM@{GRACE_SECONDS}", f"nodelist={','.join(hosts[: len(placed.hosts)])}"
+            "requeue", f"signal=B:TERM@{_GRACE_SECONDS}", f"nodelist={','.join(hosts[: len(placed.hosts)])}"
         ),
-        lambda: kubernetes.patch(placed, kubernetes.on_nodes(hosts) | {"terminationGracePeriodSeconds": GRACE_SECONDS}),
+        lambda: kubernetes.patch(
+            placed, kubernetes.on_nodes(hosts) | {"terminationGracePeriodSeconds": _GRACE_SECONDS}
+        ),
     )
     setting = (
         f"# in the run's own settings, by whatever name its trainer has for it\ncheckpoint_interval_seconds = {every}"

@@ -45,7 +45,7 @@ def moved_to(placed: Placed, site: Site, hosts: Sequence[Host], reason: Reason) 
         to=", ".join(map(_free, hosts)) if has else "other hosts of its kind, once some are free",
         why=reason.why,
         saves=reason.saves,
-        artefacts=(*to_nodes(placed, nodes, reason.cores), *reason.more),
+        artefacts=(*_to_nodes(placed, nodes, reason.cores), *reason.more),
         losers=f"whoever would take {some(nodes)} next" if has else "the run itself, while it waits for hosts",
         winners=reason.winners,
         move=Move(site.place(placed), site.place_on(nodes, placed.gpus, site.sku_of(placed)) if has else None),
@@ -57,7 +57,7 @@ def moved_to(placed: Placed, site: Site, hosts: Sequence[Host], reason: Reason) 
     )
 
 
-def to_nodes(placed: Placed, nodes: Sequence[str], cores: int | None = None) -> tuple[Artefact, ...]:
+def _to_nodes(placed: Placed, nodes: Sequence[str], cores: int | None = None) -> tuple[Artefact, ...]:
     """Return the lines that send a run to these hosts at its next start; without any, away from its own."""
     also = [f"cpus-per-gpu={cores}"] if cores else []
     named, hosts, operator = ("nodelist", nodes, "In") if nodes else ("exclude", placed.hosts, "NotIn")

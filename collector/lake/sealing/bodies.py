@@ -9,7 +9,7 @@ from agent.wire.tables import TABLES
 from collector.errors import BatchError
 from collector.pipeline.decoding.arrow_messages import message_schema
 
-MAX_BYTES = 2**31  # it was within the limit of its time, which may have been another
+_MAX_BYTES = 2**31  # it was within the limit of its time, which may have been another
 
 
 class BrokenBodyError(Exception):
@@ -23,7 +23,7 @@ def unpack(body: bytes) -> dict[str, pa.RecordBatch]:
         BrokenBodyError: the disk did not keep it as it was.
     """
     try:
-        header, messages = open_envelope(body, MAX_BYTES)
+        header, messages = open_envelope(body, _MAX_BYTES)
         return {
             part.name: _rows(part.name, messages[part.name], header.schema_version)
             for part in header.tables

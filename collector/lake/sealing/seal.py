@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collector.store.session import Session
     from collector.tenancy.tenant import Tenant
 
-LOG = logging.getLogger(__name__)
-ROWS_AT_ONCE = 122_880  # held in memory at a time, and a row group of Parquet: about 60 MB of the widest table
-ALL = 2**62  # rows
+_LOG = logging.getLogger(__name__)
+_ROWS_AT_ONCE = 122_880  # held in memory at a time, and a row group of Parquet: about 60 MB of the widest table
+_ALL = 2**62  # rows
 _BODIES_AT_ONCE = 1_000
 
 
@@ -47,7 +47,7 @@ class Sealed:
     more: bool = False
 
 
-def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows: int = ALL) -> Sealed:
+def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows: int = _ALL) -> Sealed:
     """Seal what is committed into the store's lake, oldest first. Only one thread of one process may do so.
 
     It seals whole batches, at least one, and none that begins beyond `most_rows`. A `tenant` seals only what is of its
@@ -59,7 +59,7 @@ def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows
     """
     with store.turn, store.session() as session:
         mark.catch_up(session)
-    forget(store, mark)
+    _forget(store, mark)
     with store.turn, store.session() as session:
         upto, newest = _reach(session, store, mark.upto, most_rows)
         if upto <= mark.upto:
@@ -73,7 +73,7 @@ def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows
                 sync(store.lake.folder if store.lake else None)  # else a power cut may empty what the catalogue names
             mark.upto = upto  # here: the registry may fail us after the lake has taken it
     note_written(store, before)
-    forget(store, mark)
+    _forget(store, mark)
     return sealed
 
 
@@ -87,7 +87,7 @@ def has_rows_of_no_lake(store: "Store") -> bool:
         return any(session.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in TABLES)
 
 
-def forget(store: "Store", mark: "Mark") -> None:
+def _forget(store: "Store", mark: "Mark") -> None:
     """Delete from the hot file what the lake has: arrivals, and the rows of a time when there was no lake.
 
     Raises:
@@ -113,7 +113,7 @@ def _owned(store: "Store", mark: "Mark", upto: int, tenant: "Tenant | None") -> 
         with tenant.guard(streams) as since:
             left = disown(hot, {stream: since.get(stream, NEVER) for stream in streams}, mark.upto, upto)
             if left:
-                LOG.warning("%d batches belong to another collector now and are forgotten here", left)
+                _LOG.warning("%d batches belong to another collector now and are forgotten here", left)
             yield
 
 
@@ -146,7 +146,7 @@ class _Pass:
         """Insert everything."""
         for number, body, told_by in self._bodies():
             self._add(number, body, told_by)
-            if self._pending_rows >= ROWS_AT_ONCE:
+            if self._pending_rows >= _ROWS_AT_ONCE:
                 self._flush()
         self._flush()
         self._adopt()
@@ -177,7 +177,7 @@ class _Pass:
         try:
             tables = unpack(body)
         except BrokenBodyError as error:
-            LOG.error("batch %d was whole when it came and cannot be read any more: %s", number, error)
+            _LOG.error("batch %d was whole when it came and cannot be read any more: %s", number, error)
             self._broken += 1
             return
         for name, rows in tables.items():

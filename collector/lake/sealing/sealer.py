@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collector.store.seal_mark import Mark
     from collector.tenancy.tenant import Tenant
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 5.0  # after a first failure; twice as long after each further one
-LONGEST_WAIT_SECONDS = 300.0  # between tries, however long the lake has been away
+_LONGEST_WAIT_SECONDS = 300.0  # between tries, however long the lake has been away
 MOST_ROWS = 2_000_000  # of one sealing, some ten seconds: what has gathered behind a lake that was away takes several
 STOPPING_SECONDS = 45.0  # in which further sealings may begin
-PATIENCE_SECONDS = 90.0  # for the one that is under way then
+_PATIENCE_SECONDS = 90.0  # for the one that is under way then
 
 
 class Sealer:
@@ -59,7 +59,7 @@ class Sealer:
         Pages that were made meanwhile would stay, since the ledger does not change by it.
         """
         if has_rows_of_no_lake(self._store):
-            LOG.warning("this store had no lake: what lies in the file is taken into one, once; it may take minutes")
+            _LOG.warning("this store had no lake: what lies in the file is taken into one, once; it may take minutes")
             while (sealed := self.once()) is not None and sealed.more:
                 pass
         self._thread.start()
@@ -70,7 +70,7 @@ class Sealer:
         self._ending = True
         self._wake.set()
         if self._thread.ident is not None:
-            self._thread.join(PATIENCE_SECONDS)
+            self._thread.join(_PATIENCE_SECONDS)
 
     def committed(self, rows: int) -> None:
         """Note that rows have been committed; called by the writer."""
@@ -110,18 +110,18 @@ class Sealer:
     def _pause_seconds(self) -> float:
         if not self._failures:
             return self._every
-        return min(RETRY_SECONDS * 2.0 ** (self._failures - 1), LONGEST_WAIT_SECONDS)
+        return min(RETRY_SECONDS * 2.0 ** (self._failures - 1), _LONGEST_WAIT_SECONDS)
 
     def _failed(self, sentence: str) -> None:
         self._failures = min(self._failures + 1, 16)
         self._metrics.sealing.failures.inc()
         if self.failing is None:
-            LOG.error("sealing failed, and is tried again; batches are kept in the hot file: %s", sentence)
+            _LOG.error("sealing failed, and is tried again; batches are kept in the hot file: %s", sentence)
         self.failing = sentence
 
     def _succeeded(self, sealed: Sealed, seconds: float) -> None:
         if self.failing is not None:
-            LOG.warning("sealing works again")
+            _LOG.warning("sealing works again")
         self._failures, self.failing, self._more = 0, None, sealed.more
         self.last_at = time.time()
         self._metrics.sealing.last.set(self.last_at)

@@ -19,7 +19,7 @@ from collector.store.parquet_file import unreadable
 if TYPE_CHECKING:
     from collector.store.database import Store
 
-SHOWN = 3  # files that a sentence names
+_SHOWN = 3  # files that a sentence names
 _AT_ONCE = 200  # files between two transactions of the catalogue
 _NO_FILE = "is missing"
 
@@ -39,14 +39,14 @@ class Damage:
 def told(damages: Iterable[Damage]) -> str:
     """Return a sentence that names the first of them and says how to go on without them."""
     found = list(damages)
-    more = f", and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+    more = f", and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
     return (
-        f"the lake is damaged: {'; '.join(map(str, found[:SHOWN]))}{more}. Put back what a backup still has, "
+        f"the lake is damaged: {'; '.join(map(str, found[:_SHOWN]))}{more}. Put back what a backup still has, "
         "or set it aside: gpuledger lake aside --all"
     )
 
 
-def at_a_glance(folder: Path, file: Named) -> str | None:
+def _at_a_glance(folder: Path, file: Named) -> str | None:
     """Return what is wrong with a file by its name and length, or by what was noted before; None where nothing is."""
     try:
         size = (folder / file.path).stat().st_size
@@ -59,9 +59,9 @@ def at_a_glance(folder: Path, file: Named) -> str | None:
     return file.trouble
 
 
-def looked_through(folder: Path, file: Named) -> tuple[str | None, str | None]:
+def _looked_through(folder: Path, file: Named) -> tuple[str | None, str | None]:
     """Read a file whole; return its hash and what is wrong with it, each None where there is none."""
-    if (wrong := at_a_glance(folder, file)) is not None and wrong != file.trouble:
+    if (wrong := _at_a_glance(folder, file)) is not None and wrong != file.trouble:
         return file.sha256, wrong
     path = folder / file.path
     try:
@@ -85,7 +85,7 @@ def glanced(store: "Store") -> list[Damage]:
         return []
     with store.session() as session:
         files = named_files(session)
-    seen = [Damage(file.table, file.name, why) for file in files if (why := at_a_glance(folder, file)) is not None]
+    seen = [Damage(file.table, file.name, why) for file in files if (why := _at_a_glance(folder, file)) is not None]
     return _still_named(store, seen)
 
 
@@ -116,9 +116,9 @@ def check(
     for file in files:
         if waiting or stopping() or time.monotonic() > deadline:
             waiting.append(file)
-            why = at_a_glance(folder, file)
+            why = _at_a_glance(folder, file)
         else:
-            hash_, why = looked_through(folder, file)
+            hash_, why = _looked_through(folder, file)
             # What is missing is not noted: it is seen at each glance, and mended by bringing it back.
             notes.append(Note(file.name, hash_, now_us, None if why == _NO_FILE else why))
         if why is not None:
@@ -143,7 +143,7 @@ def require_whole(store: "Store", names: Collection[str]) -> None:
         return
     with store.session() as session:
         files = [file for file in named_files(session) if file.name in names]
-    looks = ((file, looked_through(folder, file)[1]) for file in files)
+    looks = ((file, _looked_through(folder, file)[1]) for file in files)
     if damages := [Damage(file.table, file.name, why) for file, why in looks if why is not None]:
         raise StoreError(told(damages))
 
@@ -160,7 +160,7 @@ def note_written(store: "Store", since: int) -> None:
         with store.session() as session:
             fresh = [file for file in named_files(session, since=since) if file.sha256 is None and not file.trouble]
         now_us = time.time_ns() // 1000
-        whole = [file for file in fresh if at_a_glance(folder, file) is None]
+        whole = [file for file in fresh if _at_a_glance(folder, file) is None]
         write_notes(store, [Note(file.name, sha256(folder / file.path), now_us, None) for file in whole])
     except (StoreError, OSError):
         return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Batches are numbered by the clock when they are taken and may become visible in another order, a long import last.
 # What was numbered so long before the mark is therefore looked at again; the newest hours are rolled up again anyway.
-UNSURE_US = HOUR_US
+_UNSURE_US = HOUR_US
 ROLLED = -1  # in tier_marks, in the place of a collector: the newest hour that was rolled up
 
 
@@ -36,7 +36,7 @@ def note(session: "Session") -> int:
     for collector, upto in newest:
         before = seen.get(collector, -1)
         if upto > before:
-            hours |= _touched(session, collector, before - (UNSURE_US << COLLECTOR_BITS))
+            hours |= _touched(session, collector, before - (_UNSURE_US << COLLECTOR_BITS))
             session.execute("DELETE FROM tier_marks WHERE collector = ?", [collector])
             session.execute("INSERT INTO tier_marks VALUES (?, ?)", [collector, upto])
     known = set(waiting(session))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 # How far back a sample may begin that still reaches into a span, and be cut short by one that ends before the span.
-MARGIN_US = 3_600_000_000
+_MARGIN_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def told_in(table: Tiered, span: Span, *, overlapping: bool, where: str = "true"
     Without `names` it is all columns: each that is carried along and not used costs time to plan.
     """
     wanted = [name for name in names or table.source.names if name not in ("started_at", "ended_at")]
-    columns = ", ".join(believed(table.source.column(name)) for name in wanted)
+    columns = ", ".join(_believed(table.source.column(name)) for name in wanted)
     if not overlapping:
         return f"""SELECT {columns}, started_at, ended_at AS until_at, ended_at - started_at AS whole_us
             FROM {table.source.name} WHERE {span.where()} AND {where}"""
@@ -64,7 +64,7 @@ def told_in(table: Tiered, span: Span, *, overlapping: bool, where: str = "true"
         WHERE started_at < {span.end} AND until_at > {span.start}"""
 
 
-def believed(column: "Column") -> str:
+def _believed(column: "Column") -> str:
     """Return a column of samples, null where its value is none that the contract knows.
 
     The door takes no such row, but a store may be older than its rules; a sum must not fail over one host's nonsense.
@@ -102,4 +102,4 @@ def pieces(told: str, span: Span, bucket_us: int) -> str:
 
 def _near(span: Span) -> str:
     """Return the condition for rows that reach into the span or that may cut short one that does."""
-    return f"started_at < {span.end} AND ended_at > {span.start - MARGIN_US}"
+    return f"started_at < {span.end} AND ended_at > {span.start - _MARGIN_US}"

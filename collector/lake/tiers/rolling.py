@@ -68,7 +68,7 @@ def roll_hours(session: "Session", table: Tiered, hours: Span, rows_at_once: int
     """
     tier, minutes = table.name("hours"), table.name("minutes")
     _empty(session, tier, hours)
-    (rows,) = session.row(f"SELECT count(*) FROM {minutes} WHERE {begins_in(hours)}")
+    (rows,) = session.row(f"SELECT count(*) FROM {minutes} WHERE {_begins_in(hours)}")
     parts = -(-rows // rows_at_once)
     for part in range(parts):
         which = f"hash(node) % {parts} = {part}" if parts > 1 else "true"
@@ -77,8 +77,8 @@ def roll_hours(session: "Session", table: Tiered, hours: Span, rows_at_once: int
 
 
 def _empty(session: "Session", tier: str, span: Span) -> None:
-    if session.rows(f"SELECT 1 FROM {tier} WHERE {begins_in(span)} LIMIT 1"):
-        delete(session, f"DELETE FROM {tier} WHERE {begins_in(span)}")
+    if session.rows(f"SELECT 1 FROM {tier} WHERE {_begins_in(span)} LIMIT 1"):
+        delete(session, f"DELETE FROM {tier} WHERE {_begins_in(span)}")
 
 
 def _cut(hours: Span, samples: int, rows_at_once: int) -> list[Span]:
@@ -112,7 +112,7 @@ def merged_sql(table: Tiered, finer: str, span: Span, bucket_us: int, which: str
     kept = ", ".join(f"{kept.merged} AS {kept.name}" for kept in table.kept)
     return _with_histograms(
         table,
-        f"piece AS (SELECT * FROM {finer} WHERE {begins_in(span)} AND {which})",
+        f"piece AS (SELECT * FROM {finer} WHERE {_begins_in(span)} AND {which})",
         f"SELECT {keys}, {bucket} AS bucket, {kept} FROM piece GROUP BY {keys}, {bucket}",
         {
             name: f"""SELECT {keys}, {bucket} AS bucket, entry.key AS bin, entry.value AS ms FROM (
@@ -143,6 +143,6 @@ def _distribution(table: Tiered, name: str, entries: str) -> str:
         GROUP BY {keys}, bucket)"""
 
 
-def begins_in(span: Span) -> str:
+def _begins_in(span: Span) -> str:
     """Return the condition for rows that begin within a span."""
     return f"started_at >= {span.start} AND started_at < {span.end}"

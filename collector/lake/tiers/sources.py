@@ -12,8 +12,8 @@ from collector.tier_tables import Tiered
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RAW_US = 1_000_000  # the finest step that a chart has
-_FINEST_FIRST = (("raw", RAW_US), ("minutes", MINUTE_US), ("hours", HOUR_US))
+_RAW_US = 1_000_000  # the finest step that a chart has
+_FINEST_FIRST = (("raw", _RAW_US), ("minutes", MINUTE_US), ("hours", HOUR_US))
 
 
 @dataclass(frozen=True, slots=True)

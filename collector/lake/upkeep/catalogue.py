@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 # DuckLake's catalogue in SQLite compares times as texts, 2026-11-22 01:00 with 2026-11-22T00:00, so that whatever is of
 # the same day counts as older: older_than must name the end of a day, and one that is over in every time zone. That is
 # also why snapshots are expired by their numbers (tests/collector/lake/test_upkeep_catalogue.py).
-READING_SECONDS = 15 * HOUR_SECONDS
-MOST_SNAPSHOTS = 5_000  # expired in one turn
+_READING_SECONDS = 15 * HOUR_SECONDS
+_MOST_SNAPSHOTS = 5_000  # expired in one turn
 # A file that the catalogue has never named may be one that is being sealed at this moment, by any collector.
-WRITING_SECONDS = 24 * HOUR_SECONDS
+_WRITING_SECONDS = 24 * HOUR_SECONDS
 _FREE_SHARE = 4  # SQLite's file is written anew when a fourth of it is free, and that is worth it
 _FREE_BYTES = 8 * 2**20
 
@@ -36,16 +36,16 @@ def expire(store: "Store", snapshot_seconds: float) -> Outcome:
     with store.turn, store.session() as session:
         old = session.rows(
             f"SELECT snapshot_id FROM ducklake_snapshots('lake') WHERE snapshot_time < {_ago(snapshot_seconds)} "
-            f"ORDER BY snapshot_id LIMIT {MOST_SNAPSHOTS}"
+            f"ORDER BY snapshot_id LIMIT {_MOST_SNAPSHOTS}"
         )
         versions = ", ".join(str(number) for (number,) in old)
         if versions:
             session.rows(f"CALL ducklake_expire_snapshots('lake', versions => [{versions}])")
-        before = f"date_trunc('day', {_ago(READING_SECONDS)}) - INTERVAL 1 SECOND"
+        before = f"date_trunc('day', {_ago(_READING_SECONDS)}) - INTERVAL 1 SECOND"
         removed = session.rows(f"CALL ducklake_cleanup_old_files('lake', older_than => {before})")
     _trim_markers(store)
     return Outcome(
-        f"{len(old)} snapshots expired, {len(removed)} files removed", len(removed), again=len(old) == MOST_SNAPSHOTS
+        f"{len(old)} snapshots expired, {len(removed)} files removed", len(removed), again=len(old) == _MOST_SNAPSHOTS
     )
 
 
@@ -56,7 +56,7 @@ def remove_orphans(store: "Store") -> Outcome:
         StoreError: the lake refused.
     """
     with store.turn, store.session() as session:
-        removed = session.rows(f"CALL ducklake_delete_orphaned_files('lake', older_than => {_ago(WRITING_SECONDS)})")
+        removed = session.rows(f"CALL ducklake_delete_orphaned_files('lake', older_than => {_ago(_WRITING_SECONDS)})")
     return Outcome(f"{len(removed)} files removed that nobody had named", len(removed))
 
 

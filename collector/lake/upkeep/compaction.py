@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collector.store.database import Store
     from collector.store.session import Session
 
-SETTLED_US = HOUR_US // 4  # how long after its end a span is left to those who still seal it
-SMALL_BYTES = 64 * 2**20  # a file of a full day of a large fleet is larger, and there are several
-FEW = 4  # small files that an hour may have
-NOT_MUCH_BYTES = 256 * 2**20  # written anew, as a whole, for one late hour
-MOST_SPANS = 400  # that a file is taken to hold all of; of one that reaches further its rows are asked
+_SETTLED_US = HOUR_US // 4  # how long after its end a span is left to those who still seal it
+_SMALL_BYTES = 64 * 2**20  # a file of a full day of a large fleet is larger, and there are several
+_FEW = 4  # small files that an hour may have
+_NOT_MUCH_BYTES = 256 * 2**20  # written anew, as a whole, for one late hour
+_MOST_SPANS = 400  # that a file is taken to hold all of; of one that reaches further its rows are asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Window:
     @property
     def small(self) -> int:
         """How many of the files are small."""
-        return sum(file.bytes < SMALL_BYTES for file in self.files)
+        return sum(file.bytes < _SMALL_BYTES for file in self.files)
 
     @property
     def bytes(self) -> int:
@@ -53,7 +53,7 @@ class Window:
 
     def is_settled(self, now_us: int) -> bool:
         """Say whether it is over for long enough that no more is sealed into it, but what is late."""
-        return self.end <= now_us - SETTLED_US
+        return self.end <= now_us - _SETTLED_US
 
 
 def merge_recent(store: "Store", deadline: float, now_us: int, give_way: Callable[[], None] = lambda: None) -> Outcome:
@@ -68,7 +68,7 @@ def merge_recent(store: "Store", deadline: float, now_us: int, give_way: Callabl
     due = [
         window
         for window in found
-        if window.small > FEW
+        if window.small > _FEW
         and window.end > today - HOUR_US  # yesterday's last hour is whole only now
         and (window.is_settled(now_us) or not _is_sealed(window.layout))
     ]
@@ -109,7 +109,7 @@ def _merge_small(store: "Store", compacted: Iterable[str]) -> None:
         is_ours = store.lake is not None and store.lake.file is not None
         few = [
             (schema, table)
-            for schema, table in scattered(session, FEW)
+            for schema, table in scattered(session, _FEW)
             if (schema == "main" and table not in layouts()) or (schema != "main" and is_ours)
         ]
         merged = {table for _, table in few}.union(compacted)
@@ -126,7 +126,7 @@ def _settled(there: list[LakeFile], now_us: int) -> list[Window]:
     long = [
         window
         for window in _windows(there, lambda layout: layout.longest_us)
-        if window.is_settled(now_us) and window.bytes <= NOT_MUCH_BYTES
+        if window.is_settled(now_us) and window.bytes <= _NOT_MUCH_BYTES
     ]
     taken = {(window.layout.table, day) for window in long for day in range(window.start, window.end, DAY_US)}
     usual = [
@@ -150,7 +150,7 @@ def _files(store: "Store") -> list[LakeFile]:
 
 def _parts(session: "Session", file: LakeFile, layout: Layout) -> list[LakeFile]:
     shortest = HOUR_US if _is_sealed(layout) else DAY_US
-    if file.last - file.first < MOST_SPANS * shortest:
+    if file.last - file.first < _MOST_SPANS * shortest:
         return [file]
     path = paths(session, layout.table).get(file.name)
     days = f"""

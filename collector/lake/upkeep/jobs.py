@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collector.config import CollectorConfig
     from collector.store.database import Store
 
-HOUR_SECONDS = 3600.0
-DAY_SECONDS = 24 * HOUR_SECONDS
+_HOUR_SECONDS = 3600.0
+_DAY_SECONDS = 24 * _HOUR_SECONDS
 # Those whose turn may leave new files in the lake, if it did anything: what they count as done are rows and files.
 WRITE_FILES = frozenset({"roll_up", "retention", "merge", "compaction"})
 
@@ -45,19 +45,19 @@ def jobs(
     every = (
         Job(
             "roll_up",
-            HOUR_SECONDS,
+            _HOUR_SECONDS,
             "samples into minutes and hours",
             lambda deadline, now_us: roll_up(store, deadline, give_way, now_us),
         ),
         Job(
             "retention",
-            HOUR_SECONDS,
+            _HOUR_SECONDS,
             "days that are over their age, or over keep_bytes, are dropped",
             lambda _, now: drop(store, keeping, now, tell),
         ),
         Job(
             "receipts",
-            HOUR_SECONDS,
+            _HOUR_SECONDS,
             "receipts that no spool can repeat are forgotten, and the hot file's log folded in",
             lambda _, now: forget_receipts(store, now - receipts_us),
         ),
@@ -65,29 +65,29 @@ def jobs(
     of_lake = (
         Job(
             "merge",
-            HOUR_SECONDS,
+            _HOUR_SECONDS,
             "the small files of each hour of today become one",
             lambda deadline, now: merge_recent(store, deadline, now, give_way),
         ),
         Job(
             "compaction",
-            DAY_SECONDS,
+            _DAY_SECONDS,
             "the files of each day become one, in the order of hosts and GPUs",
             lambda deadline, now: compact(store, deadline, now, give_way),
         ),
         Job(
             "expiry",
-            HOUR_SECONDS,
+            _HOUR_SECONDS,
             "old snapshots and the files that only they had are removed",
-            lambda _deadline, _now: expire(store, config.snapshot_hours * HOUR_SECONDS),
+            lambda _deadline, _now: expire(store, config.snapshot_hours * _HOUR_SECONDS),
         ),
         Job(
             "files",
-            HOUR_SECONDS,
+            _HOUR_SECONDS,
             "the lake's files are read, and held to what was written",
             lambda deadline, now: check_files(store, deadline, now),
         ),
-        Job("orphans", DAY_SECONDS, "files that nobody ever named are removed", lambda _d, _n: remove_orphans(store)),
-        Job("catalogue", DAY_SECONDS, "the catalogue's file is tidied up", lambda _d, _n: shrink(store)),
+        Job("orphans", _DAY_SECONDS, "files that nobody ever named are removed", lambda _d, _n: remove_orphans(store)),
+        Job("catalogue", _DAY_SECONDS, "the catalogue's file is tidied up", lambda _d, _n: shrink(store)),
     )
     return (*every, *of_lake) if store.lake is not None else every

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from collector.metrics.metrics import Metrics
     from collector.store.database import Store
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 30.0  # how often it is looked whether anything is due
-RETRY_SECONDS = 300.0  # after a failure
-AGAIN_SECONDS = 5.0  # after a turn that left some of its work
-STOPPING_SECONDS = 30.0
-TURNS = 6  # times its time, after which another collector takes a job over; it is prolonged when half of that is over
+_RETRY_SECONDS = 300.0  # after a failure
+_AGAIN_SECONDS = 5.0  # after a turn that left some of its work
+_STOPPING_SECONDS = 30.0
+_TURNS = 6  # times its time, after which another collector takes a job over; it is prolonged when half of that is over
 WAY_SECONDS = 0.5  # how often it is looked whether the sealing has caught up
 
 
@@ -48,7 +48,7 @@ class Upkeep:
     ) -> None:
         self._store = store
         self._turn_seconds = config.job_seconds
-        self._longest_us = round(TURNS * config.job_seconds * SECOND_US)
+        self._longest_us = round(_TURNS * config.job_seconds * SECOND_US)
         self._turn_of, self._until_us = "", 0
         self._counters = Counters(metrics.registry)
         self._jobs = jobs(store, config, self._tell, self._give_way)
@@ -67,7 +67,7 @@ class Upkeep:
         """End after the transaction that is under way; what a job has left is done after the next start."""
         self._ending.set()
         if self._thread.ident is not None:
-            self._thread.join(STOPPING_SECONDS)
+            self._thread.join(_STOPPING_SECONDS)
 
     def _run(self) -> None:
         let_others_go_first(UPKEEP)
@@ -109,9 +109,9 @@ class Upkeep:
             outcome = job.run(began + self._turn_seconds, self._now_us())
         except StoreError as error:
             if self._ending.is_set():
-                self._ended(job, "interrupted", str(error), AGAIN_SECONDS)
+                self._ended(job, "interrupted", str(error), _AGAIN_SECONDS)
             else:
-                self._ended(job, "failed", str(error), RETRY_SECONDS)
+                self._ended(job, "failed", str(error), _RETRY_SECONDS)
                 self._failed(job.name, error)
             return False
         else:
@@ -152,10 +152,10 @@ class Upkeep:
 
     def _succeeded(self, job: Job, outcome: Outcome) -> None:
         if job.name in self._failing:
-            LOG.warning("%s works again", job.name)
+            _LOG.warning("%s works again", job.name)
         self._failing.discard(job.name)
         self._counters.done.labels(job.name).inc(outcome.done)
-        self._ended(job, "done", outcome.said, AGAIN_SECONDS if outcome.again else job.every_seconds)
+        self._ended(job, "done", outcome.said, _AGAIN_SECONDS if outcome.again else job.every_seconds)
 
     def _ended(self, job: Job, word: str, said: str, next_seconds: float) -> None:
         now = self._now_us()
@@ -165,11 +165,11 @@ class Upkeep:
         try:
             give(self._store, state, self._until_us)
         except StoreError as error:  # the turn then ends by itself
-            LOG.warning("%s ended, and this could not be written down: %s", job.name, error)
+            _LOG.warning("%s ended, and this could not be written down: %s", job.name, error)
 
     def _failed(self, name: str, error: StoreError) -> None:
         if name not in self._failing:
-            LOG.error("%s failed, and is tried again: %s", name, error)
+            _LOG.error("%s failed, and is tried again: %s", name, error)
         self._failing.add(name)
 
     def _show(self, state: JobState) -> None:
@@ -183,7 +183,7 @@ class Upkeep:
         self._counters.held_days.set(dropped.held_days)
         if dropped.unjudged:
             self._counters.unjudged.inc(dropped.unjudged)
-            LOG.error(
+            _LOG.error(
                 "%d samples were dropped before they were in the ledger: raise keep_bytes, or the disk",
                 dropped.unjudged,
             )

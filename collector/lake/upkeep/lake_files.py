@@ -61,7 +61,7 @@ def paths(session: "Session", table: str) -> dict[str, str]:
     return dict(listed)
 
 
-def inlined(session: "Session") -> list[tuple[str, str]]:
+def _inlined(session: "Session") -> list[tuple[str, str]]:
     """Return schema and name of every table that has rows in the catalogue itself, where small commits leave them.
 
     Raises:
@@ -90,7 +90,7 @@ def flush(store: "Store") -> None:
         StoreError: the lake refused.
     """
     with store.turn, store.session() as session:
-        for schema, table in inlined(session):
+        for schema, table in _inlined(session):
             session.rows(
                 f"CALL ducklake_flush_inlined_data('lake', table_name => '{table}', schema_name => '{schema}')"
             )

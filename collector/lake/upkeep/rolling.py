@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collector.store.database import Store
 
 # What a transaction costs, several hours cost once; but it should not be lost with more than so much work in it.
-UNIT_SECONDS = 15.0
+_UNIT_SECONDS = 15.0
 # What else the server does takes of the same memory. Where it does not suffice, less is aggregated at once.
 ROWS_LEAST = 10_000
 
@@ -49,7 +49,7 @@ def roll_up(
             most, rows_at_once = 1, max(ROWS_LEAST, rows_at_once // 4)
             continue
         taken = (hours.end - hours.start) // HOUR_US
-        most = max(1, int(UNIT_SECONDS * taken / max(time.monotonic() - began, 0.001)))
+        most = max(1, int(_UNIT_SECONDS * taken / max(time.monotonic() - began, 0.001)))
         done += taken
     left = len(waiting) - done
     said = f"{done} hours rolled up to {rows} minutes" + (f", {left} wait" if left else "")

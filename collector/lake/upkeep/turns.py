@@ -2,7 +2,7 @@
 
 Only one job of one collector runs at a time. Two that delete the same rows would have to conflict, and DuckLake lets
 both commit where one deletes few rows and the other many (its issue 1215): an hour that is rolled up again while its
-day is compacted would be there twice. Who takes a turn therefore also writes one row that all share, `ALL`, and it is
+day is compacted would be there twice. Who takes a turn therefore also writes one row that all share, `_ALL`, and it is
 there from the beginning, since deleting nothing conflicts with nobody (issue 1393). A collector that dies within a turn
 has said how long it would take at most; after that another may take one.
 """
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collector.store.database import Store
     from collector.store.session import Session
 
-BEGUN = "begun"
-ALL = "*"  # the name of the row that every turn writes
+_BEGUN = "begun"
+_ALL = "*"  # the name of the row that every turn writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def states(session: "Session") -> dict[str, JobState]:
     rows = session.rows(
         "SELECT job, outcome, said, finished_at, succeeded_at, due_at FROM upkeep ORDER BY finished_at, due_at"
     )
-    return {row[0]: JobState(*row) for row in rows if row[0] != ALL}
+    return {row[0]: JobState(*row) for row in rows if row[0] != _ALL}
 
 
 def take(store: "Store", job: str, now_us: int, until_us: int) -> bool:
@@ -54,10 +54,10 @@ def take(store: "Store", job: str, now_us: int, until_us: int) -> bool:
     with writing(store) as session:
         known = states(session)
         state = known.get(job, JobState(job))
-        if state.due_at > now_us or any(s.outcome == BEGUN and s.due_at > now_us for s in known.values()):
+        if state.due_at > now_us or any(s.outcome == _BEGUN and s.due_at > now_us for s in known.values()):
             return False
-        _write(session, JobState(ALL))
-        _write(session, JobState(job, BEGUN, "", state.finished_at, state.succeeded_at, until_us))
+        _write(session, JobState(_ALL))
+        _write(session, JobState(job, _BEGUN, "", state.finished_at, state.succeeded_at, until_us))
     return True
 
 
@@ -69,7 +69,7 @@ def prolong(store: "Store", job: str, until_us: int, longer_us: int) -> None:
     """
     with writing(store) as session:
         state = _own(session, job, until_us)
-        _write(session, JobState(ALL))
+        _write(session, JobState(_ALL))
         _write(session, replace(state, due_at=longer_us))
 
 
@@ -89,7 +89,7 @@ def give(store: "Store", state: JobState, until_us: int) -> None:
 def _own(session: "Session", job: str, until_us: int) -> JobState:
     """Return the state of a job whose turn is still the one that was taken until then."""
     state = states(session).get(job, JobState(job))
-    if (state.outcome, state.due_at) != (BEGUN, until_us):
+    if (state.outcome, state.due_at) != (_BEGUN, until_us):
         raise StoreError(f"the turn of {job} was over, and another collector has taken it")
     return state
 

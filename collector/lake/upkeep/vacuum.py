@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 
-def vacuum(file: Path, free_bytes: int) -> None:
+def _vacuum(file: Path, free_bytes: int) -> None:
     """Tidy a file up.
 
     Raises:
@@ -27,6 +27,6 @@ def vacuum(file: Path, free_bytes: int) -> None:
 
 if __name__ == "__main__":
     try:
-        vacuum(Path(sys.argv[1]), int(sys.argv[2]))
+        _vacuum(Path(sys.argv[1]), int(sys.argv[2]))
     except sqlite3.Error as error:
         sys.exit(str(error))

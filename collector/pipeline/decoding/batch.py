@@ -17,8 +17,8 @@ from collector.pipeline.decoding.arrow_messages import Message, read_message
 from collector.pipeline.decoding.plausible import Clock, Mask, Reason
 from collector.pipeline.decoding.sifting import Aside, parted, sift
 
-MAX_UNPACKED_BYTES = 64 * 2**20
-MAX_ROWS = 1_000_000  # of one batch: an agent's hour is some ten thousand
+_MAX_UNPACKED_BYTES = 64 * 2**20
+_MAX_ROWS = 1_000_000  # of one batch: an agent's hour is some ten thousand
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Batch:
         )
 
 
-def decode(body: bytes, received_at: int, max_bytes: int = MAX_UNPACKED_BYTES, max_rows: int = MAX_ROWS) -> Batch:
+def decode(body: bytes, received_at: int, max_bytes: int = _MAX_UNPACKED_BYTES, max_rows: int = _MAX_ROWS) -> Batch:
     """Return the validated batch of a body that arrived at `received_at` (microseconds UTC).
 
     Rows that cannot be true are put aside, and cost nothing but themselves.
@@ -92,7 +92,7 @@ class Opened:
     messages: Mapping[str, memoryview]
 
 
-def read(batch: Opened, received_at: int, max_rows: int = MAX_ROWS) -> Batch:
+def read(batch: Opened, received_at: int, max_rows: int = _MAX_ROWS) -> Batch:
     """Return the validated batch. Raises as decode() does."""
     header = batch.header
     _check_header(header, max_rows)
@@ -117,7 +117,7 @@ def read(batch: Opened, received_at: int, max_rows: int = MAX_ROWS) -> Batch:
     )
 
 
-def opened(body: bytes, max_bytes: int = MAX_UNPACKED_BYTES) -> Opened:
+def opened(body: bytes, max_bytes: int = _MAX_UNPACKED_BYTES) -> Opened:
     """Return a batch of which the header is read.
 
     Raises:

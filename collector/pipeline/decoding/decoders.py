@@ -16,10 +16,10 @@ from collector.errors import BatchError
 from collector.pipeline.decoding.batch import Batch
 from collector.pipeline.decoding.verdict import Question, asked, understood
 
-GROUP = 16  # bodies in one question
+_GROUP = 16  # bodies in one question
 PATIENCE_SECONDS = 30.0  # for the answer to one; a body that may be asked about takes milliseconds
-STARTING_SECONDS = 30.0  # until a process that was started answers at all
-PAUSE_SECONDS = 10.0  # after a process that could not be started
+_STARTING_SECONDS = 30.0  # until a process that was started answers at all
+_PAUSE_SECONDS = 10.0  # after a process that could not be started
 _SOCKET_BYTES = 2**20  # so that a group is written at once
 _LONGEST_ANSWER = 2**24  # bytes; a header has at most 64 KiB
 _SUSPECTS = 1_000  # bodies remembered that a process ended with
@@ -87,7 +87,7 @@ class Decoders:
 
     async def _group(self) -> list[_Asked]:
         group = [await self._waiting.get()]
-        while len(group) < GROUP and not self._waiting.empty():
+        while len(group) < _GROUP and not self._waiting.empty():
             group.append(self._waiting.get_nowait())
         return [one for one in group if not one.batch.done()]  # whoever waited for the others has gone
 
@@ -97,7 +97,7 @@ class Decoders:
         try:
             batches = await process.ask([one.question for one in group])
         except OSError:  # it cannot be started: no memory, no process to be had
-            self._paused_until = asyncio.get_running_loop().time() + PAUSE_SECONDS
+            self._paused_until = asyncio.get_running_loop().time() + _PAUSE_SECONDS
             batches = [None] * len(group)
         except _EndedError:
             self._ended()
@@ -146,7 +146,7 @@ class _Line:
     async def _greet(self) -> None:
         """Ask of no body: a process that cannot even answer that must be blamed on none."""
         try:
-            await self._said([], STARTING_SECONDS)
+            await self._said([], _STARTING_SECONDS)
         except _EndedError as error:
             raise OSError("the process that reads batches does not start") from error
 

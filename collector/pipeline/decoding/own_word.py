@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collector.pipeline.decoding.batch import Batch
     from collector.registry.roles import Principal
 
-BEFORE_FIRST_US = 86_400_000_000  # a day: an agent's first batch has nothing in it that is much older than itself
+_BEFORE_FIRST_US = 86_400_000_000  # a day: an agent's first batch has nothing in it that is much older than itself
 _GPUS = ("gpu_uuid", "parent_uuid")
 _RUNS = ("run_id", "alias_run_id")
 # Runs that are named after the host whose processes or commands they are.
@@ -111,7 +111,7 @@ def _plainly_own(host: Host, table: Table, rows: pa.RecordBatch) -> bool:
         return False
     if (place := rows.schema.get_field_index("started_at")) >= 0:
         earliest = pc.min(rows.column(place)).as_py()
-        if earliest is not None and earliest < host.first_sent_at - BEFORE_FIRST_US:
+        if earliest is not None and earliest < host.first_sent_at - _BEFORE_FIRST_US:
             return False
     return all(gpu is None or gpu in host.gpus for gpu in _said(rows, _GPUS)) and all(
         _may_name(host.node, run) for run in _said(rows, _RUNS)
@@ -141,7 +141,7 @@ def _broken(host: Host, table: Table, rows: pa.RecordBatch) -> Iterator[tuple[Re
     for name in (name for name in _RUNS if name in names):
         yield from _told(Reason(name, says), _process_elsewhere(rows.column(name), host.node))
     if "started_at" in names:
-        early = pc.less(rows.column("started_at"), host.first_sent_at - BEFORE_FIRST_US)
+        early = pc.less(rows.column("started_at"), host.first_sent_at - _BEFORE_FIRST_US)
         yield from _told(Reason("started_at", "long before this host's first batch"), early)
 
 

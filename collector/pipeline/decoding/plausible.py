@@ -22,7 +22,7 @@ Mask: TypeAlias = Any  # a BooleanArray
 
 EARLIEST = 1_420_070_400_000_000  # 2015: no GPU telemetry that anybody still wants is older
 AHEAD_OF_SENDER = 600_000_000  # 10 min: a reading cannot end long after its batch was sealed by the same clock
-AHEAD_OF_US = 86_400_000_000  # a day: a clock so wrong is not corrected for but refused
+_AHEAD_OF_US = 86_400_000_000  # a day: a clock so wrong is not corrected for but refused
 LONGEST_INTERVAL = 32 * 86_400_000_000  # a month; one row over years would be booked into every hour of them
 LONGEST_TEXT = 4096  # bytes
 
@@ -48,7 +48,7 @@ class Clock:
         Raises:
             BatchError: 422, the sender's clock is more than a day ahead of ours.
         """
-        if self.sent_at > self.received_at + AHEAD_OF_US:
+        if self.sent_at > self.received_at + _AHEAD_OF_US:
             raise BatchError(422, "clock", "sent_at is more than a day ahead of this collector; set the sender's clock")
 
 
@@ -151,7 +151,7 @@ def time_rules(table: Table) -> tuple[Rule, ...]:
             _not_too_early("started_at"),
             _not_ahead("ended_at"),
             Rule(
-                "ended_at", "the interval is longer than 32 days", lambda r, _: pc.greater(spans(r), LONGEST_INTERVAL)
+                "ended_at", "the interval is longer than 32 days", lambda r, _: pc.greater(_spans(r), LONGEST_INTERVAL)
             ),
         )
     if "owned_from" in table.names:  # until when something is owned may be known long before
@@ -175,6 +175,6 @@ def _not_ahead(name: str) -> Rule:
     return Rule(name, "in the sender's future", lambda r, clock: pc.greater(r.column(name), clock.latest))
 
 
-def spans(rows: pa.RecordBatch) -> Array:
+def _spans(rows: pa.RecordBatch) -> Array:
     """Return the length of each row's interval, in microseconds."""
     return pc.subtract(rows.column("ended_at"), rows.column("started_at"))

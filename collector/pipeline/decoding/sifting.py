@@ -21,8 +21,8 @@ from collector.pipeline.decoding.arrow_messages import Message
 from collector.pipeline.decoding.glance import all_fine, suspects
 from collector.pipeline.decoding.plausible import Clock, Mask, Reason, faults, pc
 
-TOLD_OF_A_TABLE = 10  # rows put aside that are kept with what they say; further ones are only counted
-LONGEST_VALUE = 200  # characters of a text that are kept
+_TOLD_OF_A_TABLE = 10  # rows put aside that are kept with what they say; further ones are only counted
+_LONGEST_VALUE = 200  # characters of a text that are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def parted(table: Table, rows: pa.RecordBatch, broken: Sequence[tuple[Reason, Ma
     bad: Mask = broken[0][1]
     for _, mask in broken[1:]:
         bad = pc.or_(bad, mask)
-    told = pc.indices_nonzero(bad).slice(0, TOLD_OF_A_TABLE).to_pylist()
+    told = pc.indices_nonzero(bad).slice(0, _TOLD_OF_A_TABLE).to_pylist()
     asides = tuple(_aside(table, rows, index, broken) for index in told)
     return Sifted(rows.filter(pc.invert(bad)), int(bad.true_count), asides)
 
@@ -91,4 +91,4 @@ def _names_people(table: str) -> frozenset[str]:
 def _shown(value: Any) -> Any:  # noqa: ANN401 - any value that a column may hold
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no such numbers
-    return value[:LONGEST_VALUE] if isinstance(value, str) else value
+    return value[:_LONGEST_VALUE] if isinstance(value, str) else value

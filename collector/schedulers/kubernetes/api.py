@@ -16,8 +16,8 @@ from agent.connection import Connection, Response
 from collector.errors import SchedulerError
 from collector.schedulers.kubernetes.fields import Json, text
 
-LINE_BYTES = 8 * 2**20  # of one watched object; the server's own store takes no more than 1.5 MiB
-COMPLAINT_BYTES = 4096
+_LINE_BYTES = 8 * 2**20  # of one watched object; the server's own store takes no more than 1.5 MiB
+_COMPLAINT_BYTES = 4096
 CLUSTER_FILES = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -72,7 +72,7 @@ class Api:
         response, until = self._ask(path, {"watch": 1, **query})
         taken, line = 0, b"-"
         try:
-            while line := response.line(LINE_BYTES + 1):
+            while line := response.line(_LINE_BYTES + 1):
                 taken += len(line)
                 self._check(taken, until)
                 if not line.endswith(b"\n"):
@@ -139,7 +139,7 @@ class Api:
 
     def _refused(self, response: Response, path: str, until: float) -> AnswerError:
         try:
-            said = self._read(response, until)[:COMPLAINT_BYTES]
+            said = self._read(response, until)[:_COMPLAINT_BYTES]
         except OSError:
             said = b""
         try:

@@ -21,7 +21,7 @@ _REASONS = {
     "Shutdown": "node_failed",
     "Terminated": "node_failed",  # of a node that was shut down in order
 }
-OUT_OF_MEMORY = "OOMKilled"
+_OUT_OF_MEMORY = "OOMKilled"
 
 
 def exit_status(pod: Json) -> str | None:
@@ -33,7 +33,7 @@ def exit_status(pod: Json) -> str | None:
     if (found := _taken_away(pod)) is not None:
         return found
     ends = [one for container in _containers(pod) if (one := _terminated(container)) is not None]
-    if any(text(end, "reason") == OUT_OF_MEMORY for end in ends):
+    if any(text(end, "reason") == _OUT_OF_MEMORY for end in ends):
         return "out_of_memory"
     phase = text(pod, "status", "phase")
     if phase == "Succeeded":

@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.wire.units import SECOND_US
 
-TEXT_MAX = 512  # characters of one text that is kept
+_TEXT_MAX = 512  # characters of one text that is kept
 
 Json = Mapping[str, Any]
 
@@ -25,7 +25,7 @@ def text(thing: object, *path: str) -> str | None:
     found = at(thing, *path)
     if not isinstance(found, str) or not found:
         return None
-    return found[:TEXT_MAX].encode("utf-8", "replace").decode()
+    return found[:_TEXT_MAX].encode("utf-8", "replace").decode()
 
 
 def whole(thing: object, *path: str) -> int | None:

@@ -9,12 +9,12 @@ from collector.schedulers.kubernetes.api import AnswerError, Api
 from collector.schedulers.kubernetes.fields import Json, at, objects, text
 
 T = TypeVar("T")
-PAGE = 500  # objects in one piece of a list
-PAGES_MAX = 2000
-WATCH_SECONDS = 2  # the server then ends its answer: what has changed comes at once, and the rest next time
-LIST_AGAIN_US = 1800 * SECOND_US  # though every change was told, or so it seems
-GONE = 410  # what changed since then is no longer remembered
-NOT_TOLD = (403, 404, 405)
+_PAGE = 500  # objects in one piece of a list
+_PAGES_MAX = 2000
+_WATCH_SECONDS = 2  # the server then ends its answer: what has changed comes at once, and the rest next time
+_LIST_AGAIN_US = 1800 * SECOND_US  # though every change was told, or so it seems
+_GONE = 410  # what changed since then is no longer remembered
+_NOT_TOLD = (403, 404, 405)
 
 
 class Mirror(Generic[T]):
@@ -42,14 +42,14 @@ class Mirror(Generic[T]):
         Raises:
             SchedulerError: the server did not answer; what is held is as old as before.
         """
-        if self._version is not None and self._watched and 0 <= now - self._listed_at < LIST_AGAIN_US:
+        if self._version is not None and self._watched and 0 <= now - self._listed_at < _LIST_AGAIN_US:
             try:
                 self._follow(self._version)
                 return
             except AnswerError as error:
                 self._version = None
-                self._watched = error.status not in NOT_TOLD
-        elif not self.served and 0 <= now - self._listed_at < LIST_AGAIN_US:
+                self._watched = error.status not in _NOT_TOLD
+        elif not self.served and 0 <= now - self._listed_at < _LIST_AGAIN_US:
             return
         self._list(now)
 
@@ -57,7 +57,7 @@ class Mirror(Generic[T]):
         try:
             found, version = self._pages()
         except AnswerError as error:
-            if not self._optional or error.status not in NOT_TOLD:
+            if not self._optional or error.status not in _NOT_TOLD:
                 raise
             found, version = {}, None
             self.served = False
@@ -68,26 +68,26 @@ class Mirror(Generic[T]):
     def _pages(self) -> tuple[dict[str, T], str | None]:
         found: dict[str, T] = {}
         more: dict[str, str | int] = {}
-        for _ in range(PAGES_MAX):
-            page = self._api.get(self._path, limit=PAGE, **more)
+        for _ in range(_PAGES_MAX):
+            page = self._api.get(self._path, limit=_PAGE, **more)
             for thing in objects(page, "items"):
                 self._take(found, thing)
             token = at(page, "metadata", "continue")  # opaque, and longer than any text that is kept
             if not isinstance(token, str) or not token:
                 return found, text(page, "metadata", "resourceVersion")
             more = {"continue": token}
-        raise SchedulerError(f"{self._path} has more than {PAGE * PAGES_MAX} objects")
+        raise SchedulerError(f"{self._path} has more than {_PAGE * _PAGES_MAX} objects")
 
     def _follow(self, version: str) -> None:
         """Take what changed since a version; where that is no longer known, a 410 asks for a new list."""
         changes = self._api.watch(
-            self._path, resourceVersion=version, allowWatchBookmarks="true", timeoutSeconds=WATCH_SECONDS
+            self._path, resourceVersion=version, allowWatchBookmarks="true", timeoutSeconds=_WATCH_SECONDS
         )
         for change in changes:
             thing, kind = at(change, "object"), text(change, "type")
             if kind == "ERROR" or not isinstance(thing, dict):
                 status = at(thing, "code")
-                raise AnswerError(status if isinstance(status, int) else GONE, f"{self._path} cannot be watched")
+                raise AnswerError(status if isinstance(status, int) else _GONE, f"{self._path} cannot be watched")
             self._apply(kind, thing)
             self._version = text(thing, "metadata", "resourceVersion") or self._version
 

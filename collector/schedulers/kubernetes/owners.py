@@ -9,11 +9,11 @@ from collector.schedulers.kubernetes.fields import Json, objects, text, texts
 from collector.schedulers.kubernetes.pod import Owner, Pod, controller
 
 _LOG = logging.getLogger(__name__)
-DEPTH_MAX = 8
-QUESTIONS_MAX = 500  # in one poll; pods whose owners are not known yet then wait for the next
-NOT_TOLD = (403, 404, 405)
+_DEPTH_MAX = 8
+_QUESTIONS_MAX = 500  # in one poll; pods whose owners are not known yet then wait for the next
+_NOT_TOLD = (403, 404, 405)
 # A pod of the node's own disk belongs to nobody else: its owner is the node.
-NO_RUN = frozenset({"Node"})
+_NO_RUN = frozenset({"Node"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class _Seen:
 class Owners:
     """Looks owners up, each once for as long as a pod refers to it. Who may not be read, or is gone, is the top."""
 
-    def __init__(self, api: Api, most: int = QUESTIONS_MAX) -> None:
+    def __init__(self, api: Api, most: int = _QUESTIONS_MAX) -> None:
         self._api = api
         self._most = most
         self._seen: dict[str, _Seen] = {}
@@ -63,7 +63,7 @@ class Owners:
         Raises:
             SchedulerError: the server did not answer.
         """
-        if pod.owner is None or pod.owner.kind in NO_RUN:
+        if pod.owner is None or pod.owner.kind in _NO_RUN:
             return Top(pod.uid, pod.name, "Pod")
         return self.above(pod.owner, pod.namespace)
 
@@ -75,13 +75,13 @@ class Owners:
         """
         labels: dict[str, str] = {}
         submission: str | None = None
-        for _ in range(DEPTH_MAX):
+        for _ in range(_DEPTH_MAX):
             seen = self._look(owner, namespace)
             if seen is None:
                 return None
             labels = dict(seen.labels) | labels  # who is nearer to the pod says more
             submission = submission or seen.submission
-            if seen.above is None or seen.above.kind in NO_RUN:
+            if seen.above is None or seen.above.kind in _NO_RUN:
                 break
             owner = seen.above
         return Top(owner.uid, owner.name, owner.kind, labels, submission)
@@ -112,7 +112,7 @@ class Owners:
             within = f"/namespaces/{namespace}" if namespaced else ""
             return self._api.get(f"{root}{within}/{plural}/{owner.name}")
         except AnswerError as error:
-            if error.status not in NOT_TOLD:
+            if error.status not in _NOT_TOLD:
                 raise
             self._tell(f"{owner.kind} of {owner.api_version}", error)
             return None

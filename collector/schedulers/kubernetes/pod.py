@@ -8,7 +8,7 @@ from collector.schedulers.kubernetes.ending import ended_at, exit_status
 from collector.schedulers.kubernetes.fields import Json, at, condition, moment, objects, text, texts, whole
 from collector.schedulers.kubernetes.resources import claims, gpus
 
-Phase = Literal["waiting", "holding", "ended"]
+_Phase = Literal["waiting", "holding", "ended"]
 REASON_MAX = 200  # characters of why a pod waits
 
 
@@ -32,7 +32,7 @@ class Pod:
     uid: str
     namespace: str
     name: str
-    phase: Phase
+    phase: _Phase
     gpus: int | None
     owner: Owner | None = None
     labels: Mapping[str, str] | None = None
@@ -100,7 +100,7 @@ def _owner(reference: Json) -> Owner | None:
     return Owner(api_version, kind, name, uid)
 
 
-def _phase(thing: Json) -> Phase:
+def _phase(thing: Json) -> _Phase:
     """Return where a pod stands. One that is being deleted holds its GPUs until its containers have ended."""
     if text(thing, "status", "phase") in ("Succeeded", "Failed"):
         return "ended"

@@ -8,7 +8,7 @@ from collector.schedulers.kubernetes.fields import Json, at, objects
 # Whole GPUs, time-sliced or renamed ones (gpu.shared), and MIG instances (mig-1g.10gb): each counts as one unit, as the
 # device plugin hands them out. What else the vendor's domain holds (pgpu for virtual machines) is no unit of ours.
 _UNIT = re.compile(r"nvidia\.com/(?:gpu(?:\.shared)?|[A-Za-z0-9.]+\.shared|mig-[0-9]+g\.[0-9]+gb(?:\.[a-z.]+)?)")
-UNITS_MAX = 1_000_000
+_UNITS_MAX = 1_000_000
 
 
 def gpus(spec: Json) -> int:
@@ -34,7 +34,7 @@ def is_unit(name: str) -> bool:
     return _UNIT.fullmatch(name) is not None
 
 
-def units(amounts: object) -> int:
+def _units(amounts: object) -> int:
     """Return the units in an object of resource names and amounts."""
     if not isinstance(amounts, dict):
         return 0
@@ -43,9 +43,9 @@ def units(amounts: object) -> int:
 
 def _asked(container: Json) -> int:
     # Extended resources have equal requests and limits; either may be left out.
-    return max(units(at(container, "resources", "limits")), units(at(container, "resources", "requests")))
+    return max(_units(at(container, "resources", "limits")), _units(at(container, "resources", "requests")))
 
 
 def _total(amounts: Iterable[object]) -> int:
     found = (str(amount) for amount in amounts if isinstance(amount, (str, int)) and not isinstance(amount, bool))
-    return min(UNITS_MAX, sum(int(amount) for amount in found if amount.isdecimal() and len(amount) < 10))
+    return min(_UNITS_MAX, sum(int(amount) for amount in found if amount.isdecimal() and len(amount) < 10))

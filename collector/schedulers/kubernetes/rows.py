@@ -10,7 +10,7 @@ from collector.schedulers.kubernetes.workload import Workload
 from collector.schedulers.poll import Row
 
 QUEUES = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "kai.scheduler/queue", "runai/queue")
-RAY = {"ray.io/cluster": "ray_cluster", "ray.io/node-type": "ray_node_type", "ray.io/group": "ray_group"}
+_RAY = {"ray.io/cluster": "ray_cluster", "ray.io/node-type": "ray_node_type", "ray.io/group": "ray_group"}
 # Owners that keep so many replicas alive. One of them that is replaced had no work to lose: it is said to be cancelled,
 # and how it really ended stands in its labels.
 STANDING = frozenset(
@@ -97,7 +97,7 @@ def _status(pod: Pod, top: Top) -> str | None:
 
 
 def _said(known: Mapping[str, str], told: Mapping[str, str | None], labels: Labels) -> Row:
-    ray = {column: known.get(label) for label, column in RAY.items()}
+    ray = {column: known.get(label) for label, column in _RAY.items()}
     further = {name: known.get(name) for name in labels.further}
     kept = {name: value for name, value in sorted({**further, **ray, **told}.items()) if value}
     return {

@@ -7,7 +7,7 @@ from collector.schedulers.kubernetes.pod import REASON_MAX, Owner, controller
 from collector.schedulers.kubernetes.resources import gpus
 
 PATHS = ("/apis/kueue.x-k8s.io/v1beta2/workloads", "/apis/kueue.x-k8s.io/v1beta1/workloads")
-PODS_MAX = 1_000_000
+_PODS_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def workload(thing: Json) -> Workload | None:
 
 def _asked(pods: Json) -> int:
     spec = at(pods, "template", "spec")
-    count = min(PODS_MAX, max(0, whole(pods, "count") or 0))
+    count = min(_PODS_MAX, max(0, whole(pods, "count") or 0))
     return count * gpus(spec) if isinstance(spec, dict) else 0
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from agent.wire.units import SECOND_US
 
 UNLIMITED_MINUTES = 365 * 24 * 60  # how 22.05 writes "no limit"
-MOST = 2**64  # Slurm has no larger number; JSON may have one of any length
-NO_VALUE = 0xFFFFFFFE  # Slurm's NO_VAL; INFINITE is one more, and 64-bit fields have likes of both
+_MOST = 2**64  # Slurm has no larger number; JSON may have one of any length
+_NO_VALUE = 0xFFFFFFFE  # Slurm's NO_VAL; INFINITE is one more, and 64-bit fields have likes of both
 _NOTHING = frozenset({"", "(null)", "N/A", "None", "Unknown", "None assigned", "NONE", "n/a"})
 
 
@@ -20,13 +20,13 @@ def number(value: object) -> float | None:
         value = _parsed(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return value if abs(value) < MOST else None  # NaN is not less than anything
+    return value if abs(value) < _MOST else None  # NaN is not less than anything
 
 
 def whole(value: object) -> int | None:
     """Return a number that counts something, or None; Slurm's marks of "no value" are none."""
     found = number(value)
-    return None if found is None or not 0 <= found < NO_VALUE else int(found)
+    return None if found is None or not 0 <= found < _NO_VALUE else int(found)
 
 
 def microseconds(value: object) -> int | None:

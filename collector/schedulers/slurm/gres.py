@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from collector.schedulers.slurm.fields import whole
 
-MOST_INDEX = 1024  # on one host
+_MOST_INDEX = 1024  # on one host
 _COUNT = re.compile(r"(?:^|,)(?:gres[/:])?gpu(?:[:=](\d+)|[:=]?)(?=,|$)")
 _TYPED = re.compile(r"(?:^|,)(?:gres[/:])?gpu:[^:=,]+[:=](\d+)(?=,|$)")
 _PART = re.compile(r"(?:^|,)(?:gres[/:])?(?:shard|mps)(?:[:/][^:=,]+)*[:=](\d+)(?=,|$)")
@@ -57,7 +57,7 @@ def _numbers(inside: str) -> list[int] | None:
     numbers: list[int] = []
     for part in filter(None, inside.split(",")):
         first, _, last = part.partition("-")
-        if not first.isdecimal() or (last and not last.isdecimal()) or int((last or first)[:9]) > MOST_INDEX:
+        if not first.isdecimal() or (last and not last.isdecimal()) or int((last or first)[:9]) > _MOST_INDEX:
             return None
         numbers.extend(range(int(first[:9]), int((last or first)[:9]) + 1))
     return numbers

@@ -17,10 +17,10 @@ ENDINGS: dict[str, str] = {
     "REVOKED": "cancelled",
     "TIMEOUT": "timeout",
 }
-HOLDING = frozenset(
+_HOLDING = frozenset(
     {"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT"}
 )
-Phase = Literal["waiting", "holding", "ended"]
+_Phase = Literal["waiting", "holding", "ended"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Job:
     """
 
     raw_id: int  # the number that cgroups and SLURM_JOB_ID bear
-    phase: Phase
+    phase: _Phase
     state: str
     cluster: str | None = field(default=None, compare=False)  # as Slurm calls it
     array_id: int | None = None
@@ -83,12 +83,12 @@ class Job:
         return self.requested_gpus is not None or self.allocated_gpus is not None
 
 
-def phase_of(states: tuple[str, ...]) -> tuple[Phase, str]:
+def phase_of(states: tuple[str, ...]) -> tuple[_Phase, str]:
     """Return where a job stands, and the one word that says it, from its state and flags.
 
     What is completing has ended for its owner, but its GPUs are given back only when the epilog has run.
     """
-    held = [word for word in states if word in HOLDING]
+    held = [word for word in states if word in _HOLDING]
     if held:
         return "holding", held[0]
     waits = [word for word in states if word == "PENDING"]

@@ -9,7 +9,7 @@ from collector.schedulers.slurm import gres, hostlist
 from collector.schedulers.slurm.fields import limit_seconds, microseconds, number, text, whole, words
 from collector.schedulers.slurm.job import Job, phase_of
 
-MOST_JOBS = 500_000  # of one answer
+_MOST_JOBS = 500_000  # of one answer
 
 
 def queued(said: bytes) -> list[Job]:
@@ -40,8 +40,8 @@ def told(said: bytes) -> tuple[list[Job] | None, list[Job]]:
     records = document(said, "the file's command").get("jobs")
     if not isinstance(records, list):
         raise SchedulerError("it is JSON without jobs, and so of neither sacct nor squeue")
-    if len(records) > MOST_JOBS:
-        raise SchedulerError(f"it has {len(records):,} jobs, and {MOST_JOBS:,} are read at once; make it in parts")
+    if len(records) > _MOST_JOBS:
+        raise SchedulerError(f"it has {len(records):,} jobs, and {_MOST_JOBS:,} are read at once; make it in parts")
     known = [record for record in records if isinstance(record, Mapping)]
     if any("job_state" in record for record in known):
         return [job for record in known if (job := _queued(record)) is not None], []
@@ -67,7 +67,7 @@ def _records(said: bytes, command: str) -> Iterable[Mapping[str, Any]]:
     jobs = document(said, command).get("jobs")
     if not isinstance(jobs, list):
         raise SchedulerError(f"{command} printed JSON without jobs; is its release one that is known?")
-    return (job for job in jobs[:MOST_JOBS] if isinstance(job, Mapping))
+    return (job for job in jobs[:_MOST_JOBS] if isinstance(job, Mapping))
 
 
 def _queued(record: Mapping[str, Any]) -> Job | None:

@@ -9,7 +9,7 @@ from collector.schedulers.node_book import NodeState
 from collector.schedulers.slurm.fields import microseconds, text, words
 from collector.schedulers.slurm.json_jobs import document
 
-MOST_NODES = 200_000
+_MOST_NODES = 200_000
 _UP = "up"
 # The first that holds is the word, as Slurm itself shows it: what is drained is drained, though it is down as well.
 # A host that saves power is not broken: it is out of service by decision, and comes back when it is wanted.
@@ -42,7 +42,7 @@ def from_json(said: bytes) -> list[NodeState]:
     nodes = document(said, "Slurm").get("nodes")
     if not isinstance(nodes, list):
         raise SchedulerError("Slurm printed JSON without nodes; is its release one that is known?")
-    found = (_from_record(node) for node in nodes[:MOST_NODES] if isinstance(node, Mapping))
+    found = (_from_record(node) for node in nodes[:_MOST_NODES] if isinstance(node, Mapping))
     return [node for node in found if node is not None]
 
 
@@ -54,7 +54,7 @@ def from_text(said: bytes) -> list[NodeState]:
         if name and state and (word := state_word(words(state[1]))):
             says, since = (text(reason[1]), microseconds(reason[3])) if reason else (None, None)
             found.append(NodeState(name[1], word, says or power_reason(words(state[1])), since))
-    return found[:MOST_NODES]
+    return found[:_MOST_NODES]
 
 
 def state_word(states: tuple[str, ...]) -> str | None:

@@ -13,7 +13,7 @@ from collector.schedulers.slurm.job import Job
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-Way = tuple[Callable[[bytes], T], tuple[str, ...]]  # how an answer is read, and the command that gives it
+_Way = tuple[Callable[[bytes], T], tuple[str, ...]]  # how an answer is read, and the command that gives it
 Form = Literal["auto", "json", "text"]
 
 _ACCOUNT = ("sacct", "--allusers", "--allocations", "--duplicates", "--noheader", "--starttime")
@@ -34,7 +34,7 @@ class SlurmReader:
         Raises:
             SchedulerError: it did not answer.
         """
-        ways: list[Way[list[Job]]] = [
+        ways: list[_Way[list[Job]]] = [
             (json_jobs.queued, ("squeue", "--all", "--states=all", "--json")),
             (text_jobs.shown, ("scontrol", "--all", "--details", "show", "job")),
         ]
@@ -48,7 +48,7 @@ class SlurmReader:
         """
         start = f"uts{since // SECOND_US}"
         fields = f"--format={text_jobs.SACCT_FIELDS}"
-        ways: list[Way[list[Job]]] = [
+        ways: list[_Way[list[Job]]] = [
             (json_jobs.accounted, (*_ACCOUNT, start, "--json")),
             (text_jobs.accounted, (*_ACCOUNT, start, "--parsable2", fields)),
         ]
@@ -89,7 +89,7 @@ class SlurmReader:
         Raises:
             SchedulerError: the controller did not answer.
         """
-        ways: list[Way[list[NodeState]]] = [
+        ways: list[_Way[list[NodeState]]] = [
             (nodes.from_json, ("scontrol", "show", "node", "--json")),
             (nodes.from_json, ("sinfo", "--json")),
             (nodes.from_text, ("scontrol", "--all", "show", "node")),
@@ -102,7 +102,7 @@ class SlurmReader:
             _LOG.warning("Slurm's accounting does not answer, and how jobs end may stay unknown: %s", error)
         self._no_accounting = True
 
-    def _ask(self, subject: str, ways: Sequence[Way[T]]) -> T:
+    def _ask(self, subject: str, ways: Sequence[_Way[T]]) -> T:
         chosen = [way for way in ways if self._allowed(way)]
         if subject in self._kept:
             number = self._kept.pop(subject)  # where it fails now, the others are tried again: Slurm may be a new one
@@ -122,9 +122,9 @@ class SlurmReader:
             return found
         raise failures[-1]
 
-    def _allowed(self, way: Way[T]) -> bool:
+    def _allowed(self, way: _Way[T]) -> bool:
         return self._form == "auto" or ("--json" in way[1]) == (self._form == "json")
 
-    def _one(self, way: Way[T]) -> T:
+    def _one(self, way: _Way[T]) -> T:
         read, (name, *arguments) = way
         return read(self._commands.output(name, *arguments))

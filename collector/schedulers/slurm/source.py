@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collector.schedulers.slurm.reader import SlurmReader
     from collector.store.session import Session
 
-OVERLAP_US = 600 * SECOND_US  # accounting is asked for more than was missed: its daemon may lag behind the controller
-PATIENCE_US = 600 * SECOND_US  # how long accounting may take to say how a job ended that the controller has forgotten
-FIRST_US = 3600 * SECOND_US  # how far back the very first poll looks
-FARTHEST_US = 14 * 86_400 * SECOND_US  # and a later one, after the collector was away
+_OVERLAP_US = 600 * SECOND_US  # accounting is asked for more than was missed: its daemon may lag behind the controller
+_PATIENCE_US = 600 * SECOND_US  # how long accounting may take to say how a job ended that the controller has forgotten
+_FIRST_US = 3600 * SECOND_US  # how far back the very first poll looks
+_FARTHEST_US = 14 * 86_400 * SECOND_US  # and a later one, after the collector was away
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class SlurmSource:
 
         Its running jobs are left aside: those of a controller that was lost stay so for ever.
         """
-        since = max(self._state.asked_until - OVERLAP_US, now - FARTHEST_US)
+        since = max(self._state.asked_until - _OVERLAP_US, now - _FARTHEST_US)
         try:
             jobs = self._reader.accounted(since)
         except SchedulerError as error:
@@ -136,7 +136,7 @@ class SlurmSource:
         for row in self._state.book.open():
             key = (str(row["run_id"]), moment(row, "started_at"))
             last = seen.setdefault(key, self._state.asked_until)
-            if key not in present and (key[1] is None or not accounted or now - last > PATIENCE_US):
+            if key not in present and (key[1] is None or not accounted or now - last > _PATIENCE_US):
                 yield row | {"ended_at": max(last, key[1] or last)}
 
     def _aliases(self, jobs: Iterable[Job]) -> list[Row]:
@@ -153,7 +153,7 @@ def open_slurm(cluster: str, reader: "SlurmReader", every_seconds: float) -> "Ca
         state = SlurmState(
             book=AllocationBook.read(session, prefix, now),
             nodes=NodeBook.read(session, every_seconds),
-            asked_until=last or now - FIRST_US,
+            asked_until=last or now - _FIRST_US,
             aliases=AliasBook.read(session, prefix),
         )
         return SlurmSource(cluster, reader, state)

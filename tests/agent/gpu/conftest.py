@@ -1,4 +1,4 @@
-"""A host whose NVIDIA driver is ours: the unmodified binding over tests/nvml/fake, in a process of its own."""
+"""A host whose NVIDIA driver is ours: the unmodified binding over tests/agent/gpu/fake, in a process of its own."""
 
 import json
 import os

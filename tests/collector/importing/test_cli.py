@@ -11,7 +11,7 @@ from tests.analyzer.ledger.fleet import HOUR
 from tests.collector.importing.site import T
 from tests.collector.schedulers import modern
 
-DATA = Path(__file__).parents[2] / "schedulers" / "data" / "slurm_22_05"
+DATA = Path(__file__).parents[1] / "schedulers" / "data" / "slurm_22_05"
 SINCE = ("--since", "2026-11-21", "--until", "2026-11-22")
 
 

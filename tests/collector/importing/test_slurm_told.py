@@ -16,7 +16,7 @@ from tests.analyzer.ledger.fleet import DAY, HOUR, SECOND
 from tests.collector.importing.site import T, job
 from tests.collector.schedulers import modern
 
-DATA = Path(__file__).parents[2] / "schedulers" / "data" / "slurm_22_05"
+DATA = Path(__file__).parents[1] / "schedulers" / "data" / "slurm_22_05"
 HEAD = "JobIDRaw|JobID|State|Account|Submit|Start|End|NodeList|AllocTRES|ReqTRES|JobName"
 
 

@@ -6,7 +6,7 @@ from analyzer.capacity.planner.task_reading import read_tasks
 from analyzer.settings.yaml_text import respelled_yaml
 from analyzer.text.words import counted
 
-REFUSAL_LETTERS = 300
+_REFUSAL_LETTERS = 300
 
 
 def to_confirm(found: Understood, now: int, timezone: str) -> str:
@@ -33,7 +33,7 @@ def about(found: Understood) -> str:
     rounds = "" if found.rounds == 1 else f" in {found.rounds} rounds"
     lines = [
         f"A model has understood {tasks} and {nodes}{rounds}; nothing has been solved.",
-        *(f"It first wrote what could not be: {why[:REFUSAL_LETTERS]}" for why in found.refused),
+        *(f"It first wrote what could not be: {why[:_REFUSAL_LETTERS]}" for why in found.refused),
         "Read every line: what is missing or wrong here is missing or wrong in the plan.",
     ]
     return "\n".join(lines)

@@ -19,7 +19,7 @@ from analyzer.capacity.planner.from_text.settings import ModelSettings
 
 ANSWER_BYTES = 512 * 1024
 RETRY_SECONDS = 4.0  # at most
-ANSWER_TOKENS = 8192  # an endpoint may know a smaller bound
+_ANSWER_TOKENS = 8192  # an endpoint may know a smaller bound
 _BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)  # and 5xx: worth the one retry
 
 
@@ -58,7 +58,7 @@ def _request(settings: ModelSettings, messages: Sequence[Message]) -> tuple[byte
         "model": settings.model,
         "messages": [{"role": each.role, "content": each.content} for each in messages],
         "temperature": 0,
-        "max_tokens": ANSWER_TOKENS,
+        "max_tokens": _ANSWER_TOKENS,
         "stream": False,
     }
     headers = {"Content-Type": "application/json", "Accept": "application/json"}

@@ -13,9 +13,9 @@ from analyzer.settings.toml_entry import Entry
 from analyzer.settings.web_address import proxy_address
 from collector.access.gate import is_loopback
 
-TABLE = "model"
-ENVIRONMENT = "GPULEDGER_MODEL_"
-MOST_SECONDS = 600
+_TABLE = "model"
+_ENVIRONMENT = "GPULEDGER_MODEL_"
+_MOST_SECONDS = 600
 _PATHS = ("key_file", "ca")
 
 
@@ -53,17 +53,17 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         if bool(self.url) != bool(self.model):
-            raise ConfigError(f"[{TABLE}] url and model go together; one of them is missing")
-        if not 0 < self.timeout_seconds <= MOST_SECONDS:
-            raise ConfigError(f"[{TABLE}] timeout_seconds is {self.timeout_seconds}: not 1 to {MOST_SECONDS}")
+            raise ConfigError(f"[{_TABLE}] url and model go together; one of them is missing")
+        if not 0 < self.timeout_seconds <= _MOST_SECONDS:
+            raise ConfigError(f"[{_TABLE}] timeout_seconds is {self.timeout_seconds}: not 1 to {_MOST_SECONDS}")
         if self.key and self.key_file is not None:
-            raise ConfigError(f"the key is in {ENVIRONMENT}KEY and in [{TABLE}] key_file; leave one of them out")
+            raise ConfigError(f"the key is in {_ENVIRONMENT}KEY and in [{_TABLE}] key_file; leave one of them out")
         if self.url:
             object.__setattr__(self, "url", _url(self.url).rstrip("/"))
         if self.proxy:
-            object.__setattr__(self, "proxy", proxy_address(f"[{TABLE}] proxy", self.proxy, self.url))
+            object.__setattr__(self, "proxy", proxy_address(f"[{_TABLE}] proxy", self.proxy, self.url))
         if self.url.startswith("http://") and (self.key or self.key_file) and not is_loopback(self.host):
-            raise ConfigError(f"[{TABLE}] url is {self.url}: a key goes over https, or to this machine alone")
+            raise ConfigError(f"[{_TABLE}] url is {self.url}: a key goes over https, or to this machine alone")
 
     @property
     def host(self) -> str:
@@ -91,11 +91,11 @@ class ModelSettings:
         """
         text = self.key
         if self.key_file is not None:
-            text = secret_text(TABLE, "key_file", self.key_file).strip()
+            text = secret_text(_TABLE, "key_file", self.key_file).strip()
         elif not text:
             return None
         if not text or not text.isascii() or not text.isprintable() or " " in text:
-            raise ConfigError(f"the key of [{TABLE}] is empty, or has blanks, lines or letters that no key has")
+            raise ConfigError(f"the key of [{_TABLE}] is empty, or has blanks, lines or letters that no key has")
         return text
 
     @classmethod
@@ -107,13 +107,13 @@ class ModelSettings:
         Raises:
             ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
         """
-        own = OwnTable(TABLE, ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text)
+        own = OwnTable(_TABLE, _ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text)
         return cls(**own.read(path, known, environ))
 
 
 def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
     if name == "key":
-        raise ConfigError(f"{table.where}: a key does not stand here; put it into key_file or {ENVIRONMENT}KEY")
+        raise ConfigError(f"{table.where}: a key does not stand here; put it into key_file or {_ENVIRONMENT}KEY")
     if name == "timeout_seconds":
         return table.count(name)
     return directory / table.text(name) if name in _PATHS else table.text(name)
@@ -121,7 +121,7 @@ def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 -
 
 def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
     if name == "timeout_seconds":
-        return whole(ENVIRONMENT + name.upper(), text)
+        return whole(_ENVIRONMENT + name.upper(), text)
     return Path(text) if name in _PATHS else text
 
 
@@ -130,10 +130,10 @@ def _url(text: str) -> str:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"[{TABLE}] url is no address: {error}") from error
+        raise ConfigError(f"[{_TABLE}] url is no address: {error}") from error
     if parts.username or parts.password:
-        raise ConfigError(f"[{TABLE}] url must not bear a password, which others could read; put it into key_file")
+        raise ConfigError(f"[{_TABLE}] url must not bear a password, which others could read; put it into key_file")
     is_plain = text.isascii() and text.isprintable() and " " not in text and not parts.query and not parts.fragment
     if parts.scheme not in ("http", "https") or not host or port == 0 or not is_plain:
-        raise ConfigError(f"[{TABLE}] url is no address like https://models.example/v1, without a query")
+        raise ConfigError(f"[{_TABLE}] url is no address like https://models.example/v1, without a query")
     return text

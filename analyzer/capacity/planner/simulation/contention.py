@@ -12,7 +12,7 @@ from math import ceil
 
 from analyzer.capacity.planner.simulation.replay import Step
 
-HAIR = 1e-6  # seconds: less than this is left of a transfer only by rounding
+_HAIR = 1e-6  # seconds: less than this is left of a transfer only by rounding
 
 
 def contended_ends_of(steps: Sequence[Step], seconds: Sequence[int]) -> list[int]:
@@ -54,7 +54,7 @@ class _Course:
             self._arrived()
             while self._coming and self._coming[0][0] <= self._now:
                 self._came(*heappop(self._coming)[1:])
-        return [ceil(end - HAIR) for end in self._ends]
+        return [ceil(end - _HAIR) for end in self._ends]
 
     def _slowed(self) -> list[int]:
         """Return by how much each transfer is slowed down: those on its most crowded link."""
@@ -62,9 +62,9 @@ class _Course:
         return [max(crowd[link] for link in links) for links in self._links]
 
     def _arrived(self) -> None:
-        done = [at for at, left in zip(self._moving, self._left, strict=True) if left <= HAIR]
+        done = [at for at, left in zip(self._moving, self._left, strict=True) if left <= _HAIR]
         if done:
-            kept = [number for number, left in enumerate(self._left) if left > HAIR]
+            kept = [number for number, left in enumerate(self._left) if left > _HAIR]
             self._moving = [self._moving[number] for number in kept]
             self._left = [self._left[number] for number in kept]
             self._links = [self._links[number] for number in kept]

@@ -13,7 +13,7 @@ from random import Random
 
 from analyzer.capacity.planner.problem import Duration
 
-Z90 = 1.2815515655446004  # the standard normal's 90th percentile
+_Z90 = 1.2815515655446004  # the standard normal's 90th percentile
 
 Draw = Callable[[Random], int]
 
@@ -27,9 +27,9 @@ def drawn_from(duration: Duration, samples: Sequence[int] = ()) -> Draw:
     if p10 == p90:
         return lambda _: p50
     if p10 == 0:
-        below, above = p50 / Z90, (p90 - p50) / Z90
+        below, above = p50 / _Z90, (p90 - p50) / _Z90
         return lambda random: _split_normal(random.gauss(0.0, 1.0), p50, below, above)
-    below, above = log(p50 / p10) / Z90, log(p90 / p50) / Z90
+    below, above = log(p50 / p10) / _Z90, log(p90 / p50) / _Z90
     return lambda random: _split_log_normal(random.gauss(0.0, 1.0), p50, below, above)
 
 

@@ -11,14 +11,14 @@ from analyzer.capacity.planner.simulation.drawing import drawn_from, has_spread
 from analyzer.capacity.planner.simulation.outlook import Outlook
 from analyzer.capacity.planner.simulation.replay import ends_of, steps_of
 
-DRAWS = 1000
-DRAWS_MAX = 100_000
+_DRAWS = 1000
+_DRAWS_MAX = 100_000
 
 
 def simulate(
     problem: Problem,
     plan: Plan,
-    draws: int = DRAWS,
+    draws: int = _DRAWS,
     seed: int = 0,
     *,
     is_contended: bool = False,
@@ -29,8 +29,8 @@ def simulate(
     Nodes and order are the plan's, nothing is solved again. `samples` are seconds of real runs by task, on GPUs of the
     kind that the plan has it on; they are drawn instead of the curve through P10, P50 and P90.
     """
-    if not 0 < draws <= DRAWS_MAX:
-        raise ValueError(f"draw 1 to {DRAWS_MAX:,} times, not {draws:,}")
+    if not 0 < draws <= _DRAWS_MAX:
+        raise ValueError(f"draw 1 to {_DRAWS_MAX:,} times, not {draws:,}")
     real = samples or {}
     steps = steps_of(problem, plan)
     draw = [drawn_from(step.duration, real.get(step.task.name, ())) for step in steps]

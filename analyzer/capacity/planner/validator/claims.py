@@ -7,7 +7,7 @@ from analyzer.capacity.planner.validator.proposal import Proposal
 from analyzer.capacity.planner.validator.saying import exact
 from analyzer.prices.money import dollars
 
-CENT_MICROS = 10_000
+_CENT_MICROS = 10_000
 
 
 def corrections(proposal: Proposal, plan: Plan, savings_micros: int | None) -> Iterator[str]:
@@ -29,7 +29,7 @@ def _money(verb: str, said: int | None, counted: int | None) -> Iterator[str]:
     if counted is None:
         why = "a price is not known" if verb == "cost" else "there is no plan to compare with, or a price is not known"
         yield f"the plan is said to {verb} {_usd(said)}; nobody can say so: {why}"
-    elif abs(said - counted) > CENT_MICROS // 2:  # who says cents is right to the cent
+    elif abs(said - counted) > _CENT_MICROS // 2:  # who says cents is right to the cent
         yield f"the plan is said to {verb} {_usd(said)}; it {verb}s {_usd(counted)}"
 
 

@@ -37,7 +37,7 @@ def stay_of(task: Task, node: Node, start: int) -> Stay:
     return Stay(task, node, start, start + lasts)
 
 
-def medium_of(network: Network, source: Node, target: Node) -> Medium:
+def _medium_of(network: Network, source: Node, target: Node) -> Medium:
     """Return what data takes from one node to another."""
     if source.name == target.name:
         return "local"
@@ -47,7 +47,7 @@ def medium_of(network: Network, source: Node, target: Node) -> Medium:
     return "rack" if is_near else "cross_rack"
 
 
-def seconds_of(network: Network, medium: Medium, size_bytes: int) -> int:
+def _seconds_of(network: Network, medium: Medium, size_bytes: int) -> int:
     """Return how long so many bytes take, in whole seconds, the last one begun."""
     rates: dict[Medium, Rate] = {
         "local": network.local,
@@ -62,8 +62,8 @@ def seconds_of(network: Network, medium: Medium, size_bytes: int) -> int:
 
 def transfer_of(network: Network, before: Stay, after: Stay, size_bytes: int) -> Transfer:
     """Return the transfer between two stays; it starts when the first ends."""
-    medium = medium_of(network, before.node, after.node)
-    seconds = seconds_of(network, medium, size_bytes)
+    medium = _medium_of(network, before.node, after.node)
+    seconds = _seconds_of(network, medium, size_bytes)
     return Transfer(
         before=before.task.name,
         after=after.task.name,

@@ -65,12 +65,12 @@ def misfits(problem: Problem, stays: dict[str, Stay]) -> Iterator[Broken]:
     """Yield what nodes lack for the tasks that are on them, each alone."""
     for stay in stays.values():
         task, node = stay.task, stay.node
-        for lack in lacking(task, node):
+        for lack in _lacking(task, node):
             text = f"{task.name} {lack}; place it on {_alternatives(problem, task)}"
             yield Broken("fit", text, (task.name,), (node.name,))
 
 
-def lacking(task: Task, node: Node) -> list[str]:
+def _lacking(task: Task, node: Node) -> list[str]:
     """Return what is wrong with the node for the task, as ends of a sentence that begins with the task."""
     found = []
     if task.node is not None and node.name != task.node:
@@ -98,5 +98,5 @@ def lacking(task: Task, node: Node) -> list[str]:
 
 
 def _alternatives(problem: Problem, task: Task) -> str:
-    fitting = [node.name for node in problem.nodes if lasts_on(task, node) is not None and not lacking(task, node)]
+    fitting = [node.name for node in problem.nodes if lasts_on(task, node) is not None and not _lacking(task, node)]
     return listed(fitting) if fitting else "no node of this problem: ask for less, or add a node"

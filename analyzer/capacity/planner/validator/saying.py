@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from analyzer.capacity.planner.problem import Medium
 from analyzer.text.words import plain
 
-NAMES_TOLD = 5
+_NAMES_TOLD = 5
 MEDIA: dict[Medium, str] = {
     "local": "as a local copy",
     "rack": "within the rack",
@@ -29,8 +29,8 @@ def exact(seconds: int) -> str:
 def listed(names: Iterable[str]) -> str:
     """Return names with commas, the first few of many."""
     told = [plain(name) for name in names]
-    rest = len(told) - NAMES_TOLD
-    return ", ".join(told) if rest <= 1 else f"{', '.join(told[:NAMES_TOLD])} and {rest} more"
+    rest = len(told) - _NAMES_TOLD
+    return ", ".join(told) if rest <= 1 else f"{', '.join(told[:_NAMES_TOLD])} and {rest} more"
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:

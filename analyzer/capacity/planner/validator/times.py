@@ -9,7 +9,7 @@ from analyzer.capacity.planner.validator.verdict import Broken
 from analyzer.text.words import bytes_words
 
 # Of a node and of a task alike: what it is called, how much there is or is needed, and how an amount is written.
-RESOURCES: tuple[tuple[str, Callable[[Task | Node], int], Callable[[int], str]], ...] = (
+_RESOURCES: tuple[tuple[str, Callable[[Task | Node], int], Callable[[int], str]], ...] = (
     ("CPUs", lambda about: about.cpus, str),
     ("of memory", lambda about: about.memory_bytes, bytes_words),
     ("GPUs", lambda about: about.gpus, str),
@@ -73,7 +73,7 @@ def overfull(stays: dict[str, Stay]) -> Iterator[Broken]:
         if stay.end > stay.start:
             by_node.setdefault(stay.node.name, []).append(stay)
     for there in by_node.values():
-        for word, amount, written in RESOURCES:
+        for word, amount, written in _RESOURCES:
             wanting = [stay for stay in there if amount(stay.task) > 0]
             yield from _stretches(there[0].node, wanting, word, amount, written)
 

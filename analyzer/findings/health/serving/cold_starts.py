@@ -14,9 +14,9 @@ from analyzer.queries.statements import statements
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-RULE = "cold_starts"
-WORTH_PERMILLE = 20  # ours: a fiftieth of what a service holds is spent on starting
-FEWEST = 2  # one start is a start
+_RULE = "cold_starts"
+_WORTH_PERMILLE = 20  # ours: a fiftieth of what a service holds is spent on starting
+_FEWEST = 2  # one start is a start
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
 
 def judge(starts: Starts, span: Span) -> Iterator[Notice]:
     """Yield the notice where starting is a part of the service's cost."""
-    if starts.starts < FEWEST or starts.starting_ms * 1000 < starts.held_ms * WORTH_PERMILLE:
+    if starts.starts < _FEWEST or starts.starting_ms * 1000 < starts.held_ms * _WORTH_PERMILLE:
         return
     days = max(1, (span.end_us - span.start_us) // DAY_US)
     usual, longest = (starts.usual_ms or 0) / 1000, starts.longest_ms / 1000
@@ -64,4 +64,4 @@ def judge(starts: Starts, span: Span) -> Iterator[Notice]:
         ),
         "the service starts as often and as long after its weights lie on local disk",
     )
-    yield about.notice(RULE, words)
+    yield about.notice(_RULE, words)

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 # Less than a twentieth of the time is not worth naming: the band of TF Profiler (algorithms.md 1.1).
-WORTH_PERMILLE = 50
+_WORTH_PERMILLE = 50
 FULL_PERMILLE = 900  # a thread that fills its core (algorithms.md 1.2: one host thread at 100 %)
 THROTTLED_PERMILLE = 50  # of the time, by the quota of its cgroup
-BUSY_PERMILLE = 500
-STANDING_PERMILLE = 900  # ours: a GPU without a kernel for nine minutes of ten stands by
-SINGLE_MILLI = 1_200  # ours: 1.2 requests at once; a gauge read every ten seconds is not exact
+_BUSY_PERMILLE = 500
+_STANDING_PERMILLE = 900  # ours: a GPU without a kernel for nine minutes of ten stands by
+_SINGLE_MILLI = 1_200  # ours: 1.2 requests at once; a gauge read every ten seconds is not exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ def read(session: "Session", span: Span) -> Iterator[Figures]:
         "end": span.end_us,
         "full": FULL_PERMILLE,
         "throttled": THROTTLED_PERMILLE,
-        "busy": BUSY_PERMILLE,
-        "standing": STANDING_PERMILLE,
-        "single": SINGLE_MILLI,
+        "busy": _BUSY_PERMILLE,
+        "standing": _STANDING_PERMILLE,
+        "single": _SINGLE_MILLI,
         "late": Thresholds().late_permille,
     }
     for service, team, run_ids, *sums in session.rows(select, asked):
@@ -98,4 +98,4 @@ def percent(part: int, whole: int) -> str:
 
 def is_worth_naming(part: int, whole: int) -> bool:
     """Say whether a share of time is large enough to be told."""
-    return part > 0 and part * 1000 >= whole * WORTH_PERMILLE
+    return part > 0 and part * 1000 >= whole * _WORTH_PERMILLE

@@ -5,14 +5,14 @@ from analyzer.findings.health.notice import Words
 from analyzer.findings.health.serving.figures import Figures, hours
 
 RULE = "late_while_replicas_stand_by"
-PERSISTENT_WINDOWS = 3  # half an hour (algorithms.md 1.4)
+_PERSISTENT_WINDOWS = 3  # half an hour (algorithms.md 1.4)
 
 
 def judge(figures: Figures) -> Words | str | None:
     """Return what is to be said, or the signal that is missing."""
     if figures.slo_ms is None:
         return "its first-token times, or what it promises (slo_seconds)"
-    if figures.late_windows >= PERSISTENT_WINDOWS:
+    if figures.late_windows >= _PERSISTENT_WINDOWS:
         runs = "a run" if figures.late_standing == 1 else f"up to {figures.late_standing} runs"
         return Words(
             f"First tokens of {figures.service} came later than promised in {figures.late_windows} windows of "

@@ -5,7 +5,7 @@ from analyzer.findings.health.notice import Words
 from analyzer.findings.health.serving.figures import Figures, hours, is_worth_naming, percent
 
 RULE = "unbatched"
-QUEUED_PERMILLE = 100  # ours: a queue in a tenth of the time is a load that could have been batched
+_QUEUED_PERMILLE = 100  # ours: a queue in a tenth of the time is a load that could have been batched
 
 
 def judge(figures: Figures) -> Words | str | None:
@@ -16,7 +16,7 @@ def judge(figures: Figures) -> Words | str | None:
         return None
     if figures.single_queued is None:
         return "how many of its requests wait"
-    if figures.single_queued >= QUEUED_PERMILLE:
+    if figures.single_queued >= _QUEUED_PERMILLE:
         share = percent(figures.single_ms, figures.busy_ms or figures.single_ms)
         return Words(
             f"{figures.service} answers its requests one by one, and others wait: {share} of its busy time was spent "

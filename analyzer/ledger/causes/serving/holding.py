@@ -20,11 +20,11 @@ from analyzer.ledger.windows import RunWindow, Verdict
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-BEYOND_POLICY = "replicas beyond policy"
-IDLE_SERVICE = "idle service"
-NO_POLICY = "no policy declared"
-NO_TRAFFIC = "the requests of its replicas, throughout its policy's look-back"
-NO_COUNTER = "its count of answered requests"
+_BEYOND_POLICY = "replicas beyond policy"
+_IDLE_SERVICE = "idle service"
+_NO_POLICY = "no policy declared"
+_NO_TRAFFIC = "the requests of its replicas, throughout its policy's look-back"
+_NO_COUNTER = "its count of answered requests"
 
 Place = tuple[str, int]  # run id, window_ms
 
@@ -94,7 +94,7 @@ def _hold(
     for at, of_window in sorted(by_window.items()):
         policy = rows[at]
         need = asked.get(at)
-        why = NO_POLICY if policy is None else NO_TRAFFIC if need is None or need.replicas is None else None
+        why = _NO_POLICY if policy is None else _NO_TRAFFIC if need is None or need.replicas is None else None
         for window in of_window:
             whys[window.run_id, _hour_us(window)].append(why)
         if policy is None:
@@ -104,9 +104,9 @@ def _hold(
     told = {(window.run_id, _hour_us(window)) for window in own if window.requests is not None}
     for (run, hour_us), reasons in sorted(whys.items()):
         if reasons[-1] is not None and None not in reasons:
-            found.unjudged.append(Unjudged(hour_us, run, BEYOND_POLICY, reasons[-1]))
+            found.unjudged.append(Unjudged(hour_us, run, _BEYOND_POLICY, reasons[-1]))
         if (run, hour_us) not in told:
-            found.unjudged.append(Unjudged(hour_us, run, IDLE_SERVICE, NO_COUNTER))
+            found.unjudged.append(Unjudged(hour_us, run, _IDLE_SERVICE, _NO_COUNTER))
 
 
 def _hour_us(window: RunWindow) -> int:

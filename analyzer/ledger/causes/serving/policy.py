@@ -29,8 +29,8 @@ from analyzer.ledger.teams import CONDITIONS, RunIdentity, fits_all
 from analyzer.settings.settings import Settings
 from analyzer.settings.toml_entry import MICROS, Entry, read_toml
 
-LOOK_BACK_HOURS = 24
-LONGEST_LOOK_BACK_HOURS = 168  # a week: services follow the hours of the day and the days of the week
+_LOOK_BACK_HOURS = 24
+_LONGEST_LOOK_BACK_HOURS = 168  # a week: services follow the hours of the day and the days of the week
 _KEYS = (
     *CONDITIONS,
     "labels",
@@ -135,7 +135,7 @@ def _row(number: int, entry: Entry) -> Policy:
         _share(entry, "busy_ratio"),
         entry.micros("standby_ratio") if entry.has("standby_ratio") else 0,
         _positive(entry, "slo_seconds"),
-        _between(entry, "look_back_hours", LONGEST_LOOK_BACK_HOURS) or LOOK_BACK_HOURS,
+        _between(entry, "look_back_hours", _LONGEST_LOOK_BACK_HOURS) or _LOOK_BACK_HOURS,
         _between(entry, "gpus_per_replica", 1_024),
         starts_at,
         ends_at,

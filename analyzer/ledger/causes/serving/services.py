@@ -12,7 +12,7 @@ from analyzer.queries.labels import labels_of
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-FOR_GOOD = 2**62
+_FOR_GOOD = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _promises(rows: tuple[Policy, ...]) -> list[tuple[int, int, int]]:
     """Return the spans in which a row's promise holds; the first row in force counts, so that none overlap."""
     edges = sorted({at for row in rows for at in (row.starts_at, row.ends_at) if at is not None})
     found = []
-    for starts_at, ends_at in pairwise([*edges, FOR_GOOD]):
+    for starts_at, ends_at in pairwise([*edges, _FOR_GOOD]):
         row = next((row for row in rows if row.is_in_force(starts_at)), None)
         if row is not None and row.slo_micros is not None:
             found.append((starts_at, ends_at, row.slo_micros))

@@ -17,25 +17,25 @@ from analyzer.states import Confidence
 COMPUTING_TENSOR_PERMILLE = 300  # a healthy training (1.2)
 GENERATING_DRAM_PERMILLE = 500  # inference decodes (1.2)
 GENERATING_TENSOR_PERMILLE = 100  # "T low": what underused.py calls low too
-PREPARING_ACTIVITY_PERMILLE = 50  # 1.6
-PREPARING_CORES_PERMILLE = 500  # "CPU high": over half of the cores it may use (ours)
-PREPARING_PRESSURE_PERMILLE = 100  # "disk high": PSI io.some over 10 % (1.2)
-LEAST_MINUTES = 60  # of measured work, before anything is said of phases (ours)
-MOSTLY_PERMILLE = 800  # ours
-SUSTAINED_PERMILLE = 500  # "sustained" links: in most of its windows (ours)
-LEAST_TURNS = 12  # six generations with their updates (ours)
-EITHER_PHASE_PERMILLE = 200  # of the minutes, each of two phases that alternate (ours)
-LONG_MS = 24 * HOUR_MS  # pretraining, and what is "hours" below it (1.6)
-SHORT_MS = 4 * HOUR_MS  # "short" (ours)
-FEW_NODES = 2  # fine-tuning (1.6)
-START_MS = 900_000  # how long start_read_bytes was read
-BURST = 3  # times what it read afterwards: as of a checkpoint's burst to storage (checkpoints.sql)
-LEAST_CHECKPOINTS = 3  # "periodic": two intervals (ours)
-WEIGHTS_BYTES = 2_000_000_000  # a model of a billion parameters at 2 bytes each (1.2)
-PAUSES_A_DAY = 3  # and working day, of ten minutes and more (ours)
-OFFICE_PERMILLE = 800  # of its work in working hours (ours)
-OFFICE_HOURS = range(8, 19)  # hours that begin within 8:00 to 19:00, local, Monday to Friday (ours)
-FRIDAY = 4
+_PREPARING_ACTIVITY_PERMILLE = 50  # 1.6
+_PREPARING_CORES_PERMILLE = 500  # "CPU high": over half of the cores it may use (ours)
+_PREPARING_PRESSURE_PERMILLE = 100  # "disk high": PSI io.some over 10 % (1.2)
+_LEAST_MINUTES = 60  # of measured work, before anything is said of phases (ours)
+_MOSTLY_PERMILLE = 800  # ours
+_SUSTAINED_PERMILLE = 500  # "sustained" links: in most of its windows (ours)
+_LEAST_TURNS = 12  # six generations with their updates (ours)
+_EITHER_PHASE_PERMILLE = 200  # of the minutes, each of two phases that alternate (ours)
+_LONG_MS = 24 * HOUR_MS  # pretraining, and what is "hours" below it (1.6)
+_SHORT_MS = 4 * HOUR_MS  # "short" (ours)
+_FEW_NODES = 2  # fine-tuning (1.6)
+_START_MS = 900_000  # how long start_read_bytes was read
+_BURST = 3  # times what it read afterwards: as of a checkpoint's burst to storage (checkpoints.sql)
+_LEAST_CHECKPOINTS = 3  # "periodic": two intervals (ours)
+_WEIGHTS_BYTES = 2_000_000_000  # a model of a billion parameters at 2 bytes each (1.2)
+_PAUSES_A_DAY = 3  # and working day, of ten minutes and more (ours)
+_OFFICE_PERMILLE = 800  # of its work in working hours (ours)
+_OFFICE_HOURS = range(8, 19)  # hours that begin within 8:00 to 19:00, local, Monday to Friday (ours)
+_FRIDAY = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +83,16 @@ def office_hours(from_ms: int, until_ms: int, timezone: str) -> list[int]:
     zone = ZoneInfo(timezone)
     hours = range(from_ms // HOUR_MS * HOUR_MS, until_ms, HOUR_MS)
     local = [(hour_ms, datetime.fromtimestamp(hour_ms // 1000, UTC).astimezone(zone)) for hour_ms in hours]
-    return [hour_ms for hour_ms, there in local if there.weekday() <= FRIDAY and there.hour in OFFICE_HOURS]
+    return [hour_ms for hour_ms, there in local if there.weekday() <= _FRIDAY and there.hour in _OFFICE_HOURS]
 
 
 def _preparing(run: Doings) -> Stage | None:
     """No work on the GPU while cores and disks are."""
     cores, pressure = _permille(run.cores_used_ms, run.cores_allotted_ms), _permille(run.pressure_io_ms, run.told_ms)
     activity = run.activity_ms // max(1, run.measured_ms)
-    if run.measured_ms < HOUR_MS or activity >= PREPARING_ACTIVITY_PERMILLE or cores is None or pressure is None:
+    if run.measured_ms < HOUR_MS or activity >= _PREPARING_ACTIVITY_PERMILLE or cores is None or pressure is None:
         return None
-    if cores < PREPARING_CORES_PERMILLE or pressure < PREPARING_PRESSURE_PERMILLE:
+    if cores < _PREPARING_CORES_PERMILLE or pressure < _PREPARING_PRESSURE_PERMILLE:
         return None
     told = f"SM activity {_percent(activity)}, its cores {_percent(cores)} busy, waiting for I/O {_percent(pressure)}"
     return _seen("data preparation", "medium", told)
@@ -101,10 +101,10 @@ def _preparing(run: Doings) -> Stage | None:
 def _interactive(run: Doings) -> Stage | None:
     """One GPU in bursts with long pauses, in working hours."""
     office = _permille(run.office_busy_ms, run.busy_ms)
-    if run.gpus != 1 or office is None or office < OFFICE_PERMILLE or run.lasted_ms < SHORT_MS:
+    if run.gpus != 1 or office is None or office < _OFFICE_PERMILLE or run.lasted_ms < _SHORT_MS:
         return None
     working_days = max(1, run.days * 5 // 7)
-    if run.pauses < PAUSES_A_DAY * working_days:
+    if run.pauses < _PAUSES_A_DAY * working_days:
         return None
     told = f"one GPU, {run.pauses} pauses of ten minutes and more, {_percent(office)} of its work in working hours"
     return _seen("interactive", "medium" if run.days > 1 else "low", told)
@@ -116,9 +116,9 @@ def _aligning(run: Doings) -> Stage | None:
         _permille(run.memory_minutes, run.phase_minutes),
         _permille(run.tensor_minutes, run.phase_minutes),
     )
-    if run.phase_minutes < LEAST_MINUTES or generating is None or updating is None or run.turns < LEAST_TURNS:
+    if run.phase_minutes < _LEAST_MINUTES or generating is None or updating is None or run.turns < _LEAST_TURNS:
         return None
-    if min(generating, updating) < EITHER_PHASE_PERMILLE:
+    if min(generating, updating) < _EITHER_PHASE_PERMILLE:
         return None
     told = f"generates in {_percent(generating)} of its minutes, updates in {_percent(updating)}, {run.turns} turns"
     return _seen("alignment", "medium", told)
@@ -127,29 +127,29 @@ def _aligning(run: Doings) -> Stage | None:
 def _serving(run: Doings) -> Stage | None:
     """Decodes, saves nothing, and has no end of its own."""
     generating = _permille(run.memory_minutes, run.phase_minutes)
-    if run.phase_minutes < LEAST_MINUTES or generating is None or generating < MOSTLY_PERMILLE:
+    if run.phase_minutes < _LEAST_MINUTES or generating is None or generating < _MOSTLY_PERMILLE:
         return None
-    if run.checkpoints >= LEAST_CHECKPOINTS or _sustained(run.fabric_windows, run.windows):
+    if run.checkpoints >= _LEAST_CHECKPOINTS or _sustained(run.fabric_windows, run.windows):
         return None
-    is_open = not run.is_over and run.lasted_ms > LONG_MS
+    is_open = not run.is_over and run.lasted_ms > _LONG_MS
     told = f"decodes in {_percent(generating)} of its minutes, no gradients between hosts, no regular checkpoint"
     return _seen("serving", "medium" if is_open else "low", told)
 
 
 def _pretraining(run: Doings) -> Stage | None:
     """Many hosts for days, links busy, state saved at intervals. Two hosts for days may as well fine-tune."""
-    if run.nodes <= FEW_NODES or run.lasted_ms <= LONG_MS or not _sustained(run.exchange_windows, run.windows):
+    if run.nodes <= _FEW_NODES or run.lasted_ms <= _LONG_MS or not _sustained(run.exchange_windows, run.windows):
         return None
     busy = _percent(_permille(run.exchange_windows, run.windows) or 0)
     told = f"{run.nodes} hosts for {_days(run.lasted_ms)}, links busy in {busy} of its time"
-    if run.checkpoints >= LEAST_CHECKPOINTS:
+    if run.checkpoints >= _LEAST_CHECKPOINTS:
         return _seen("pretraining", "medium", f"{told}, {run.checkpoints} checkpoints")
     return _seen("pretraining", "low", f"{told}, no regular checkpoint seen")
 
 
 def _tuning(run: Doings) -> Stage | None:
     """Weights read first, some hours on few hosts, the tensor cores at work, state saved."""
-    if run.nodes > FEW_NODES or not HOUR_MS <= run.lasted_ms <= LONG_MS or not run.checkpoints:
+    if run.nodes > _FEW_NODES or not HOUR_MS <= run.lasted_ms <= _LONG_MS or not run.checkpoints:
         return None
     if not _reads_weights(run) or not _sustained(run.tensor_minutes, run.phase_minutes):
         return None
@@ -160,7 +160,7 @@ def _tuning(run: Doings) -> Stage | None:
 
 def _evaluating(run: Doings) -> Stage | None:
     """Weights read first, short, nothing exchanged or saved. The length of what was cut off says nothing."""
-    if not run.has_completed or run.nodes > 1 or run.lasted_ms > SHORT_MS or run.checkpoints or run.exchange_windows:
+    if not run.has_completed or run.nodes > 1 or run.lasted_ms > _SHORT_MS or run.checkpoints or run.exchange_windows:
         return None
     if not _reads_weights(run) or run.windows == 0:
         return None
@@ -182,10 +182,10 @@ _JUDGES: tuple[Callable[[Doings], Stage | None], ...] = (
 
 def _reads_weights(run: Doings) -> bool:
     """Say whether it read a model as it began, and far less afterwards: a data set is read all the time."""
-    if run.start_read_bytes is None or run.read_bytes is None or run.start_read_bytes < WEIGHTS_BYTES:
+    if run.start_read_bytes is None or run.read_bytes is None or run.start_read_bytes < _WEIGHTS_BYTES:
         return False
-    later_ms = max(1, run.lasted_ms - START_MS)
-    return run.start_read_bytes * later_ms >= BURST * max(0, run.read_bytes - run.start_read_bytes) * START_MS
+    later_ms = max(1, run.lasted_ms - _START_MS)
+    return run.start_read_bytes * later_ms >= _BURST * max(0, run.read_bytes - run.start_read_bytes) * _START_MS
 
 
 def _seen(word: str, confidence: Confidence, told: str) -> Stage:
@@ -194,7 +194,7 @@ def _seen(word: str, confidence: Confidence, told: str) -> Stage:
 
 def _sustained(part: int | None, whole: int) -> bool:
     share = _permille(part, whole)
-    return share is not None and share >= SUSTAINED_PERMILLE
+    return share is not None and share >= _SUSTAINED_PERMILLE
 
 
 def _permille(part: int | None, whole: int | None) -> int | None:

@@ -43,7 +43,7 @@ def build(directory: Path) -> Path:
 class Scenario:
     """What the fake driver plays: `key=value` lines, for every GPU ("*"), for one, or for the whole host.
 
-    The keys are those that tests/nvml/fake/*.c ask for: `power_mw`, `energy_mj` (and `energy_mj_per_s` for one that
+    The keys are those that *.c here ask for: `power_mw`, `energy_mj` (and `energy_mj_per_s` for one that
     moves by itself), `field.74`, `samples.1` (`time:percent,…`), `processes` (`pid:bytes,…`), `gpm.2`. None takes a
     value away.
     """

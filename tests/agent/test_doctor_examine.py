@@ -12,7 +12,7 @@ import pytest
 from tests.agent.gpu.fake.build import build, compiler, living
 from tests.agent.gpu.fake.situations import lost
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def examined(directory: Path, scenario: Path, library: Path, *flags: str) -> tuple[int, dict[str, Any]]:
