@@ -2,7 +2,7 @@
 
 Our agent and what people run today, all at the same time on one host: eight fake GPUs with GPM (tests/agent/gpu/fake),
 two hundred processes, five hundred sockets. Ours has a real spool and a stand-in collector, and runs twice: every
-second, as the others do, and every ten, as it comes. Pages are scraped every 15 s. What it takes to start is not counted.
+second, as the others do, and every ten, as it comes. Pages are scraped every 15 s. Starting is not counted.
 """
 
 import argparse

@@ -4,17 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import psutil
 import pytest
 
 from collector.config import CollectorConfig
 from collector.http import ingest
+from collector.pipeline.writer import Writer
 from tests.collector.batches import NOW, body, gpu_rows
 from tests.collector.serving import Running, running
-from tests.waiting import PATIENCE_SECONDS
-
-ROUNDS = 20  # a bound: where the senders get less of the processor than the server, few of them wait at once
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 def _processes() -> list[psutil.Process]:
@@ -50,17 +50,25 @@ def test_few_batches_start_no_process(config: CollectorConfig) -> None:
 
 
 def test_many_batches_count_once_each(config: CollectorConfig) -> None:
-    """Sixty-four senders, a process that decodes, and every batch twice; all again until there were many at once."""
-    unhurried = replace(config, agent_batches_per_second=1e6)  # or the second round is more than one agent may send
-    with running(unhurried, lake=True) as serving, ThreadPoolExecutor(64) as pool:
+    """Sixty-four senders, a process that decodes, and every batch twice."""
+
+    class Together(Writer):
+        """A writer whose first commit takes until many wait behind it, on however fast a machine."""
+
+        begun = False
+
+        def _commit(self, *given: Any) -> None:
+            if not self.begun:
+                self.begun = True
+                until(lambda: self.waiting[0] >= ingest.MANY, "many wait at once")
+            super()._commit(*given)
+
+    with running(config, Together, lake=True) as serving, ThreadPoolExecutor(64) as pool:
         bodies = [body(1, stream=f"stream-{number}") for number in range(400)] * 2
-        for _ in range(ROUNDS):
-            answers = list(pool.map(serving.client.post, bodies))
-            assert Counter(answer.status for answer in answers) == {200: 800}
-            with serving.store.hot_session() as session:
-                assert session.row("SELECT count(*) FROM receipts") == (400,)
-            if _decoders() > 0:
-                break
+        answers = list(pool.map(serving.client.post, bodies))
+        assert Counter(answer.status for answer in answers) == {200: 800}
+        with serving.store.hot_session() as session:
+            assert session.row("SELECT count(*) FROM receipts") == (400,)
         assert _decoders() == 1
     assert _decoders() == 0
 
