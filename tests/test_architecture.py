@@ -95,6 +95,34 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
 # The pass of the analysis is said in one file beside the rooms, and goes through them from the lowest to the highest.
 ABOVE = {"analyzer/analysis.py": "interfaces"}
 
+# Who imports within functions, and why: a command starts before it loads what only some of its uses need.
+START, OPTIONAL = "most uses of the command do without it, and start sooner", "brought by an extra, or by another role"
+WITHIN_FUNCTIONS = {
+    "agent/sampling/wiring.py": "a source that this host has not costs no memory",
+    "agent/settings/config.py": "a host without services loads nothing of them",
+    "agent/version.py": "looked up once, where somebody asks",
+    "analyzer/capacity/planner/ledger.py": START,
+    "analyzer/finops/forecast/fitted.py": OPTIONAL,
+    "analyzer/finops/non_gpu_costs/rates.py": START,
+    "analyzer/interfaces/answers/economics.py": START,
+    "analyzer/interfaces/answers/formatted.py": START,
+    "analyzer/interfaces/answers/sizing.py": START,
+    "analyzer/interfaces/cli/capacity_gate.py": START,
+    "analyzer/interfaces/cli/capacity_profile.py": START,
+    "analyzer/interfaces/cli/command.py": START,
+    "analyzer/interfaces/cli/planner.py": START,
+    "analyzer/interfaces/cli/report.py": START,
+    "analyzer/interfaces/html/html.py": START,
+    "analyzer/interfaces/mail/charts.py": "charts are drawn for mails alone",
+    "analyzer/interfaces/onboarding/runs.py": START,
+    "analyzer/interfaces/text/schema.py": START,
+    "collector/cli/access.py": START,
+    "collector/registry/database.py": OPTIONAL,
+    "collector/schedulers/configured.py": "a site has one kind of scheduler",
+    "collector/store/session.py": "readers never need pyarrow, and it brings numpy",
+    "dashboards/cli/cli.py": START,
+}
+
 # The foreign thing, and the folders or files that are its only door.
 DOORS = {
     "pynvml": ("agent/gpu/nvidia/",),
@@ -283,6 +311,43 @@ def test_a_foreign_thing_has_one_door(module: str) -> None:
         if any(_within(name, (module,)) for name in imports(path)) and not name_of(path).startswith(DOORS[module])
     ]
     assert wrong == []
+
+
+def imports_within(path: Path) -> bool:
+    """Say whether a function of a file imports anything."""
+    functions = [node for node in nodes_of(path) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return any(isinstance(node, (ast.Import, ast.ImportFrom)) for one in functions for node in ast.walk(one))
+
+
+def test_what_a_file_needs_stands_at_its_head() -> None:
+    """An import within a function hides a dependency, and often a circle: each such file says why."""
+    found = {name_of(path) for path in product() if path.is_relative_to(ROOT) and imports_within(path)}
+    assert sorted(found - WITHIN_FUNCTIONS.keys()) == []
+    assert sorted(WITHIN_FUNCTIONS.keys() - found) == [], "these import at their head alone: take them out of the list"
+
+
+@cache
+def knots() -> tuple[tuple[str, ...], ...]:
+    """Return the circles of modules, imports within functions and for types alone among them."""
+    graph = {name_of(path): set(filter(None, map(file_of, imports(path)))) - {name_of(path)} for path in product()}
+    found, finished = [], set[str]()
+
+    def walk(file: str, way: tuple[str, ...]) -> None:
+        if file in way:
+            found.append(way[way.index(file) :])
+        elif file not in finished:
+            for other in sorted(graph.get(file, ())):
+                walk(other, (*way, file))
+            finished.add(file)
+
+    for file in sorted(graph):
+        walk(file, ())
+    return tuple(found)
+
+
+def test_no_modules_import_each_other() -> None:
+    """Of a circle nobody can say what stands below what, or read one part without the others."""
+    assert knots() == ()
 
 
 def parses(path: Path) -> bool:
