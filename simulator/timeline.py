@@ -2,14 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 
 from simulator.activity import Activity, FloatArray, IntArray, Repertoire, thrown_away
-
-if TYPE_CHECKING:
-    from typing import Self
 
 _Change: TypeAlias = Callable[[Activity], Activity]
 
@@ -119,7 +116,7 @@ def _number(activity: Activity, activities: list[Activity], known: dict[int, int
 class Player(Protocol):
     """Anything that phases can be played to."""
 
-    def play(self, activity: Activity, seconds: float) -> "Self":
+    def play(self, activity: Activity, seconds: float) -> Self:
         """Append a phase."""
         ...
 
@@ -140,7 +137,7 @@ class Tape:
         """Whether there is time left."""
         return self.now < self.end
 
-    def play(self, activity: Activity, seconds: float) -> "Self":
+    def play(self, activity: Activity, seconds: float) -> Self:
         """Append a phase. A checkpoint that is complete before the end moves the point from which work can be lost."""
         until = min(self.now + max(1, round(seconds * 1_000)), self.end)
         if until <= self.now:
@@ -180,7 +177,7 @@ class Lockstep:
         """Whether there is time left."""
         return self.tapes[0].running
 
-    def play(self, activity: Activity, seconds: float) -> "Self":
+    def play(self, activity: Activity, seconds: float) -> Self:
         """Append a phase to all."""
         for tape in self.tapes:
             tape.play(activity, seconds)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from agent.attribution.evidence import Process
+from agent.attribution.run import Attribution
 from agent.attribution.run import Place as Here
 from agent.sampling.stamp import Identity, Stamper
 from agent.settings.config import AgentConfig
@@ -12,8 +14,6 @@ from agent.source import Source, Supported
 from agent.sources.topology import Place
 
 if TYPE_CHECKING:
-    from agent.attribution.evidence import Process
-    from agent.attribution.run import Attribution
     from agent.attribution.witnesses import Condition, Witnesses
     from agent.gpu.nvidia import WaitingNvml
     from agent.remembered import Remembered
@@ -152,7 +152,7 @@ def _run_of(here: Here, own_run: str | None) -> _RunOf:
     from agent.attribution.declared import VARIABLE
     from agent.attribution.run import Attribution, attribute
 
-    def run_of(process: "Process") -> Attribution:
+    def run_of(process: Process) -> Attribution:
         if own_run is not None and (process.environment or {}).get(VARIABLE) == own_run:
             return Attribution(own_run, "declared", owner=process.owner)
         return attribute(process, here)

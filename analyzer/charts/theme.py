@@ -5,29 +5,25 @@ A figure is made in the colours of light paper, read from palette.css, whose cla
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
-from typing import TYPE_CHECKING
 
 import plotly.graph_objects as go
 
 from agent.wire.units import DAY_MS
+from analyzer.states import Class
 from analyzer.text.templating import TEMPLATES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from analyzer.states import Class
 
 _FONT = 'system-ui, "DejaVu Sans", sans-serif'
 CLEAR = "rgba(0,0,0,0)"
 # What touches another has a pattern besides its colour.
-PATTERNS: "Mapping[Class, str]" = {"useful": "", "avoidable": "/", "overhead": ".", "spare": "", "unknown": "x"}
+PATTERNS: Mapping[Class, str] = {"useful": "", "avoidable": "/", "overhead": ".", "spare": "", "unknown": "x"}
 FAINTER = 0.35  # of a second band of one class against the first, and so on
 
 
 @lru_cache(maxsize=1)
-def palette() -> "Mapping[str, str]":
+def palette() -> Mapping[str, str]:
     """Return the colours of light paper by their names."""
     light = (TEMPLATES / "palette.css").read_text("utf-8").partition("@media")[0]
     return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", light))
@@ -47,7 +43,7 @@ def literal(text: str) -> str:
     return escape(text, quote=False)
 
 
-def bars(klass: "Class", nth: int = 0) -> go.bar.Marker:
+def bars(klass: Class, nth: int = 0) -> go.bar.Marker:
     """Return how bars of a class are painted; of several bands of one class each is fainter than the one before."""
     pattern = {"shape": PATTERNS[klass], "fillmode": "overlay", "size": 7, "solidity": 0.15}
     return go.bar.Marker(
@@ -61,7 +57,7 @@ def bars(klass: "Class", nth: int = 0) -> go.bar.Marker:
 def figure(
     traces: "list[go.Bar | go.Scatter | go.Heatmap]",
     height: int,
-    meta: "Mapping[str, int] | None" = None,
+    meta: Mapping[str, int] | None = None,
     **layout: object,
 ) -> dict[str, object]:
     """Return a figure as JSON-ready data, `height` in CSS pixels; its width is what there is. `meta` is for scripts."""

@@ -9,13 +9,12 @@ A pass sees this by views of its own session, over tables that are made once for
 sessions, before which the same views stand, made once for a store: they cost nothing until they are asked.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from collector.store.database import Store
     from collector.store.session import Session
 
@@ -128,7 +127,7 @@ def _is_doubted(session: "Session", place: str) -> bool:
     return bool(doubted)
 
 
-def _standing_views(path: str) -> "Iterator[str]":
+def _standing_views(path: str) -> Iterator[str]:
     place, books = _places(path)
     own = f"{_BELIEVED}."
     yield f"CREATE SCHEMA {_BELIEVED}"
@@ -138,7 +137,7 @@ def _standing_views(path: str) -> "Iterator[str]":
         yield f"CREATE VIEW {_BEFORE}.{table} AS {sql}"
 
 
-def _views(place: str, own: str) -> "Iterator[tuple[str, str]]":
+def _views(place: str, own: str) -> Iterator[tuple[str, str]]:
     yield "run_aliases", _NAMES.format(place=place, own=own)
     for table in _NAMED:
         yield table, _RUNS.format(table=table, place=place, own=own)

@@ -6,7 +6,6 @@ before, never on how a pass was cut or on when its input arrived.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_MS
 from analyzer.ledger import fabric
@@ -23,9 +22,7 @@ from analyzer.prices.book import PriceBook
 from analyzer.queries.statements import run as run_sql
 from analyzer.settings.settings import Settings
 from analyzer.states import LOSABLE
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _MARGIN_MS = MARGIN_US // 1000
 _ROUNDS = 4  # an hour's rate of exchange can change what others were judged by; two rounds settle it
@@ -64,7 +61,7 @@ class Rules:
 
 
 def book_all(
-    session: "Session",
+    session: Session,
     facts: Mapping[str, RunFacts],
     services: Sequence[Service],
     rules: Rules,
@@ -88,7 +85,7 @@ def book_all(
     return done
 
 
-def _make_due(session: "Session", hours_us: list[int]) -> None:
+def _make_due(session: Session, hours_us: list[int]) -> None:
     """Fill `due` with the GPUs of runs across racks in these hours."""
     session.execute(
         """
@@ -104,7 +101,7 @@ def _make_due(session: "Session", hours_us: list[int]) -> None:
     complete(session)
 
 
-def _find_lost_work(session: "Session", limits: Thresholds) -> None:
+def _find_lost_work(session: Session, limits: Thresholds) -> None:
     """Find the last checkpoint of every failed attempt that is touched; it may lie days before the failure."""
     run_sql(session, "ledger/failed.sql")
     first_ms, last_ms = session.row("SELECT coalesce(min(from_ms), 0), coalesce(max(until_ms), 0) FROM failed")
@@ -116,7 +113,7 @@ def _find_lost_work(session: "Session", limits: Thresholds) -> None:
     run_sql(session, "ledger/lost_from.sql")
 
 
-def _find_checkpoints(session: "Session", from_us: int, until_us: int, limits: Thresholds) -> None:
+def _find_checkpoints(session: Session, from_us: int, until_us: int, limits: Thresholds) -> None:
     run_sql(
         session,
         "ledger/checkpoints.sql",
@@ -128,7 +125,7 @@ def _find_checkpoints(session: "Session", from_us: int, until_us: int, limits: T
 
 
 def _book_chunk(
-    session: "Session", chunk: Chunk, facts: Mapping[str, RunFacts], services: Sequence[Service], rules: Rules
+    session: Session, chunk: Chunk, facts: Mapping[str, RunFacts], services: Sequence[Service], rules: Rules
 ) -> Published:
     """Book one chunk: what is counted goes into temporary tables, what is said of it into one transaction.
 
@@ -160,7 +157,7 @@ def _book_chunk(
         return publish_chunk(session, chunk, rules.settings, rules.versions, rules.now_us)
 
 
-def _keep_habits(session: "Session", span: Mapping[str, int], limits: Thresholds) -> None:
+def _keep_habits(session: Session, span: Mapping[str, int], limits: Thresholds) -> None:
     """Find checkpoints and the runs' yardsticks, and keep what both are made of."""
     _find_checkpoints(session, span["from_us"], span["until_us"], limits)
     run_sql(
@@ -172,7 +169,7 @@ def _keep_habits(session: "Session", span: Mapping[str, int], limits: Thresholds
     )
 
 
-def _cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
+def _cut_pieces(session: Session, from_ms: int, until_ms: int, limits: Thresholds) -> None:
     """Fill `slices` and `pieces`: owned time cut by what is known beforehand, samples cut by that."""
     around = {"from_us": (from_ms - _MARGIN_MS) * 1000, "until_us": (until_ms + _MARGIN_MS) * 1000}
     run_sql(
@@ -216,7 +213,7 @@ def _cut_pieces(session: "Session", from_ms: int, until_ms: int, limits: Thresho
     _tell_sharers_apart(session, from_ms, until_ms, limits)
 
 
-def _tell_sharers_apart(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
+def _tell_sharers_apart(session: Session, from_ms: int, until_ms: int, limits: Thresholds) -> None:
     """Let rest in `pieces` what rested beside another run on the same GPU; most fleets share none."""
     (is_shared,) = session.row("SELECT EXISTS (SELECT 1 FROM slices WHERE is_shared AND rid IS NOT NULL)")
     if is_shared:
@@ -224,7 +221,7 @@ def _tell_sharers_apart(session: "Session", from_ms: int, until_ms: int, limits:
         run_sql(session, "ledger/sharers.sql", **span, quiet_permille=limits.quiet_permille)
 
 
-def _find_dips(session: "Session", limits: Thresholds) -> None:
+def _find_dips(session: Session, limits: Thresholds) -> None:
     """Find the stand-stills that only samples finer than a second can show; most fleets have none such."""
     (is_fine,) = session.row(
         """
@@ -235,7 +232,7 @@ def _find_dips(session: "Session", limits: Thresholds) -> None:
     run_sql(session, "ledger/dips.sql" if is_fine else "ledger/no_dips.sql", dip_samples=limits.dip_samples)
 
 
-def _count_work(session: "Session", from_ms: int, until_ms: int, bucket_ms: int, limits: Thresholds) -> None:
+def _count_work(session: Session, from_ms: int, until_ms: int, bucket_ms: int, limits: Thresholds) -> None:
     """Fill `work` and `run_windows_here`: what each run's GPUs did, and what its hosts did meanwhile."""
     span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
     run_sql(session, "ledger/serving/windows.sql", kv_full_permille=limits.kv_full_permille, **span)

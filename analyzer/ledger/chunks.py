@@ -2,18 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from analyzer.ledger.pending import HOUR_MS, Chunk
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 GPU_HOURS = 11_000  # in one chunk of several hours: four million samples at one in ten seconds
 GPUS = 12_000  # in one chunk of one hour: each part of an hour reads that hour's samples anew
 
 
-def cut(session: "Session") -> list[Chunk]:
+def cut(session: Session) -> list[Chunk]:
     """Fill `due_groups` (gid, hour_ms, part) and return the chunks in order of time."""
     session.execute("CREATE OR REPLACE TEMP TABLE due_groups AS SELECT gid, hour_ms, 0::BIGINT AS part FROM due")
     counts = session.rows("SELECT hour_ms, count(*) FROM due GROUP BY hour_ms ORDER BY hour_ms")
@@ -23,7 +20,7 @@ def cut(session: "Session") -> list[Chunk]:
     return chunks
 
 
-def spans(session: "Session", hours: Sequence[int], gpu_hours: int, *, least_hours: int = 1) -> list[tuple[int, int]]:
+def spans(session: Session, hours: Sequence[int], gpu_hours: int, *, least_hours: int = 1) -> list[tuple[int, int]]:
     """Cut hours of the ledger into spans of about so many GPU-hours, first and last hour of each."""
     if not hours:
         return []
@@ -46,7 +43,7 @@ def _abutting(counts: Iterable[tuple[int, int]]) -> Iterator[tuple[list[int], in
         yield hours, total
 
 
-def _parts(session: "Session", hour_ms: int) -> list[Chunk]:
+def _parts(session: Session, hour_ms: int) -> list[Chunk]:
     """Divide the GPUs of one hour into even parts of which no run, and no service, is in two."""
     edges = session.rows(
         """

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from analyzer.ledger import fabric
 from analyzer.ledger.causes import exchange
@@ -17,9 +16,7 @@ from analyzer.ledger.pending import HOUR_MS, Chunk
 from analyzer.ledger.thresholds import CONTEXT_MS, Thresholds
 from analyzer.ledger.unjudged import Unjudged, unjudged
 from analyzer.ledger.windows import POLICY_FIELDS, RunFacts, RunWindow, Verdict
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _COLUMNS = tuple(field.name for field in fields(RunWindow) if field.name not in POLICY_FIELDS)
 _VERDICT_COLUMNS = tuple(field.name for field in fields(Verdict))
@@ -28,7 +25,7 @@ _SQL_TYPES: dict[object, str] = {bool: "BOOLEAN", int: "BIGINT"}  # by a field's
 
 
 def judge_chunk(
-    session: "Session",
+    session: Session,
     chunk: Chunk,
     facts: Mapping[str, RunFacts],
     limits: Thresholds,
@@ -60,12 +57,12 @@ def judge_chunk(
     _keep(session, served.windows, served.verdicts, missing + served.unjudged)
 
 
-def _windows(session: "Session") -> list[RunWindow]:
+def _windows(session: Session) -> list[RunWindow]:
     rows = session.rows(f"SELECT {', '.join(_COLUMNS)} FROM run_windows_here ORDER BY run_id, window_ms")
     return [RunWindow(*row) for row in rows]  # the columns are the first fields, in their order
 
 
-def _forget(session: "Session", chunk: Chunk) -> None:
+def _forget(session: Session, chunk: Chunk) -> None:
     """Remove what an earlier pass said of these runs and hours: a run may no longer have a window that it had."""
     span = [chunk.from_ms * 1000, chunk.until_ms * 1000]
     for table, column, run in (
@@ -80,7 +77,7 @@ def _forget(session: "Session", chunk: Chunk) -> None:
         )
 
 
-def _stored(session: "Session", chunk: Chunk) -> dict[str, list[RunWindow]]:
+def _stored(session: Session, chunk: Chunk) -> dict[str, list[RunWindow]]:
     """Return the windows of the chunk's runs that were judged before, as far back as its hours look."""
     found: dict[str, list[RunWindow]] = defaultdict(list)
     rows = session.rows(
@@ -97,7 +94,7 @@ def _stored(session: "Session", chunk: Chunk) -> dict[str, list[RunWindow]]:
 class _Past:
     """What a run did before an hour, from its first hour on; what lies before the chunk's look-back is read once."""
 
-    def __init__(self, session: "Session", run_id: str, near: Sequence[RunWindow], from_ms: int) -> None:
+    def __init__(self, session: Session, run_id: str, near: Sequence[RunWindow], from_ms: int) -> None:
         self._session = session
         self._run_id = run_id
         self._near = near  # from from_ms on
@@ -123,7 +120,7 @@ def _habit(past: _Past, hour: Sequence[RunWindow], seen: Sequence[RunWindow], li
     return exchange.usual(past.before(hour[0].window_ms))
 
 
-def _keep(session: "Session", windows: list[RunWindow], verdicts: list[Verdict], missing: list[Unjudged]) -> None:
+def _keep(session: Session, windows: list[RunWindow], verdicts: list[Verdict], missing: list[Unjudged]) -> None:
     columns = ("run_id", "window_start", "counts", "verdict")
     rows = [
         (window.run_id, window.window_ms * 1000, window.as_json(), verdict.as_json())
@@ -135,7 +132,7 @@ def _keep(session: "Session", windows: list[RunWindow], verdicts: list[Verdict],
     _load_verdicts(session, verdicts)
 
 
-def _load_verdicts(session: "Session", verdicts: list[Verdict]) -> None:
+def _load_verdicts(session: Session, verdicts: list[Verdict]) -> None:
     """Fill the temporary table `verdicts`, by run number and window."""
     columns = ", ".join(f"{field.name} {_SQL_TYPES.get(field.type, 'VARCHAR')}" for field in fields(Verdict))
     session.execute(f"CREATE OR REPLACE TEMP TABLE said ({columns})")

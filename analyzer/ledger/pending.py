@@ -9,7 +9,6 @@ nothing had been measured. From when on there are samples is written down by who
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
 from analyzer.ledger.believed import show_believed
@@ -21,9 +20,7 @@ from collector.lake.soundness.aside import lost
 from collector.lake.tiers.retained import kept_from
 from collector.pipeline.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.store.numbering import COLLECTORS
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 HOUR_MS = HOUR_US // 1000
 MARGIN_US = LOOK_AHEAD_US  # how far beyond its own an hour's samples are read: quiet that reaches in is seen whole
@@ -80,7 +77,7 @@ class Chunk:
     is_last: bool = True  # of the parts of its hour
 
 
-def know_fleet(session: "Session", limits: Thresholds) -> list[int]:
+def know_fleet(session: Session, limits: Thresholds) -> list[int]:
     """Fill the tables of the fleet as the store knows it (fleet.sql), of what is believed and of what came newly.
 
     Returns the newest batch of each collector, up to which the ledger is made when the pass is done.
@@ -92,7 +89,7 @@ def know_fleet(session: "Session", limits: Thresholds) -> list[int]:
     return last
 
 
-def _mark_arrivals(session: "Session", limits: Thresholds) -> list[int]:
+def _mark_arrivals(session: Session, limits: Thresholds) -> list[int]:
     """Fill `marks`, `newly_sampled`, `newly_sighted` and `newly_serving` with what came since the last pass.
 
     And `lost_spans` with the times of which the lake has lost who held GPUs, or samples of them.
@@ -120,7 +117,7 @@ def _arrived_us(batches: Sequence[int]) -> int:
     return latest + AHEAD_OF_SENDER if latest > EARLIEST else _FOR_EVER  # numbers that are no times are of imports
 
 
-def _note_lost(session: "Session") -> None:
+def _note_lost(session: Session) -> None:
     session.execute("CREATE OR REPLACE TEMP TABLE lost_spans (from_ms BIGINT, until_ms BIGINT, of_holders BOOLEAN)")
     spans = [
         (rows.first_at // 1000, -(-rows.last_at // 1000), rows.table == _HOLDERS)
@@ -130,12 +127,12 @@ def _note_lost(session: "Session") -> None:
     session.load("lost_spans", ("from_ms", "until_ms", "of_holders"), spans)
 
 
-def oldest_mark(session: "Session") -> int:
+def oldest_mark(session: Session) -> int:
     """Return the batch after which all that is new lies, by which files of the lake are passed over."""
     return int(session.row("SELECT coalesce(min(batch), 9223372036854775807) FROM marks")[0])
 
 
-def find_due(session: "Session", versions: Versions, limits: Thresholds) -> None:
+def find_due(session: Session, versions: Versions, limits: Thresholds) -> None:
     """Fill `due` (gid, hour_ms) with what must be made anew; see the head of this module."""
     session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
     batch = oldest_mark(session)
@@ -162,7 +159,7 @@ def find_due(session: "Session", versions: Versions, limits: Thresholds) -> None
     complete(session)
 
 
-def _touch_before_quiet(session: "Session", limits: Thresholds) -> None:
+def _touch_before_quiet(session: Session, limits: Thresholds) -> None:
     first, last = session.row("SELECT min(first_at), max(first_at) FROM quiet_edges")
     if first is None:
         return
@@ -176,7 +173,7 @@ def _touch_before_quiet(session: "Session", limits: Thresholds) -> None:
     )
 
 
-def complete(session: "Session") -> None:
+def complete(session: Session) -> None:
     """Add to `due` the other GPUs of the runs that hold any of it, and of their services, until there are none."""
     session.execute(
         """
@@ -196,16 +193,16 @@ def complete(session: "Session") -> None:
         before, now = now, _count(session)
 
 
-def _count(session: "Session") -> int:
+def _count(session: Session) -> int:
     return int(session.row("SELECT count(*) FROM due")[0])
 
 
-def _first_due_us(session: "Session") -> int:
+def _first_due_us(session: Session) -> int:
     (first_ms,) = session.row("SELECT coalesce(min(hour_ms), 0) FROM due")
     return int(first_ms) * 1000
 
 
-def first_judgeable(session: "Session") -> int:
+def first_judgeable(session: Session) -> int:
     """Return the microsecond from which hours have all their samples, those that reach in from before included."""
     kept = kept_from(session, ("gpu_samples", *_OF_HOSTS))
     return kept + MARGIN_US if kept else 0

@@ -8,10 +8,10 @@ from analyzer.ledger.pending import Chunk, Versions
 from analyzer.queries.placed import stood
 from analyzer.queries.statements import run as run_sql
 from analyzer.settings.settings import Settings
+from collector.store.session import Session
 
 if TYPE_CHECKING:
     from analyzer.prices.book import PriceBook
-    from collector.store.session import Session
 
 _KINDS = f"""
 SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000
@@ -29,7 +29,7 @@ class Published:
     adjustments: int
 
 
-def rates_of(session: "Session", book: "PriceBook", kinds: str = _KINDS) -> None:
+def rates_of(session: Session, book: "PriceBook", kinds: str = _KINDS) -> None:
     """Fill the temporary table `rates` with the price of each kind of GPU in each hour; unknown prices stay null.
 
     `kinds` is the query that names them; without a word, those of a chunk.
@@ -50,7 +50,7 @@ def rates_of(session: "Session", book: "PriceBook", kinds: str = _KINDS) -> None
     session.load("rates", columns, rows)
 
 
-def publish_chunk(session: "Session", chunk: Chunk, settings: Settings, versions: Versions, now_us: int) -> Published:
+def publish_chunk(session: Session, chunk: Chunk, settings: Settings, versions: Versions, now_us: int) -> Published:
     """Write `priced` into the ledger and say what became of it."""
     run_sql(
         session,

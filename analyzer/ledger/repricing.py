@@ -6,14 +6,14 @@ Hours that still have their samples are made anew whole (pending.py); of these t
 from typing import TYPE_CHECKING
 
 from analyzer.ledger.chunks import GPU_HOURS, spans
+from analyzer.ledger.pending import Versions
 from analyzer.ledger.publishing import rates_of
 from analyzer.queries.placed import stood
 from analyzer.queries.statements import run as run_sql
+from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from analyzer.ledger.pending import Versions
     from analyzer.prices.book import PriceBook
-    from collector.store.session import Session
 
 _DUE = """
 CREATE OR REPLACE TEMP TABLE reprice_due AS
@@ -39,7 +39,7 @@ FROM booked_now b {stood("b.node", "b.hour")} ORDER BY ALL
 """
 
 
-def reprice(session: "Session", book: "PriceBook", versions: "Versions", judgeable_us: int, now_us: int) -> int:
+def reprice(session: Session, book: "PriceBook", versions: Versions, judgeable_us: int, now_us: int) -> int:
     """Write what closed hours before `judgeable_us` would cost by this book as adjustments; return how many.
 
     Without a price file nothing is: nobody says then that another price holds.

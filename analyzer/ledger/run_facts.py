@@ -1,7 +1,5 @@
 """What is known of each run beside its samples: names, stage, team, size, racks and order of ranks."""
 
-from typing import TYPE_CHECKING
-
 from analyzer.ledger.causes.stages.book import write_stages
 from analyzer.ledger.causes.stages.words import DEFAULT, RunNames, Stage, said
 from analyzer.ledger.models import ModelBook
@@ -10,15 +8,13 @@ from analyzer.ledger.windows import RunFacts
 from analyzer.queries.labels import labels_of
 from analyzer.queries.statements import run as run_sql
 from collector.erasure.names import ERASED
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 # Of a run of a person whose name was erased nobody can tell any more which rule fits it: it stays whose it was.
 _ERASED = "SELECT run_id, team, cost_centre FROM runs WHERE owner LIKE ?"
 
 
-def write_runs(session: "Session", teams: TeamBook, models: ModelBook) -> dict[str, RunFacts]:
+def write_runs(session: Session, teams: TeamBook, models: ModelBook) -> dict[str, RunFacts]:
     """Fill the table `runs` and the temporary table `run_facts` from the allocations; return the facts by run id.
 
     A run's time is booked by the stage that its names say, and by nothing that it did: see causes/stages/stage.py.
@@ -48,7 +44,7 @@ def _words(found: Stage | None) -> tuple[str | None, str | None, str | None]:
     return (found.word, found.confidence, found.reason) if found else (None, None, None)
 
 
-def _store(session: "Session", rows: list[tuple[object, ...]]) -> None:
+def _store(session: Session, rows: list[tuple[object, ...]]) -> None:
     session.execute(
         """
         CREATE OR REPLACE TEMP TABLE run_facts (

@@ -7,12 +7,12 @@ adjustments. Until then whoever reads a figure is told.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.period import Period
 from analyzer.prices.book import price_book
+from analyzer.settings.settings import Settings
 from analyzer.text.words import counted
 
 if TYPE_CHECKING:
-    from analyzer.period import Period
-    from analyzer.settings.settings import Settings
     from collector.store.session import Session
 
 _SHUT = ("closed", "final")
@@ -29,7 +29,7 @@ class Repriced:
     now: str
 
 
-def repriced(session: "Session", period: "Period", settings: "Settings") -> Repriced | None:
+def repriced(session: "Session", period: Period, settings: Settings) -> Repriced | None:
     """Return which hours of a period the present prices have not reached; None where all bear them.
 
     Also None where the settings name no price file: nobody says then that others hold now.

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agent.wire.units import HOUR_US
+from analyzer.period import Period
 from analyzer.text.words import counted, moment
 
 if TYPE_CHECKING:
-    from analyzer.period import Period
     from collector.store.session import Session
 
 Kind = Literal["served", "latency", "progress", "energy", "traffic"]
@@ -43,7 +43,7 @@ class Gap:
         )
 
 
-def gaps(session: "Session", period: "Period", *kinds: Kind) -> tuple[Gap, ...]:
+def gaps(session: "Session", period: Period, *kinds: Kind) -> tuple[Gap, ...]:
     """Return what the hours of the ledger in a period lack of these kinds.
 
     Raises:

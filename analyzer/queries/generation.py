@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from agent.version import installed_version
 from agent.wire.units import DAY_US, HOUR_US
-from analyzer.settings.settings import PATHS
+from analyzer.settings.settings import PATHS, Settings
 
 if TYPE_CHECKING:
-    from analyzer.settings.settings import Settings
     from collector.store.session import Session
 
 T = TypeVar("T")
@@ -69,7 +68,7 @@ class Generations:
     Between two passes of the analysis it costs one look at a few counts and files. `clock` is in microseconds UTC.
     """
 
-    def __init__(self, settings: "Settings", clock: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+    def __init__(self, settings: Settings, clock: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
         self._files = [path for name in _FILES if (path := getattr(settings, name)) is not None]
         self._settings = f"{settings!r} {release()}"
         self._rejected_us = settings.guards.rejected_hours * HOUR_US

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from analyzer.findings.finding import Finding
 from analyzer.findings.health.fragmentation import Wait
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.prices.book import PriceBook
@@ -13,7 +14,6 @@ from analyzer.recommendations.fleet_plan.move import Place
 from analyzer.recommendations.fleet_plan.places import Feed, Host, Limited, Placed, Rate, Served
 
 if TYPE_CHECKING:
-    from analyzer.findings.finding import Finding
     from collector.store.session import Session
 
 __all__ = ["Host", "Placed", "Site", "read_site"]
@@ -131,7 +131,7 @@ def read_site(
     prices: PriceBook | None = None,
     *,
     with_samples: bool = True,
-    about: "Sequence[Finding]" = (),
+    about: Sequence[Finding] = (),
 ) -> Site:
     """Read what the store knows of the period; `prices` is the site's book, asked for what the fleet does not own.
 
@@ -170,7 +170,7 @@ _LOOKS = {
 }
 
 
-def _looks_for(session: "Session", found: "Sequence[Finding]") -> frozenset[str]:
+def _looks_for(session: "Session", found: Sequence[Finding]) -> frozenset[str]:
     """Return what of samples to look at for these findings: of services always what they say of themselves."""
     looks = {_LOOKS[finding.state, finding.cause] for finding in found if (finding.state, finding.cause) in _LOOKS}
     runs = sorted({run for finding in found for run in finding.run_ids})

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError, LedgerError
@@ -15,9 +14,7 @@ from analyzer.recommendations.outcome.before_after import LEAST, before_after
 from analyzer.recommendations.outcome.effect import Effect
 from analyzer.recommendations.outcome.reading import Around, works_of_name, works_of_runs
 from analyzer.recommendations.outcome.work import Unit, Work, log_costs, rates_of, unit_of
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _BACK_US = 56 * DAY_US
 
@@ -51,7 +48,7 @@ class Comparison:
     effect: Effect | None
 
 
-def compare_runs(session: "Session", timezone: str, currency: str, one: str, other: str) -> Comparison:
+def compare_runs(session: Session, timezone: str, currency: str, one: str, other: str) -> Comparison:
     """Return two runs side by side, the first as before.
 
     Raises:
@@ -68,7 +65,7 @@ def compare_runs(session: "Session", timezone: str, currency: str, one: str, oth
     return _compared(session, (subject, timezone, currency), (_last(first), _last(second)), before, after)
 
 
-def compare_at(session: "Session", timezone: str, currency: str, name: str, at: str) -> Comparison:
+def compare_at(session: Session, timezone: str, currency: str, name: str, at: str) -> Comparison:
     """Return the runs of a name before and after a moment side by side; runs that went on through it are left out.
 
     Raises:
@@ -100,7 +97,7 @@ def checked_kind(other: str | None, at: str | None) -> None:
 
 
 def _compared(
-    session: "Session",
+    session: Session,
     about: tuple[str, str, str],
     labels: tuple[str, str],
     before: Sequence[Work],
@@ -126,7 +123,7 @@ def _on_side(work: Work, *, after: bool) -> Work:
 
 
 def _totals(
-    session: "Session", works: Sequence[Work], unit: Unit | None
+    session: Session, works: Sequence[Work], unit: Unit | None
 ) -> tuple[tuple[str, ...], Breakdown, int | None]:
     runs = tuple(work.run_id for work in works)
     rows = session.rows(

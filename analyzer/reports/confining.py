@@ -4,6 +4,7 @@ It has temporary views that stand before the tables of the same names, so that e
 but those runs. What may not be seen is thereby not summed either.
 """
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from analyzer.queries.booked import COLUMNS, booked
 from collector.store.literal import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from analyzer.reports.part import Part
     from collector.store.session import Session
 
@@ -59,7 +58,7 @@ def confine(session: "Session", part: "Part") -> None:
     session.stand_before({name: f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS {sql}" for name, sql in views.items()})
 
 
-def _of_closed(places: "dict[str, str]", part: "Part") -> "Iterator[tuple[str, str]]":
+def _of_closed(places: "dict[str, str]", part: "Part") -> Iterator[tuple[str, str]]:
     """Yield the views of what closes with a month: of a closed hour is seen what was this part's then.
 
     Charges are by team: of other parts no hour counts as closed, and they are told as the rates are now.

@@ -1,14 +1,10 @@
 """What the charts of a finding show: what its run did, and the signal that decided."""
 
-from typing import TYPE_CHECKING
-
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.findings.explain.plot import Plot
 from analyzer.findings.finding import Finding
+from analyzer.states import Class
 from analyzer.text.words import plain
-
-if TYPE_CHECKING:
-    from analyzer.states import Class
 
 
 def whose_gpus(finding: Finding, plot: Plot) -> str:

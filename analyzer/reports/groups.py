@@ -2,16 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from analyzer.errors import ConfigError
 from analyzer.period import Period
 from analyzer.queries.dimensions import COLUMNS, ledger_source
 from analyzer.queries.readings import Breakdown, Counted, Entry, fold, known_sum
-
-if TYPE_CHECKING:
-    from analyzer.states import Class
-    from collector.store.session import Session
+from analyzer.states import Class
+from collector.store.session import Session
 
 By = Literal["team", "user", "project", "model", "stage", "queue", "node-group", "run"]
 SHOWN = 20  # in full; what is beyond is one line, so that the columns still sum
@@ -85,7 +83,7 @@ def checked_by(word: str | None) -> By | None:
     raise ConfigError(f"by is one of {', '.join(get_args(By))}, not {word!r}")
 
 
-def groups(session: "Session", period: Period, by: By) -> Groups:
+def groups(session: Session, period: Period, by: By) -> Groups:
     """Return the groups of a period. A node group is of hosts, so that what nobody held is in it too."""
     dimension = by.replace("-", "_")
     source = ledger_source(("l.hour >= $start", "l.hour < $end"), (dimension,), ("r",))

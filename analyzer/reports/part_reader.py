@@ -7,28 +7,26 @@ no part. What was found and advised is taken from the whole, so that nobody is a
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.findings.explain.argue import Argument
+from analyzer.findings.finding import Finding
 from analyzer.findings.health.book import Looked
+from analyzer.findings.history.case import Case
+from analyzer.period import Period
+from analyzer.recommendations.lifecycle.realised import Realised
+from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.confining import confined
+from analyzer.reports.finding_list import FindingsReport
+from analyzer.reports.groups import By
 from analyzer.reports.part import WHOLE, Part
 from analyzer.reports.reader import Reader
+from analyzer.reports.request import Request, What
 from analyzer.reports.savings import checked
+from analyzer.reports.week import WeekReport
 
-if TYPE_CHECKING:
-    from analyzer.findings.explain.argue import Argument
-    from analyzer.findings.finding import Finding
-    from analyzer.findings.history.case import Case
-    from analyzer.period import Period
-    from analyzer.recommendations.lifecycle.realised import Realised
-    from analyzer.recommendations.recommendation import Recommendation
-    from analyzer.reports.finding_list import FindingsReport
-    from analyzer.reports.groups import By
-    from analyzer.reports.request import Request, What
-    from analyzer.reports.week import WeekReport
-
-READINGS: "tuple[What, ...]" = ("week", "findings", "explain", "recommend", "show")  # which can be of a part
+READINGS: tuple[What, ...] = ("week", "findings", "explain", "recommend", "show")  # which can be of a part
 
 
 class Held(Protocol):
@@ -63,7 +61,7 @@ class PartReader(Reader):
         only_team = replace(self.part, team=None, teams=None) == WHOLE
         return only_team or (bool(one.run_ids) and self.runs.issuperset(one.run_ids))
 
-    def findings(self, period: "Period") -> "list[Finding]":
+    def findings(self, period: Period) -> list[Finding]:
         """Return the fleet's findings of these runs; of one that others share it is what these runs lost."""
         found = [one for one in self._fleet.findings(period) if not self.runs.isdisjoint(one.run_ids)]
         if all(map(self.holds, found)):
@@ -73,36 +71,36 @@ class PartReader(Reader):
 
     def all_advice(
         self,
-        found: "list[Finding]",  # noqa: ARG002 - as Reader has it
-        period: "Period",
+        found: list[Finding],  # noqa: ARG002 - as Reader has it
+        period: Period,
         *,
         of_run: bool = False,
-    ) -> "list[Recommendation]":
+    ) -> list[Recommendation]:
         """Return what of the fleet's advice is about these runs alone; it answers the fleet's findings, not `found`."""
         made = self._fleet.all_advice(self._fleet.findings(period), period, of_run=of_run)
         return [one for one in made if self.holds(one)]
 
-    def looked(self, period: "Period") -> Looked:
+    def looked(self, period: Period) -> Looked:
         """Return the notices of these runs; what could not be judged of the fleet is the fleet's."""
         return Looked(tuple(one for one in self._fleet.looked(period).notices if self.holds(one)), ())
 
-    def checked(self, period: "Period") -> "tuple[Realised, ...]":
+    def checked(self, period: Period) -> tuple[Realised, ...]:
         """Return what came of changes of these runs."""
         return checked(self._fleet.session, period, self.holds)
 
-    def case(self, period: "Period") -> "Case":
+    def case(self, period: Period) -> Case:
         """Return what is kept of all findings: it is looked up by the ids of those that are shown."""
         return self._fleet.case(period)
 
-    def argued(self, finding: "Finding", found: "list[Finding]", period: "Period") -> "Argument":
+    def argued(self, finding: Finding, found: list[Finding], period: Period) -> Argument:
         """Return what argues for a finding, by all that was measured beside its runs."""
         return self._fleet.argued(finding, found, period)
 
-    def week(self, period: "Period", by: "By | None" = None) -> "WeekReport":
+    def week(self, period: Period, by: By | None = None) -> WeekReport:
         """Return the report of these runs, without the fleet's record; without a word its second table is by run."""
         return replace(Reader.week(self, period, by or "run"), part=self.part, record=None)
 
-    def list_findings(self, period: "Period", *, everything: bool = False, sure: str | None = None) -> "FindingsReport":
+    def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
         """Return the findings of these runs, without the fleet's record and count of closed ones."""
         report = Reader.list_findings(self, period, everything=everything, sure=sure)
         return replace(report, part=self.part, record=None, closed=None)
@@ -123,7 +121,7 @@ def of_part(whole: Reader, part: Part) -> Iterator[PartReader]:
 
 
 @contextmanager
-def of_request(whole: Reader, request: "Request", teams: tuple[str, ...] | None = None) -> Iterator[Reader]:
+def of_request(whole: Reader, request: Request, teams: tuple[str, ...] | None = None) -> Iterator[Reader]:
     """Yield a reader of the part that a request asks for, and of the teams that may be seen alone; None is all.
 
     Raises:

@@ -1,15 +1,12 @@
 """The runs of the same name before one: what it may be compared with, and what their work cost."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import MICROS
 from analyzer.recommendations.outcome.reading import works_of_runs
+from analyzer.recommendations.outcome.work import Work
 from analyzer.text.rounding import nearest
-
-if TYPE_CHECKING:
-    from analyzer.recommendations.outcome.work import Work
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _SHOWN = 2
 
@@ -30,7 +27,7 @@ class EarlierRun:
 
 
 def earlier_runs(
-    session: "Session", name: str | None, team: str | None, started_at: int | None
+    session: Session, name: str | None, team: str | None, started_at: int | None
 ) -> tuple[EarlierRun, ...]:
     """Return the last runs of this name and team that had ended when one began, newest first; of no name none."""
     if name is None or started_at is None:
@@ -44,7 +41,7 @@ def earlier_runs(
     return tuple(_earlier(work) for work in reversed(works))
 
 
-def _earlier(work: "Work") -> EarlierRun:
+def _earlier(work: Work) -> EarlierRun:
     paid = [spent.micros for spent in work.spent if spent.micros is not None]
     is_priced = len(paid) == len(work.spent)
     return EarlierRun(work.run_id, work.milliseconds, sum(paid) if is_priced else None, work.units("tokens"))

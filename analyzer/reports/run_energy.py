@@ -1,7 +1,6 @@
 """What one run's GPUs drew, and its carbon: beside its price, which has power in it already."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analyzer.finops.non_gpu_costs.energy import MILLIJOULES_PER_KWH, together
 from analyzer.finops.non_gpu_costs.rates import Rates
@@ -9,9 +8,7 @@ from analyzer.finops.non_gpu_costs.reading import energy_of, read_drawn_of_run
 from analyzer.period import Period
 from analyzer.text.rounding import nearest
 from analyzer.text.words import decimal
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _MILLIGRAMS_PER_KG = 1_000_000
 _NEARLY_ALL_PERMILLE = 990  # of its GPU time; where less was measured, the figure is the least that it can be
@@ -30,7 +27,7 @@ class RunEnergy:
     carbon_milligrams: int | None
 
 
-def run_energy(session: "Session", run_id: str, span: Period, rates: Rates) -> RunEnergy | None:
+def run_energy(session: Session, run_id: str, span: Period, rates: Rates) -> RunEnergy | None:
     """Return the energy of a run, of open hours by the rates of now; None where no GPU of it told any."""
     drawn = read_drawn_of_run(session, span, run_id)
     if not drawn:

@@ -1,21 +1,16 @@
 """What came of what was recommended: predicted against realised, and how good the predictor was. Pure data."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
+from analyzer.period import Period
 from analyzer.recommendations.lifecycle.kept import book
+from analyzer.recommendations.lifecycle.prediction import Prediction
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
 from analyzer.recommendations.lifecycle.standing import Standing
 from analyzer.recommendations.outcome.calibration import Calibration, calibration, proposed_shares
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from analyzer.period import Period
-    from analyzer.recommendations.lifecycle.prediction import Prediction
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _CHECKED_MOST = 10  # of a week's report: each reads the runs of sixteen weeks
 _WEEKS_SHOWN_US = 56 * DAY_US  # so long after it was applied the week's report still names it
@@ -49,10 +44,10 @@ class SavingsReport:
 
 
 def savings_report(
-    session: "Session",
+    session: Session,
     timezone: str,
     currency: str,
-    sees: "Callable[[Prediction], bool]" = lambda _: True,
+    sees: Callable[[Prediction], bool] = lambda _: True,
     *,
     learns: bool = False,
 ) -> SavingsReport:
@@ -78,7 +73,7 @@ def savings_report(
 
 
 def checked(
-    session: "Session", period: "Period", sees: "Callable[[Prediction], bool]" = lambda _: True
+    session: Session, period: Period, sees: Callable[[Prediction], bool] = lambda _: True
 ) -> tuple[Realised, ...]:
     """Return what came of changes that were made in the eight weeks before a period's end, as was known then.
 

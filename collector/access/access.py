@@ -16,12 +16,12 @@ from collector.access.secret import parsed
 from collector.access.sessions import Session, Sessions
 from collector.access.usage import Usage
 from collector.errors import AccessError, RegistryError
+from collector.registry import Registry
 from collector.registry.roles import SETTINGS, Principal
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Scope
 
-    from collector.registry import Registry
 
 _LOG = logging.getLogger(__name__)
 _STOP_SECONDS = 10.0
@@ -30,7 +30,7 @@ _STOP_SECONDS = 10.0
 class Access:
     """The tokens of the settings, the keys of the registry, and who used them. `is_loopback`: nobody else can come."""
 
-    def __init__(self, registry: "Registry", tokens: Sequence[str] = (), *, is_loopback: bool) -> None:
+    def __init__(self, registry: Registry, tokens: Sequence[str] = (), *, is_loopback: bool) -> None:
         self.registry = registry
         self.tokens = [token.encode() for token in tokens]
         self.directory = Directory(registry)

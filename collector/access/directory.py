@@ -9,14 +9,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from collector.access.secret import Shown, digest, matches
 from collector.errors import AccessError, RegistryError
+from collector.registry import Key, Registry
 from collector.registry.roles import KEY_ROLES, Principal
-
-if TYPE_CHECKING:
-    from collector.registry import Key, Registry
 
 _LOG = logging.getLogger(__name__)
 FRESH_SECONDS = 2.0  # how old what we know may be, while the registry answers
@@ -28,7 +25,7 @@ _NO_HASH = digest("")
 class Directory:
     """The live keys by their id. Safe to use from several threads."""
 
-    def __init__(self, registry: "Registry", now: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+    def __init__(self, registry: Registry, now: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
         self._registry = registry
         self._now = now
         self._keys: dict[str, Key] = {}
@@ -84,12 +81,12 @@ class Directory:
         """Return whose key it is that a browser logged in with. Raises as principal()."""
         return self._principal(self._keys.get(key_id))
 
-    def _found(self, shown: Shown) -> "Key | None":
+    def _found(self, shown: Shown) -> Key | None:
         key = self._keys.get(shown.id)
         right = matches(shown.secret, key.hash if key is not None else _NO_HASH)
         return key if key is not None and right and key.role == shown.role else None
 
-    def _principal(self, key: "Key | None") -> Principal:
+    def _principal(self, key: Key | None) -> Principal:
         if time.monotonic() - self._read_at > TRUSTED_SECONDS:
             raise AccessError(503, "registry", "the registry has not answered for an hour, so no key is trusted")
         if key is None or key.role not in KEY_ROLES:

@@ -7,19 +7,17 @@ import time
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.wire.bounded import json_said
 from collector.access.attempts import Attempts
 from collector.access.secret import JOIN, digest, made, matches, parsed
 from collector.errors import JoinError, RegistryError
 from collector.problem import problem_response
-from collector.registry import Key
+from collector.registry import Key, Registry
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
     from collector.access.access import Access
-    from collector.registry import Registry
 
 _MOST_BYTES = 4096
 _PATIENCE_SECONDS = 10.0
@@ -35,7 +33,7 @@ class Enrol:
         self._access = access
         self._attempts = Attempts(at_once=AT_ONCE, each_seconds=_EACH_SECONDS)
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         answer: ASGIApp
         address = (scope.get("client") or ("",))[0]
@@ -58,7 +56,7 @@ class Enrol:
         await answer(scope, receive, send)
 
 
-def _enrolled(registry: "Registry", token: str, node: str) -> str:
+def _enrolled(registry: Registry, token: str, node: str) -> str:
     """Return a new key of a host.
 
     Raises:
@@ -77,7 +75,7 @@ def _enrolled(registry: "Registry", token: str, node: str) -> str:
     return new.text
 
 
-async def _body(receive: "Receive") -> bytes:
+async def _body(receive: Receive) -> bytes:
     body = bytearray()
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):

@@ -4,9 +4,12 @@ Authorization says who somebody is, or the cookie of a browser that has logged i
 (X-Forwarded-For, Forwarded, X-Remote-User) is not read, so nobody gains anything by sending it.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.access.endpoints import UNKNOWN, Endpoint, endpoint_of
 from collector.access.forms import is_form, own_change, same_site
@@ -17,10 +20,6 @@ from collector.problem import problem_response
 from collector.registry.roles import LOOPBACK, SETTINGS, Principal, Right
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
     from collector.access.access import Access
 
 _WITHOUT_HOST = ("/healthz", "/readyz")
@@ -33,12 +32,12 @@ class Gate:
     `named` returns the route that a method and a path are for; a server with routes of its own brings its own table.
     """
 
-    def __init__(self, app: "ASGIApp", access: "Access", named: "Callable[[str, str], Endpoint]" = endpoint_of) -> None:
+    def __init__(self, app: ASGIApp, access: "Access", named: Callable[[str, str], Endpoint] = endpoint_of) -> None:
         self._app = app
         self._access = access
         self._named = named
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
@@ -81,12 +80,12 @@ class Gate:
             access.usage.key(principal.id)
         return principal, None if session is None else session.token
 
-    def _refusal(self, scope: "Scope", refusal: AccessError) -> "ASGIApp":
+    def _refusal(self, scope: Scope, refusal: AccessError) -> ASGIApp:
         told = self._access.to_people(scope, refusal) if self._access.to_people is not None else None
         return told or _problem(refusal)
 
 
-def _one_host(scope: "Scope") -> None:
+def _one_host(scope: Scope) -> None:
     """Refuse who says no host or several: what stands before us may have looked at another than we do (RFC 9112, 3.2).
 
     HTTP/1.0 knows none, and balancers ask with it whether we are well: that has one answer for all.
@@ -141,7 +140,7 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _problem(error: AccessError) -> "ASGIApp":
+def _problem(error: AccessError) -> ASGIApp:
     # Browsers ask for a password then; any user's name will do.
     asks = {"WWW-Authenticate": 'Basic realm="gpuledger", charset="UTF-8"'} if error.status == 401 else {}
     return problem_response(error.status, str(error), asks, error=str(error), reason=error.reason)

@@ -3,24 +3,19 @@
 import logging
 import os
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from collector.access.access import Access
 from collector.access.gate import is_loopback
-from collector.config import load
+from collector.config import CollectorConfig, load
 from collector.errors import ConfigError
 from collector.registry import Bounds, Registry, beside, open_registry
 from collector.store.there import SHARED
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from collector.config import CollectorConfig
-
 _LOG = logging.getLogger(__name__)
 
 
-def registry_of(config: "CollectorConfig", store: "Path | None") -> Registry:
+def registry_of(config: CollectorConfig, store: Path | None) -> Registry:
     """Open the registry of a site: in the database of a fleet's lake, else beside the store's file, else in memory.
 
     Raises:
@@ -30,7 +25,7 @@ def registry_of(config: "CollectorConfig", store: "Path | None") -> Registry:
     return open_registry(where, Bounds(config.capacity_requests, config.capacity_days))
 
 
-def require_way_in(access: Access, config: "CollectorConfig", settings: "Path | None" = None) -> None:
+def require_way_in(access: Access, config: CollectorConfig, settings: Path | None = None) -> None:
     """See that anybody can come in to a server; `settings` is the file that it was started with.
 
     Raises:
@@ -46,7 +41,7 @@ def require_way_in(access: Access, config: "CollectorConfig", settings: "Path | 
         )
 
 
-def access_of(config: "CollectorConfig", store: "Path | None") -> Access:
+def access_of(config: CollectorConfig, store: Path | None) -> Access:
     """Open the registry of a site and return what stands before its server; `stop` closes it.
 
     Raises:

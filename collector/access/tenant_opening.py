@@ -4,16 +4,16 @@ import socket
 from typing import TYPE_CHECKING
 
 from collector.access.opening import registry_of
+from collector.config import CollectorConfig
 from collector.errors import ConfigError
 from collector.store.there import SHARED
 from collector.tenancy.tenant import Tenant
 
 if TYPE_CHECKING:
-    from collector.config import CollectorConfig
     from collector.store.database import Store
 
 
-def tenant_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
+def tenant_of(config: CollectorConfig, store: "Store") -> Tenant | None:
     """Return the tenant; None where the lake is this collector's alone.
 
     Raises:
@@ -27,7 +27,7 @@ def tenant_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
     return _tenant(config, store, config.name or socket.gethostname(), config.direct_url)
 
 
-def analyst_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
+def analyst_of(config: CollectorConfig, store: "Store") -> Tenant | None:
     """Return the tenant of an analyzer that takes no batches; None where nobody else could book into its lake.
 
     It has a name of its own, so that it may run beside a collector of the same settings.
@@ -42,7 +42,7 @@ def analyst_of(config: "CollectorConfig", store: "Store") -> Tenant | None:
     return _tenant(config, store, name, config.direct_url or f"{scheme}://{config.listen}")
 
 
-def _tenant(config: "CollectorConfig", store: "Store", name: str, url: str) -> Tenant:
+def _tenant(config: CollectorConfig, store: "Store", name: str, url: str) -> Tenant:
     host = socket.gethostname()
     where = store.path.resolve() if store.path is not None else "memory"
     return Tenant(registry_of(config, store.path), name, url, f"{host}:{where}")

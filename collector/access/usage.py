@@ -9,14 +9,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
 from collector.errors import RegistryError
+from collector.registry import Registry
 from collector.registry.audit import Entry, Kind
-
-if TYPE_CHECKING:
-    from collector.registry import Registry
 
 _LOG = logging.getLogger(__name__)
 MOST_LINES = 10_000  # of one hour; what is beyond is counted under one name
@@ -28,7 +25,7 @@ _Line = tuple[Kind, str, str, str]  # kind, actor, action, subject
 class Usage:
     """Counts in memory, and writes to the audit when told to. Safe to use from several threads."""
 
-    def __init__(self, registry: "Registry", now: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+    def __init__(self, registry: Registry, now: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
         self._registry = registry
         self._now = now
         self._lock = threading.Lock()

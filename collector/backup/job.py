@@ -5,13 +5,10 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from collector.backup.making import make
 from collector.errors import BackupError, CollectorError
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
+from collector.store.database import Store
 
 _LOG = logging.getLogger(__name__)
 _STOPPING_SECONDS = 30.0
@@ -33,7 +30,7 @@ class Outcome:
 class BackupJob:
     """Makes backups of one store. `root` bounds where they may lie, whoever asks."""
 
-    def __init__(self, store: "Store", root: Path) -> None:
+    def __init__(self, store: Store, root: Path) -> None:
         self._store = store
         self._root = root
         self._lock = threading.Lock()

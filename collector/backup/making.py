@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.version import installed_version
 from collector.backup.copying import copied, copy_sqlite, linked
@@ -27,12 +26,10 @@ from collector.backup.layout import PRIVATE, Layout
 from collector.backup.manifest import File, Manifest, described, sha256
 from collector.backup.reading import lake_rows
 from collector.errors import BackupError
+from collector.store.database import Store
 from collector.store.literal import literal
 from collector.store.parquet_file import unreadable
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _LOG = logging.getLogger(__name__)
 KEEP = 14
@@ -50,7 +47,7 @@ class Made:
     seconds: float
 
 
-def make(store: "Store", folder: Path, *, keep: int = KEEP, stopping: Callable[[], bool] = lambda: False) -> Made:
+def make(store: Store, folder: Path, *, keep: int = KEEP, stopping: Callable[[], bool] = lambda: False) -> Made:
     """Make a backup in `folder`, beside those that are there, and let go of the oldest beyond `keep`.
 
     `stopping` is asked before each file; once it says yes, nothing is left of this backup.
@@ -79,7 +76,7 @@ class Copy:
     """One backup on its way: what was copied so far."""
 
     def __init__(
-        self, store: "Store", here: Layout, place: Path, last: Path | None, stopping: Callable[[], bool]
+        self, store: Store, here: Layout, place: Path, last: Path | None, stopping: Callable[[], bool]
     ) -> None:
         self._stopping = stopping
         self.new_bytes = 0
@@ -145,7 +142,7 @@ class Copy:
             lake_rows={} if self._store.lake is None or elsewhere else lake_rows(self._there),
         )
 
-    def _look_at(self, session: "Session", name: str) -> None:
+    def _look_at(self, session: Session, name: str) -> None:
         tables = session.rows(
             "SELECT table_name FROM duckdb_tables() WHERE database_name = ? ORDER BY table_name", [name]
         )

@@ -14,16 +14,16 @@ from collector.backup.making import KEEP
 from collector.backup.place import place_of
 from collector.errors import BackupError
 from collector.problem import problem_response
+from collector.store.database import Store
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
-    from collector.store.database import Store
 
 PATH = "/v1/backup"
 _MOST_KEPT = 1000
 
 
-def add_backups(app: FastAPI, config: "CollectorConfig", store: "Store") -> None:
+def add_backups(app: FastAPI, config: "CollectorConfig", store: Store) -> None:
     """Add the two routes, and let a backup that is under way end before the store is closed."""
     job = BackupJob(store, place_of(config, config.store))
     app.state.backups = job

@@ -9,9 +9,9 @@ import os
 import pwd
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from collector.access.issuing import Wish, issue, join, lifetime, revoke, rotate
 from collector.access.listing import audit_lines, documents, join_lines, key_lines
@@ -20,9 +20,6 @@ from collector.config import CollectorConfig, load
 from collector.errors import StoreError
 from collector.registry import Registry, beside
 from collector.registry.roles import KEY_ROLES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _OK, _CHECK_FAILED = 0, 1
 _MOST_ENTRIES = 10_000

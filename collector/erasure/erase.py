@@ -9,29 +9,24 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from collector.access.tenant_opening import tenant_of
 from collector.backup.layout import Layout
+from collector.config import CollectorConfig
 from collector.erasure.lake_bytes import purge, tidy_catalogue
 from collector.erasure.names import ERASED, Place, Replacement, places
 from collector.errors import StoreError
 from collector.lake.sealing.seal import seal
 from collector.lake.soundness.aside import FOLDER
 from collector.lake.upkeep.lake_files import flush
-from collector.registry import Entry
+from collector.registry import Entry, Registry
+from collector.store.database import Store
 from collector.store.lake import found_beside
 from collector.store.opening import open_store
 from collector.store.rewriting import rewrite
 from collector.store.seal_mark import Mark
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from collector.config import CollectorConfig
-    from collector.registry import Registry
-    from collector.store.database import Store
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _SCRYPT = {"n": 2**14, "r": 8, "p": 1, "dklen": 16}
 
@@ -60,7 +55,7 @@ def _proof(name: str) -> str:
     return f"scrypt:{salt.hex()}:{hashlib.scrypt(name.encode(), salt=salt, **_SCRYPT).hex()}"
 
 
-def erase(config: "CollectorConfig", registry: "Registry", replacement: Replacement, by: str) -> Erased:
+def erase(config: CollectorConfig, registry: Registry, replacement: Replacement, by: str) -> Erased:
     """Do all of it; to run it again after it was cut off is safe.
 
     Raises:
@@ -88,7 +83,7 @@ def erase(config: "CollectorConfig", registry: "Registry", replacement: Replacem
     return erased
 
 
-def _forget(folder: "Path") -> None:
+def _forget(folder: Path) -> None:
     """Drop pages that the server kept for its next start, or files of the lake that were set aside: they have the name.
 
     Raises:
@@ -101,7 +96,7 @@ def _forget(folder: "Path") -> None:
         raise StoreError(f"cannot remove {folder}, which has the name: {error.strerror or error}") from error
 
 
-def _seal(store: "Store", config: "CollectorConfig") -> None:
+def _seal(store: Store, config: CollectorConfig) -> None:
     """Bring what has arrived into the lake: in the bodies as they came no name can be replaced."""
     if store.lake is None:
         return
@@ -114,7 +109,7 @@ def _seal(store: "Store", config: "CollectorConfig") -> None:
         raise StoreError(f"{left} batches could not be sealed, and their names not be replaced; see the server's log")
 
 
-def _replaced(store: "Store", replacement: Replacement) -> dict[str, int]:
+def _replaced(store: Store, replacement: Replacement) -> dict[str, int]:
     with store.session() as session:
         hot = _places(session, store.hot)
         rows = _change(session, hot, replacement)
@@ -125,7 +120,7 @@ def _replaced(store: "Store", replacement: Replacement) -> dict[str, int]:
     return rows
 
 
-def _change(session: "Session", found: Sequence[Place], replacement: Replacement) -> dict[str, int]:
+def _change(session: Session, found: Sequence[Place], replacement: Replacement) -> dict[str, int]:
     rows: dict[str, int] = {}
     with session.transaction():
         for place in found:
@@ -136,7 +131,7 @@ def _change(session: "Session", found: Sequence[Place], replacement: Replacement
     return rows
 
 
-def _check(store: "Store", replacement: Replacement) -> None:
+def _check(store: Store, replacement: Replacement) -> None:
     """Look again, everywhere.
 
     Raises:
@@ -149,6 +144,6 @@ def _check(store: "Store", replacement: Replacement) -> None:
                 raise StoreError(f"{place.table} still has the name; is a collector sealing? run the same again")
 
 
-def _places(session: "Session", hot: str | None) -> list[Place]:
+def _places(session: Session, hot: str | None) -> list[Place]:
     database = (hot or "").removesuffix(".main").strip('"').replace('""', '"')
     return places(session, database)

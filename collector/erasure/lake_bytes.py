@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING
 
+from collector.erasure.names import Replacement
 from collector.lake.upkeep.catalogue import vacuum
 from collector.lake.upkeep.lake_files import flush
 from collector.store.lake import CATALOGUE
 
 if TYPE_CHECKING:
-    from collector.erasure.names import Replacement
     from collector.store.database import Store
 
 
-def purge(store: "Store", replacement: "Replacement") -> int:
+def purge(store: "Store", replacement: Replacement) -> int:
     """Rewrite files with changed rows, forget every older snapshot, remove their files; return how many that were.
 
     Who reads at that moment from an older snapshot gets an error and asks again.

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -13,6 +13,7 @@ from collector.access.enrol import Enrol
 from collector.access.gate import Gate
 from collector.access.opening import access_of
 from collector.backup.routes import add_backups
+from collector.config import CollectorConfig
 from collector.http.entrance import Entrance
 from collector.http.health import add_health, is_alive, of_collector
 from collector.http.ingest import Ingest
@@ -20,18 +21,15 @@ from collector.http.pulse import Pulse
 from collector.http.server_metrics import Counted, add_server_metrics
 from collector.lake.sealing.sealer import Sealer
 from collector.lake.upkeep.keeper import Upkeep
+from collector.pipeline.writer import Writer
 from collector.problem import answer_with_problems
 from collector.prometheus import write as remote_write
 from collector.schedulers.configured import configured
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
-    from collector.pipeline.writer import Writer
-    from collector.schedulers.poller import Poller
-    from collector.store.database import Store
+from collector.schedulers.poller import Poller
+from collector.store.database import Store
 
 
-def create_app(config: "CollectorConfig", store: "Store", writer: "Writer") -> FastAPI:
+def create_app(config: CollectorConfig, store: Store, writer: Writer) -> FastAPI:
     """Return the application. It starts the writer and what asks the schedulers, and lets them finish at the end.
 
     Who opened the store closes it.
@@ -103,7 +101,7 @@ def _add_what_it_says(app: FastAPI) -> None:
     answer_with_problems(app)
 
 
-def _sealer_of(config: "CollectorConfig", store: "Store", writer: "Writer") -> Sealer | None:
+def _sealer_of(config: CollectorConfig, store: Store, writer: Writer) -> Sealer | None:
     """Return what seals the writer's batches; None where there is no lake."""
     if store.lake is None:
         return None

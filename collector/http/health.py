@@ -19,19 +19,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from collector.errors import StoreError
 from collector.lake.soundness.looking import glanced
 from collector.store.migrations import require_current
+from collector.store.seal_mark import Mark
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
     from collector.config import CollectorConfig
     from collector.pipeline.writer import Writer
     from collector.store.database import Store
-    from collector.store.seal_mark import Mark
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 3.0  # for all checks together; below what balancers usually wait
@@ -129,14 +128,14 @@ def held_up(thread: int | None, tasks: Path = Path("/proc/self/task"), load: Pat
     return "something of the server keeps them waiting"
 
 
-def add_health(app: "FastAPI", alive: Callable[[], bool], readiness: Readiness) -> None:
+def add_health(app: FastAPI, alive: Callable[[], bool], readiness: Readiness) -> None:
     """Add /healthz and /readyz: 200 or 503. That /healthz is answered at all says that the event loop turns."""
 
     app.state.alive = alive
     own = app.router.lifespan_context
 
     @asynccontextmanager
-    async def looked_after(running: "FastAPI") -> AsyncIterator[None]:
+    async def looked_after(running: FastAPI) -> AsyncIterator[None]:
         async with own(running):
             looking = asyncio.create_task(readiness.keep_looking())
             try:
@@ -251,7 +250,7 @@ def _has_room(config: "CollectorConfig", writer: "Writer") -> Check:
     return Check("queue", room, words + _megabytes(config.queue_bytes))
 
 
-def _seals(config: "CollectorConfig", store: "Store", mark: "Mark", began: float) -> Check:
+def _seals(config: "CollectorConfig", store: "Store", mark: Mark, began: float) -> Check:
     """Check that what arrived is sealed in time; a lake that is away for minutes makes nobody unready."""
     if store.lake is None:
         return Check("seal", True, "there is no lake to seal into")

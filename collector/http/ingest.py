@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from starlette.types import Receive, Scope, Send
+
 from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
 from collector.access.host_book import HostBook
 from collector.body import Arriving
@@ -23,14 +25,12 @@ from collector.pipeline.decoding.batch import Batch, opened, read
 from collector.pipeline.decoding.decoders import Decoders, command
 from collector.pipeline.decoding.own_word import check_host, foreign_part, gpus_named, own_part
 from collector.pipeline.decoding.verdict import Question
+from collector.pipeline.landing import Receipt
 from collector.pipeline.writer import Writer
 from collector.problem import PROBLEM_TYPE, problem
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
     from collector.config import CollectorConfig
-    from collector.pipeline.landing import Receipt
     from collector.registry.homes import Homes
     from collector.registry.roles import Principal
 
@@ -71,7 +71,7 @@ class Ingest:
         self._metrics.watch("arriving_bytes", "Bytes of batches on their way in.", lambda: self._arriving.held)
         self._metrics.watch("limited_senders", "Agents whose rate is remembered.", lambda: len(self._limits))
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         self._open += 1
         try:
@@ -89,7 +89,7 @@ class Ingest:
         """End the processes that help; who is waiting for one has been answered."""
         await self._decoders.stop()
 
-    async def _taken(self, scope: "Scope", receive: "Receive") -> tuple[Batch, "Receipt"]:
+    async def _taken(self, scope: Scope, receive: Receive) -> tuple[Batch, Receipt]:
         headers = dict(scope["headers"])
         # A browser may post any text to loopback from any page, but not this type without asking first (CORS).
         if headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip() != CONTENT_TYPE:
@@ -172,7 +172,7 @@ def _epoch(headers: dict[bytes, bytes]) -> int | None:
     return int(said) if said.isdigit() and len(said) < 19 else None
 
 
-def _told(batch: Batch, receipt: "Receipt") -> dict[str, Any]:
+def _told(batch: Batch, receipt: Receipt) -> dict[str, Any]:
     told: dict[str, Any] = {
         "sequence": receipt.sequence,
         "sealed_through": receipt.sealed_through,
@@ -184,7 +184,7 @@ def _told(batch: Batch, receipt: "Receipt") -> dict[str, Any]:
     return told
 
 
-async def _refuse(send: "Send", refusal: BatchError) -> None:
+async def _refuse(send: Send, refusal: BatchError) -> None:
     """Answer with a problem (RFC 9457), of which agents read `error` and `reason`."""
     more: dict[str, object] = {"error": str(refusal), "reason": refusal.reason}
     if refusal.epoch is not None:
@@ -202,7 +202,7 @@ async def _refuse(send: "Send", refusal: BatchError) -> None:
 
 
 async def _answer(
-    send: "Send",
+    send: Send,
     status: int,
     content_type: bytes,
     content: dict[str, Any],

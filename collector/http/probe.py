@@ -11,20 +11,16 @@ import sys
 from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.connection import Reply, ask
-from collector.config import load
+from collector.config import CollectorConfig, load
 from collector.errors import CollectorError
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
 
 _PATIENCE_SECONDS = 4.0
 _ANSWER_BYTES = 64 * 2**10
 
 
-def trouble(config: "CollectorConfig") -> str | None:
+def trouble(config: CollectorConfig) -> str | None:
     """Return why the server is not ready; None where it is."""
     try:
         reply = _asked(config)
@@ -39,7 +35,7 @@ def trouble(config: "CollectorConfig") -> str | None:
         return f"/readyz answers {reply.status}"
 
 
-def _asked(config: "CollectorConfig") -> Reply:
+def _asked(config: CollectorConfig) -> Reply:
     host, port = config.address
     near = _near(host)
     url = f"{'https' if config.tls_certificate else 'http'}://{f'[{near}]' if ':' in near else near}:{port}/readyz"

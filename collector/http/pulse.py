@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from prometheus_client import Gauge
 
 from collector.errors import StoreError
+from collector.store.seal_mark import Mark
 
 if TYPE_CHECKING:
     from collector.metrics.metrics import Metrics
     from collector.store.database import Store
-    from collector.store.seal_mark import Mark
     from collector.store.session import Session
 
 _LOG = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ _PREFIX = "gpuledger_collector"
 class Pulse:
     """Looks at one store on behalf of one page of /metrics."""
 
-    def __init__(self, store: "Store", mark: "Mark", metrics: "Metrics") -> None:
+    def __init__(self, store: "Store", mark: Mark, metrics: "Metrics") -> None:
         self._store = store
         self._mark = mark
         self._metrics = metrics

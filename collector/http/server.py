@@ -7,14 +7,16 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 
 from agent.connection import OLDEST
 from collector.access.certificate import check_certificate, renew_certificate
 from collector.access.opening import require_way_in
 from collector.access.tenant_opening import tenant_of
+from collector.config import CollectorConfig
 from collector.errors import ListenError
 from collector.http.app import create_app
 from collector.http.connection import BoundedHttp
@@ -23,20 +25,13 @@ from collector.http.notify import SupervisedServer
 from collector.pipeline.writer import Writer
 from collector.store.opening import open_store
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fastapi import FastAPI
-
-    from collector.config import CollectorConfig
-
 _LOG = logging.getLogger(__name__)
 STOPPING_SECONDS = 20  # for what is on its way; agents send the rest again
 _WRITERS = frozenset({"sealer", "upkeep", "pulse", "collector-writer", "backup", "analysis"})  # threads, once stopped
 _RING_OBJECTS = 20_000  # made and still there, before rings are looked for among them
 
 
-def serve(config: "CollectorConfig", settings: "Path | None" = None) -> None:
+def serve(config: CollectorConfig, settings: Path | None = None) -> None:
     """Open the store and answer until a signal ends it; `settings` is the file that it was started with.
 
     Raises:
@@ -50,7 +45,7 @@ def serve(config: "CollectorConfig", settings: "Path | None" = None) -> None:
         listen(app, config, "batches are taken at %s/v1/batches")
 
 
-def listen(app: "FastAPI", config: "CollectorConfig", words: str) -> None:
+def listen(app: FastAPI, config: CollectorConfig, words: str) -> None:
     """Serve an application at the configured address until a signal ends it; SIGHUP reads the certificate again.
 
     `words` are logged with that address once it answers.
@@ -74,7 +69,7 @@ def listen(app: "FastAPI", config: "CollectorConfig", words: str) -> None:
     _leave_the_busy()
 
 
-def settings_of(app: "FastAPI", config: "CollectorConfig") -> uvicorn.Config:
+def settings_of(app: FastAPI, config: CollectorConfig) -> uvicorn.Config:
     """Return how an application is served: with the certificate of the settings, where they name one."""
     host, port = config.address
     settings = uvicorn.Config(
@@ -142,7 +137,7 @@ def _signals_end(server: uvicorn.Server) -> Iterator[None]:
 
 
 @contextmanager
-def _hangup_renews(server: uvicorn.Server, config: "CollectorConfig") -> Iterator[None]:
+def _hangup_renews(server: uvicorn.Server, config: CollectorConfig) -> Iterator[None]:
     """Let SIGHUP read the certificate again; it would end the process otherwise."""
 
     def renew(*_: object) -> None:

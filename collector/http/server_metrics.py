@@ -2,19 +2,15 @@
 
 import platform
 import time
-from typing import TYPE_CHECKING
 
-from fastapi import Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent.exposition import OPENMETRICS, exposition
 from agent.version import installed_version
 from collector.access.endpoints import endpoint_of
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _SECONDS_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -53,18 +49,18 @@ class RequestCounts:
 class Counted:
     """An ASGI application before another; it counts what that one answers."""
 
-    def __init__(self, app: "ASGIApp", counts: RequestCounts) -> None:
+    def __init__(self, app: ASGIApp, counts: RequestCounts) -> None:
         self._app = app
         self._counts = counts
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         status, began = _NO_ANSWER, time.perf_counter()
 
-        async def sent(message: "Message") -> None:
+        async def sent(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = str(message["status"])
@@ -79,7 +75,7 @@ class Counted:
             self._counts.note(scope["method"], scope["path"], status, time.perf_counter() - began)
 
 
-def add_server_metrics(app: "FastAPI", registry: CollectorRegistry) -> RequestCounts:
+def add_server_metrics(app: FastAPI, registry: CollectorRegistry) -> RequestCounts:
     """Add /metrics, with everything of a registry, and count the application's requests; the last layer to be added."""
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter
     counts = RequestCounts(registry)

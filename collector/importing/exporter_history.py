@@ -5,13 +5,10 @@ its own, `kubernetes/prod/research.train-0`, and a job `slurm/alpha/81234`.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from collector.importing.claims import Claim
 from collector.importing.history import History
-
-if TYPE_CHECKING:
-    from collector.schedulers.poll import Value
+from collector.schedulers.poll import Value
 
 _BRIDGED_US = 600_000_000  # a silence that a holder outlasts: labels come with samples, and samples may be missing
 _Holding = tuple[str, str, str | None]  # run, host, member

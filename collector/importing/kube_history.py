@@ -18,9 +18,9 @@ from collector.importing.history import History
 from collector.importing.known import Sighting
 from collector.importing.kube_state import PRESENT_MS, Pod, State, sanitized
 from collector.schedulers.kubernetes.rows import QUEUES, STANDING, Labels
+from collector.schedulers.poll import Row, Value
 
 if TYPE_CHECKING:
-    from collector.schedulers.poll import Row, Value
     from collector.store.session import Session
 
 _GONE_US = 5 * PRESENT_MS * 1000  # a pod that was there so shortly before the end still is

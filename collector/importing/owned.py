@@ -13,9 +13,9 @@ import pyarrow as pa
 from agent.wire.tables import OWNERSHIP
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.parcel import parcel
+from collector.schedulers.poll import Row
 
 if TYPE_CHECKING:
-    from collector.schedulers.poll import Row
     from collector.store.database import Store
     from collector.store.session import Session
 
@@ -47,7 +47,7 @@ def own(store: "Store", since: int, source: str) -> int:
     return len(rows)
 
 
-def _rows(session: "Session", since: int, source: str) -> "list[Row]":
+def _rows(session: "Session", since: int, source: str) -> list[Row]:
     declared = {uuid: (first, by_others) for uuid, first, by_others in session.rows(_OWNED, [source])}
     slots: dict[tuple[str, int | None], list[tuple[str, int, int]]] = defaultdict(list)
     for node, uuid, index, first_at, last_at in session.rows(_SEEN):

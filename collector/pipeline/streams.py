@@ -4,8 +4,9 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from collector.store.seal_mark import Mark
+
 if TYPE_CHECKING:
-    from collector.store.seal_mark import Mark
     from collector.store.session import Session
 
 MAX_STREAMS = 100_000  # remembered; what is forgotten is looked up again
@@ -24,7 +25,7 @@ class StreamBook:
     """
 
     def __init__(
-        self, session: "Session", max_streams: int = MAX_STREAMS, mark: "Mark | None" = None, *, shared: bool = False
+        self, session: "Session", max_streams: int = MAX_STREAMS, mark: Mark | None = None, *, shared: bool = False
     ) -> None:
         self._session = session
         self._max_streams = max_streams

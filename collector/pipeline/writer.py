@@ -3,20 +3,19 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from collector.errors import BatchError, RegistryError, StoreError
 from collector.metrics.metrics import Metrics
+from collector.pipeline.decoding.batch import Batch
 from collector.pipeline.intake import Delivery, Intake
 from collector.pipeline.landing import Landing, Receipt
 from collector.store.seal_mark import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-
     from collector.config import CollectorConfig
-    from collector.pipeline.decoding.batch import Batch
     from collector.store.database import Store
     from collector.tenancy.tenant import Tenant
 
@@ -58,7 +57,7 @@ class Writer:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def submit(self, batch: "Batch", epoch: int | None = None) -> "Future[Receipt]":
+    def submit(self, batch: Batch, epoch: int | None = None) -> Future[Receipt]:
         """Queue a batch, under the epoch that its sender says.
 
         The future holds its receipt once it is durable, or the BatchError of its refusal.

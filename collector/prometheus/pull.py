@@ -25,14 +25,13 @@ from collector.prometheus.answer import Answer
 from collector.prometheus.client import Client
 from collector.prometheus.gathering import Gathered, Gathering, Known, inventory
 from collector.prometheus.holders import Holders
-from collector.prometheus.labels import DEFAULT, Clusters
+from collector.prometheus.labels import DEFAULT, Clusters, Subject
 from collector.prometheus.looking import Found, host_names, look, primaries
 from collector.prometheus.names import catalogue
 from collector.prometheus.questions import Question, questions, table_steps
 from collector.prometheus.spans import Span, covered, days, stream_of, windows
 
 if TYPE_CHECKING:
-    from collector.prometheus.labels import Subject
     from collector.store.database import Store
 
 _WINDOW_ROWS = 200_000  # of gpu_samples that are put together at a time

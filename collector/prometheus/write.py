@@ -11,6 +11,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from starlette.types import Receive, Scope, Send
+
 from collector.body import Arriving
 from collector.errors import BatchError
 from collector.limits import spread
@@ -23,8 +25,6 @@ from collector.prometheus.request import unpacked
 from collector.prometheus.resuming import last_scrapes
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
     from collector.config import CollectorConfig
     from collector.pipeline.writer import Writer
     from collector.store.database import Store
@@ -67,7 +67,7 @@ class RemoteWrite:
         """Put together what waits, and take no more."""
         self.receiver.stop()
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         try:
             written = await self._taken(scope, receive)
@@ -78,7 +78,7 @@ class RemoteWrite:
             self._results.labels("remote_write_partly" if written.refused else "remote_write").inc()
             await _answer(send, written)
 
-    async def _taken(self, scope: "Scope", receive: "Receive") -> Written:
+    async def _taken(self, scope: Scope, receive: Receive) -> Written:
         headers = dict(scope["headers"])
         proto = _proto(headers.get(b"content-type", b"").decode("latin-1"))
         if headers.get(b"content-encoding", b"").strip().lower() != b"snappy":
@@ -118,7 +118,7 @@ def _counted(counts: Counts, name: str) -> Callable[[], float]:
     return lambda: float(getattr(counts, name))
 
 
-async def _answer(send: "Send", written: Written) -> None:
+async def _answer(send: Send, written: Written) -> None:
     headers = [
         (_WRITTEN % b"samples", str(written.samples).encode()),
         (_WRITTEN % b"histograms", str(written.histograms).encode()),
@@ -133,7 +133,7 @@ async def _answer(send: "Send", written: Written) -> None:
     await _send(send, HTTPStatus.BAD_REQUEST, headers, text)
 
 
-async def _refuse(send: "Send", refusal: BatchError) -> None:
+async def _refuse(send: Send, refusal: BatchError) -> None:
     """Answer that nothing was written. What may go well later is 503: Prometheus drops what is answered with 429."""
     later = refusal.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.SERVICE_UNAVAILABLE)
     status = HTTPStatus.SERVICE_UNAVAILABLE if later else HTTPStatus(refusal.status)
@@ -147,7 +147,7 @@ async def _refuse(send: "Send", refusal: BatchError) -> None:
     await _send(send, status, headers, text)
 
 
-async def _send(send: "Send", status: int, headers: list[tuple[bytes, bytes]], text: bytes) -> None:
+async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], text: bytes) -> None:
     sized = [*headers, (b"content-length", str(len(text)).encode())] if text else headers
     await send({"type": "http.response.start", "status": int(status), "headers": sized})
     await send({"type": "http.response.body", "body": text})

@@ -4,19 +4,14 @@ An alarm is said by the process that books the ledger, and there is one; were th
 decides which of them says it. What the webhook gets waits here until it is taken, so that a restart loses nothing.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from sqlalchemy import delete, func, select, true, update
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select, true, update
 
 from collector.registry.alarm_tables import ALARMS, POSTS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sqlalchemy import Column, ColumnElement, Connection, Table
-
-    from collector.registry.database import Database
+from collector.registry.database import Database
 
 State = Literal["queued", "sent", "failed"]
 KEPT_US = 90 * 86_400_000_000  # a quarter of what was said
@@ -55,15 +50,15 @@ class AlarmPost:
 class AlarmChange:
     """What one look changes: alarms that are new; those now said, and ended, each with its post (None: no webhook)."""
 
-    opened: "Sequence[KeptAlarm]"
-    said: "Mapping[str, AlarmPost | None]"
-    ended: "Mapping[str, AlarmPost | None]"
+    opened: Sequence[KeptAlarm]
+    said: Mapping[str, AlarmPost | None]
+    ended: Mapping[str, AlarmPost | None]
 
 
 class Alarms:
     """The site's alarms. Safe to use from several processes."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def lasting(self) -> list[KeptAlarm]:
@@ -99,7 +94,7 @@ class Alarms:
                     self._put(connection, post)
             _forget(connection, now)
 
-    def _put(self, connection: "Connection", post: "AlarmPost") -> None:
+    def _put(self, connection: Connection, post: "AlarmPost") -> None:
         values = {name: getattr(post, name) for name in AlarmPost.__slots__}
         connection.execute(self._database.insert(POSTS).values(**values).on_conflict_do_nothing())
 
@@ -110,7 +105,7 @@ class Alarms:
         with self._database.reading() as connection:
             return [AlarmPost(*row) for row in connection.execute(rows)]
 
-    def posts(self, states: "Sequence[State]", most: int) -> list[AlarmPost]:
+    def posts(self, states: Sequence[State], most: int) -> list[AlarmPost]:
         """Return posts in these states, the newest first."""
         rows = select(*_columns(AlarmPost, POSTS)).where(POSTS.c.state.in_(states))
         with self._database.reading() as connection:
@@ -124,17 +119,17 @@ class Alarms:
             connection.execute(update(POSTS).where(POSTS.c.id == post.id).values(**values))
 
 
-def _marked(connection: "Connection", id_: str, when: "ColumnElement[bool]", **values: int) -> bool:
+def _marked(connection: Connection, id_: str, when: ColumnElement[bool], **values: int) -> bool:
     """Change the lasting alarm of an id, and return whether it was there to be changed."""
     lasts = (ALARMS.c.id == id_) & ALARMS.c.ended_at.is_(None) & when
     return connection.execute(update(ALARMS).where(lasts).values(**values)).rowcount == 1
 
 
-def _columns(row: "type[KeptAlarm | AlarmPost]", table: "Table") -> "list[Column[Any]]":
+def _columns(row: "type[KeptAlarm | AlarmPost]", table: Table) -> list[Column[Any]]:
     return [table.c[name] for name in row.__slots__]
 
 
-def _forget(connection: "Connection", now: int) -> None:
+def _forget(connection: Connection, now: int) -> None:
     connection.execute(delete(ALARMS).where(ALARMS.c.ended_at < now - KEPT_US))
     connection.execute(delete(POSTS).where(POSTS.c.done_at < now - KEPT_US))
     newest = select(POSTS.c.id).where(POSTS.c.state == "queued").order_by(POSTS.c.made_at.desc()).limit(WAITING_MOST)

@@ -2,18 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from agent.wire.units import DAY_US
+from collector.registry.database import Database
 from collector.registry.tables import AUDIT
 from collector.registry.versions import AUDIT_DAYS
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from collector.registry.database import Database
 
 Kind = Literal["change", "read", "refused"]
 
@@ -31,7 +27,7 @@ class Entry:
     count: int = 1
 
 
-def record(connection: "Connection", entry: Entry) -> None:
+def record(connection: Connection, entry: Entry) -> None:
     """Append an entry in the transaction of what it tells: both, or neither."""
     connection.execute(insert(AUDIT).values(**{name: getattr(entry, name) for name in Entry.__slots__}))
 
@@ -39,7 +35,7 @@ def record(connection: "Connection", entry: Entry) -> None:
 class Audit:
     """The site's audit."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, entries: Sequence[Entry]) -> None:

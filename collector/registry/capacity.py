@@ -4,22 +4,17 @@ What a decision says is its maker's: here it is a text. Who asked, decided and w
 transaction.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from sqlalchemy import case, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, case, delete, func, insert, select, update
 
 from agent.wire.units import DAY_US
 from collector.errors import FullError, RegistryError
 from collector.registry.audit import Entry, record
+from collector.registry.database import Database
 from collector.registry.tables import CAPACITY_EVENTS, CAPACITY_REQUESTS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection, Select
-
-    from collector.registry.database import Database
 
 _MOST_LISTED = 100_000
 _EXPIRED_AT_ONCE = 1_000
@@ -75,7 +70,7 @@ class CapacityEvent:
 class CapacityRequests:
     """The site's requests."""
 
-    def __init__(self, database: "Database", bounds: Bounds) -> None:
+    def __init__(self, database: Database, bounds: Bounds) -> None:
         self._database = database
         self.bounds = bounds
 
@@ -134,7 +129,7 @@ class CapacityRequests:
         self,
         since: int,
         until: int,
-        teams: "Sequence[str] | None" = None,
+        teams: Sequence[str] | None = None,
         limit: int = _MOST_LISTED,
         before: tuple[int, str] | None = None,
     ) -> list[CapacityRequest]:
@@ -173,7 +168,7 @@ class CapacityRequests:
             return _expire(connection, now, self.bounds.days)
 
 
-def _append(connection: "Connection", event: CapacityEvent, action: str, detail: str) -> None:
+def _append(connection: Connection, event: CapacityEvent, action: str, detail: str) -> None:
     own = CAPACITY_EVENTS.c.request_id == event.request_id
     if connection.execute(select(func.count()).select_from(CAPACITY_EVENTS).where(own)).scalar_one() >= _MOST_EVENTS:
         raise RegistryError(f"{event.request_id} has {_MOST_EVENTS:,} entries, and takes no more: ask anew")
@@ -184,7 +179,7 @@ def _append(connection: "Connection", event: CapacityEvent, action: str, detail:
     record(connection, Entry(event.at, "change", event.who, action, event.request_id, detail))
 
 
-def _count(connection: "Connection", team: str) -> int:
+def _count(connection: Connection, team: str) -> int:
     own = CAPACITY_REQUESTS.c.team == team
     return int(connection.execute(select(func.count()).select_from(CAPACITY_REQUESTS).where(own)).scalar_one())
 
@@ -197,7 +192,7 @@ def _full(team: str, bounds: Bounds) -> str:
     )
 
 
-def _pilots(connection: "Connection", team: str, since: int, but: str) -> int:
+def _pilots(connection: Connection, team: str, since: int, but: str) -> int:
     table, event = CAPACITY_REQUESTS.c, CAPACITY_EVENTS.c
     wanted = (table.team == team) & table.pilot & (table.verdict == "PASS") & (table.id != but)
     lately = select(event.number).where((event.request_id == table.id) & (event.at >= since)).exists()
@@ -205,7 +200,7 @@ def _pilots(connection: "Connection", team: str, since: int, but: str) -> int:
     return int(connection.execute(found).scalar_one())
 
 
-def _expire(connection: "Connection", now: int, days: int) -> int:
+def _expire(connection: Connection, now: int, days: int) -> int:
     """Delete old requests with their histories; what was asked, decided and waived stays in the audit for its time."""
     before, request, event = now - days * DAY_US, CAPACITY_REQUESTS.c, CAPACITY_EVENTS.c
     later = select(event.number).where((event.request_id == request.id) & (event.at >= before)).exists()
@@ -219,6 +214,6 @@ def _expire(connection: "Connection", now: int, days: int) -> int:
     return len(old)
 
 
-def _last(connection: "Connection", id_: str) -> int:
+def _last(connection: Connection, id_: str) -> int:
     last = select(func.max(CAPACITY_EVENTS.c.number)).where(CAPACITY_EVENTS.c.request_id == id_)
     return int(connection.execute(last).scalar_one() or 0)

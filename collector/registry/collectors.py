@@ -2,17 +2,12 @@
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Row, insert, select, update
 
 from collector.errors import RegistryError
+from collector.registry.database import Database
 from collector.registry.tables import COLLECTORS, COUNTERS
-
-if TYPE_CHECKING:
-    from sqlalchemy import Row
-
-    from collector.registry.database import Database
 
 _MOST = 256  # numbers fill the low byte of a batch's number
 
@@ -30,7 +25,7 @@ class Collector:
 class Collectors:
     """The site's list of them."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def claim_number(self, name: str, url: str, identity: str = "", now: int | None = None) -> int:
@@ -90,5 +85,5 @@ def _free(taken: set[int]) -> int:
     return free
 
 
-def _collector(row: "Row[tuple[object, ...]]") -> Collector:
+def _collector(row: Row[tuple[object, ...]]) -> Collector:
     return Collector(row.number, row.name, row.url, row.alive_until)

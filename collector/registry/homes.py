@@ -1,15 +1,12 @@
 """Of which host each GPU is: that which first told of it, until the operator moves it. And since when each is heard."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
 from collector.registry.audit import Entry, record
+from collector.registry.database import Database
 from collector.registry.tables import GPU_HOMES, HOSTS
-
-if TYPE_CHECKING:
-    from collector.registry.database import Database
 
 MOST_GPUS = 1024  # of one host, MIG instances that are no more included: what is invented has an end
 _AT_ONCE = 500  # names in one statement
@@ -18,7 +15,7 @@ _AT_ONCE = 500  # names in one statement
 class Homes:
     """The site's list of GPUs and hosts."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def of(self, gpus: Collection[str]) -> dict[str, str]:

@@ -2,19 +2,14 @@
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from collector.errors import JoinError
 from collector.registry.audit import Entry, record
+from collector.registry.database import Database
 from collector.registry.keys import Key, insert_key, keys_of, next_change, revoke_keys
 from collector.registry.tables import JOINS
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
-
-    from collector.registry.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +31,7 @@ class Join:
 class Joins:
     """The site's join tokens."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, join: Join) -> None:
@@ -87,7 +82,7 @@ class Joins:
             record(connection, Entry(now, "change", f"join:{join.id}", "enrol", key.id, node))
 
 
-def _settle(connection: "Connection", join: Join, own: list[str], lost: list[str], node: str, now: int) -> None:
+def _settle(connection: Connection, join: Join, own: list[str], lost: list[str], node: str, now: int) -> None:
     """Close the keys that the new one replaces, and count the use."""
     if len(lost) < len(own) and not join.replaces:
         raise JoinError(
@@ -112,5 +107,5 @@ def _checked(join: Join | None, node: str, now: int) -> Join:
     return join
 
 
-def _join(row: "Row[tuple[object, ...]]") -> Join:
+def _join(row: Row[tuple[object, ...]]) -> Join:
     return Join(**{name: getattr(row, name) for name in Join.__slots__})

@@ -7,18 +7,13 @@ of which no table can be made and no guess will hit; a slow hash would only make
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from collector.errors import RegistryError
 from collector.registry.audit import Entry, record
+from collector.registry.database import Database
 from collector.registry.tables import COUNTERS, KEYS
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
-
-    from collector.registry.database import Database
 
 _MOST_KEYS = 200_000  # that are open, and that a collector holds in memory; a host has one
 
@@ -49,7 +44,7 @@ class Key:
 class Keys:
     """The site's keys. Each change has a number, so that a collector reads only what is new."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, key: Key) -> None:
@@ -100,7 +95,7 @@ class Keys:
             connection.execute(update(KEYS).where(KEYS.c.id.in_(list(ids))).values(used_at=now))
 
 
-def insert_key(connection: "Connection", key: Key) -> None:
+def insert_key(connection: Connection, key: Key) -> None:
     """Add a key within a transaction."""
     if (
         connection.execute(select(func.count()).select_from(KEYS).where(KEYS.c.revoked_at.is_(None))).scalar_one()
@@ -112,20 +107,20 @@ def insert_key(connection: "Connection", key: Key) -> None:
     connection.execute(insert(KEYS).values(**values, change=next_change(connection)))
 
 
-def revoke_keys(connection: "Connection", ids: Sequence[str], now: int) -> int:
+def revoke_keys(connection: Connection, ids: Sequence[str], now: int) -> int:
     """Close keys within a transaction; return how many were open."""
     open_ones = KEYS.c.id.in_(list(ids)) & KEYS.c.revoked_at.is_(None)
     closed = update(KEYS).where(open_ones).values(revoked_at=now, change=next_change(connection))
     return int(connection.execute(closed).rowcount)
 
 
-def keys_of(connection: "Connection", node: str, now: int) -> list[Key]:
+def keys_of(connection: Connection, node: str, now: int) -> list[Key]:
     """Return the live keys of a host."""
     found = select(KEYS).where((KEYS.c.node == node) & (KEYS.c.role == "agent"))
     return [key for row in connection.execute(found) if (key := _key(row)).live(now)]
 
 
-def next_change(connection: "Connection") -> int:
+def next_change(connection: Connection) -> int:
     """Return the number of a change; who asks next waits until this transaction has ended."""
     own = COUNTERS.c.name == "keys"
     connection.execute(update(COUNTERS).where(own).values(value=COUNTERS.c.value + 1))
@@ -139,7 +134,7 @@ def _entry(key: Key, action: str) -> Entry:
     return Entry(key.created_at, "change", key.created_by, action, key.id, detail.strip())
 
 
-def _key(row: "Row[tuple[object, ...]]") -> Key:
+def _key(row: Row[tuple[object, ...]]) -> Key:
     values = {name: getattr(row, name) for name in Key.__slots__}
     values["teams"] = tuple(json.loads(row.teams)) if row.teams is not None else None
     return Key(**values)

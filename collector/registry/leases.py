@@ -9,16 +9,11 @@ of them it still has. Clocks decide only *when* a stream may be taken, never whe
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from sqlalchemy import case, select, update
+from sqlalchemy import ColumnElement, Connection, case, select, update
 
+from collector.registry.database import Database
 from collector.registry.tables import COLLECTORS, LEASES, NOBODY
-
-if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
-
-    from collector.registry.database import Database
 
 _AT_ONCE = 500  # streams in one statement
 
@@ -42,7 +37,7 @@ class Lease:
 class Leases:
     """The site's leases."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def acquire(self, streams: Iterable[str], collector: int, now: int) -> dict[str, Lease]:
@@ -91,7 +86,7 @@ class Leases:
             yield _held(connection, collector, streams, LEASES.c.since)
 
     def _acquired(
-        self, connection: "Connection", streams: list[str], collector: int, now: int, urls: dict[int, str]
+        self, connection: Connection, streams: list[str], collector: int, now: int, urls: dict[int, str]
     ) -> dict[str, Lease]:
         before = _owners(connection, streams)
         owners = {owner for owner, _, _ in before.values()} - {collector, NOBODY}
@@ -117,14 +112,14 @@ class Leases:
         }
 
 
-def _owners(connection: "Connection", streams: list[str]) -> dict[str, tuple[int, int, int]]:
+def _owners(connection: Connection, streams: list[str]) -> dict[str, tuple[int, int, int]]:
     """Return (owner, epoch, since) of those of these streams that somebody has had."""
     columns = (LEASES.c.stream, LEASES.c.collector, LEASES.c.epoch, LEASES.c.since)
     found = connection.execute(select(*columns).where(LEASES.c.stream.in_(streams)))
     return {stream: (owner, epoch, since) for stream, owner, epoch, since in found}
 
 
-def _takeable(connection: "Connection", owners: set[int], now: int) -> list[int]:
+def _takeable(connection: Connection, owners: set[int], now: int) -> list[int]:
     """Return those of these collectors that are silent and not just committing; they stay locked until we are done."""
     if not owners:
         return []
@@ -134,7 +129,7 @@ def _takeable(connection: "Connection", owners: set[int], now: int) -> list[int]
 
 
 def _held(
-    connection: "Connection", collector: int, streams: Iterable[str] | None, told: "ColumnElement[int]"
+    connection: Connection, collector: int, streams: Iterable[str] | None, told: ColumnElement[int]
 ) -> dict[str, int]:
     own = select(LEASES.c.stream, told).where(LEASES.c.collector == collector)
     if streams is None:

@@ -7,20 +7,15 @@ week that silently never came. It errs to that side once; a second broken claim 
 """
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import Column, Connection, Select, delete, func, select, update
 
 from collector.registry.audit import Entry, record
+from collector.registry.database import Database
 from collector.registry.mail_tables import SECRETS, SENDS, SUBSCRIPTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Column, Connection, Select
-
-    from collector.registry.database import Database
 
 State = Literal["queued", "sending", "sent", "failed", "dropped"]
 CLAIM_US = 15 * 60_000_000  # after this, who claimed a mail is taken to be dead
@@ -75,7 +70,7 @@ class Send:
 class Mails:
     """The site's mails. Safe to use from several processes."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def key(self) -> bytes:
@@ -213,7 +208,7 @@ class Mails:
         with self._database.writing() as connection:
             return int(connection.execute(update(SENDS).where(waits).values(next_at=now)).rowcount)
 
-    def sends(self, since: int = 0, states: "Sequence[State]" = ()) -> list[Send]:
+    def sends(self, since: int = 0, states: Sequence[State] = ()) -> list[Send]:
         """Return what became of mails made since then, the newest first."""
         chosen = SENDS.c.made_at >= since
         if states:
@@ -223,16 +218,16 @@ class Mails:
             return [Send(*row) for row in rows]
 
 
-def _columns() -> "list[Column[Any]]":
+def _columns() -> list[Column[Any]]:
     return [SUBSCRIPTIONS.c[name] for name in Subscription.__slots__]
 
 
-def _subscription(connection: "Connection", id: str) -> Subscription | None:  # noqa: A002  the field's name
+def _subscription(connection: Connection, id: str) -> Subscription | None:  # noqa: A002  the field's name
     row = connection.execute(select(*_columns()).where(SUBSCRIPTIONS.c.id == id)).first()
     return Subscription(*row) if row is not None else None
 
 
-def _sends() -> "Select[Any]":
+def _sends() -> Select[Any]:
     return select(
         SENDS.c.subscription,
         SUBSCRIPTIONS.c.list,
@@ -252,7 +247,7 @@ def _ended(state: State, now: int, told: str) -> dict[str, object]:
     return {"state": state, "told": told, "done_at": now, "claimed_at": None, "body": None}
 
 
-def _take_back(connection: "Connection", now: int) -> None:
+def _take_back(connection: Connection, now: int) -> None:
     """End the claims of who died: once back into the queue, the second time for good."""
     dead = (SENDS.c.state == "sending") & (SENDS.c.claimed_at < now - CLAIM_US)
     connection.execute(update(SENDS).where(dead & (SENDS.c.lost > 0)).values(_ended("failed", now, _UNKNOWN)))
@@ -260,7 +255,7 @@ def _take_back(connection: "Connection", now: int) -> None:
     connection.execute(update(SENDS).where(dead & (SENDS.c.lost == 0)).values(again))
 
 
-def _leave_stopped(connection: "Connection", now: int) -> None:
+def _leave_stopped(connection: Connection, now: int) -> None:
     """Drop what came back into the queue after its reader had stopped it: it was being tried at that moment."""
     stopped = select(SUBSCRIPTIONS.c.id).where(SUBSCRIPTIONS.c.stopped_at.is_not(None))
     waits = (SENDS.c.state == "queued") & SENDS.c.subscription.in_(stopped)

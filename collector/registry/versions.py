@@ -1,21 +1,15 @@
 """The registry's own schema, in numbered versions, each applied in one transaction with the record of it."""
 
 import time
-from typing import TYPE_CHECKING
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from collector.errors import RegistryError
 from collector.registry.alarm_tables import ALARM_VERSION
 from collector.registry.alarm_tables import STATEMENTS as ALARMS
-from collector.registry.database import SCHEMA
+from collector.registry.database import SCHEMA, Database
 from collector.registry.mail_tables import MAIL_VERSION
 from collector.registry.mail_tables import STATEMENTS as MAIL
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from collector.registry.database import Database
 
 AUDIT_DAYS = 400  # an entry of the audit cannot be deleted before; by then a year's review has seen it
 _MIGRATING = 0x67706C65  # the number of PostgreSQL's lock under which one process migrates
@@ -78,30 +72,30 @@ _HOMES = (
 )
 
 
-def _first(database: "Database") -> tuple[str, ...]:
+def _first(database: Database) -> tuple[str, ...]:
     return _TABLES + (_POSTGRES_GUARDS if database.is_postgres else _SQLITE_GUARDS)
 
 
-def _mails(_: "Database") -> tuple[str, ...]:
+def _mails(_: Database) -> tuple[str, ...]:
     return MAIL
 
 
-def _capacity(_: "Database") -> tuple[str, ...]:
+def _capacity(_: Database) -> tuple[str, ...]:
     return _CAPACITY
 
 
-def _alarms(_: "Database") -> tuple[str, ...]:
+def _alarms(_: Database) -> tuple[str, ...]:
     return ALARMS
 
 
-def _homes(_: "Database") -> tuple[str, ...]:
+def _homes(_: Database) -> tuple[str, ...]:
     return _HOMES
 
 
 VERSIONS = {1: _first, 2: _capacity, MAIL_VERSION: _mails, ALARM_VERSION: _alarms, 7: _homes}
 
 
-def migrate(database: "Database") -> None:
+def migrate(database: Database) -> None:
     """Apply what is pending, in order; several processes may do so at once.
 
     Raises:
@@ -120,7 +114,7 @@ def migrate(database: "Database") -> None:
             _apply(database, connection, number)
 
 
-def _prepare(database: "Database", connection: "Connection") -> None:
+def _prepare(database: Database, connection: Connection) -> None:
     database.one_at_a_time(connection, _MIGRATING)
     if database.is_postgres:
         # IF NOT EXISTS asks for the right to create even where it is there, which a careful site has not given.
@@ -132,7 +126,7 @@ def _prepare(database: "Database", connection: "Connection") -> None:
     )
 
 
-def _apply(database: "Database", connection: "Connection", number: int) -> None:
+def _apply(database: Database, connection: Connection, number: int) -> None:
     serial = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
     for statement in VERSIONS[number](database):
         filled = statement.replace("{p}", database.prefix)

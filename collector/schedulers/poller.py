@@ -3,16 +3,15 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from collector.errors import CollectorError, SchedulerError
 from collector.schedulers.landing import Landing
+from collector.schedulers.poll import ClusterSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from collector.pipeline.writer import Writer
-    from collector.schedulers.poll import ClusterSource
     from collector.store.database import Store
     from collector.store.session import Session
 

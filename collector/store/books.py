@@ -5,6 +5,7 @@ are replaced in `lake.books`, in one transaction of the lake: a reader sees a wh
 the booking that it follows (booking.py), so that of two analyzers only one can book.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
@@ -15,8 +16,6 @@ from collector.store.lake_schema import made
 from collector.store.missing import add_missing, columns_there
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from collector.store.session import OpenStore, Session
 
 # Each table with the column that says which day a row belongs to; None where the whole table is replaced.
@@ -157,7 +156,7 @@ def _mirror(session: "Session", hot: str, following: str, holder: str) -> list[i
     return days_of_amounts
 
 
-def within(column: str, days: "Sequence[int]") -> str:
+def within(column: str, days: Sequence[int]) -> str:
     """Return the condition that a row is of one of these UTC days, given by their first microsecond."""
     return " OR ".join(f"{column} BETWEEN {day} AND {day + DAY_US - 1}" for day in days)
 
@@ -209,7 +208,7 @@ def _mirror_whole(session: "Session", hot: str, columns: dict[str, list[str]]) -
             session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table}")
 
 
-def _add_said(session: "Session", tables: "Iterable[str]", source: str, target: str) -> None:
+def _add_said(session: "Session", tables: Iterable[str], source: str, target: str) -> None:
     for table in sorted(tables):
         key = _SAID[table]
         session.execute(

@@ -1,18 +1,17 @@
 """One pass of the analysis beside a server: seal, see whose turn it is, make the ledger, book it into the lake."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from analyzer.analysis import analyze
 from analyzer.interfaces.answers.prediction_book import keep_recommendations
 from analyzer.ledger.booking import Analysis
+from analyzer.settings.settings import Settings
 from collector.errors import HeldElsewhereError
 from collector.store.adopting import catch_up
 from collector.store.books import mirror, mirror_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from analyzer.settings.settings import Settings
     from collector.lake.sealing.sealer import Sealer
     from collector.store.database import Store
     from collector.tenancy.analyzing import BookingLease
@@ -27,10 +26,10 @@ class Booker:
     def __init__(
         self,
         store: "Store",
-        settings: "Settings",
+        settings: Settings,
         lease: "BookingLease | None",
         sealer: "Sealer | None",
-        tell: "Callable[[int], object] | None" = None,
+        tell: Callable[[int], object] | None = None,
     ) -> None:
         self._store = store
         self._settings = settings

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from analyzer.errors import AnalyzerError
 from collector.errors import CollectorError, HeldElsewhereError, RegistryError, TakenError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from analyzer.ledger.booking import Analysis
 
 _LOG = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ class Pass:
     seconds: float | None = None
     error: str | None = None
     held: str | None = None
-    unbooked: "Mapping[str, int]" = field(default_factory=dict)
+    unbooked: Mapping[str, int] = field(default_factory=dict)
 
 
 class AnalysisJob:
@@ -91,7 +90,7 @@ class AnalysisJob:
             _LOG.info("%s", sentence)
         self.last = replace(self.last, error=None, held=sentence, unbooked=self._counted("held"))
 
-    def _counted(self, reason: str) -> "Mapping[str, int]":
+    def _counted(self, reason: str) -> Mapping[str, int]:
         return {**self.last.unbooked, reason: self.last.unbooked.get(reason, 0) + 1}
 
     def _failed(self, error: AnalyzerError | CollectorError) -> None:

@@ -1,17 +1,15 @@
 """What /metrics tells of the analysis: how its passes went, and of several analyzers which one books into the lake."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from dashboards.analysis.job import REASONS
+from dashboards.analysis.job import REASONS, AnalysisJob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from collector.tenancy.analyzing import BookingLease
-    from dashboards.analysis.job import AnalysisJob
 
 _PREFIX = "gpuledger_analysis"
 
@@ -19,11 +17,11 @@ _PREFIX = "gpuledger_analysis"
 class JobPage(Collector):
     """The page of one job. `lease` is None where nobody else could book into the lake; nothing is told of it then."""
 
-    def __init__(self, job: "AnalysisJob", lease: "BookingLease | None") -> None:
+    def __init__(self, job: AnalysisJob, lease: "BookingLease | None") -> None:
         self._job = job
         self._lease = lease
 
-    def collect(self) -> "Iterator[CounterMetricFamily | GaugeMetricFamily]":
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         """Yield the families, as prometheus_client asks for them."""
         last = self._job.last
         yield CounterMetricFamily(f"{_PREFIX}_passes", "Passes of the analysis.", last.passes)
@@ -36,7 +34,7 @@ class JobPage(Collector):
             yield from _lease(self._lease)
 
 
-def _lease(lease: "BookingLease") -> "Iterator[GaugeMetricFamily]":
+def _lease(lease: "BookingLease") -> Iterator[GaugeMetricFamily]:
     holder = lease.holder
     is_mine = holder is not None and holder.is_mine
     yield GaugeMetricFamily(f"{_PREFIX}_lease_held", "Whether this process books into the lake.", float(is_mine))

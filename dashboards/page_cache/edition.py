@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from analyzer.ledger.believed import believing
 from analyzer.queries.generation import release
+from analyzer.settings.settings import Settings
 from collector.errors import CollectorError
 
 if TYPE_CHECKING:
-    from analyzer.settings.settings import Settings
     from collector.store.database import Store
 
 _ROOMS = Path(__file__).parents[2]
@@ -19,7 +19,7 @@ _PACKAGES = ("agent/wire", "analyzer", "collector", "dashboards")
 _ANALYSIS = "SELECT list(a ORDER BY a)::VARCHAR FROM analysis a"
 
 
-def edition_of(store: "Store", settings: "Settings") -> Callable[[], str | None]:
+def edition_of(store: "Store", settings: Settings) -> Callable[[], str | None]:
     """Return what names the present edition, as 64 hexadecimal digits; it names None before the first analysis.
 
     Each pass notes up to which batch it came and when, to the microsecond: another ledger in this one's place, an

@@ -1,13 +1,12 @@
 """What /metrics tells of the pages that a server keeps: how many bytes, and what the next start finds of them."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dashboards.page_cache.cache import PageCache
     from dashboards.page_cache.shelf import Shelf
 
@@ -21,7 +20,7 @@ class PageCounts(Collector):
         self._cache = cache
         self._shelf = shelf
 
-    def collect(self) -> "Iterator[CounterMetricFamily | GaugeMetricFamily]":
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         """Yield the families, as prometheus_client asks for them."""
         kept = GaugeMetricFamily(f"{_PREFIX}_kept_bytes", "Of pages that are kept, by where.", labels=["place"])
         kept.add_metric(["memory"], self._cache.bytes)

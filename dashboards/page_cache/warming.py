@@ -7,15 +7,11 @@ pass is to have the processors for itself.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
 from analyzer.errors import AnalyzerError
 from analyzer.interfaces.api.faults import BusyError
 from collector.errors import CollectorError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _LOG = logging.getLogger(__name__)
 MOST_SECONDS = 240.0  # of one turn: less than from one pass to the next

@@ -1,6 +1,6 @@
 """A month against its budgets: each bearer as a row with a bar, and the month's course with where it will end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -18,8 +18,6 @@ from dashboards.pages.marks import LONG, Mark, Part
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from analyzer.interfaces.api.desk import Reading
 
 _BUDGET_AT, _WHOLE_AT = 0.7 * LONG, 0.92 * LONG  # where of a bar the budget stands; without one, the most that may come
@@ -66,7 +64,7 @@ class Burn:
     """The month's course as a figure, and its numbers: a day, what was spent, and together."""
 
     whose: str
-    figure: "Mapping[str, object]"
+    figure: Mapping[str, object]
     rows: tuple[tuple[str, str, str], ...]
 
 

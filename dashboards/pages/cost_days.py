@@ -3,19 +3,16 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.charts.series import Chart, Trace
+from analyzer.interfaces.api.desk import Reading
 from analyzer.period import Period, day_starts, local
 from analyzer.queries.readings import within
 from analyzer.states import CLASSES, booking
 from analyzer.text.words import day, symbol
 from dashboards.pages.cost_table import class_heads
 from dashboards.pages.read_pages import Sheet
-
-if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
 
 
 @dataclass(slots=True)
@@ -32,7 +29,7 @@ class _Day:
         return sum(self.classes_micros) if self.is_priced else None
 
 
-def day_chart(reading: "Reading", period: Period) -> Chart:
+def day_chart(reading: Reading, period: Period) -> Chart:
     """Return what each day cost by class; in GPU-hours where nothing has a price."""
     found = _days(reading, period)
     is_priced = any(one.is_priced for one in found)
@@ -47,7 +44,7 @@ def day_chart(reading: "Reading", period: Period) -> Chart:
     return Chart(title, unit, times, tuple(day(moment) for moment in moments), traces)
 
 
-def days_sheet(reading: "Reading", period: Period) -> Sheet:
+def days_sheet(reading: Reading, period: Period) -> Sheet:
     """Return the same, exact."""
     return Sheet(
         ("day", "milliseconds", "cost_micros", *class_heads()),
@@ -63,7 +60,7 @@ def days_sheet(reading: "Reading", period: Period) -> Sheet:
     )
 
 
-def _days(reading: "Reading", period: Period) -> Sequence[_Day]:
+def _days(reading: Reading, period: Period) -> Sequence[_Day]:
     """Return the days of which the ledger has hours: SQL sums the hours, which are few, and they go to their days."""
     where, values = within(period)
     rows = reading.session.rows(

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.asking import LIMIT_MAX
 from analyzer.interfaces.api.costs import Bearer, Classes, Cost, CostsAsked, costs_of
+from analyzer.interfaces.api.desk import Reading
 from analyzer.ledger.coverage import unjudged
 from analyzer.period import Period
 from analyzer.queries.readings import Breakdown, breakdown
@@ -27,9 +27,6 @@ from analyzer.text.words import (
 )
 from dashboards.pages.marks import Mark, class_bar
 from dashboards.pages.read_pages import Sheet
-
-if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
 
 BEARERS: dict[Bearer, str] = {
     "team": "team", "project": "project", "model": "model", "stage": "stage", "queue": "queue",
@@ -97,7 +94,7 @@ def bearer_of(word: str) -> Bearer:
     return word
 
 
-def cost_table(reading: "Reading", period: Period, by: Bearer) -> CostTable:
+def cost_table(reading: Reading, period: Period, by: Bearer) -> CostTable:
     """Return what the period cost, by bearer."""
     whole = breakdown(reading.session, period)
     items = sorted(_costs(reading, period, by), key=lambda item: (not item.held, getattr(item, by) is None))
@@ -115,7 +112,7 @@ def cost_table(reading: "Reading", period: Period, by: Bearer) -> CostTable:
     return CostTable(_sentence(period, whole, shown, by, reading.currency, lacking), lines, total, is_priced)
 
 
-def costs_sheet(reading: "Reading", period: Period, by: Bearer) -> Sheet:
+def costs_sheet(reading: Reading, period: Period, by: Bearer) -> Sheet:
     """Return the same, exact; the dearest thousand. A useful share is of what was measured."""
     head = (by, "held", "milliseconds", "cost_micros", *class_heads(), *_SILENT_HEADS)
     silent = _silent(reading, period, by)
@@ -124,11 +121,11 @@ def costs_sheet(reading: "Reading", period: Period, by: Bearer) -> Sheet:
     )
 
 
-def _costs(reading: "Reading", period: Period, by: Bearer, **which: list[str]) -> list[Cost]:
+def _costs(reading: Reading, period: Period, by: Bearer, **which: list[str]) -> list[Cost]:
     return costs_of(reading, CostsAsked.model_validate({"by": by, "limit": LIMIT_MAX, **which}), period).items
 
 
-def _silent(reading: "Reading", period: Period, by: Bearer) -> dict[tuple[str | None, bool], Cost]:
+def _silent(reading: Reading, period: Period, by: Bearer) -> dict[tuple[str | None, bool], Cost]:
     """Return what was not measured of each bearer."""
     return {(getattr(one, by), one.held): one for one in _costs(reading, period, by, state=["unobserved"])}
 

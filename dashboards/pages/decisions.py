@@ -1,7 +1,7 @@
 """What people decide of recommendations, on the page: the forms' way in, and where each recommendation stands."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
@@ -9,20 +9,16 @@ from starlette.responses import Response
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.decisions import decided
+from analyzer.interfaces.api.desk import Reading
 from analyzer.period import local
 from analyzer.recommendations.lifecycle.kept import book
+from analyzer.recommendations.lifecycle.standing import Stage, Standing
+from analyzer.recommendations.lifecycle.word import Decision
 from analyzer.text.words import day, moment, plain_sentence
 from collector.access.forms import body_of, fields_of
 from dashboards.pages.read_pages import ReadPages, Shown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from analyzer.interfaces.api.desk import Reading
-    from analyzer.recommendations.lifecycle.standing import Stage, Standing
-    from analyzer.recommendations.lifecycle.word import Decision
-
-_DECISIONS: "dict[str, Decision]" = {"accept": "accepted", "reject": "rejected"}
+_DECISIONS: dict[str, Decision] = {"accept": "accepted", "reject": "rejected"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +27,11 @@ class Stands:
 
     id: str
     what: str
-    stage: "Stage"
+    stage: Stage
     told: str
 
 
-def decision_routes(pages: ReadPages, shown: "Callable[[str | None], Shown]") -> APIRouter:
+def decision_routes(pages: ReadPages, shown: Callable[[str | None], Shown]) -> APIRouter:
     """Return the route that the forms of a recommendation are sent to; `shown` is the page of a week that has them."""
     router = APIRouter()
 
@@ -50,14 +46,14 @@ def decision_routes(pages: ReadPages, shown: "Callable[[str | None], Shown]") ->
 def _decide(
     pages: ReadPages,
     request: Request,
-    shown: "Callable[[str | None], Shown]",
+    shown: Callable[[str | None], Shown],
     advice_id: str,
-    fields: "Mapping[str, str]",
+    fields: Mapping[str, str],
 ) -> Response:
     """Keep a decision and show the recommendation again, or say why it is refused."""
     week = fields.get("week") or None
 
-    def keep(reading: "Reading") -> None:
+    def keep(reading: Reading) -> None:
         if (word := _DECISIONS.get(fields.get("decision", ""))) is None:
             raise ConfigError(f"say what is decided: {' or '.join(_DECISIONS)}")
         period, because = reading.reader.period(week), fields.get("because", "")
@@ -66,18 +62,18 @@ def _decide(
     return pages.change(request, shown(week), keep, advice_id)
 
 
-def standings_of(reading: "Reading") -> dict[str, Stands]:
+def standings_of(reading: Reading) -> dict[str, Stands]:
     """Return where each recommendation of the book stands, by id, of what may be seen."""
     zone = reading.reader.settings.timezone
     known = (one for one in book(reading.whole.session) if reading.scope.sees(one.prediction))
     return {one.id: Stands(one.id, _what(one), one.stage, _told(one, zone)) for one in known}
 
 
-def _what(one: "Standing") -> str:
+def _what(one: Standing) -> str:
     return plain_sentence(f"{one.prediction.subject}: {one.prediction.title}")
 
 
-def _told(one: "Standing", zone: str) -> str:
+def _told(one: Standing, zone: str) -> str:
     if one.applied_at is not None:
         return f"Made {day(local(one.applied_at, zone))}{'' if one.by == 'said' else ', as its runs show'}."
     if one.word is None:

@@ -1,6 +1,7 @@
 """Health: who sends and how late, how much is measured, which rules could not judge, and what the doctor says."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from analyzer.charts.over_time import stacked_bars
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.words import span
 from analyzer.ledger.coverage import newest_hour_end
+from analyzer.period import Period
 from analyzer.text.words import days, moment
 from dashboards.pages.agent_list import agent_list, agents_sheet
 from dashboards.pages.answering import PAGE, PART, kind_of
@@ -21,10 +23,7 @@ from dashboards.pages.read_pages import Asked, ReadPages, Sheet, Shown
 from dashboards.pages.unjudged_rules import unjudged_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from analyzer.interfaces.api.desk import Reading
-    from analyzer.period import Period
     from dashboards.routes.operations import Doctor
 
 _HERE = "/health"
@@ -47,7 +46,7 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
 
     @router.get(_HERE)
     def page(request: Request, week: str | None = None, ledger: str | None = None) -> Response:
-        def view(reading: "Reading") -> "Mapping[str, object]":
+        def view(reading: "Reading") -> Mapping[str, object]:
             return _health_view(reading, week, doctor, reads_ledger=ledger is not None)
 
         asked = Asked(_HERE, week)
@@ -72,9 +71,7 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
     return router
 
 
-def _health_view(
-    reading: "Reading", week: str | None, doctor: "Doctor", *, reads_ledger: bool
-) -> "Mapping[str, object]":
+def _health_view(reading: "Reading", week: str | None, doctor: "Doctor", *, reads_ledger: bool) -> Mapping[str, object]:
     """Return what the page shows; before the ledger has its first hour, what there is to say without one.
 
     Which rules could not judge is None where nobody has looked at this state of the ledger yet: it comes as a part.
@@ -99,10 +96,10 @@ def _health_view(
     }
 
 
-_NOTHING: "Mapping[str, object]" = {"period": None, "covered": None, "unjudged": ()}
+_NOTHING: Mapping[str, object] = {"period": None, "covered": None, "unjudged": ()}
 
 
-def _of_period(reading: "Reading", period: "Period") -> "Mapping[str, object]":
+def _of_period(reading: "Reading", period: Period) -> Mapping[str, object]:
     covered = coverage(reading, period)
     before, after = neighbours(reading.reader, period)
     return {
@@ -120,13 +117,13 @@ def unjudged(week: str | None = None, kind: str = PART) -> Shown:
     """Return the part of the page that looks at samples: what a page before it need not wait for."""
     template = "part.html" if kind == PAGE else "parts/unjudged.html"
 
-    def view(reading: "Reading") -> "Mapping[str, object]":
+    def view(reading: "Reading") -> Mapping[str, object]:
         return {"unjudged": _rules(reading, reading.reader.period(week)), "name": "unjudged", "json_link": "/v1/doctor"}
 
     return Shown(Asked(_HERE, week), template, view, kind)
 
 
-def _rules(reading: "Reading", period: "Period") -> list[Unjudged]:
+def _rules(reading: "Reading", period: Period) -> list[Unjudged]:
     return [_unjudged(*one) for one in unjudged_rules(reading.unjudged(period))]
 
 
@@ -135,7 +132,7 @@ def _unjudged(rule: str, missing: str, whom: list[str]) -> Unjudged:
     return Unjudged(rule, missing, named or "the whole fleet", len(whom))
 
 
-def _unjudged_sheet(reading: "Reading", period: "Period") -> Sheet:
+def _unjudged_sheet(reading: "Reading", period: Period) -> Sheet:
     found = unjudged_rules(reading.unjudged(period))
     rows = [(rule, missing, subject) for rule, missing, whom in found for subject in whom or ["fleet"]]
     return Sheet(("rule", "missing", "subject"), rows)

@@ -1,11 +1,12 @@
 """Money: whose it was, day by day, against what was planned, by which prices, and what came of changes."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from analyzer.charts.over_time import stacked_bars
+from analyzer.interfaces.api.desk import Reading
 from analyzer.text.words import days, symbol
 from dashboards.pages.burn import budget_rows, budget_sheet, burn, burn_sheet, month_of
 from dashboards.pages.cost_days import day_chart, days_sheet
@@ -15,11 +16,6 @@ from dashboards.pages.outcomes import outcomes, outcomes_sheet
 from dashboards.pages.price_list import price_list, price_sheet
 from dashboards.pages.read_pages import Asked, ReadPages, Shown
 from dashboards.pages.unit_costs import runs_sheet, unit_costs, units_sheet
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from analyzer.interfaces.api.desk import Reading
 
 _HERE = "/money"
 
@@ -54,7 +50,7 @@ def money(week: str | None = None, by: str = "team") -> Shown:
     return Shown(Asked(_HERE, week, {"by": by}), "money.html", lambda reading: _money_view(reading, week, by))
 
 
-def _money_view(reading: "Reading", week: str | None, by: str) -> "Mapping[str, object]":
+def _money_view(reading: Reading, week: str | None, by: str) -> Mapping[str, object]:
     """Return all that the page shows.
 
     Raises:

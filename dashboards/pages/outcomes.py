@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.interfaces.text.savings_text import checked_words
+from analyzer.recommendations.lifecycle.realised import Realised
+from analyzer.recommendations.lifecycle.standing import Standing
 from analyzer.reports.savings import SavingsReport, savings_report
 from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, money
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
     from analyzer.interfaces.api.desk import Reading
-    from analyzer.recommendations.lifecycle.realised import Realised
-    from analyzer.recommendations.lifecycle.standing import Standing
 
 _SHOWN = 20
 
@@ -49,7 +49,7 @@ def _report(reading: "Reading") -> SavingsReport:
     return savings_report(reading.whole.session, settings.timezone, settings.currency, reading.scope.sees)
 
 
-def _told(one: "Realised", report: SavingsReport) -> tuple[str, str, str]:
+def _told(one: Realised, report: SavingsReport) -> tuple[str, str, str]:
     title, *told = checked_words(one, report.currency, report.timezone)
     return one.standing.id, title, "; ".join(told)
 
@@ -80,7 +80,7 @@ def _money(micros: int, currency: str) -> str:
     return money(micros, currency, 2 if abs(micros) < CENTS_UNDER else 0)
 
 
-def _values(one: "Standing", came: "Realised | None") -> tuple[object, ...]:
+def _values(one: Standing, came: Realised | None) -> tuple[object, ...]:
     told, weekly = one.prediction, came.micros if came else None
     amounts = (None, None, None) if weekly is None else (weekly.likely, weekly.low, weekly.high)
     predicted = None if told.saves_micros is None else told.saves_micros["p50"]

@@ -1,11 +1,13 @@
 """Placement: racks and nodes as they are, the traffic between them, and what to move, each with the lines to copy."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from analyzer.errors import ConfigError
+from analyzer.interfaces.api.desk import Reading
+from analyzer.period import Period
 from analyzer.text.words import days
 from dashboards.pages.change_view import changes_sheet, changes_view
 from dashboards.pages.decisions import decision_routes, standings_of
@@ -13,12 +15,6 @@ from dashboards.pages.neighbours import neighbours
 from dashboards.pages.rack_view import nodes_sheet, rack_lines
 from dashboards.pages.read_pages import Asked, ReadPages, Shown
 from dashboards.pages.traffic_view import traffic_sheet, traffic_view
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from analyzer.interfaces.api.desk import Reading
-    from analyzer.period import Period
 
 _HERE = "/placement"
 VIEWS = {"racks": "Racks and nodes", "traffic": "Traffic", "changes": "What to move"}
@@ -51,7 +47,7 @@ def placement(week: str | None = None, view: str = "racks", rack: str | None = N
     return Shown(asked, "placement.html", lambda reading: _placement_view(reading, week, view, rack))
 
 
-def _placement_view(reading: "Reading", week: str | None, view: str, rack: str | None) -> "Mapping[str, object]":
+def _placement_view(reading: Reading, week: str | None, view: str, rack: str | None) -> Mapping[str, object]:
     """Return what one of the page's views shows: each is read when it is looked at.
 
     Raises:
@@ -66,7 +62,7 @@ def _placement_view(reading: "Reading", week: str | None, view: str, rack: str |
     return around | {"rack": rack, "json_link": _json_link(view, week)} | _of(view, reading, period, rack)
 
 
-def _of(view: str, reading: "Reading", period: "Period", rack: str | None) -> dict[str, object]:
+def _of(view: str, reading: Reading, period: Period, rack: str | None) -> dict[str, object]:
     if view == "traffic":
         return {"traffic": traffic_view(reading, period)}
     if view == "changes":

@@ -1,11 +1,12 @@
 """Pages that are read through the API's door: what a key may not see is not read for it, nor summed."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
@@ -13,17 +14,11 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.scope import Scope
 from analyzer.text.sheet import sheet_text
-from dashboards.pages.answering import PAGE, Wanted, is_opened
-from dashboards.pages.frame import STRICT
+from dashboards.pages.answering import PAGE, Answering, Wanted, is_opened
+from dashboards.pages.frame import STRICT, Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from fastapi import Request
-
     from analyzer.interfaces.api.desk import Desk, Reading
-    from dashboards.pages.answering import Answering
-    from dashboards.pages.frame import Frame
 
 _SEE_OTHER, _NOT_FOUND, _BAD_REQUEST, _UNAVAILABLE = 303, 404, 400, 503
 _RECENT_SECONDS = 30
@@ -69,12 +64,12 @@ class Shown:
 class ReadPages:
     """Answers with pages and sheets of what a request may see."""
 
-    def __init__(self, desk: "Desk", frame: "Frame", answering: "Answering") -> None:
+    def __init__(self, desk: "Desk", frame: Frame, answering: Answering) -> None:
         self._desk = desk
         self.frame = frame
         self._answering = answering
 
-    def page(self, request: "Request", shown: Shown) -> Response:
+    def page(self, request: Request, shown: Shown) -> Response:
         """Return a page that is kept until the ledger changes."""
         scope = Scope.of(request.scope)
         try:
@@ -82,7 +77,7 @@ class ReadPages:
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(shown.asked, scope.teams, error)
 
-    def fresh(self, request: "Request", asked: Asked, template: str, view: _View) -> Response:
+    def fresh(self, request: Request, asked: Asked, template: str, view: _View) -> Response:
         """Return a page that changes though the ledger does not: it is read for everybody anew."""
         scope = Scope.of(request.scope)
         try:
@@ -91,7 +86,7 @@ class ReadPages:
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(asked, scope.teams, error)
 
-    def recent(self, request: "Request", shown: Shown, also: "Hashable" = None) -> Response:
+    def recent(self, request: Request, shown: Shown, also: Hashable = None) -> Response:
         """Return a page that changes by itself too: to a browser one of the last seconds, so that it never waits.
 
         `also` is what it must be of beside the ledger.
@@ -116,7 +111,7 @@ class ReadPages:
             read(reading)
 
     def _wanted(self, scope: Scope, shown: Shown) -> Wanted:
-        def make() -> "tuple[Hashable, str]":
+        def make() -> tuple[Hashable, str]:
             with self._desk.reading(scope) as reading:
                 return reading.generation, self._draft(reading, shown.asked, shown.template, shown.view)
 
@@ -126,7 +121,7 @@ class ReadPages:
         shown = {"asked": asked, "link": asked.link, **view(reading)}
         return self.frame.draft(template, asked.here, asked.week, reading.scope.teams, **shown)
 
-    def change(self, request: "Request", shown: Shown, keep: Callable[["Reading"], None], place: str) -> Response:
+    def change(self, request: Request, shown: Shown, keep: Callable[["Reading"], None], place: str) -> Response:
         """Keep what somebody says and send the browser to a place of the page, made anew: who decided sees it decided.
 
         Or return the page that says why it is refused.
@@ -147,7 +142,7 @@ class ReadPages:
         page = self.frame.render("told.html", asked.here, None, teams, message=f"{error}.")
         return HTMLResponse(page, status, STRICT)
 
-    def sheet(self, request: "Request", name: str, sheets: Mapping[str, Callable[["Reading"], Sheet]]) -> Response:
+    def sheet(self, request: Request, name: str, sheets: Mapping[str, Callable[["Reading"], Sheet]]) -> Response:
         """Return one of a page's sheets as CSV."""
         if name not in sheets:
             known = ", ".join(sheets)

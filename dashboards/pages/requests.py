@@ -1,6 +1,7 @@
 """Requests for more GPUs: each with its gates, its verdict, the other offer, and the form to waive."""
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,15 +19,13 @@ from analyzer.interfaces.api.capacity import FOR_EVER, seen_of
 from analyzer.interfaces.api.scope import Scope
 from analyzer.text.words import moment, money, plain, plain_sentence
 from collector.access.forms import body_of, fields_of
+from collector.registry import Registry
 from collector.registry.roles import Right
 from dashboards.pages.frame import STRICT
 from dashboards.pages.read_pages import Asked, ReadPages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from analyzer.interfaces.api.desk import Reading
-    from collector.registry import Registry
 
 _HERE = "/requests"
 _SHOWN = 100
@@ -58,7 +57,7 @@ class GateLine:
     may_waive: bool
 
 
-def request_routes(pages: ReadPages, registry: "Registry") -> APIRouter:
+def request_routes(pages: ReadPages, registry: Registry) -> APIRouter:
     """Return the routes: the list, one request, and what an approver says of it."""
     router = APIRouter()
 
@@ -82,7 +81,7 @@ def request_routes(pages: ReadPages, registry: "Registry") -> APIRouter:
 
 
 def _waived(
-    pages: ReadPages, registry: "Registry", request: Request, request_id: str, fields: "Mapping[str, str]"
+    pages: ReadPages, registry: Registry, request: Request, request_id: str, fields: Mapping[str, str]
 ) -> Response:
     """Keep a waiver and show the request again, or say why it is refused; the gate knows that our page sent it."""
     who, scope = request.scope["principal"], Scope.of(request.scope)
@@ -94,7 +93,7 @@ def _waived(
     return RedirectResponse(f"{_HERE}/{told.decided.request_id}", _SEE_OTHER, STRICT)
 
 
-def _list(reading: "Reading", registry: "Registry", before: str | None) -> dict[str, object]:
+def _list(reading: "Reading", registry: Registry, before: str | None) -> dict[str, object]:
     teams = None if reading.scope.teams is None else sorted(reading.scope.teams)
     found = listed(registry, 0, FOR_EVER, teams, _SHOWN + 1, _place(before))
     shown, zone = found[:_SHOWN], reading.reader.settings.timezone
@@ -131,9 +130,7 @@ def _line(one: Kept, zone: str) -> RequestLine:
     )
 
 
-def _request_view(
-    reading: "Reading", registry: "Registry", request_id: str, request: Request
-) -> "Mapping[str, object]":
+def _request_view(reading: "Reading", registry: Registry, request_id: str, request: Request) -> Mapping[str, object]:
     """Return one request as the page shows it.
 
     Raises:
@@ -192,5 +189,5 @@ def _options(decided: Decided) -> list[tuple[str, str, str, str, str, str, str]]
     ]
 
 
-def _sees(scope: Scope) -> "Callable[[str], bool]":
+def _sees(scope: Scope) -> Callable[[str], bool]:
     return lambda team: scope.teams is None or team in scope.teams

@@ -1,5 +1,6 @@
 """The page of one run: what it cost so far and will, its timeline, where its time went, and what to change."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, urlencode
@@ -7,12 +8,14 @@ from urllib.parse import quote, urlencode
 from agent.wire.units import MICROS
 from analyzer.errors import LedgerError
 from analyzer.findings.explain.argue import argue
+from analyzer.findings.finding import Finding
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
 from analyzer.interfaces.text.run_text import head_pairs, not_judged_words, projection, run_sentence
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.traffic.text import traffic_rows
+from analyzer.period import Period
 from analyzer.reports.finding_view import Words, causes_out
-from analyzer.reports.run import FINDINGS_SHOWN, SPARK_POINTS, run_facts, run_report, run_span
+from analyzer.reports.run import FINDINGS_SHOWN, SPARK_POINTS, RunReport, run_facts, run_report, run_span
 from analyzer.reports.run_energy import run_energy_words
 from analyzer.states import CLASSES, Class
 from analyzer.text.rounding import apportion
@@ -24,12 +27,7 @@ from dashboards.pages.run_timeline import whole
 from dashboards.pages.went import went
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from analyzer.findings.finding import Finding
-    from analyzer.period import Period
     from analyzer.reports.reader import Reader
-    from analyzer.reports.run import RunReport
 
 _Tone = Class | Literal["plain"]
 _CENTS = 100
@@ -72,7 +70,7 @@ def shell(reader: "Reader", text: str) -> dict[str, object]:
     }
 
 
-def _told(reader: "Reader", run_id: str) -> "RunReport":
+def _told(reader: "Reader", run_id: str) -> RunReport:
     """Return the report of a run without advice and efficiency."""
     span = run_span(reader.session, run_id, reader.settings.timezone)
     found = reader.judges.findings(reader.session, span.start, span.end, run_id)
@@ -96,7 +94,7 @@ def _findings(reader: "Reader", run_id: str) -> dict[str, object]:
     }
 
 
-def _ruled_out(reader: "Reader", finding: "Finding", found: "list[Finding]", span: "Period") -> tuple[str, ...]:
+def _ruled_out(reader: "Reader", finding: Finding, found: list[Finding], span: Period) -> tuple[str, ...]:
     return causes_out(argue(reader.session, finding, found, span, with_signs=False).ruled_out)
 
 
@@ -119,7 +117,7 @@ def part(reader: "Reader", name: str, text: str) -> dict[str, object]:
     return PARTS[name](reader, find_run(reader.session, text))
 
 
-def _tiles(report: "RunReport") -> tuple[Tile, ...]:
+def _tiles(report: RunReport) -> tuple[Tile, ...]:
     """Return what it cost, what it will have cost, and the classes of it; time where a part has no price."""
     whole_of, total = report.breakdown, report.breakdown.milliseconds
     hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
@@ -137,7 +135,7 @@ def _tiles(report: "RunReport") -> tuple[Tile, ...]:
     return (*found, *_classes(report, is_money=is_money))
 
 
-def _classes(report: "RunReport", *, is_money: bool) -> list[Tile]:
+def _classes(report: RunReport, *, is_money: bool) -> list[Tile]:
     """Return a tile a class that the run has time in, rounded so that they add up to the cost."""
     parts = [(klass, report.breakdown.of(klass)) for klass in CLASSES]
     weights = [part.cost_micros or 0 if is_money else part.milliseconds for _, part in parts]
@@ -151,7 +149,7 @@ def _classes(report: "RunReport", *, is_money: bool) -> list[Tile]:
     return found
 
 
-def _sections(reader: "Reader", report: "RunReport") -> list[tuple[str, list[tuple[str, str]]]]:
+def _sections(reader: "Reader", report: RunReport) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return what the text report says of a run's traffic, efficiency and energy, by section."""
     traffic = reader.traffic(report.facts.run_id, report.span) if len(report.nodes) > 1 else None
     energy = report.energy

@@ -6,6 +6,7 @@ Roll-ups chosen for the width of the screen come from the store's tiers; only wh
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -20,8 +21,6 @@ from collector.lake.tiers.subjects import Subject, gpus_of_run
 from collector.tier_tables import tiered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     from collector.store.session import Session
 
 T = TypeVar("T")
@@ -104,7 +103,7 @@ class Remembered:
         self._tiers: _Fresh[Kept] = _Fresh()
         self._held: _Fresh[Held] = _Fresh()
 
-    def of(self, state: "Hashable") -> "Remembered":
+    def of(self, state: Hashable) -> "Remembered":
         """Return what is remembered of a state of the ledger; of another one all is forgotten."""
         if state != self._state:
             self._tiers, self._held = _Fresh(), _Fresh()
@@ -127,7 +126,7 @@ class _Fresh(Generic[T]):
         self._known: OrderedDict[str, tuple[float, T]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: str, make: "Callable[[], T]") -> T:
+    def get(self, key: str, make: Callable[[], T]) -> T:
         with self._lock:
             known = self._known.get(key)
         if known is not None and time.monotonic() - known[0] < _REMEMBERED_SECONDS:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.wire.units import MINUTE_US, SECOND_US
 from analyzer.charts.lanes import Band, Lane, Mark, Ribbon, RunTimeline, run_lanes
@@ -18,10 +18,8 @@ from analyzer.ledger.which_run import find_run
 from analyzer.period import WINDOW_MS
 from analyzer.reports.run import run_facts, run_span
 from analyzer.states import CLASSES, Class, booking
+from collector.store.session import Session
 from dashboards.pages.run_signals import BY_KEY, Remembered, read_signals
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 BUCKET_US = WINDOW_MS * 1000  # how finely the ledger keeps a run's states
 _WIDTHS = (160, 2000)
@@ -47,7 +45,7 @@ class TimelineAsked:
         return max(_WIDTHS[0], min(_WIDTHS[1], self.width))
 
 
-def read_timeline(session: "Session", known: Remembered, text: str, asked: TimelineAsked, timezone: str) -> RunTimeline:
+def read_timeline(session: Session, known: Remembered, text: str, asked: TimelineAsked, timezone: str) -> RunTimeline:
     """Return one zoom of the run that a person means.
 
     Raises:
@@ -65,7 +63,7 @@ def read_timeline(session: "Session", known: Remembered, text: str, asked: Timel
     return RunTimeline(run_id, timezone, asked.pixels, *all_of_it, start, end, ribbon, lanes, ranks, marks)
 
 
-def whole(session: "Session", run_id: str, timezone: str) -> tuple[int, int]:
+def whole(session: Session, run_id: str, timezone: str) -> tuple[int, int]:
     """Return from when until when the ledger knows a run: its hours, cut at its own start and end."""
     span, facts = run_span(session, run_id, timezone), run_facts(session, run_id)
     return max(span.start, facts.started_at or span.start), min(span.end, facts.ended_at or span.end)
@@ -111,7 +109,7 @@ def stalls(ribbon: Ribbon) -> list[Mark]:
     return found
 
 
-def _checkpoints(session: "Session", run_id: str, start: int, end: int) -> list[Mark]:
+def _checkpoints(session: Session, run_id: str, start: int, end: int) -> list[Mark]:
     rows = session.rows(
         "SELECT minute, written_bytes FROM checkpoints WHERE run_id = ? AND minute >= ? AND minute < ? ORDER BY minute",
         [run_id, start - MINUTE_US, end],

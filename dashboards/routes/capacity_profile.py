@@ -1,5 +1,6 @@
 """GET /v1/capacity-profile: a profile as this collector signs it; `gpuledger profile --server URL` asks here."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import FastAPI, Query
@@ -19,13 +20,11 @@ from analyzer.interfaces.api.faults import MeaninglessError
 from analyzer.interfaces.api.model import iso
 from analyzer.ledger.believed import believing
 from analyzer.reports.reader import Reader
+from analyzer.settings.settings import Settings
+from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from analyzer.settings.settings import Settings
     from collector.store.database import Store
-    from collector.store.session import Session
 
 _PATH = "/v1/capacity-profile"
 _RUNS_MOST = 50
@@ -48,7 +47,7 @@ class SignedProfile(BaseModel):
     page: str = Field(description="The same as a self-contained page.")
 
 
-def add_capacity_profile(app: FastAPI, settings: "Settings", store: "Store") -> None:
+def add_capacity_profile(app: FastAPI, settings: Settings, store: "Store") -> None:
     """Add the route. The key is made with the first profile that is asked for."""
 
     @app.get(_PATH, responses=refusals(400, 401, 403, 404, 422, 429, 500, 503), tags=["runs"])
@@ -63,7 +62,7 @@ def add_capacity_profile(app: FastAPI, settings: "Settings", store: "Store") -> 
         return SignedProfile(profile=canonical(envelope), page=page(envelope, key=secret))
 
 
-def _made(session: "Session", settings: "Settings", asked: ProfileAsked) -> CapacityProfile:
+def _made(session: Session, settings: Settings, asked: ProfileAsked) -> CapacityProfile:
     try:
         return capacity_profile(Source(session, settings, Reader(session, settings).advised), _asked(session, asked))
     except ConfigError as error:
@@ -72,7 +71,7 @@ def _made(session: "Session", settings: "Settings", asked: ProfileAsked) -> Capa
         raise LedgerError(f"the calendar has no {asked.since} {asked.until}") from error
 
 
-def _asked(session: "Session", asked: ProfileAsked) -> Asked:
+def _asked(session: Session, asked: ProfileAsked) -> Asked:
     since, until = asked.since, asked.until
     if since is None and until is not None:
         (first,) = session.row("SELECT min(hour) FROM ledger_hours")
@@ -80,7 +79,7 @@ def _asked(session: "Session", asked: ProfileAsked) -> Asked:
     return Asked(asked.team, asked.project, tuple(asked.run), since, until)
 
 
-def _key_path(settings: "Settings", store: "Path | None") -> "Path":
+def _key_path(settings: Settings, store: Path | None) -> Path:
     if settings.profile_key is not None:
         return settings.profile_key
     if store is None:

@@ -1,28 +1,27 @@
 """GET /v1/doctor: a server examines the store that it has open; `gpuledger doctor --server URL` asks here."""
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from analyzer.interfaces.api.asking import refusals
 from analyzer.interfaces.doctor.examination import Examination, examination, looked_at
+from analyzer.interfaces.doctor.line import Section
 from analyzer.interfaces.doctor.page import document
 from analyzer.interfaces.doctor.sight import Live, MailSight, Sight
+from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.believed import believing
+from analyzer.settings.settings import Settings
+from collector.config import CollectorConfig
 from collector.errors import RegistryError
+from collector.registry import Key, Send
+from collector.store.database import Store
+from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fastapi import FastAPI
 
-    from analyzer.interfaces.doctor.line import Section
-    from analyzer.interfaces.mail.settings import MailSettings
-    from analyzer.settings.settings import Settings
     from collector.access.access import Access
-    from collector.config import CollectorConfig
-    from collector.registry import Key, Send
-    from collector.store.database import Store
-    from collector.store.session import Session
 
 
 class Doctor:
@@ -31,11 +30,11 @@ class Doctor:
     def __init__(
         self,
         access: "Access",
-        config: "CollectorConfig",
-        settings: "Settings",
-        store: "Store",
-        live: "Callable[[], Live]",
-        mail: "MailSettings",
+        config: CollectorConfig,
+        settings: Settings,
+        store: Store,
+        live: Callable[[], Live],
+        mail: MailSettings,
         *,
         is_simulated: bool = False,
     ) -> None:
@@ -58,12 +57,12 @@ class Doctor:
             self.last = examination(self._sight(session))
             return self.last
 
-    def looked_at(self) -> "tuple[Section, ...]":
+    def looked_at(self) -> tuple[Section, ...]:
         """Return what can be said at once, of everything but the ledger."""
         with believing(self._store) as session:
             return looked_at(self._sight(session))
 
-    def _sight(self, session: "Session") -> Sight:
+    def _sight(self, session: Session) -> Sight:
         keys, sends = _registered(self._access)
         now, mail = time.time_ns() // 1000, MailSight(self._mail, sends)
         store, settings, config = self._store, self._settings, self._config
@@ -79,7 +78,7 @@ def add_doctor(app: "FastAPI", examiner: Doctor) -> None:
         return document(examiner.examined())
 
 
-def _registered(access: "Access") -> "tuple[tuple[Key, ...] | None, tuple[Send, ...] | None]":
+def _registered(access: "Access") -> tuple[tuple[Key, ...] | None, tuple[Send, ...] | None]:
     try:
         return tuple(access.registry.keys.listed()), tuple(access.registry.mails.sends())
     except RegistryError:

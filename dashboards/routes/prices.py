@@ -2,21 +2,18 @@
 
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from analyzer.errors import LedgerError, StaleError
 from analyzer.interfaces.api.asking import refusals
-from analyzer.prices.keeping import MAX_BYTES, PriceFile
+from analyzer.prices.keeping import MAX_BYTES, PriceFile, Told
+from analyzer.settings.settings import Settings
 from collector.problem import problem_response
 from collector.registry.audit import Entry
-
-if TYPE_CHECKING:
-    from analyzer.prices.keeping import Told
-    from analyzer.settings.settings import Settings
-    from collector.registry.roles import Principal
+from collector.registry.roles import Principal
 
 _PATH = "/v1/prices"
 _TOML = "application/toml"
@@ -28,7 +25,7 @@ _PUT: dict[str, Any] = {
 }
 
 
-def add_prices(app: FastAPI, settings: "Settings") -> None:
+def add_prices(app: FastAPI, settings: Settings) -> None:
     """Add the two routes."""
     kept = None if settings.prices is None else PriceFile(settings.prices, settings.currency)
 
@@ -59,10 +56,10 @@ def add_prices(app: FastAPI, settings: "Settings") -> None:
         return await run_in_threadpool(_put, app, kept, content, tag, request.scope["principal"])
 
 
-def _put(app: FastAPI, kept: PriceFile, content: bytes, tag: str, who: "Principal") -> Response:
+def _put(app: FastAPI, kept: PriceFile, content: bytes, tag: str, who: Principal) -> Response:
     """Write it down first: an entry of a change that then failed is better than a change that nobody made."""
 
-    def noted(now: "Told", then: "Told") -> None:
+    def noted(now: Told, then: Told) -> None:
         detail = f"from version {now.version} to {then.version}"
         entry = Entry(time.time_ns() // 1000, "change", who.id, "prices", kept.path.name, detail)
         app.state.access.registry.audit.add([entry])
@@ -85,6 +82,6 @@ async def _content(request: Request) -> bytes | None:
     return content
 
 
-def _answer(told: "Told") -> Response:
+def _answer(told: Told) -> Response:
     headers = {"ETag": f'"{told.tag}"', "X-Price-Version": told.version, "Cache-Control": "no-store"}
     return Response(told.content, media_type=_TOML, headers=headers)

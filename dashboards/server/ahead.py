@@ -5,15 +5,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from analyzer.interfaces.api.scope import Scope
+from dashboards.pages.answering import Answering
 from dashboards.pages.health import unjudged
 from dashboards.pages.money import money
 from dashboards.pages.placement import VIEWS, placement
+from dashboards.pages.read_pages import ReadPages
 
 if TYPE_CHECKING:
     from dashboards.page_cache.shelf import Shelf
-    from dashboards.pages.answering import Answering
     from dashboards.pages.pages import Pages
-    from dashboards.pages.read_pages import ReadPages
     from dashboards.server.readings import Reports
 
 _Making = Iterator[Callable[[], object]]
@@ -24,7 +24,7 @@ class Ahead:
     """The views of one site: of the whole of it, then of those whose keys opened a page lately."""
 
     def __init__(
-        self, own: "Pages", pages: "ReadPages", reports: "Reports", answering: "Answering", shelf: "Shelf | None"
+        self, own: "Pages", pages: ReadPages, reports: "Reports", answering: Answering, shelf: "Shelf | None"
     ) -> None:
         self._own = own
         self._pages = pages

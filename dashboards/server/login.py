@@ -13,19 +13,17 @@ from urllib.parse import urlencode, urlsplit
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
+from starlette.types import ASGIApp, Scope
 
 from collector.access.endpoints import endpoint_of
 from collector.access.forms import FIELD, SAFE, body_of, fields_of, is_form, same_site
 from collector.access.sessions import COOKIE, LASTING_SECONDS, SECURE_COOKIE, Session, cookie_of
 from collector.errors import AccessError
 from collector.registry.roles import SETTINGS, Principal, Right
-from dashboards.pages.frame import STRICT
+from dashboards.pages.frame import STRICT, Frame
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Scope
-
     from collector.access.access import Access
-    from dashboards.pages.frame import Frame
 
 _PATH, _FIRST, _FIRST_OF_A_TEAM = "/login", "/", "/money"
 _HEADERS = STRICT | {"Cache-Control": "no-store"}
@@ -38,7 +36,7 @@ _SEE_OTHER, _UNKNOWN, _FORBIDDEN, _TOO_MANY = 303, 401, 403, 429
 class Login:
     """The door for people of one server. `is_secure`: browsers come over TLS, also where a proxy ends it."""
 
-    def __init__(self, access: "Access", frame: "Frame", *, is_secure: bool) -> None:
+    def __init__(self, access: "Access", frame: Frame, *, is_secure: bool) -> None:
         self._access = access
         self._frame = frame
         access.to_people, access.comes_by_tls = self.refusal, is_secure
@@ -68,7 +66,7 @@ class Login:
 
         return router
 
-    def refusal(self, scope: "Scope", error: AccessError) -> "ASGIApp | None":
+    def refusal(self, scope: Scope, error: AccessError) -> ASGIApp | None:
         """Return what a person is told whom the gate refuses; None for a program."""
         headers = dict(scope["headers"])
         if b"text/html" not in headers.get(b"accept", b"") or b"authorization" in headers:

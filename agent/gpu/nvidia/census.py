@@ -1,7 +1,7 @@
 """Which GPUs this host has: as the driver lists them, as they are remembered, and those that are missed."""
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from agent.attendant import Attendant
 from agent.errors import SourceError, SourceHungError
@@ -10,13 +10,9 @@ from agent.gpu.nvidia.facts import Found
 from agent.gpu.nvidia.gpu import Gpu
 from agent.gpu.nvidia.inventory import Inventory
 from agent.gpu.nvidia.listing import Listed, Listing, Silence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from agent.gpu.nvidia.roster import Roster
-    from agent.gpu.nvidia.surroundings import Surroundings
-    from agent.source import Row
+from agent.gpu.nvidia.roster import Roster
+from agent.gpu.nvidia.surroundings import Surroundings
+from agent.source import Row
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 class Census:
     """Keeps every GPU that was ever listed, until it is forgotten, and asks for the list on a thread of its own."""
 
-    def __init__(self, around: "Surroundings", roster: "Roster") -> None:
+    def __init__(self, around: Surroundings, roster: Roster) -> None:
         self.gpus: dict[str, Followed] = {}
         self._around = around
         self._roster = roster
@@ -41,7 +37,7 @@ class Census:
         return self._roster.expected
 
     @property
-    def ghosts(self) -> "Mapping[str, Silence]":
+    def ghosts(self) -> Mapping[str, Silence]:
         """Why each GPU is silent that should be here and was never listed to this agent, by UUID or other name."""
         return {name: why for name, why in self._roster.absent.items() if name not in self.gpus}
 
@@ -99,7 +95,7 @@ class Census:
         """Ask for the list at the next beat: a GPU went or came back, and others may have."""
         self._listing.look_again = True
 
-    def settle(self, facts: "Iterable[Row]") -> "list[Row]":
+    def settle(self, facts: Iterable[Row]) -> list[Row]:
         """Take what the GPUs told of themselves, and return what is new of it.
 
         What follows from a new list is done here: who is missed, whom the slow threads watch, what the next agent is

@@ -1,24 +1,21 @@
 """A GPU as found: model, memory, limits, links and where it sits."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pynvml
 
 from agent.errors import SourceLostError
 from agent.gpu.nvidia.architecture import architecture_name
+from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.memory import memory_total_bytes
+from agent.gpu.nvidia.mig import Instance
+from agent.gpu.nvidia.surroundings import Surroundings
 from agent.gpu.nvidia.units import HERTZ_PER_MEGAHERTZ, MILLIWATTS_PER_WATT
+from agent.source import Row, Value
 from agent.sources.topology import numa_node, sysfs_bus_id
 from agent.wire.sku import sku
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from agent.gpu.nvidia.calls import Calls
-    from agent.gpu.nvidia.mig import Instance
-    from agent.gpu.nvidia.surroundings import Surroundings
-    from agent.source import Row, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +36,19 @@ class Described(Protocol):
     architecture: int | None  # nvml.h, NVML_DEVICE_ARCH_*
 
     @property
-    def calls(self) -> "Calls":
+    def calls(self) -> Calls:
         """Whom to ask."""
 
     @property
-    def around(self) -> "Surroundings":
+    def around(self) -> Surroundings:
         """What all GPUs of the host share."""
 
     @property
-    def instances(self) -> "Mapping[str, Instance]":
+    def instances(self) -> Mapping[str, Instance]:
         """Its MIG instances, by UUID."""
 
 
-def facts(gpu: Described, found: Found) -> "list[Row]":
+def facts(gpu: Described, found: Found) -> list[Row]:
     """Return the inventory rows of a GPU and its MIG instances.
 
     Raises:
@@ -62,7 +59,7 @@ def facts(gpu: Described, found: Found) -> "list[Row]":
     return [whole, *(_part(instance, whole) for instance in gpu.instances.values())]
 
 
-def _whole(gpu: Described, found: Found) -> "Mapping[str, Value]":
+def _whole(gpu: Described, found: Found) -> Mapping[str, Value]:
     ask, handle = gpu.calls.ask, found.handle
     memory_bytes = memory_total_bytes(gpu.calls, handle)
     name = ask(pynvml.nvmlDeviceGetName, handle)
@@ -83,7 +80,7 @@ def _whole(gpu: Described, found: Found) -> "Mapping[str, Value]":
     }
 
 
-def _place(gpu: Described, handle: object) -> "Mapping[str, Value]":
+def _place(gpu: Described, handle: object) -> Mapping[str, Value]:
     ask = gpu.calls.ask
     pci = ask(pynvml.nvmlDeviceGetPciInfo_v3, handle)
     bus_id = None if pci is None else sysfs_bus_id(pci.busId)
@@ -97,7 +94,7 @@ def _place(gpu: Described, handle: object) -> "Mapping[str, Value]":
     }
 
 
-def _part(instance: "Instance", whole: "Mapping[str, Value]") -> "Mapping[str, Value]":
+def _part(instance: Instance, whole: Mapping[str, Value]) -> Mapping[str, Value]:
     """A MIG instance is priced as a part of its GPU: same SKU, its own slices and memory."""
     attributes = instance.calls.ask(pynvml.nvmlDeviceGetAttributes_v2, instance.handle)
     shared = ("gpu_index", "sku", "architecture", "mig_slices_max", "numa_node", "driver_version")

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pynvml
 
@@ -17,10 +16,8 @@ from agent.gpu.nvidia.gpm import GpmBuffer
 from agent.gpu.nvidia.instruments import Instruments
 from agent.gpu.nvidia.mig import Instance, find_instances
 from agent.gpu.nvidia.processes import Processes
+from agent.gpu.nvidia.surroundings import Surroundings
 from agent.source import Row, Value
-
-if TYPE_CHECKING:
-    from agent.gpu.nvidia.surroundings import Surroundings
 
 _LOG = logging.getLogger(__name__)
 _MOST_GONE = 64  # MIG instances that are no more and are remembered, so that nobody is said to hold them still
@@ -44,7 +41,7 @@ class Gpu:
     `read` and `close` ask the driver and belong to one thread at a time; the rest is for any.
     """
 
-    def __init__(self, uuid: str, around: "Surroundings") -> None:
+    def __init__(self, uuid: str, around: Surroundings) -> None:
         self.uuid = uuid
         self.around = around
         self.lost = False

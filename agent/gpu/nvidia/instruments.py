@@ -1,25 +1,23 @@
 """The instruments of one GPU: what is read of it at every beat, and what the next beat subtracts from."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pynvml
 
+from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.clocks import Clocks, Throttles
+from agent.gpu.nvidia.energy import EnergyMeter
 from agent.gpu.nvidia.fields import EVERY_BEAT, Fields
+from agent.gpu.nvidia.gpm import Gpm
 from agent.gpu.nvidia.health import Health
 from agent.gpu.nvidia.link import PcieLink
 from agent.gpu.nvidia.memory import memory
 from agent.gpu.nvidia.nvlink import NvLink
 from agent.gpu.nvidia.power import Power
 from agent.gpu.nvidia.rings import SHORTEST_SECONDS, Rings
-
-if TYPE_CHECKING:
-    from agent.gpu.nvidia.calls import Calls
-    from agent.gpu.nvidia.energy import EnergyMeter
-    from agent.gpu.nvidia.gpm import Gpm
-    from agent.gpu.nvidia.surroundings import Surroundings
-    from agent.source import Value
+from agent.gpu.nvidia.surroundings import Surroundings
+from agent.source import Value
 
 _LOOK_SECONDS = 30.0  # between two looks at what changes rarely
 
@@ -30,7 +28,7 @@ class Instruments:
     Only the energy meter outlives that: it sees by itself whether the driver's counter started anew.
     """
 
-    def __init__(self, uuid: str, calls: "Calls", energy: "EnergyMeter", around: "Surroundings") -> None:
+    def __init__(self, uuid: str, calls: Calls, energy: EnergyMeter, around: Surroundings) -> None:
         self.gpm: Gpm | None = None
         self._uuid = uuid
         self._calls = calls
@@ -45,7 +43,7 @@ class Instruments:
         self._link = PcieLink(calls)
         self._looked: float | None = None
 
-    def row(self, handle: Any, seconds: float | None) -> Mapping[str, "Value"]:  # noqa: ANN401  # an opaque pointer
+    def row(self, handle: Any, seconds: float | None) -> Mapping[str, Value]:  # noqa: ANN401  # an opaque pointer
         """Return the columns of gpu_samples for the `seconds` since the last call, None where it is the first.
 
         Raises:
@@ -94,7 +92,7 @@ class Instruments:
         self._link.look(handle)
         self.nvlink.look(self._calls, handle)
 
-    def _video(self, handle: object) -> Mapping[str, "Value"]:
+    def _video(self, handle: object) -> Mapping[str, Value]:
         """Encoders and decoders, as the driver last averaged them over up to a second."""
         encoder = self._calls.ask(pynvml.nvmlDeviceGetEncoderUtilization, handle)
         decoder = self._calls.ask(pynvml.nvmlDeviceGetDecoderUtilization, handle)
@@ -103,7 +101,7 @@ class Instruments:
             "decoder_utilization_ratio": decoder[0] / 100 if decoder and decoder[0] <= 100 else None,
         }
 
-    def _pcie(self, seconds: float | None) -> dict[str, "Value"]:
+    def _pcie(self, seconds: float | None) -> dict[str, Value]:
         rates = self._around.pcie.take(self._uuid)
         return {
             name: None if rate is None or seconds is None else round(rate * seconds)

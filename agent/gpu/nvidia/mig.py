@@ -1,19 +1,17 @@
 """MIG instances: parts of a GPU that the driver names and measures by themselves, as far as it can."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pynvml
 
 from agent.attribution.gpu_process import Holding
 from agent.gpu.nvidia.calls import Calls
+from agent.gpu.nvidia.gpm import Gpm, GpmBuffer
 from agent.gpu.nvidia.memory import memory
 from agent.gpu.nvidia.processes import Processes
 from agent.gpu.nvidia.surroundings import Surroundings
 from agent.source import Value
-
-if TYPE_CHECKING:
-    from agent.gpu.nvidia.gpm import Gpm, GpmBuffer
 
 _MOST_INSTANCES = 16  # of one GPU; the largest there are have 7
 
@@ -30,7 +28,7 @@ class Instance:
         self._gpm: Gpm | None = None
         self.number: int | None = None  # of the GPU instance that it lies in
 
-    def measure(self, parent: object, around: Surroundings, buffer: "GpmBuffer") -> None:
+    def measure(self, parent: object, around: Surroundings, buffer: GpmBuffer) -> None:
         """Start the activity meter where the chip of this `parent` has one; exceptions as `read`."""
         self.number = number = self.calls.ask(pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
         if number is not None and self._gpm is None:
@@ -67,7 +65,7 @@ def find_instances(
     parent: object,
     known: Mapping[str, Instance],
     around: Surroundings,
-    buffer: "GpmBuffer",
+    buffer: GpmBuffer,
 ) -> dict[str, Instance]:
     """Return the instances that `parent` has now, by UUID: the known ones kept, with fresh handles, the gone closed.
 

@@ -1,17 +1,14 @@
 """What a GPU tells and what it does not, with a reason that a person understands."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pynvml
 
 from agent.gpu.nvidia import rings
 from agent.gpu.nvidia.architecture import HOPPER, architecture_name
+from agent.gpu.nvidia.gpu import Gpu
 from agent.gpu.nvidia.memory import memory_info_v2
 from agent.source import Supported
-
-if TYPE_CHECKING:
-    from agent.gpu.nvidia.gpu import Gpu
 
 SUBJECTS = (
     "utilization",
@@ -32,7 +29,7 @@ SUBJECTS = (
 _IN_MIG_MODE = "the driver has none for a GPU in MIG mode; see activity"
 
 
-def of_gpu(gpu: "Gpu") -> tuple[Supported, ...]:
+def of_gpu(gpu: Gpu) -> tuple[Supported, ...]:
     """Return what a GPU was found to tell. Asks the driver nothing, and so is safe from any thread."""
     refusals = _refusals(gpu)
     return tuple(_one(gpu.uuid, subject, refusals[subject]) for subject in SUBJECTS)
@@ -47,7 +44,7 @@ def _one(uuid: str, subject: str, refusal: str | None) -> Supported:
     return Supported(uuid, subject, refusal is None, refusal or "")
 
 
-def _refusals(gpu: "Gpu") -> Mapping[str, str | None]:
+def _refusals(gpu: Gpu) -> Mapping[str, str | None]:
     calls, of = gpu.calls, gpu.instruments
     return {
         "utilization": _all(calls.refusal(rings.UTILIZATION), calls.refusal("nvmlDeviceGetUtilizationRates"))
@@ -68,13 +65,13 @@ def _refusals(gpu: "Gpu") -> Mapping[str, str | None]:
     }
 
 
-def _no_gpm(gpu: "Gpu") -> str:
+def _no_gpm(gpu: Gpu) -> str:
     if gpu.architecture is not None and gpu.architecture < HOPPER:
         return f"GPM needs Hopper or newer; this is {architecture_name(gpu.architecture)}"
     return gpu.calls.refusal("nvmlGpmQueryDeviceSupport") or "the driver says that this GPU has no GPM"
 
 
-def _processes(gpu: "Gpu") -> str | None:
+def _processes(gpu: Gpu) -> str | None:
     newest, older = "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"
     return _all(gpu.calls.refusal(newest), gpu.calls.refusal(older))
 

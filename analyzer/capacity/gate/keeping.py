@@ -2,27 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.decided import Decided, Gate, Waiver
 from analyzer.capacity.gate.judge import request_id, with_waivers
+from analyzer.capacity.gate.request import Request
+from analyzer.capacity.gate.supply import History
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.history.judgement import reason_of
 from analyzer.ids import LENGTH, LONGEST, TYPED_LEAST
 from analyzer.text.words import plain
 from collector.errors import FullError
-from collector.registry import CapacityEvent, CapacityRequest, PilotsSeen
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from analyzer.capacity.gate.request import Request
-    from analyzer.capacity.gate.supply import History
-    from collector.registry import Registry
+from collector.registry import CapacityEvent, CapacityRequest, PilotsSeen, Registry
 
 _TRIES = 10  # each time another pilot of the team was decided in between, of which none passes after the first
 _LETTERS_MOST = 262_144  # a decision has about ten thousand; a profile may bring names of megabytes
@@ -60,7 +54,7 @@ class Kept:
     history: tuple[Event, ...]
 
 
-def identity_of(registry: "Registry", request: "Request", sha256: str) -> str:
+def identity_of(registry: Registry, request: Request, sha256: str) -> str:
     """Return the id under which a request with its profile is kept, or will be: as long as it takes to be its own.
 
     Raises:
@@ -75,12 +69,12 @@ def identity_of(registry: "Registry", request: "Request", sha256: str) -> str:
     raise LedgerError("no id is left for this request; change a word of 'why'")
 
 
-def _digest_of(request: "Request", sha256: str) -> str:
+def _digest_of(request: Request, sha256: str) -> str:
     """Return what tells two requests apart."""
     return hashlib.sha256(f"{json.dumps(data_of(request), sort_keys=True)}\n{sha256}".encode()).hexdigest()
 
 
-def decide(registry: "Registry", judged: "Callable[[], tuple[Decided, History | None]]", teller: Teller) -> Kept:
+def decide(registry: Registry, judged: Callable[[], tuple[Decided, History | None]], teller: Teller) -> Kept:
     """Judge a request, keep what is decided and return it; the same decision on the same request again adds nothing.
 
     Another decision, after another policy or a day that brought the profile over its age, begins without waivers.
@@ -98,7 +92,7 @@ def decide(registry: "Registry", judged: "Callable[[], tuple[Decided, History | 
     raise LedgerError("other pilots of this team are decided in this moment: ask again")
 
 
-def _keep(registry: "Registry", decided: Decided, history: "History | None", teller: Teller) -> Kept | None:
+def _keep(registry: Registry, decided: Decided, history: History | None, teller: Teller) -> Kept | None:
     """Keep a decision; None where it is on a pilot and another of the team has passed since `history` counted them."""
     text = json.dumps(data_of(decided), sort_keys=True)
     if len(text) > _LETTERS_MOST:
@@ -139,7 +133,7 @@ def _same(one: Decided, other: Decided) -> bool:
     return gates == now and (one.policy_digest, one.offer, one.rate) == (other.policy_digest, other.offer, other.rate)
 
 
-def kept(registry: "Registry", typed: str, sees: Callable[[str], bool] = lambda _: True) -> Kept:
+def kept(registry: Registry, typed: str, sees: Callable[[str], bool] = lambda _: True) -> Kept:
     """Return a request by its id, or by the only one that begins so, of those that may be seen.
 
     Raises:
@@ -151,10 +145,10 @@ def kept(registry: "Registry", typed: str, sees: Callable[[str], bool] = lambda 
 
 
 def listed(
-    registry: "Registry",
+    registry: Registry,
     since: int,
     until: int,
-    teams: "Sequence[str] | None" = None,
+    teams: Sequence[str] | None = None,
     limit: int | None = None,
     before: tuple[int, str] | None = None,
 ) -> list[Kept]:
@@ -164,13 +158,13 @@ def listed(
     return [_kept(one, [event for _, event in registry.capacity.history(one.id)]) for one in found]
 
 
-def requests_of(registry: "Registry", start: int, end: int) -> tuple[Decided, ...]:
+def requests_of(registry: Registry, start: int, end: int) -> tuple[Decided, ...]:
     """Return what was decided on the requests asked between two moments, the oldest first: the e-mail's section."""
     return tuple(one.decided for one in reversed(listed(registry, start, end)))
 
 
 def waive(
-    registry: "Registry",
+    registry: Registry,
     typed: str,
     gate_name: str,
     reason: str,
@@ -215,7 +209,7 @@ def _is_waived(decided: Decided, gate: Gate) -> bool:
     return any(waiver.gate == gate.name for waiver in decided.waivers)
 
 
-def _found(registry: "Registry", typed: str, sees: Callable[[str], bool]) -> CapacityRequest:
+def _found(registry: Registry, typed: str, sees: Callable[[str], bool]) -> CapacityRequest:
     absent = LedgerError(f"there is no capacity request {plain(typed)!r}; gpuledger gate list names them")
     if not typed.startswith("q-"):
         raise absent
@@ -231,7 +225,7 @@ def _found(registry: "Registry", typed: str, sees: Callable[[str], bool]) -> Cap
     return own[0]
 
 
-def _kept(request: CapacityRequest, events: "Sequence[CapacityEvent]") -> Kept:
+def _kept(request: CapacityRequest, events: Sequence[CapacityEvent]) -> Kept:
     """Return a request as its history leaves it: the last decision, and the waivers that came after it."""
     last = max((place for place, event in enumerate(events) if event.kind == "decided"), default=None)
     if last is None:

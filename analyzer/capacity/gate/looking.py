@@ -4,17 +4,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
-from analyzer.capacity.gate.fix import advice_for
+from analyzer.capacity.gate.fix import Fix, advice_for
+from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice
 from analyzer.text.words import plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.decided import Offer
-    from analyzer.capacity.gate.fix import Fix
     from analyzer.capacity.gate.policy import Policy
     from analyzer.capacity.gate.request import Request
     from analyzer.capacity.gate.supply import Supply
     from analyzer.capacity.gate.work import Work
-    from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice
     from analyzer.capacity.profile.read import ReadProfile
 
 
@@ -27,17 +26,17 @@ class Looking:
     work: "Work"
     policy: "Policy"
     supply: "Supply"
-    fix: "Fix | None"
+    fix: Fix | None
     offer: "Offer | None"
     now_us: int
 
     @property
-    def profile(self) -> "CapacityProfile":
+    def profile(self) -> CapacityProfile:
         """The profile's facts."""
         return self.read.profile
 
     @property
-    def advice(self) -> "tuple[OpenAdvice, ...]":
+    def advice(self) -> tuple[OpenAdvice, ...]:
         """The open recommendations for the work that is asked for."""
         return advice_for(self.work.runs, self.profile)
 

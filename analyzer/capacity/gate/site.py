@@ -1,5 +1,6 @@
 """What a site knows of a request: the price in its file, the GPUs that stood free, what the team did before."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -7,18 +8,16 @@ from zoneinfo import ZoneInfo
 from agent.wire.units import DAY_MS, DAY_US
 from analyzer.capacity.gate.decided import Rate
 from analyzer.capacity.gate.known import Names
+from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import FreeGpus, History, Supply
 from analyzer.errors import ConfigError
 from analyzer.ledger.teams import team_book
 from analyzer.period import micros
 from analyzer.prices.book import price_book
+from analyzer.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from analyzer.capacity.gate.policy import Policy
-    from analyzer.capacity.gate.request import Request
-    from analyzer.settings.settings import Settings
     from collector.registry import Registry
     from collector.store.session import Session
 
@@ -52,13 +51,13 @@ _HELD = """
 
 def supply_of(
     session: "Session",
-    settings: "Settings",
+    settings: Settings,
     registry: "Registry | None",
-    request: "Request",
+    request: Request,
     policy: "Policy",
     identity: str,
     now_us: int,
-    sees: "Callable[[str], bool]" = lambda _: True,
+    sees: Callable[[str], bool] = lambda _: True,
 ) -> Supply:
     """Return what the ledger, the price file and the registry say; `identity` is the id of the request itself.
 
@@ -72,7 +71,7 @@ def supply_of(
     )
 
 
-def _names_of(session: "Session", settings: "Settings", sees: "Callable[[str], bool]") -> Names:
+def _names_of(session: "Session", settings: Settings, sees: Callable[[str], bool]) -> Names:
     """Return the teams and the kinds of GPU that this site knows."""
     ruled = {rule.team.name for rule in team_book(settings).rules}
     teams = frozenset(ruled | {team for (team,) in session.rows(_TEAMS)})
@@ -93,7 +92,7 @@ def _free_of(session: "Session", sku: str) -> FreeGpus | None:
     return FreeGpus(milliseconds // DAY_MS, datetime.fromtimestamp(day * DAY_US // 1_000_000, UTC).date().isoformat())
 
 
-def _rate_of(session: "Session", settings: "Settings", request: "Request") -> Rate | None:
+def _rate_of(session: "Session", settings: Settings, request: Request) -> Rate | None:
     """Return the price of the first day; of the purchase option that is asked for, else of the one that most have."""
     option = request.purchase_option
     if option is None:
@@ -107,7 +106,7 @@ def _rate_of(session: "Session", settings: "Settings", request: "Request") -> Ra
 
 
 def _history_of(
-    session: "Session", registry: "Registry | None", request: "Request", policy: "Policy", identity: str, now_us: int
+    session: "Session", registry: "Registry | None", request: Request, policy: "Policy", identity: str, now_us: int
 ) -> History:
     """Return what the team held in the days that the policy looks back, and its earlier pilots.
 

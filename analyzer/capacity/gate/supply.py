@@ -1,16 +1,13 @@
 """What the fleet has free of one kind, what an hour of it costs, and what the team had before: each with its source."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS
 from analyzer.capacity.gate.decided import Rate
 from analyzer.capacity.gate.known import Names
+from analyzer.capacity.gate.request import Request
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.text.rounding import nearest
-
-if TYPE_CHECKING:
-    from analyzer.capacity.gate.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +41,19 @@ class Supply:
     names: Names | None = None
 
 
-def completed(known: Supply, request: "Request", profile: CapacityProfile | None) -> Supply:
+def completed(known: Supply, request: Request, profile: CapacityProfile | None) -> Supply:
     """Return the site's price, else the profile's; the profile's free GPUs, which its page shows, else the site's."""
     if profile is None:
         return known
     return replace(known, free=_free(request, profile) or known.free, rate=known.rate or _rate(request, profile))
 
 
-def _free(request: "Request", profile: CapacityProfile) -> FreeGpus | None:
+def _free(request: Request, profile: CapacityProfile) -> FreeGpus | None:
     told = [each for each in profile.free if each.sku == request.sku]
     return FreeGpus(max(0, told[0].lowest_gpus), told[0].lowest_day) if len(told) == 1 else None
 
 
-def _rate(request: "Request", profile: CapacityProfile) -> Rate | None:
+def _rate(request: Request, profile: CapacityProfile) -> Rate | None:
     """Return what the profile's own runs on this kind cost an hour, else what it says of the kind as another choice."""
     paid = [(run.micros, run.milliseconds) for run in profile.runs if run.sku == request.sku and run.milliseconds > 0]
     if paid and all(micros is not None for micros, _ in paid):

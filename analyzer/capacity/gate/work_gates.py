@@ -1,53 +1,52 @@
 """Gates on the work: where its GPU time went, its memory, how it scales. All of the ledger, none of utilization."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.wire.units import GIB
+from analyzer.capacity.gate.decided import Gate
 from analyzer.capacity.gate.evidence_gates import gate, passed
+from analyzer.capacity.gate.looking import Looking
 from analyzer.capacity.gate.shares import at_least, at_most, ratio_parts, written
+from analyzer.capacity.profile.facts import Booked, Scale
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, decimal, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from analyzer.capacity.gate.decided import Gate
-    from analyzer.capacity.gate.looking import Looking
     from analyzer.capacity.gate.policy import Rule
-    from analyzer.capacity.profile.facts import Booked, Scale
 
 _FULL_PERCENT = 100
 _NO_TIME = "the profile has no GPU time"
 
 
-def idle(rule: "Rule", look: "Looking") -> "Gate":
+def idle(rule: "Rule", look: Looking) -> Gate:
     """Judge how much of the time GPUs were held and did nothing."""
     return _most(rule, look, "idle while held", lambda each: each.state == "held_idle")
 
 
-def waiting(rule: "Rule", look: "Looking") -> "Gate":
+def waiting(rule: "Rule", look: Looking) -> Gate:
     """Judge how much of the time went into waiting for input."""
     return _most(rule, look, "waiting for input", lambda each: each.state == "starved")
 
 
-def useful(rule: "Rule", look: "Looking") -> "Gate":
+def useful(rule: "Rule", look: Looking) -> Gate:
     """Judge how much of the time was useful, as the ledger books it: a loop that only keeps a GPU busy is not."""
     bar = f"{rule.number('percent')}{NO_BREAK}% or more"
     return _share(rule, look, "useful", lambda each: each.klass == "useful", at_least, bar)
 
 
-def _most(rule: "Rule", look: "Looking", label: str, which: "Callable[[Booked], bool]") -> "Gate":
+def _most(rule: "Rule", look: Looking, label: str, which: Callable[[Booked], bool]) -> Gate:
     return _share(rule, look, label, which, at_most, f"{rule.number('percent')}{NO_BREAK}% or less")
 
 
 def _share(
     rule: "Rule",
-    look: "Looking",
+    look: Looking,
     label: str,
-    which: "Callable[[Booked], bool]",
-    is_kept: "Callable[[int, int, int], bool]",
+    which: Callable[[Booked], bool],
+    is_kept: Callable[[int, int, int], bool],
     bar: str,
-) -> "Gate":
+) -> Gate:
     """Judge a share of the time that was measured; how much that is has a gate of its own."""
     part, whole = look.work.of(which), look.work.measured_milliseconds
     if whole <= 0:
@@ -57,7 +56,7 @@ def _share(
     return gate(rule, label, passed(is_kept(part, whole, rule.permille)), written(part, whole, rule.permille), bar)
 
 
-def memory(rule: "Rule", look: "Looking") -> "Gate":
+def memory(rule: "Rule", look: Looking) -> Gate:
     """Judge whether the work needs this kind's memory, or a smaller choice has at least been priced.
 
     The peak is that of all runs of the profile on this kind: more than enough where it is low, but no proof where it is
@@ -80,7 +79,7 @@ def memory(rule: "Rule", look: "Looking") -> "Gate":
     return gate(rule, label, passed(is_priced), value, f"{bar}, or priced")
 
 
-def scaling(rule: "Rule", look: "Looking") -> "Gate":
+def scaling(rule: "Rule", look: Looking) -> Gate:
     """Judge the efficiency at the size that runs are to have, against the smallest size that was measured."""
     size, percent = look.run_gpus, rule.number("percent")
     bar = f"{percent}{NO_BREAK}% or more"
@@ -107,5 +106,5 @@ def scaling(rule: "Rule", look: "Looking") -> "Gate":
     return gate(rule, label, passed(exact), value, bar)
 
 
-def _has_two(scales: "tuple[Scale, ...]", size: int) -> bool:
+def _has_two(scales: tuple[Scale, ...], size: int) -> bool:
     return any(each.gpus < size for each in scales)

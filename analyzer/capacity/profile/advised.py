@@ -2,19 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import PERMILLE, WEEK_SECONDS
 from analyzer.capacity.profile.facts import Checked, OpenAdvice, Record, Spread
 from analyzer.capacity.profile.work import Work
+from analyzer.period import Period
 from analyzer.recommendations.lifecycle.kept import book, predictions
 from analyzer.recommendations.lifecycle.prediction import Prediction
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
-
-if TYPE_CHECKING:
-    from analyzer.period import Period
-    from analyzer.recommendations.recommendation import Recommendation
-    from collector.store.session import Session
+from analyzer.recommendations.recommendation import Recommendation
+from collector.store.session import Session
 
 Advise = Callable[["Period"], "Sequence[Recommendation]"]  # what is recommended against the findings of a period
 
@@ -33,7 +30,7 @@ class Advised:
     record: Record
 
 
-def read_advised(session: "Session", advise: Advise, work: Work) -> Advised:
+def read_advised(session: Session, advise: Advise, work: Work) -> Advised:
     """Return it. What was written down for a whole week is taken as it was; else it is worked out now, by `advise`."""
     standings = book(session)
     done = all_realised(session, [one for one in standings if one.applied_at is not None])
@@ -51,7 +48,7 @@ def read_advised(session: "Session", advise: Advise, work: Work) -> Advised:
     return Advised(tuple(sorted(advice, key=lambda one: (-one.frees.p50, one.id))), checked, Record(len(cases), inside))
 
 
-def _kept(session: "Session", work: Work) -> list[Prediction]:
+def _kept(session: Session, work: Work) -> list[Prediction]:
     """Return the newest prediction of each recommendation that was made of hours of the period."""
     start, end = work.period.start, work.period.end
     newest = {one.recommendation_id: one for one in predictions(session) if one.span.start < end > start < one.span.end}
@@ -70,7 +67,7 @@ def _of_kept(kept: Sequence[Prediction], work: Work) -> list[OpenAdvice]:
     return [one for one in found if one.frees.p50 > 0]
 
 
-def _worked_out(session: "Session", advise: Advise, work: Work) -> list[OpenAdvice]:
+def _worked_out(session: Session, advise: Advise, work: Work) -> list[OpenAdvice]:
     found = []
     for one in advise(work.period):
         own = [run for run in work.runs if run.run_id in one.run_ids]
@@ -89,7 +86,7 @@ def _worked_out(session: "Session", advise: Advise, work: Work) -> list[OpenAdvi
     return [one for one in found if one.frees.p50 > 0]
 
 
-def _held(session: "Session", run_ids: Sequence[str], work: Work) -> int:
+def _held(session: Session, run_ids: Sequence[str], work: Work) -> int:
     ((held,),) = work.rows(
         session,
         "SELECT coalesce(sum(milliseconds), 0)::BIGINT FROM ledger WHERE hour >= $start AND hour < $end "
@@ -116,7 +113,7 @@ def _open(
     return OpenAdvice(*what, names, frees, speed, micros, paste)
 
 
-def _line(advice: "Recommendation") -> str | None:
+def _line(advice: Recommendation) -> str | None:
     """Return the first of its lines that does something; none where that may end somebody's work."""
     if advice.ends_work:
         return None

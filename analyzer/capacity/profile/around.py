@@ -1,7 +1,7 @@
 """What stood around the GPUs of the runs: their input, and what their ranks said to each other."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import PERMILLE
 from analyzer.capacity.profile.facts import Booked, Communication, DataPath
@@ -9,11 +9,7 @@ from analyzer.capacity.profile.signals import Signals
 from analyzer.capacity.profile.work import Work
 from analyzer.measures.traffic.reading import read_traffic
 from analyzer.queries.statements import statements
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +20,7 @@ class Around:
     communication: Communication
 
 
-def read_around(session: "Session", work: Work, booked: "Sequence[Booked]", signals: Signals) -> Around:
+def read_around(session: Session, work: Work, booked: Sequence[Booked], signals: Signals) -> Around:
     """Return it: workers, disks and reads of the run that waited for input most.
 
     Flows between hosts are looked through only of runs that lay in several racks.
@@ -57,19 +53,19 @@ def read_around(session: "Session", work: Work, booked: "Sequence[Booked]", sign
     return Around(path, talk)
 
 
-def _share(booked: "Sequence[Booked]", state: str) -> float:
+def _share(booked: Sequence[Booked], state: str) -> float:
     """Return which share of the runs' GPU time one state has."""
     whole = sum(each.milliseconds for each in booked)
     own = sum(each.milliseconds for each in booked if each.state == state)
     return round(own / whole, 6) if whole else 0.0
 
 
-def _limit(booked: "Sequence[Booked]") -> str | None:
+def _limit(booked: Sequence[Booked]) -> str | None:
     waits = [each for each in booked if each.state == "starved" and each.milliseconds]
     return max(waits, key=lambda each: (each.milliseconds, each.cause or "")).cause if waits else None
 
 
-def _across_racks(session: "Session", work: Work, run_ids: list[str]) -> int | None:
+def _across_racks(session: Session, work: Work, run_ids: list[str]) -> int | None:
     """Return the bytes of these runs that left their rack; None where nobody told any flow of theirs."""
     found = read_traffic(session, run_ids, work.period.start, work.period.end)
     classes = [one for traffic in found.values() for one in traffic.classes]

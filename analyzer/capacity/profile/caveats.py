@@ -1,7 +1,6 @@
 """What whoever reads a profile must know beside its figures: what was not measured, tried, priced or settled."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from analyzer.capacity.profile.facts import Alternative, Memory, UnitCost
 from analyzer.capacity.profile.scale import Scaled
@@ -9,16 +8,14 @@ from analyzer.capacity.profile.work import Work
 from analyzer.findings.rule_words import rule_words
 from analyzer.ledger.coverage import Hours, not_judged
 from analyzer.text.words import counted, plain
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _RULES_SHOWN = 6
 _SETTLED = ("closed", "final")
 
 
 def caveats(
-    session: "Session",
+    session: Session,
     work: Work,
     known: Hours | None,
     scaled: Scaled,
@@ -71,7 +68,7 @@ def _of_alternatives(alternatives: Sequence[Alternative]) -> Iterator[str]:
         yield "The fleet has no cheaper or smaller kind of GPU."
 
 
-def _of_rules(session: "Session", work: Work) -> Iterator[str]:
+def _of_rules(session: Session, work: Work) -> Iterator[str]:
     found: dict[tuple[str, str], int] = {}
     for run in work.runs:
         for one in not_judged(session, work.period, run.run_id):

@@ -1,13 +1,9 @@
 """What a unit of the work cost in each run, by the run's own count."""
 
-from typing import TYPE_CHECKING
-
 from analyzer.capacity.profile.facts import UnitCost
 from analyzer.capacity.profile.work import Work
 from analyzer.measures.efficiency.readings import told
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _COST = """
     SELECT run_id, if(bool_or(cost_micros IS NULL AND milliseconds > 0), NULL, sum(cost_micros))::BIGINT FROM ledger
@@ -19,7 +15,7 @@ _REQUESTS = """
 """
 
 
-def unit_costs(session: "Session", work: Work) -> tuple[UnitCost, ...]:
+def unit_costs(session: Session, work: Work) -> tuple[UnitCost, ...]:
     """Return what each run came to a unit, over its whole life; runs that count nothing, or in a chorus, are left out.
 
     Tokens go before samples, those before steps, and requests are a service's.

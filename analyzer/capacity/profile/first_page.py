@@ -1,10 +1,10 @@
 """What page one of a profile says, rounded and in words: the page and its twin in text print these same figures."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analyzer.capacity.profile.evidence import Row, days_words, evidence, ratio
 from analyzer.capacity.profile.facts import CapacityProfile
+from analyzer.capacity.profile.shown import Shown
 from analyzer.capacity.profile.signature import Envelope, digest
 from analyzer.capacity.profile.spent import breakdown_of
 from analyzer.period import local
@@ -21,9 +21,6 @@ from analyzer.text.words import (
     symbol,
 )
 
-if TYPE_CHECKING:
-    from analyzer.capacity.profile.shown import Shown
-
 _TEAMS_SHOWN = 3
 
 
@@ -38,7 +35,7 @@ class FirstPage:
     site: str
     whose: str
     held: str
-    decided: "Shown | None"
+    decided: Shown | None
     answer: str
     went: str
     lines: tuple[Line, ...]
@@ -50,7 +47,7 @@ class FirstPage:
     sha256: str
 
 
-def first_page(envelope: Envelope, decided: "Shown | None" = None) -> FirstPage:
+def first_page(envelope: Envelope, decided: Shown | None = None) -> FirstPage:
     """Return what page one says of a profile, and of a request that was judged by it."""
     profile = envelope.profile
     judged = decided.booked if decided else ()

@@ -1,23 +1,22 @@
 """The forms in which people get a profile: the page that a ticket takes, its JSON, and page one as text."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from analyzer.capacity.profile.first_page import first_page
 from analyzer.capacity.profile.page import page
+from analyzer.capacity.profile.shown import Shown
+from analyzer.capacity.profile.signature import Envelope
 from analyzer.capacity.profile.spelling import canonical
 from analyzer.capacity.profile.text import first_page_text
 from analyzer.errors import ConfigError
 from analyzer.text.paper import Paper
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from analyzer.capacity.profile.shown import Shown
-    from analyzer.capacity.profile.signature import Envelope
 
 Form = Literal["html", "json", "text"]
 FORMS: dict[str, Form] = {".html": "html", ".htm": "html", ".json": "json", ".txt": "text"}
@@ -30,8 +29,8 @@ def form_of(out: Path) -> Form:
 
 def in_form(
     form: Form,
-    envelope: "Envelope",
-    decided: "Shown | None" = None,
+    envelope: Envelope,
+    decided: Shown | None = None,
     *,
     key: "Ed25519PrivateKey | None" = None,
     paper: Paper | None = None,
@@ -48,9 +47,9 @@ def in_form(
 class Ready:
     """A signed profile that is to be written. `sent` has the forms that a server made: they stay as they came."""
 
-    envelope: "Envelope"
+    envelope: Envelope
     key: "Ed25519PrivateKey | None" = None
-    sent: "Mapping[Form, str]" = field(default_factory=dict)
+    sent: Mapping[Form, str] = field(default_factory=dict)
 
     def form(self, form: Form, paper: Paper | None = None) -> str:
         """Return it in a form."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import time_ns
-from typing import TYPE_CHECKING
 
 from agent.version import installed_version
 from analyzer.capacity.profile.advised import Advise, read_advised
@@ -21,11 +20,9 @@ from analyzer.finops.non_gpu_costs.text import rows_told
 from analyzer.ledger.coverage import Hours, cluster, hours
 from analyzer.prices.book import price_book
 from analyzer.queries.statements import statements
+from analyzer.settings.settings import Settings
 from analyzer.states import booking
-
-if TYPE_CHECKING:
-    from analyzer.settings.settings import Settings
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _NOT_NAMED = "fleet"  # what settings call a fleet that nobody named
 _MILLI = 1000
@@ -36,8 +33,8 @@ _NO_FACTORS = "at the GPUs alone: no [[energy]] row of the price file says more"
 class Source:
     """A ledger with its settings, and by whose measurement it is."""
 
-    session: "Session"
-    settings: "Settings"
+    session: Session
+    settings: Settings
     advise: Advise  # what is recommended for a period, where no week that was kept has it
     by: MeasuredBy = "collector"
     site: str | None = None  # where the settings' name of the fleet is not it
@@ -120,7 +117,7 @@ def _represented(run: Held, work: Work, by_run: dict[str, tuple[Booked, ...]]) -
     return Represented(run.run_id, run.name, run.stage, run.sku, run.gpus, *moments, *amounts, *whose)
 
 
-def _booked(session: "Session", work: Work) -> dict[str, tuple[Booked, ...]]:
+def _booked(session: Session, work: Work) -> dict[str, tuple[Booked, ...]]:
     """Return where the GPU time of each run went."""
     _, _, select = statements("capacity/profile/runs.sql")
     found: dict[str, tuple[Booked, ...]] = {}
@@ -152,7 +149,7 @@ def _sum(amounts: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(amounts) else None
 
 
-def _energy(signals: Signals, settings: "Settings") -> Energy | None:
+def _energy(signals: Signals, settings: Settings) -> Energy | None:
     """Return the joules, with cooling and as carbon where the price file says by what; each hour by its own row."""
     if not signals.drawn:
         return None

@@ -1,7 +1,6 @@
 """What else the work could run on: cheaper or smaller GPUs that the fleet has, a slice, or two runs on one."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from analyzer.capacity.profile.facts import Alternative, Memory
 from analyzer.capacity.profile.owned import Kind
@@ -10,15 +9,13 @@ from analyzer.findings.health.limits import MIG_CAPABLE
 from analyzer.queries.statements import statements
 from analyzer.text.wording import gib
 from analyzer.text.words import plain
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _HALF = 2
 
 
 def alternatives(
-    session: "Session", work: Work, owned: Sequence[Kind], memory: Sequence[Memory]
+    session: Session, work: Work, owned: Sequence[Kind], memory: Sequence[Memory]
 ) -> tuple[Alternative, ...]:
     """Return what there is instead of the kind that the runs held most of, other kinds of GPU first.
 
@@ -45,7 +42,7 @@ def _own(work: Work) -> str | None:
     return max(held, key=lambda sku: (held[sku], sku), default=None)
 
 
-def _prices(session: "Session", work: Work) -> dict[str, int]:
+def _prices(session: Session, work: Work) -> dict[str, int]:
     """Return what a GPU-hour of each kind came to, millionths; of several ways to buy one the dearest."""
     (select,) = statements("recommendations/rates.sql")
     found: dict[str, int] = {}
@@ -54,7 +51,7 @@ def _prices(session: "Session", work: Work) -> dict[str, int]:
     return found
 
 
-def _tried(session: "Session", work: Work) -> dict[str, int]:
+def _tried(session: Session, work: Work) -> dict[str, int]:
     """Return on how many other runs of these names each kind of GPU was tried."""
     rows = session.rows(
         "SELECT sku, count(*) FROM runs WHERE list_contains($names::VARCHAR[], name) AND sku IS NOT NULL GROUP BY ALL",

@@ -2,16 +2,13 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
 from analyzer.capacity.profile.facts import Free, Holding
 from analyzer.capacity.profile.work import Work
 from analyzer.period import local
 from analyzer.queries.statements import statements
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _HOUR_MS = HOUR_US // 1000
 
@@ -35,7 +32,7 @@ class _Spare:
     hours: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
 
-def holdings(session: "Session", work: Work) -> tuple[Holding, ...]:
+def holdings(session: Session, work: Work) -> tuple[Holding, ...]:
     """Return what the team held of each kind, on average over the period; nothing where no team is known."""
     if work.team is None:
         return ()
@@ -44,13 +41,13 @@ def holdings(session: "Session", work: Work) -> tuple[Holding, ...]:
     return tuple(Holding(sku, *(round(ms / work.span_ms, 3) for ms in amounts)) for sku, *amounts in rows)
 
 
-def kinds(session: "Session", work: Work) -> tuple[Kind, ...]:
+def kinds(session: Session, work: Work) -> tuple[Kind, ...]:
     """Return the kinds of GPU that the fleet owned, most numerous first."""
     _, _, select = statements("capacity/profile/owned.sql")
     return tuple(Kind(*row) for row in work.rows(session, select))
 
 
-def free(session: "Session", work: Work, owned: tuple[Kind, ...]) -> tuple[Free, ...]:
+def free(session: Session, work: Work, owned: tuple[Kind, ...]) -> tuple[Free, ...]:
     """Return what the fleet had free of each kind. A day counts with the hours of it that the period has."""
     _, select, _ = statements("capacity/profile/owned.sql")
     spare: dict[str | None, _Spare] = defaultdict(_Spare)

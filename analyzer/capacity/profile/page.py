@@ -10,6 +10,7 @@ from analyzer.capacity.profile.details import tables
 from analyzer.capacity.profile.first_page import FirstPage, first_page
 from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END, PAGE_MARK, PAGE_MARK_END
 from analyzer.capacity.profile.shapes import shares, signals, sizes
+from analyzer.capacity.profile.shown import Shown
 from analyzer.capacity.profile.signature import Envelope, signed_text
 from analyzer.capacity.profile.spelling import canonical
 from analyzer.charts.profile import scaling, spreads, whole
@@ -18,13 +19,12 @@ from analyzer.text.templating import environment
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from analyzer.capacity.profile.shown import Shown
 
 _TEMPLATE = "profile.html"
 _HEAD, _BODY_END = "<head>", "</body>"  # names are escaped: only the template can have written these
 
 
-def page(envelope: Envelope, decided: "Shown | None" = None, key: "Ed25519PrivateKey | None" = None) -> str:
+def page(envelope: Envelope, decided: Shown | None = None, key: "Ed25519PrivateKey | None" = None) -> str:
     """Return the page. `key` is that of the envelope, and signs the words of the page; None leaves them unsigned."""
     html = environment().get_template(_TEMPLATE).render(view(envelope, decided))
     mark = f"{PAGE_MARK}{PAGE_MARK_END}"
@@ -37,7 +37,7 @@ def page(envelope: Envelope, decided: "Shown | None" = None, key: "Ed25519Privat
     return html.replace(mark, f"{PAGE_MARK}{signed_text(html, key)}{PAGE_MARK_END}", 1)
 
 
-def view(envelope: Envelope, decided: "Shown | None" = None) -> dict[str, object]:
+def view(envelope: Envelope, decided: Shown | None = None) -> dict[str, object]:
     """Return everything that the template prints: page one, and the figures and pictures after it."""
     first, profile = first_page(envelope, decided), envelope.profile
     classes, spread, came = shares(first.lines), signals(profile), sizes(profile)

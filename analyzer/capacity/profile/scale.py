@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from analyzer.capacity.profile.facts import Scale
 from analyzer.capacity.profile.work import Held, Work
 from analyzer.measures.efficiency.of_run import Subject, scaling_of
 from analyzer.measures.efficiency.readings import NOT_TRAINING, labels
 from analyzer.measures.efficiency.scaling import Scaling
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 # A size pays while each of its GPUs does so much of what one does in the smallest run: the bar that capacity gates
 # propose (speed-up tables are asked for by ARCHER's technical assessment and ACCESS Maximize; the number is ours).
@@ -29,7 +26,7 @@ class Scaled:
     because: str | None = None
 
 
-def read_scale(session: "Session", work: Work) -> Scaled:
+def read_scale(session: Session, work: Work) -> Scaled:
     """Return the table of the runs that held most and were seen at several sizes."""
     by_name: dict[str, Held] = {}
     for run in work.runs:

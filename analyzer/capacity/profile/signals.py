@@ -1,7 +1,6 @@
 """What was read of the runs' GPUs while they held them: how signals are spread, memory, energy, bytes over links."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import PERMILLE, SECOND_MS, SECOND_US
 from analyzer.capacity.profile.facts import Distribution, Memory
@@ -9,10 +8,8 @@ from analyzer.capacity.profile.work import Work
 from analyzer.finops.non_gpu_costs.energy import Drawn
 from analyzer.queries.statements import statements
 from collector.lake.tiers.sources import Kept
+from collector.store.session import Session
 from collector.tier_tables import tiered
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 _READINGS_MOST = 200_000  # tell a tenth to a permille; a month of a hundred GPUs has ten times as many
 _SPARSE_US = 30 * SECOND_US
@@ -30,7 +27,7 @@ class Signals:
     pcie_bytes_per_second: float | None  # into one GPU, on average
 
 
-def read_signals(session: "Session", work: Work) -> Signals:
+def read_signals(session: Session, work: Work) -> Signals:
     """Return what was read of these runs' GPUs.
 
     Where samples have expired their minutes stand for them, and hours for those: a spread is then that of means.
@@ -49,7 +46,7 @@ def read_signals(session: "Session", work: Work) -> Signals:
     )
 
 
-def _gather(session: "Session", work: Work) -> None:
+def _gather(session: Session, work: Work) -> None:
     held, *of_samples, minutes, minute, hours, hour = statements("capacity/profile/held.sql")
     kept = Kept.of(session, tiered("gpu_samples"))
     start, end = work.period.start, work.period.end

@@ -1,7 +1,7 @@
 """The work that a profile is of: which runs of whom, in which hours."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import LedgerError
@@ -10,9 +10,7 @@ from analyzer.ledger.which_run import find_run
 from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
 from analyzer.text.words import counted, percent, plain
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _LEAST, _MOST = 3, 10  # runs that are chosen where nobody names them; a gate asks for three
 _COVERED = 2  # one in so many parts of the team's GPU time is enough
@@ -76,13 +74,13 @@ class Work:
         """What they are called, that which held most first."""
         return tuple(dict.fromkeys(run.name or run.run_id for run in self.runs))
 
-    def rows(self, session: "Session", statement: str, **more: object) -> list[tuple[Any, ...]]:
+    def rows(self, session: Session, statement: str, **more: object) -> list[tuple[Any, ...]]:
         """Return what a statement says of these runs in the period."""
         given = {"start": self.period.start, "end": self.period.end, "runs": list(self.run_ids)} | more
         return session.rows(statement, {name: value for name, value in given.items() if f"${name}" in statement})
 
 
-def read_work(session: "Session", calendar: Calendar, asked: Asked) -> Work:
+def read_work(session: Session, calendar: Calendar, asked: Asked) -> Work:
     """Return the runs that are meant.
 
     Raises:
@@ -138,7 +136,7 @@ def _largest(asked: Asked, period: Period, own: list[Held]) -> Work:
     return Work(asked.team, asked.project, period, tuple(taken), told)
 
 
-def _period(session: "Session", calendar: Calendar, asked: Asked, named: tuple[str, ...]) -> Period:
+def _period(session: Session, calendar: Calendar, asked: Asked, named: tuple[str, ...]) -> Period:
     """Return the period that is asked for; else that of the runs, else the last complete week."""
     now = ledger_end(session)
     if asked.since or asked.until:

@@ -10,14 +10,14 @@ from analyzer.findings.explain.idle import idle_gpus
 from analyzer.findings.explain.plot import Plot, plot
 from analyzer.findings.explain.ruled_out import RuledOut, ruled_out
 from analyzer.findings.explain.signs import Context, Sign, held, signs
+from analyzer.findings.finding import Finding
 from analyzer.findings.rules.needs import Need, Severity, need, severity
 from analyzer.ledger.causes.exchange import usual
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
+from analyzer.period import Period
 
 if TYPE_CHECKING:
-    from analyzer.findings.finding import Finding
-    from analyzer.period import Period
     from collector.store.session import Session
 
 _OVERHEAD = """
@@ -42,9 +42,9 @@ class Argument:
 
 def argue(
     session: "Session",
-    finding: "Finding",
-    found: Sequence["Finding"],
-    period: "Period",
+    finding: Finding,
+    found: Sequence[Finding],
+    period: Period,
     limits: Thresholds | None = None,
     *,
     with_signs: bool = True,
@@ -80,7 +80,7 @@ def argue(
     )
 
 
-def _judged(session: "Session", run_ids: Sequence[str], period: "Period") -> list[tuple[RunWindow, Verdict]]:
+def _judged(session: "Session", run_ids: Sequence[str], period: Period) -> list[tuple[RunWindow, Verdict]]:
     rows = session.rows(
         "SELECT counts, verdict FROM run_windows WHERE window_start >= ? AND window_start < ? "
         "AND list_contains(?, run_id) ORDER BY run_id, window_start",
@@ -89,7 +89,7 @@ def _judged(session: "Session", run_ids: Sequence[str], period: "Period") -> lis
     return [(RunWindow.from_json(counts), Verdict.from_json(verdict)) for counts, verdict in rows]
 
 
-def _context(session: "Session", finding: "Finding", windows: Sequence[RunWindow], period: "Period") -> Context:
+def _context(session: "Session", finding: Finding, windows: Sequence[RunWindow], period: Period) -> Context:
     if finding.state != "communicating":
         return Context()
     (racks,) = session.row(
@@ -102,12 +102,12 @@ def _context(session: "Session", finding: "Finding", windows: Sequence[RunWindow
     return Context(racks, fair, usual(windows).link_kb)
 
 
-def _overhead(session: "Session", finding: "Finding", period: "Period") -> dict[str, int]:
+def _overhead(session: "Session", finding: Finding, period: Period) -> dict[str, int]:
     row = session.row(_OVERHEAD, [period.start, period.end, list(finding.run_ids)])
     return dict(zip(("collective", "checkpointing", "starting"), row, strict=True))
 
 
-def _rules(session: "Session", finding: "Finding") -> tuple[str, ...]:
+def _rules(session: "Session", finding: Finding) -> tuple[str, ...]:
     rows = session.rows(
         "SELECT DISTINCT rules_version FROM ledger_hours WHERE hour >= ? AND hour < ? ORDER BY 1",
         [finding.first_at, finding.last_at],

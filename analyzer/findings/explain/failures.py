@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings.explain.kept import kept_row
 from analyzer.findings.explain.signs import Sign, hours, percent, span
+from analyzer.findings.finding import Finding
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.period import Period
 from analyzer.queries.statements import statements
 
 if TYPE_CHECKING:
-    from analyzer.findings.finding import Finding
-    from analyzer.ledger.thresholds import Thresholds
-    from analyzer.period import Period
     from collector.store.session import Session
 
 # As attempts end that lose their work (failed.sql): by cause the words of their schedulers.
@@ -55,7 +55,7 @@ class LostWork:
     saved: bool
 
 
-def broken_signs(session: "Session", finding: "Finding", period: "Period", limits: "Thresholds") -> tuple[Sign, ...]:
+def broken_signs(session: "Session", finding: Finding, period: Period, limits: Thresholds) -> tuple[Sign, ...]:
     """Return the signs of broken GPUs: the driver's word, or the scheduler's and that none of its GPUs answered.
 
     Raises:
@@ -76,7 +76,7 @@ def broken_signs(session: "Session", finding: "Finding", period: "Period", limit
     return down, Sign("its GPUs answered", seen, f"{percent(least)} or less", answered <= least)
 
 
-def lost_signs(session: "Session", finding: "Finding", period: "Period") -> tuple[Sign, ...]:
+def lost_signs(session: "Session", finding: Finding, period: Period) -> tuple[Sign, ...]:
     """Return the signs of lost work: how the attempts ended, and that nothing was saved in the time that is lost.
 
     Raises:
@@ -113,5 +113,5 @@ def _share(what: str, part: int | None, whole: int | None, needed: str, mark: in
     return Sign(what, f"{percent(share)} of {hours(whole)}", needed, share >= mark)
 
 
-def _broken(session: "Session", finding: "Finding", period: "Period") -> BrokenGpus:
+def _broken(session: "Session", finding: Finding, period: Period) -> BrokenGpus:
     return BrokenGpus(*kept_row(session, "findings/explain/broken.sql", _MINUTES, finding, period))

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.findings.explain.kept import kept_row
+from analyzer.findings.finding import Finding
 from analyzer.ledger.thresholds import Thresholds
+from analyzer.period import Period
 
 if TYPE_CHECKING:
-    from analyzer.findings.finding import Finding
-    from analyzer.period import Period
     from collector.store.session import Session
 
 # A minute is quiet where no sample of it was more; it works by its mean.
@@ -38,7 +38,7 @@ class IdleGpus:
     is_interactive: bool = False
 
 
-def idle_gpus(session: "Session", finding: "Finding", period: "Period", limits: Thresholds) -> IdleGpus:
+def idle_gpus(session: "Session", finding: Finding, period: Period, limits: Thresholds) -> IdleGpus:
     """Read what is kept of a finding's idle GPUs, within a period.
 
     Raises:

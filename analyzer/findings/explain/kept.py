@@ -2,18 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
+from analyzer.findings.finding import Finding
 from analyzer.queries.statements import statements
 from collector.lake.tiers.sources import Kept
 from collector.tier_tables import tiered
 
 if TYPE_CHECKING:
-    from analyzer.findings.finding import Finding
     from analyzer.period import Period
     from collector.store.session import Session
 
 
 def kept_row(
-    session: "Session", file: str, minutes: str, finding: "Finding", period: "Period", **limits: int
+    session: "Session", file: str, minutes: str, finding: Finding, period: "Period", **limits: int
 ) -> tuple[Any, ...]:
     """Return the one row of a file of findings/sql/explain; `minutes` stands in it where hours have been rolled up.
 

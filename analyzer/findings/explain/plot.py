@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.findings.finding import Finding
 from analyzer.ledger.causes.exchange import rate
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.timeline import timeline
@@ -12,7 +13,6 @@ from analyzer.ledger.windows import RunWindow
 from analyzer.states import booking
 
 if TYPE_CHECKING:
-    from analyzer.findings.finding import Finding
     from collector.store.session import Session
 
 _POINTS = 60
@@ -42,7 +42,7 @@ class Plot:
 
 
 def plot(
-    session: "Session", finding: "Finding", windows: Sequence[RunWindow], within: tuple[int, int], limits: Thresholds
+    session: "Session", finding: Finding, windows: Sequence[RunWindow], within: tuple[int, int], limits: Thresholds
 ) -> Plot | None:
     """Return the plot of the run that lost most, within a span; None where its timeline is not kept."""
     if not finding.run_ids:

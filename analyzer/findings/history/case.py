@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings.history import kept
 from analyzer.findings.history.judgement import Judgement, Mute, muted, word_on
+from analyzer.findings.history.life import Life
 from analyzer.findings.history.record import Record, record_of
+from analyzer.period import Period
 
 if TYPE_CHECKING:
-    from analyzer.findings.history.life import Life
-    from analyzer.period import Period
     from collector.store.session import Session
 
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Case:
     """Lives and mutes are by finding id; `closed` counts the findings that were closed in the period."""
 
-    lives: "Mapping[str, Life]" = field(default_factory=dict)
+    lives: Mapping[str, Life] = field(default_factory=dict)
     judgements: Sequence[Judgement] = ()
     mutes: Mapping[str, Mute] = field(default_factory=dict)
     closed: int = 0
@@ -28,12 +28,12 @@ class Case:
         """How often we were right, so far."""
         return record_of(self.judgements)
 
-    def word(self, finding_id: str, period: "Period") -> Judgement | None:
+    def word(self, finding_id: str, period: Period) -> Judgement | None:
         """Return what was said last of a finding in this period."""
         return word_on(self.judgements, finding_id, period)
 
 
-def read_case(session: "Session", period: "Period", now_us: int) -> Case:
+def read_case(session: "Session", period: Period, now_us: int) -> Case:
     """Return what is kept of a period's findings. `now_us` decides which mutes still hold, and nothing else."""
     return Case(
         kept.lives(session, period.end),

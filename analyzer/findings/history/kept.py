@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from analyzer.findings.history.judgement import Claim, Judgement, Mute, Verdict
 from analyzer.findings.history.life import Life, Spell, as_of
 from analyzer.findings.history.rule_versions import RuleVersions, rule_versions
+from analyzer.period import Period
 
 if TYPE_CHECKING:
-    from analyzer.period import Period
     from collector.store.session import Session
 
 _CLAIM = (
@@ -36,7 +36,7 @@ def lives(session: "Session", moment_us: int) -> dict[str, Life]:
     }
 
 
-def closed_within(session: "Session", period: "Period") -> int:
+def closed_within(session: "Session", period: Period) -> int:
     """Return how many findings were closed in a period, and not opened again in it; suspicions are not counted."""
     (count,) = session.row(
         "SELECT count(*) FROM finding_book b WHERE closed_at > $start AND closed_at <= $end AND state <> 'unexplained' "
@@ -65,7 +65,7 @@ def mutes(session: "Session") -> list[Mute]:
     return [Mute(*row) for row in rows]
 
 
-def add_judgement(session: "Session", claim: Claim, period: "Period", verdict: Verdict, said: Said) -> Judgement:
+def add_judgement(session: "Session", claim: Claim, period: Period, verdict: Verdict, said: Said) -> Judgement:
     """Add one word; what was said before stays.
 
     Raises:

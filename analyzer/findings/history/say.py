@@ -1,21 +1,20 @@
 """Say something of a finding: the command line and the API do it here, and so keep and refuse the same."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from analyzer.findings.finding import Finding
 from analyzer.findings.history.judgement import Claim, Judgement, Mute, mute_until, reason_of, verdict_of
 from analyzer.findings.history.kept import Said, add_judgement, add_mute
 from analyzer.ids import by_id
+from analyzer.period import Period
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from analyzer.findings.finding import Finding
-    from analyzer.period import Period
     from collector.store.session import Session
 
 
 def judge(
-    session: "Session", found: "Sequence[Finding]", period: "Period", finding_id: str, verdict: str, said: Said
+    session: "Session", found: Sequence[Finding], period: Period, finding_id: str, verdict: str, said: Said
 ) -> Judgement:
     """Keep one judgement of a finding of this period, with what the finding claims now.
 
@@ -48,8 +47,8 @@ def judge(
 
 def mute(
     session: "Session",
-    found: "Sequence[Finding]",
-    period: "Period",
+    found: Sequence[Finding],
+    period: Period,
     finding_id: str,
     until: str,
     timezone: str,
@@ -70,6 +69,6 @@ def _with_reason(said: Said) -> Said:
     return Said(reason_of(said.because), said.who, said.recorded_at)
 
 
-def _by_id(found: "Sequence[Finding]", finding_id: str, period: "Period") -> "Finding":
+def _by_id(found: Sequence[Finding], finding_id: str, period: Period) -> Finding:
     absent = f"{period.label} has no finding {finding_id!r}: gpuledger findings lists them; --since names another"
     return by_id(found, finding_id, absent)

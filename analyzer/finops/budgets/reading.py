@@ -1,19 +1,15 @@
 """The month that a person means, from the ledger and the budgets file that the settings name."""
 
-from typing import TYPE_CHECKING
-
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.budgets.book import budget_book
 from analyzer.finops.budgets.month import MonthReport, month_report
 from analyzer.ledger.coverage import ledger_end
 from analyzer.period import Calendar, local
-
-if TYPE_CHECKING:
-    from analyzer.settings.settings import Settings
-    from collector.store.session import Session
+from analyzer.settings.settings import Settings
+from collector.store.session import Session
 
 
-def read_month(session: "Session", calendar: Calendar, settings: "Settings", month: str | None) -> MonthReport:
+def read_month(session: Session, calendar: Calendar, settings: Settings, month: str | None) -> MonthReport:
     """Return a month against its budgets; without a word, the month of the newest hour.
 
     Raises:

@@ -8,21 +8,18 @@ the next.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from analyzer.finops.charges.sums import Held, charged_micros
-from analyzer.finops.non_gpu_costs.rates import close_rates
+from analyzer.finops.non_gpu_costs.rates import Rates, close_rates
 from analyzer.ledger.chunks import spans
+from analyzer.prices.charge_rows import Charge
 from analyzer.queries.booked import COLUMNS
 from analyzer.queries.placed import COLUMNS as PLACE
 from analyzer.queries.placed import placed
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements
-
-if TYPE_CHECKING:
-    from analyzer.finops.non_gpu_costs.rates import Rates
-    from analyzer.prices.charge_rows import Charge
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _MOVED = "teams, cost centres or projects were mapped anew"
 _GPU_HOURS = 250_000  # of the ledger read at once
@@ -74,11 +71,11 @@ _CLOSED = (
 class Terms:
     """What is charged to whom, the digest of both files, by what the ledger is judged and priced, what else costs."""
 
-    rates: "Sequence[Charge]"
+    rates: Sequence[Charge]
     version: str
     rules: str
     prices: str
-    beside: "Rates"
+    beside: Rates
 
 
 class Key(NamedTuple):
@@ -100,7 +97,7 @@ class Part(NamedTuple):
     unpriced: bool
 
 
-def close_runs(session: "Session") -> None:
+def close_runs(session: Session) -> None:
     """Write down whose the runs of final hours are, as the pass before has left them: a pass does so first.
 
     What was edited since is then a correction, as a price would be.
@@ -110,7 +107,7 @@ def close_runs(session: "Session") -> None:
         session.execute(_RUNS.format(hours=due, join="JOIN"))
 
 
-def close_terms(session: "Session", terms: Terms, now_us: int) -> int:
+def close_terms(session: Session, terms: Terms, now_us: int) -> int:
     """Close the hours that are final, and correct closed ones; return how many adjustments that made."""
     if not _has_final(session):
         return 0
@@ -133,11 +130,11 @@ def close_terms(session: "Session", terms: Terms, now_us: int) -> int:
     return made
 
 
-def _has_final(session: "Session") -> bool:
+def _has_final(session: Session) -> bool:
     return bool(session.row(f"SELECT EXISTS ({_FINAL})")[0])
 
 
-def _runs_digest(session: "Session") -> str:
+def _runs_digest(session: Session) -> str:
     """Return a digest of whose the runs are that began in closed hours."""
     (digest,) = session.row(
         "SELECT count(*) || ' ' || coalesce(bit_xor(hash(hash(run_id, team, cost_centre, project))), 0) FROM runs "
@@ -146,13 +143,13 @@ def _runs_digest(session: "Session") -> str:
     return str(digest)
 
 
-def _spans(session: "Session") -> list[tuple[int, int]]:
+def _spans(session: Session) -> list[tuple[int, int]]:
     hours = [hour for (hour,) in session.rows("SELECT hour FROM terms_due ORDER BY hour")]
     return spans(session, hours, _GPU_HOURS, least_hours=24)
 
 
 def _close_span(
-    session: "Session", terms: Terms, span: tuple[int, int], now_us: int, *, edited: bool, is_of_rates: bool
+    session: Session, terms: Terms, span: tuple[int, int], now_us: int, *, edited: bool, is_of_rates: bool
 ) -> int:
     asked: dict[str, object] = {"first": span[0], "last": span[1]}
     here = f"SELECT hour FROM terms_due WHERE hour BETWEEN {span[0]} AND {span[1]}"
@@ -183,7 +180,7 @@ def _charges(terms_version: str) -> str:
     return terms_version.partition(" ")[2]
 
 
-def _charge(session: "Session", hours: Mapping[int, bool], terms: Terms, now_us: int, *, is_of_rates: bool) -> set[int]:
+def _charge(session: Session, hours: Mapping[int, bool], terms: Terms, now_us: int, *, is_of_rates: bool) -> set[int]:
     """Charge hours, by whether they are new; return those of which anything was written."""
     rates = terms.rates
     if not hours:
@@ -214,7 +211,7 @@ def _charge(session: "Session", hours: Mapping[int, bool], terms: Terms, now_us:
     return {row[0] for row in closed} | {row[1] for row in corrections}
 
 
-def _learned(key: Key, parts: Sequence[Part], rates: "Sequence[Charge]", base: int) -> Iterator[tuple[int, int]]:
+def _learned(key: Key, parts: Sequence[Part], rates: Sequence[Charge], base: int) -> Iterator[tuple[int, int]]:
     """Yield by how much more is charged by each correction that was made before the hour closed."""
     paid = base
     for count, part in enumerate(parts, 1):
@@ -224,7 +221,7 @@ def _learned(key: Key, parts: Sequence[Part], rates: "Sequence[Charge]", base: i
             paid = owed
 
 
-def _charged(key: Key, parts: Sequence[Part], rates: "Sequence[Charge]") -> int | None:
+def _charged(key: Key, parts: Sequence[Part], rates: Sequence[Charge]) -> int | None:
     """Return what is charged for these parts together; None where no rate and no price is known."""
     learned = [part for part in parts if part.recorded_at and part.cost_micros is not None]
     cost = None if any(part.unpriced for part in parts) and not learned else _cost(parts)

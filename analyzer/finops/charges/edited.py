@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 
 from analyzer.ledger.closing import is_reached
 from analyzer.ledger.teams import TeamBook, team_book
-from analyzer.period import local
+from analyzer.period import Period, local
 from analyzer.prices.book import PriceBook, price_book
+from analyzer.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from analyzer.period import Period
-    from analyzer.settings.settings import Settings
     from collector.store.session import Session
 
 _BOOKED = """
@@ -42,7 +41,7 @@ class Edited:
     is_waiting: bool
 
 
-def edited(session: "Session", period: "Period", settings: "Settings") -> Edited | None:
+def edited(session: "Session", period: Period, settings: Settings) -> Edited | None:
     """Return what was edited after hours of a period had closed; None where nothing was, or nothing has closed.
 
     Raises:
@@ -59,7 +58,7 @@ def edited(session: "Session", period: "Period", settings: "Settings") -> Edited
     return Edited(period.label, tuple(sorted({kind for _, kind in rows})), months, is_waiting)
 
 
-def closed_at(session: "Session", period: "Period") -> int | None:
+def closed_at(session: "Session", period: Period) -> int | None:
     """Return when the terms of a period were closed, of its hours the last; None where any is not, or is to come."""
     at, is_open = session.row(
         "SELECT max(c.closed_at), coalesce(bool_or(c.hour IS NULL), true) FROM ledger_hours h "
@@ -69,7 +68,7 @@ def closed_at(session: "Session", period: "Period") -> int | None:
     return None if is_open or not is_reached(session, period.end) else int(at)
 
 
-def _is_waiting(session: "Session", settings: "Settings") -> bool:
+def _is_waiting(session: "Session", settings: Settings) -> bool:
     """Return whether a file that the settings name is another than the last corrections were made by."""
     applied = session.rows("SELECT terms_version FROM terms_applied")
     if not applied:
@@ -94,7 +93,7 @@ def edited_words(one: Edited | None) -> list[str]:
     return said
 
 
-def terms_version(settings: "Settings", teams: TeamBook | None = None, prices: PriceBook | None = None) -> str:
+def terms_version(settings: Settings, teams: TeamBook | None = None, prices: PriceBook | None = None) -> str:
     """Return the digest of what closes with a final month: who is whose, and what is charged to whom.
 
     Books that are given are not read again.

@@ -1,17 +1,15 @@
 """Read from the ledger who held what in each hour."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analyzer.finops.charges.sums import Charged, Held, charges
-from analyzer.period import local
+from analyzer.period import Period, local
+from analyzer.prices.charge_rows import Charge
 from analyzer.queries.booked import booked
 from analyzer.states import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from analyzer.period import Period
-    from analyzer.prices.charge_rows import Charge
     from collector.store.session import Session
 
 _AVOIDABLE = words_of("avoidable")
@@ -44,13 +42,13 @@ FROM charge_corrections WHERE recorded_at >= $start AND recorded_at < $end GROUP
 """
 
 
-def read_held(session: "Session", period: "Period") -> list[Held]:
+def read_held(session: "Session", period: Period) -> list[Held]:
     """Return the GPU time of a period by team, cost centre, kind and hour; cost is None where any has no price."""
     rows = session.rows(f"{_HELD} ORDER BY ALL", _span(period))
     return [Held(*row) for row in rows]
 
 
-def read_corrections(session: "Session", period: "Period") -> dict[str, list[Held]]:
+def read_corrections(session: "Session", period: Period) -> dict[str, list[Held]]:
     """Return what was learned in a period of hours that had closed, by the month of the hour; amounts are differences.
 
     As in a FOCUS file: a closed month's file stays, and what is learned of it later stands in the month it is learned.
@@ -63,7 +61,7 @@ def read_corrections(session: "Session", period: "Period") -> dict[str, list[Hel
     return found
 
 
-def charged(session: "Session", period: "Period", rates: "Sequence[Charge]") -> tuple[Charged, ...]:
+def charged(session: "Session", period: Period, rates: Sequence[Charge]) -> tuple[Charged, ...]:
     """Return what teams are charged; nothing where no rate holds, and none held in a closed hour, gone since or not."""
     (was_charged,) = session.row(
         "SELECT EXISTS (FROM closed_charges WHERE hour >= $start AND hour < $end)",
@@ -72,5 +70,5 @@ def charged(session: "Session", period: "Period", rates: "Sequence[Charge]") -> 
     return charges(read_held(session, period), rates) if rates or was_charged else ()
 
 
-def _span(period: "Period") -> dict[str, object]:
+def _span(period: Period) -> dict[str, object]:
     return {"start": period.start, "end": period.end, "avoidable": _AVOIDABLE}

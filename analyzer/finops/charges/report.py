@@ -1,27 +1,24 @@
 """What teams are charged for a period, and what was learned in it of earlier ones."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analyzer.errors import LedgerError
 from analyzer.finops.charges.edited import Edited, closed_at, edited
 from analyzer.finops.charges.reading import read_corrections, read_held
 from analyzer.finops.charges.sums import Bearer, Charged, charges
 from analyzer.ledger.coverage import Hours, hours
+from analyzer.period import Period
 from analyzer.prices.book import price_book
 from analyzer.prices.repriced import Repriced, repriced
-
-if TYPE_CHECKING:
-    from analyzer.period import Period
-    from analyzer.settings.settings import Settings
-    from collector.store.session import Session
+from analyzer.settings.settings import Settings
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class ChargesReport:
     """Charges of a period. `lines` sum to its bill; `corrections` are learned in it, of hours that had closed."""
 
-    period: "Period"
+    period: Period
     currency: str
     by: Bearer
     rates: int
@@ -33,7 +30,7 @@ class ChargesReport:
     closed_at: int | None = None  # when its teams and rates closed; None while any hour of it may follow edits
 
 
-def charges_report(session: "Session", settings: "Settings", period: "Period", by: Bearer) -> ChargesReport:
+def charges_report(session: Session, settings: Settings, period: Period, by: Bearer) -> ChargesReport:
     """Return what is charged for a period.
 
     Raises:

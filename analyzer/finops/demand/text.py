@@ -1,16 +1,12 @@
 """What is asked for and will be, as text: by stage, then the mix of buying that would cost least, and what it risks."""
 
-from typing import TYPE_CHECKING
-
 from agent.wire.units import HOUR_MS
+from analyzer.finops.demand.mix import Mix
 from analyzer.finops.demand.outlook import AHEAD_DAYS, Outlook, SkuMix, StageLine
 from analyzer.text.paper import Paper
 from analyzer.text.rounding import nearest
 from analyzer.text.table import column_like
 from analyzer.text.words import UNKNOWN, amount, counted, decimal, gpu_hours, moment, money, plain, symbol
-
-if TYPE_CHECKING:
-    from analyzer.finops.demand.mix import Mix
 
 
 def demand_text(report: Outlook, paper: Paper) -> str:
@@ -116,7 +112,7 @@ def _says(each: SkuMix, currency: str) -> str:
     return f"{change} would save {money(saves, currency, 0)} a week. {_risk(each.best)}.{spot}"
 
 
-def _risk(mix: "Mix") -> str:
+def _risk(mix: Mix) -> str:
     if not mix.short_hours:
         return "Never more is wanted than is held"
     return (

@@ -1,6 +1,7 @@
 """The rates of what costs besides GPUs: as files say now, and as they were when hours closed for finance."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
@@ -8,17 +9,14 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
 from analyzer.measures.traffic.tariff import TariffBook, tariff_book
-from analyzer.period import local
+from analyzer.period import Period, local
 from analyzer.prices.book import PriceBook, price_book
 from analyzer.prices.non_gpu_rows import Beside
 from analyzer.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pydantic import TypeAdapter  # half of what starting a command takes; most read no closed rates
 
-    from analyzer.period import Period
     from collector.store.session import Session
 
 
@@ -46,7 +44,7 @@ class Rates:
 class Stretch:
     """Hours of a period that one version of the rates is for; `closed`: they are those of then, whatever files say."""
 
-    period: "Period"
+    period: Period
     rates: Rates
     closed: bool
 
@@ -58,7 +56,7 @@ def _adapter() -> "TypeAdapter[Rates]":
     return TypeAdapter(Rates)
 
 
-def stretches(session: "Session", period: "Period", now: Rates) -> list[Stretch]:
+def stretches(session: "Session", period: Period, now: Rates) -> list[Stretch]:
     """Return a period cut where its rates change: of closed hours those that they closed with, of all others `now`.
 
     Hours that the ledger does not have are closed with the others of their month.
@@ -86,7 +84,7 @@ def stretches(session: "Session", period: "Period", now: Rates) -> list[Stretch]
     return found
 
 
-def _of_all_hours(versions: "Mapping[int, str | None]", period: "Period") -> list[str | None]:
+def _of_all_hours(versions: Mapping[int, str | None], period: Period) -> list[str | None]:
     """Return of each hour of a period its version; of one without a ledger the next one's of its month, or the last."""
     found = [versions.get(hour) for hour in range(period.start, period.end, HOUR_US)]
     if any(version is not None for version in found):

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from analyzer.finops.non_gpu_costs.energy import Drawn, EnergySum, energy, together
 from analyzer.finops.non_gpu_costs.energy_by_team import Holder, TeamEnergy, energy_by_team
@@ -12,19 +11,17 @@ from analyzer.finops.non_gpu_costs.rates import Rates, non_gpu_rates, stretches
 from analyzer.finops.non_gpu_costs.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
 from analyzer.measures.traffic.fleet import read_fleet_traffic
 from analyzer.measures.traffic.tariff import Bill, TariffBook
+from analyzer.period import Period
 from analyzer.prices.book import price_book
 from analyzer.prices.non_gpu_rows import Beside, Checkpoints, Host, Storage, row_of
 from analyzer.queries.amount_gaps import Gap, gaps
 from analyzer.queries.placed import placed
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements
+from analyzer.settings.settings import Settings
 from collector.lake.tiers.sources import Kept
+from collector.store.session import Session
 from collector.tier_tables import tiered
-
-if TYPE_CHECKING:
-    from analyzer.period import Period
-    from analyzer.settings.settings import Settings
-    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class Costs:
     is told of energy alone. `energy` is in the price of GPU-hours already, whoever sells or owns them.
     """
 
-    period: "Period"
+    period: Period
     currency: str
     version: str
     gpu_ms: int
@@ -62,7 +59,7 @@ class Costs:
     edited: bool = False  # final hours are told by the rates that they closed with, and files say others now
 
 
-def read_costs(session: "Session", period: "Period", settings: "Settings") -> Costs:
+def read_costs(session: Session, period: Period, settings: Settings) -> Costs:
     """Return the costs of a period: of final hours by the rates that they closed with, else as the settings name them.
 
     Raises:
@@ -78,7 +75,7 @@ def read_costs(session: "Session", period: "Period", settings: "Settings") -> Co
     return replace(reduce(_joined, found), period=period, gaps=gaps(session, period, "energy", "traffic"))
 
 
-def energy_of(drawn: "Sequence[Drawn]", session: "Session", period: "Period", rates: Rates) -> tuple[EnergySum, ...]:
+def energy_of(drawn: "Sequence[Drawn]", session: Session, period: Period, rates: Rates) -> tuple[EnergySum, ...]:
     """Return the energy of each node group of a period, by the rates of each hour; `rates` are those of now."""
     parts = [
         energy(
@@ -90,7 +87,7 @@ def energy_of(drawn: "Sequence[Drawn]", session: "Session", period: "Period", ra
 
 
 def costs_of(
-    session: "Session", period: "Period", beside: Beside, version: str, currency: str, tariffs: TariffBook
+    session: Session, period: Period, beside: Beside, version: str, currency: str, tariffs: TariffBook
 ) -> Costs:
     """Return the costs of a period; `version` is that of the rows."""
     span: dict[str, object] = {"start": period.start, "end": period.end}
@@ -182,7 +179,7 @@ def _all(amounts: Iterable[int | None]) -> int | None:
     return total
 
 
-def read_drawn(session: "Session", period: "Period") -> list[Drawn]:
+def read_drawn(session: Session, period: Period) -> list[Drawn]:
     """Return what GPUs drew, by node group and hour."""
     _gather(session, period, None)
     rows = session.rows(
@@ -192,19 +189,19 @@ def read_drawn(session: "Session", period: "Period") -> list[Drawn]:
     return [Drawn(*row) for row in rows]
 
 
-def read_drawn_of_run(session: "Session", period: "Period", run_id: str) -> list[Drawn]:
+def read_drawn_of_run(session: Session, period: Period, run_id: str) -> list[Drawn]:
     """Return the same of one run: of the hours that it shares with others its part by time, as teams get theirs."""
     _gather(session, period, run_id)
     asked: dict[str, object] = {"start": period.start, "end": period.end, "run": run_id}
     return [Drawn(*row) for row in session.rows(statements("prices/drawn_of_run.sql")[0], asked)]
 
 
-def _gather(session: "Session", period: "Period", run_id: str | None) -> None:
+def _gather(session: Session, period: Period, run_id: str | None) -> None:
     """Count into pricing_drawn what each GPU drew in each hour; where a run is named, its GPUs alone."""
     run_sql(session, "prices/drawn.sql", start=period.start, end=period.end, run=run_id)
 
 
-def read_drawn_by_team(session: "Session", period: "Period") -> dict[Holder, list[Drawn]]:
+def read_drawn_by_team(session: Session, period: Period) -> dict[Holder, list[Drawn]]:
     """Return the same by team and whether anybody held the GPU, once read_drawn() has counted; it sums to the whole."""
     found: dict[Holder, list[Drawn]] = {}
     span: dict[str, object] = {"start": period.start, "end": period.end}
@@ -213,7 +210,7 @@ def read_drawn_by_team(session: "Session", period: "Period") -> dict[Holder, lis
     return found
 
 
-def _read_written(session: "Session", period: "Period") -> list[Written]:
+def _read_written(session: Session, period: Period) -> list[Written]:
     """Return what the checkpoints that were seen wrote, hour by hour."""
     rows = session.rows(
         """
@@ -225,7 +222,7 @@ def _read_written(session: "Session", period: "Period") -> list[Written]:
     return [Written(hour, int(amount)) for hour, amount in rows]
 
 
-def _read_is_watched(session: "Session", period: "Period") -> bool:
+def _read_is_watched(session: Session, period: Period) -> bool:
     """Return whether a checkpoint could have been seen: whether what any host wrote is known, and kept."""
     rolled = Kept.of(session, tiered("disk_samples")).rolled_until
     span = "SELECT 1 FROM {} WHERE written_bytes IS NOT NULL AND started_at >= $start AND started_at < $end LIMIT 1"
@@ -235,9 +232,9 @@ def _read_is_watched(session: "Session", period: "Period") -> bool:
     )
 
 
-def _stored(row: Storage, period: "Period") -> Stored:
+def _stored(row: Storage, period: Period) -> Stored:
     return Stored(row, storage_micros(row, period.start, period.end))
 
 
-def _meets(row: Storage | Checkpoints | Host, period: "Period") -> bool:
+def _meets(row: Storage | Checkpoints | Host, period: Period) -> bool:
     return row.starts_at < period.end and (row.ends_at is None or row.ends_at > period.start)

@@ -9,10 +9,10 @@ from analyzer.finops.unit_cost.report import UnitLine, unit_report
 from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
+from collector.store.session import Session
 
 if TYPE_CHECKING:
     from analyzer.recommendations.recommendation import Recommendation
-    from collector.store.session import Session
 
 _OF = {"useful": words_of("useful"), "avoidable": words_of("avoidable")}
 
@@ -27,7 +27,7 @@ class Portfolio:
 
 
 def portfolio(
-    session: "Session", period: Period, calendar: Calendar, currency: str, advice: "Sequence[Recommendation]"
+    session: Session, period: Period, calendar: Calendar, currency: str, advice: "Sequence[Recommendation]"
 ) -> Portfolio:
     """Review a period's workloads against its unit economics and what is recommended now."""
     (query,) = statements("finops/portfolio/names.sql")
@@ -47,7 +47,7 @@ def portfolio(
     return Portfolio(period, currency, review(workloads, units, open_))
 
 
-def _names(session: "Session", run_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]:
+def _names(session: Session, run_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]:
     rows = session.rows(
         "SELECT run_id, coalesce(name, run_id), team FROM runs WHERE list_contains(?::VARCHAR[], run_id)",
         [sorted(set(run_ids))],

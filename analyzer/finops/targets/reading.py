@@ -4,19 +4,19 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings.health.gathering import rolled_until
 from analyzer.finops.targets.targets import Headroom, Held, Target, judged
+from analyzer.period import Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
 from collector.lake.tiers.retained import kept_from
 
 if TYPE_CHECKING:
     from analyzer.finops.unit_cost.report import UnitReport
-    from analyzer.period import Period
     from collector.store.session import Session
 
 _USEFUL = words_of("useful")
 
 
-def targets(session: "Session", period: "Period", units: "UnitReport") -> tuple[Target, ...]:
+def targets(session: "Session", period: Period, units: "UnitReport") -> tuple[Target, ...]:
     """Return every target as of a period; `units` are its unit economics."""
     span: dict[str, object] = {"start": period.start, "end": period.end}
     held = Held(*session.row(_query("held"), span | {"useful": _USEFUL}))
@@ -32,7 +32,7 @@ def targets(session: "Session", period: "Period", units: "UnitReport") -> tuple[
     return judged(held, headroom, (latency[0], latency[1]), [(now, before) for now, before in costs if before])
 
 
-def _headroom(session: "Session", period: "Period") -> Headroom:
+def _headroom(session: "Session", period: Period) -> Headroom:
     if kept_from(session, ("gpu_hours",)) > period.start:
         return Headroom(0, 0, 0, is_kept=False)
     boards, hours, samples = statements("finops/targets/memory.sql")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from analyzer.finops.unit_cost.change import Changed, changed
 from analyzer.finops.unit_cost.compute import Compute, compute_by_team
@@ -16,9 +15,7 @@ from analyzer.ledger.running import known, like_before
 from analyzer.period import Calendar, Period
 from analyzer.queries.amount_gaps import Gap, gaps
 from analyzer.queries.statements import statements
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 BACK_US = 28 * 86_400_000_000  # four weeks before the period: what changes of level are seen against
 _AT_ONCE_US = 24 * 3_600_000_000  # changes of one name that lie no further apart are one change
@@ -117,7 +114,7 @@ class UnitReport:
         return tuple(sorted(found, key=lambda pair: -abs(pair[1].a_week)))
 
 
-def unit_report(session: "Session", period: Period, calendar: Calendar, currency: str) -> UnitReport:
+def unit_report(session: Session, period: Period, calendar: Calendar, currency: str) -> UnitReport:
     """Read the unit economics of a period."""
     hours = counted(session, period.start - BACK_US, period.end)
     weeks = weeks_between(period.start - BACK_US, known(session, period).end, calendar)
@@ -132,7 +129,7 @@ def unit_report(session: "Session", period: Period, calendar: Calendar, currency
     )
 
 
-def with_teams(session: "Session", report: UnitReport, calendar: Calendar) -> UnitReport:
+def with_teams(session: Session, report: UnitReport, calendar: Calendar) -> UnitReport:
     """Return unit economics with how well teams used what they held, and how what trained scaled."""
     period = report.period
     before = like_before(session, period, calendar)
@@ -174,7 +171,7 @@ def _unit_lines(
     return tuple(sorted(found, key=lambda line: (-(line.micros or 0), -line.milliseconds, line.name)))
 
 
-def _runs(session: "Session", period: Period) -> tuple[RunLine, ...]:
+def _runs(session: Session, period: Period) -> tuple[RunLine, ...]:
     (query,) = statements("finops/unit_cost/runs.sql")
     span: dict[str, object] = {
         "since": period.start - BACK_US,
@@ -185,6 +182,6 @@ def _runs(session: "Session", period: Period) -> tuple[RunLine, ...]:
     return tuple(RunLine(*row) for row in session.rows(query, span))
 
 
-def _waits(session: "Session", period: Period) -> tuple[Wait, ...]:
+def _waits(session: Session, period: Period) -> tuple[Wait, ...]:
     (query,) = statements("finops/unit_cost/waits.sql")
     return tuple(Wait(*row) for row in session.rows(query, {"start": period.start, "end": period.end}))

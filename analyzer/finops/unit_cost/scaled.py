@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from analyzer.measures.efficiency.of_run import peer_of
 from analyzer.measures.efficiency.readings import NOT_TRAINING, told
 from analyzer.measures.efficiency.scaling import Peer, Scaling, Signature, scaling, signature
+from analyzer.period import Period
 from analyzer.queries.labels import labels_of
 from analyzer.queries.statements import statements
 
 if TYPE_CHECKING:
-    from analyzer.period import Period
     from collector.store.session import Session
 
 
@@ -33,7 +33,7 @@ class ScalingReport:
     unsized: int = 0
 
 
-def scaling_report(session: "Session", period: "Period", since: int) -> ScalingReport:
+def scaling_report(session: "Session", period: Period, since: int) -> ScalingReport:
     """Return how what trained in a period scaled, from what runs said of themselves since then."""
     (query,) = statements("finops/unit_cost/trained.sql")
     span = {"since": since, "start": period.start, "end": period.end, "others": list(NOT_TRAINING)}

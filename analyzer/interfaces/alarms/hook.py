@@ -9,11 +9,10 @@ from analyzer.interfaces.alarms.alarm import Alarm
 from analyzer.interfaces.alarms.errors import LaterError, RefusedError
 from analyzer.interfaces.alarms.posting import post
 from analyzer.interfaces.alarms.spelling import SIGNATURE, Event, signature, webhook_body
-from collector.registry import AlarmPost
+from collector.registry import AlarmPost, Alarms
 
 if TYPE_CHECKING:
     from analyzer.interfaces.alarms.settings import AlarmSettings
-    from collector.registry import Alarms
 
 _MOST = 100  # in one turn
 _FIRST_WAIT_US, _LONGEST_WAIT_US = 60_000_000, 3_600_000_000
@@ -27,7 +26,7 @@ def waiting(event: Event, alarm: Alarm, opened_at: int, now: int, cluster: str, 
     return AlarmPost(id_, "queued", now, 0, now, None, "", body)
 
 
-def send_due(alarms: "Alarms", settings: "AlarmSettings", now: int) -> Iterator[AlarmPost]:
+def send_due(alarms: Alarms, settings: "AlarmSettings", now: int) -> Iterator[AlarmPost]:
     """Send what is due, the oldest first, and yield what became of each; it ends where the receiver is out of reach.
 
     Raises:

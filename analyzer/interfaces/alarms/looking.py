@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from analyzer.findings.finding import Finding
 from analyzer.findings.finding_told import told
+from analyzer.findings.health.notice import Notice
 from analyzer.interfaces.alarms.alarm import Alarm, Floor, alarming, is_urgent, urgent_notices
 from analyzer.period import ALARMS_PERIOD
 from analyzer.text.words import plain, plain_sentence
 
 if TYPE_CHECKING:
-    from analyzer.findings.finding import Finding
-    from analyzer.findings.health.notice import Notice
     from analyzer.interfaces.alarms.settings import AlarmSettings
     from analyzer.recommendations.recommendation import Recommendation
     from analyzer.reports.reader import Reader
@@ -49,7 +49,7 @@ def _by_finding(advice: "list[Recommendation]") -> "dict[str, Recommendation]":
     return best
 
 
-def _of_finding(finding: "Finding", advised: "Recommendation | None", reader: "Reader") -> Alarm:
+def _of_finding(finding: Finding, advised: "Recommendation | None", reader: "Reader") -> Alarm:
     site = reader.settings
     return Alarm(
         finding.id,
@@ -65,7 +65,7 @@ def _of_finding(finding: "Finding", advised: "Recommendation | None", reader: "R
     )
 
 
-def _of_notice(notice: "Notice", reader: "Reader") -> Alarm:
+def _of_notice(notice: Notice, reader: "Reader") -> Alarm:
     """Return the alarm of a notice, which is of a host, or of a GPU on one: what is silent is looked at on Health."""
     page = f"?{urlencode({'at': 'now', 'node': notice.node})}#node" if notice.gpu_uuid else "health#agents"
     return Alarm(

@@ -15,13 +15,12 @@ from analyzer.interfaces.alarms.spelling import Event, alertmanager_body
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import local, midnight
 from collector.errors import CollectorError
-from collector.registry import AlarmChange, AlarmPost, KeptAlarm
+from collector.registry import AlarmChange, AlarmPost, Alarms, KeptAlarm
 
 if TYPE_CHECKING:
     from analyzer.interfaces.alarms.settings import AlarmSettings
     from analyzer.reports.reader import Reader
     from analyzer.settings.settings import Settings
-    from collector.registry import Alarms
 
 _LOG = logging.getLogger(__name__)
 LASTS_US = 3_600_000_000  # for so long Alertmanager keeps an alarm that nobody tells again: we are gone then
@@ -41,7 +40,7 @@ class Told:
 class Teller:
     """Tells a site's alarms. `read` opens a reader of the ledger; nothing is raised, a failure is logged once."""
 
-    def __init__(self, settings: "AlarmSettings", alarms: "Alarms", read: "Callable[[], Reader]") -> None:
+    def __init__(self, settings: "AlarmSettings", alarms: Alarms, read: "Callable[[], Reader]") -> None:
         self._settings = settings
         self._alarms = alarms
         self._read = read

@@ -10,6 +10,7 @@ from analyzer.finops.budgets.month import MonthReport
 from analyzer.finops.budgets.reading import read_month
 from analyzer.finops.budgets.text import budgets_text
 from analyzer.finops.charges.report import charges_report
+from analyzer.finops.charges.sums import Bearer
 from analyzer.finops.charges.text import charge_data, charge_text
 from analyzer.finops.demand.outlook import outlook
 from analyzer.finops.demand.text import demand_text
@@ -29,7 +30,6 @@ from analyzer.reports.request import Request, What
 from analyzer.text.paper import Paper
 
 if TYPE_CHECKING:
-    from analyzer.finops.charges.sums import Bearer
     from analyzer.reports.reader import Reader
 
 Told = tuple[str, str, object]  # title, text, data

@@ -10,12 +10,11 @@ from analyzer.finops.targets.reading import targets
 from analyzer.finops.targets.targets import Target
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.ledger.coverage import hours
-from analyzer.period import local
+from analyzer.period import Period, local
 from analyzer.reports.groups import By
 from analyzer.reports.week import WeekReport
 
 if TYPE_CHECKING:
-    from analyzer.period import Period
     from analyzer.reports.reader import Reader
 
 
@@ -43,7 +42,7 @@ def month_of(reader: "Reader", month: str | None, by: By | None = None) -> Month
     return MonthPage(reader.week(period, by), targets(reader.session, period, units), budgets)
 
 
-def _last(reader: "Reader") -> "Period":
+def _last(reader: "Reader") -> Period:
     now = reader.calendar.month_of(reader.now() - 1)
     before = reader.calendar.before(now)
     return before if reader.now() < now.end and hours(reader.session, before).known else now

@@ -11,19 +11,19 @@ from agent.wire.units import DAY_US
 from analyzer.errors import LedgerError
 from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import hours, newest_hour_end
+from analyzer.period import Period
 from analyzer.recommendations.lifecycle.keep import look_for_applied
 from analyzer.recommendations.lifecycle.kept import add_predictions, begin_turn
 from analyzer.recommendations.lifecycle.predict import predicted
 from analyzer.reports.reader import Reader
+from analyzer.settings.settings import Settings
 from collector.store.books import mirror_findings
 
 if TYPE_CHECKING:
-    from analyzer.period import Period
-    from analyzer.settings.settings import Settings
     from collector.store.database import Store
 
 
-def keep_recommendations(store: "Store", settings: "Settings", now_us: int) -> int:
+def keep_recommendations(store: "Store", settings: Settings, now_us: int) -> int:
     """Write down what is recommended for the last whole week, and which changes were made; return how many rows.
 
     Weeks before it are left alone: what is recommended of them now is no prediction any more.
@@ -55,7 +55,7 @@ def _keep_week(reader: Reader, now_us: int) -> int:
     return add_predictions(reader.session, predicted(reader.session, advice, found, week, now_us, realised))
 
 
-def _is_whole(reader: Reader, week: "Period") -> bool:
+def _is_whole(reader: Reader, week: Period) -> bool:
     """Whether a week is known whole, and its hours no longer wait for late telemetry."""
     known = hours(reader.session, week)
     return known.complete and known.status not in (None, "provisional")

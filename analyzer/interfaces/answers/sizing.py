@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from agent.wire.units import DAY_US
 from analyzer.asking import asked_json, made, of_this_version
 from analyzer.prices.book import price_book
+from analyzer.settings.settings import Settings
 from analyzer.sizing.kinds import Kind, Offer, Rate, kinds, read_owned
 from analyzer.sizing.similar import LOOK_BACK_DAYS, PastRun, read_past
 
 if TYPE_CHECKING:
-    from analyzer.settings.settings import Settings
     from collector.store.session import Session
 
 
@@ -25,7 +25,7 @@ class Known:
     currency: str
 
 
-def read_known(session: "Session", settings: "Settings", prices: Path | None = None) -> Known:
+def read_known(session: "Session", settings: Settings, prices: Path | None = None) -> Known:
     """Return what a store knows; `prices` goes before the price file of the settings.
 
     Raises:

@@ -1,6 +1,7 @@
 """GET and POST /v1/capacity-requests, one of them, and its waivers: kept in the registry, told to the audit."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +11,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from analyzer.asking import WRONG_USAGE
+from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.judge import judge
 from analyzer.capacity.gate.keeping import Kept, Teller, decide, identity_of, kept, listed, waive
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.request import request_of
 from analyzer.capacity.gate.scoped import without_the_fleet
 from analyzer.capacity.gate.site import supply_of
+from analyzer.capacity.gate.supply import History
 from analyzer.capacity.profile.read import read_document
 from analyzer.errors import ConfigError
 from analyzer.ids import pattern
@@ -30,14 +33,10 @@ from analyzer.interfaces.api.capacity_model import (
 )
 from analyzer.interfaces.api.saying import Word, answered, documented
 from collector.problem import problem_response
+from collector.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from analyzer.capacity.gate.decided import Decided
-    from analyzer.capacity.gate.supply import History
     from analyzer.interfaces.api.desk import Desk, Reading
-    from collector.registry import Registry
 
 _PATH = "/capacity-requests"
 _TAG: list[str | Enum] = ["capacity"]
@@ -98,7 +97,7 @@ def _decided(reading: "Reading", request: Request, body: Posted) -> CapacityDocu
     teller = _teller(request)
     identity = identity_of(registry, asked, read.sha256 if read else "")
 
-    def judged() -> "tuple[Decided, History | None]":
+    def judged() -> tuple[Decided, History | None]:
         session, sees = reading.whole.session, _sees(reading)
         supply = supply_of(session, settings, registry, asked, policy, identity, teller.at, sees)
         return judge(asked, read, policy, supply, teller.at, identity), supply.history
@@ -136,12 +135,12 @@ def seen_of(reading: "Reading", one: Kept) -> Kept:
     return one if reading.scope.teams is None else replace(one, decided=without_the_fleet(one.decided))
 
 
-def _registry(request: Request) -> "Registry":
+def _registry(request: Request) -> Registry:
     registry: Registry = request.app.state.access.registry
     return registry
 
 
-def _sees(reading: "Reading") -> "Callable[[str], bool]":
+def _sees(reading: "Reading") -> Callable[[str], bool]:
     teams = reading.scope.teams
     return lambda team: teams is None or team in teams
 

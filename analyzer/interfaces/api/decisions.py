@@ -1,6 +1,6 @@
 """POST /v1/recommendations/{id}/acceptance and /rejection: who owns what would change decides; the audit says who."""
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import APIRouter, Request
 from pydantic import Field
@@ -8,17 +8,15 @@ from starlette.responses import Response
 
 from analyzer.findings.history.judgement import BECAUSE_MAX
 from analyzer.interfaces.api.asking import Asked, Opt, Text
+from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.model import Document, Micros, Model, iso, iso_or_none
 from analyzer.interfaces.api.recommendations import AdviceId
 from analyzer.interfaces.api.saying import Word as Said
 from analyzer.interfaces.api.saying import answered, audit, documented, said_by
 from analyzer.interfaces.api.when import When
+from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import decide
 from analyzer.recommendations.lifecycle.word import Decision, Word, moment_of
-
-if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Desk, Reading
-    from analyzer.period import Period
 
 A = TypeVar("A", bound=Asked)
 _WHY = "Why; one sentence."
@@ -70,7 +68,7 @@ class DecisionDocument(Document):
     decision: DecisionItem
 
 
-def decision_routes(desk: "Desk") -> APIRouter:
+def decision_routes(desk: Desk) -> APIRouter:
     """Return the two routes."""
     router = APIRouter()
     _add(router, desk, _ACCEPTANCE)
@@ -78,23 +76,23 @@ def decision_routes(desk: "Desk") -> APIRouter:
     return router
 
 
-def _add(router: APIRouter, desk: "Desk", word: Said[A]) -> None:
+def _add(router: APIRouter, desk: Desk, word: Said[A]) -> None:
     async def post(request: Request, advice_id: AdviceId) -> Response:
         return await answered(desk, request, word, advice_id)
 
     router.add_api_route(f"/recommendations/{{advice_id}}/{word.path}", post, **documented(word))
 
 
-def _accept(reading: "Reading", request: Request, advice_id: str, asked: AcceptanceAsked) -> DecisionDocument:
+def _accept(reading: Reading, request: Request, advice_id: str, asked: AcceptanceAsked) -> DecisionDocument:
     return _decide(reading, request, advice_id, "accepted", asked.because, asked.since, asked.applied_at)
 
 
-def _reject(reading: "Reading", request: Request, advice_id: str, asked: RejectionAsked) -> DecisionDocument:
+def _reject(reading: Reading, request: Request, advice_id: str, asked: RejectionAsked) -> DecisionDocument:
     return _decide(reading, request, advice_id, "rejected", asked.because, asked.since, None)
 
 
 def _decide(
-    reading: "Reading",
+    reading: Reading,
     request: Request,
     advice_id: str,
     decision: Decision,
@@ -107,12 +105,12 @@ def _decide(
 
 
 def decided(
-    reading: "Reading",
+    reading: Reading,
     request: Request,
     advice_id: str,
     decision: Decision,
     because: str,
-    period: "Period",
+    period: Period,
     applied: str | None,
 ) -> Word:
     """Keep one decision, audited; the API and the pages decide here. `applied` is a date or a time, as typed.

@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyzer.interfaces.api.amounts import Rounding, Triple
 from analyzer.interfaces.api.model import Amounts
 from analyzer.interfaces.api.selection import Selection
 from analyzer.queries.dimensions import COLUMNS
 from analyzer.states import CLASSES
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 # What has no time costs nothing; of what has some, the part that is priced counts, and no price is no 0.
 _SUMS = (
@@ -46,7 +44,7 @@ class Grouped:
     rounding: Rounding
 
 
-def _total(session: "Session", chosen: Selection) -> Triple:
+def _total(session: Session, chosen: Selection) -> Triple:
     """Return what all selected rows sum to; where there is none, that is 0 of hours that are known, else unknown."""
     milliseconds, cost, unpriced = session.row(f"SELECT {_SUMS} {chosen.source()}", chosen.values)
     if milliseconds == 0 and "start" in chosen.values:
@@ -57,7 +55,7 @@ def _total(session: "Session", chosen: Selection) -> Triple:
 
 
 def grouped(
-    session: "Session",
+    session: Session,
     chosen: Selection,
     by: Sequence[str],
     currency: str,

@@ -1,7 +1,8 @@
 """All of the API, put together."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import JSONResponse, Response
@@ -30,26 +31,22 @@ from analyzer.interfaces.api.series import series_routes
 from analyzer.interfaces.api.sizing import sizing_routes
 from analyzer.interfaces.api.topology import topology_routes
 from analyzer.interfaces.api.traffic import traffic_routes
+from analyzer.queries.generation import ByGeneration
+from analyzer.recommendations.judges import Judges
+from analyzer.settings.settings import Settings
 from collector.errors import RegistryError, StoreError
 from collector.problem import answer_with_problems, problem_response, sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from analyzer.queries.generation import ByGeneration
-    from analyzer.recommendations.judges import Judges
-    from analyzer.settings.settings import Settings
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _LOG = logging.getLogger(__name__)
 
 
 def add_api(
     app: FastAPI,
-    open_session: "Callable[[], Session]",
-    settings: "Settings",
-    judges: "Judges | None" = None,
-    kept: "ByGeneration | None" = None,
+    open_session: Callable[[], Session],
+    settings: Settings,
+    judges: Judges | None = None,
+    kept: ByGeneration | None = None,
 ) -> Desk:
     """Add the API to an application, its document, and its way of refusing; return the desk that pages ask, too.
 

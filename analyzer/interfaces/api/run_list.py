@@ -1,13 +1,11 @@
 """What is known of runs beside the ledger, as the API lists it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
 from analyzer.interfaces.api.model import Iso, Listing, Micros, Model, Span, iso_or_none
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _COLUMNS = (
     "run_id, name, team, cost_centre, project, model, queue, stage, stage_confidence, stage_reason, exit_status, "
@@ -52,7 +50,7 @@ class RunPage(Listing):
 
 
 def runs_where(
-    session: "Session", conditions: list[str], values: dict[str, object], limit: int, after: tuple[Any, ...] | None
+    session: Session, conditions: list[str], values: dict[str, object], limit: int, after: tuple[Any, ...] | None
 ) -> list[Run]:
     """Return the runs that meet all conditions, those after the key (minus start, id) `after`, at most `limit`."""
     if after is not None:
@@ -65,7 +63,7 @@ def runs_where(
     return [_run(row) for row in rows]
 
 
-def run_of(session: "Session", run_id: str) -> Run:
+def run_of(session: Session, run_id: str) -> Run:
     """Return one run; it must be known."""
     return runs_where(session, ["run_id = $run"], {"run": run_id}, 1, None)[0]
 

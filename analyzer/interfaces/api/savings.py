@@ -1,5 +1,6 @@
 """GET /v1/savings: what came of what was recommended, and how good the predictions were."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from fastapi import APIRouter, Request
@@ -8,15 +9,13 @@ from starlette.responses import Response
 
 from analyzer.interfaces.api.asking import READS
 from analyzer.interfaces.api.model import CostMicros, Document, Micros, Milliseconds, Model
+from analyzer.recommendations.lifecycle.realised import Realised, Weekly
+from analyzer.recommendations.lifecycle.standing import Standing
+from analyzer.recommendations.outcome.calibration import Tally
 from analyzer.reports.savings import SavingsReport, savings_report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from analyzer.interfaces.api.desk import Desk, Reading
-    from analyzer.recommendations.lifecycle.realised import Realised, Weekly
-    from analyzer.recommendations.lifecycle.standing import Standing
-    from analyzer.recommendations.outcome.calibration import Tally
 
 
 class Came(Model):
@@ -119,7 +118,7 @@ def _items(report: SavingsReport) -> list[SavingItem]:
     return applied + [_item(one, None) for one in (*report.accepted, *report.rejected)]
 
 
-def _item(one: "Standing", came: "Realised | None") -> SavingItem:
+def _item(one: Standing, came: Realised | None) -> SavingItem:
     prediction = one.prediction
     return SavingItem(
         id=one.id,
@@ -138,15 +137,15 @@ def _item(one: "Standing", came: "Realised | None") -> SavingItem:
     )
 
 
-def _or_none(saves: "Mapping[str, int] | None") -> dict[str, int] | None:
+def _or_none(saves: Mapping[str, int] | None) -> dict[str, int] | None:
     return None if saves is None else dict(saves)
 
 
-def _came(weekly: "Weekly | None") -> Came | None:
+def _came(weekly: Weekly | None) -> Came | None:
     return None if weekly is None else Came(likely=weekly.likely, low=weekly.low, high=weekly.high)
 
 
-def _outcome(came: "Realised") -> OutcomeItem:
+def _outcome(came: Realised) -> OutcomeItem:
     outcome = came.outcome
     return OutcomeItem(
         standing=outcome.standing,
@@ -162,7 +161,7 @@ def _outcome(came: "Realised") -> OutcomeItem:
     )
 
 
-def _tally(tally: "Tally") -> CaseTally:
+def _tally(tally: Tally) -> CaseTally:
     return CaseTally(
         cases=tally.cases,
         inside=tally.inside,

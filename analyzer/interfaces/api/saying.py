@@ -1,6 +1,7 @@
 """How something is said over HTTP: one POST each, its body checked, kept in one transaction, and audited."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -19,8 +20,6 @@ from collector.problem import problem_response
 from collector.registry.audit import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from analyzer.interfaces.api.desk import Desk, Reading
 
 A = TypeVar("A", bound=Asked)

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.faults import PeopleError
 from analyzer.queries.dimensions import PEOPLE
 from collector.registry.roles import Right
 
 if TYPE_CHECKING:
-    from analyzer.findings.finding import Finding
     from analyzer.findings.health.notice import Notice
     from analyzer.recommendations.lifecycle.prediction import Prediction
     from analyzer.recommendations.recommendation import Recommendation

@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from analyzer.interfaces.api.asking import Selected
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Calendar, Period, day_starts
 from analyzer.queries.dimensions import COLUMNS, OF_RUNS, ledger_source
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _DAYS_MAX = 36_600  # a century
 
@@ -29,7 +26,7 @@ class Selection:
         return ledger_source(self.conditions, dimensions, self.joins | ({"c"} if classes else set()))
 
 
-def selection(session: "Session", asked: Selected, period: Period) -> Selection:
+def selection(session: Session, asked: Selected, period: Period) -> Selection:
     """Return what a request selects.
 
     Raises:
@@ -57,7 +54,7 @@ def selection(session: "Session", asked: Selected, period: Period) -> Selection:
     return Selection(tuple(conditions), values, frozenset(joins - {"l"}))
 
 
-def days_of(session: "Session", calendar: Calendar, period: Period) -> list[int]:
+def days_of(session: Session, calendar: Calendar, period: Period) -> list[int]:
     """Return the first instant of each local day of a period, from the ledger's first hour on."""
     (first,) = session.row("SELECT coalesce(min(hour), 0) FROM ledger_hours")
     return list(islice(day_starts(max(first, period.start), period.end, calendar.timezone), _DAYS_MAX))

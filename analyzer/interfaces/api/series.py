@@ -5,12 +5,13 @@ The only reading here that is not of the ledger: minutes, hours or samples, whic
 
 import math
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from agent.wire.contract import Column
 from agent.wire.tables import TABLES
 from analyzer.interfaces.api.asking import READS, Asked, Opt
 from analyzer.interfaces.api.desk import Desk, Reading
@@ -20,10 +21,7 @@ from analyzer.interfaces.api.runs import RunId, span_of
 from analyzer.ledger.which_run import find_run
 from collector.lake.tiers.series import CHARTED, MAX_POINTS, Series, series
 from collector.lake.tiers.subjects import Subject, gpus_of_run, hosts
-
-if TYPE_CHECKING:
-    from agent.wire.contract import Column
-    from collector.store.session import Session
+from collector.store.session import Session
 
 Held = Mapping[str, Collection[tuple[int, int]]]  # by GPU or host: from when until when
 _EVER = 2**62
@@ -131,7 +129,7 @@ def _span(reading: Reading, run_id: str, asked: SeriesAsked) -> tuple[int, int]:
     return start, min(end, known.end)
 
 
-def _held(session: "Session", run_id: str) -> Held:
+def _held(session: Session, run_id: str) -> Held:
     """Return when the run held each GPU, and was on each host: what others did there before and after is theirs."""
     rows = session.rows(
         "SELECT gpu_uuid, node, started_at, coalesce(ended_at, ?) FROM allocations "

@@ -1,15 +1,13 @@
 """What was measured of runs, from the ten-minute windows that the analysis keeps; no sample is read."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
 from analyzer.interfaces.api.model import Model
 from analyzer.interfaces.api.selection import Selection
 from analyzer.period import Period
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 # The name here, the name in a window, and by what its whole numbers are divided.
 _SIGNALS = (
@@ -53,7 +51,7 @@ class Activity(Model):
     p99_ratio: float
 
 
-def signals(session: "Session", chosen: Selection, period: Period) -> list[Signal]:
+def signals(session: Session, chosen: Selection, period: Period) -> list[Signal]:
     """Return what was measured of the selected runs; a signal that nobody reported is left out."""
     extracted = ", ".join(f"(counts->>'$.{field}')::BIGINT AS v{place}" for place, (_, field, _) in enumerate(_SIGNALS))
     counted = ", ".join(
@@ -88,7 +86,7 @@ def _ratio(part: int, whole: int) -> float:
     return round(part / whole, 6)
 
 
-def activity(session: "Session", chosen: Selection, period: Period) -> Activity | None:
+def activity(session: Session, chosen: Selection, period: Period) -> Activity | None:
     """Return the exact distribution of activity, by GPU time; None where none was measured."""
     wanted = ", ".join(f"min(permille) FILTER (upto * 100 >= whole * {each})" for each in _QUANTILES)
     row = session.row(

@@ -1,16 +1,12 @@
 """Where GPU time went: by class, state and cause, in the order of every report."""
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from analyzer.interfaces.api.grouping import grouped
 from analyzer.interfaces.api.model import Amounts, Class
 from analyzer.interfaces.api.selection import Selection
 from analyzer.states import BOOKINGS, CLASSES, booking
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _ORDER = {(each.state, each.cause): place for place, each in enumerate(BOOKINGS)}
 
@@ -25,7 +21,7 @@ class Entry(Amounts):
     cause_label: str
 
 
-def entries(session: "Session", chosen: Selection, currency: str) -> tuple[Amounts, list[Entry]]:
+def entries(session: Session, chosen: Selection, currency: str) -> tuple[Amounts, list[Entry]]:
     """Return the total of a selection and its parts, the classes in order, within them the largest first."""
     found = grouped(session, chosen, ("state", "cause"), currency, len(BOOKINGS), None)
     ranked = sorted(found.groups, key=lambda group: (_rank(*group.key), -group.amounts.milliseconds, _ORDER[group.key]))

@@ -4,7 +4,7 @@ Like the series it reads hours, minutes and samples, and not the ledger alone.
 """
 
 from datetime import date
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
@@ -19,11 +19,9 @@ from analyzer.ledger.which_run import find_run
 from analyzer.measures.traffic.locality import Locality
 from analyzer.measures.traffic.matrix import Basis, Link, Way
 from analyzer.measures.traffic.reading import read_traffic
+from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.measures.traffic.tariff import tariff_book
 from analyzer.text.as_json import plain_data
-
-if TYPE_CHECKING:
-    from analyzer.measures.traffic.run_traffic import RunTraffic
 
 _CELLS_MAX = 10_000
 _Bytes = Annotated[int, Field(description="Bytes.")]
@@ -172,7 +170,7 @@ def _traffic_document(reading: Reading, text: str) -> TrafficDocument:
     )
 
 
-def _host(found: "RunTraffic", index: int) -> TrafficHost:
+def _host(found: RunTraffic, index: int) -> TrafficHost:
     host = found.hosts[index]
     place = host.place
     return TrafficHost(
@@ -186,7 +184,7 @@ def _host(found: "RunTraffic", index: int) -> TrafficHost:
     )
 
 
-def _balances(found: "RunTraffic", *, confined: bool) -> list[TrafficBalance]:
+def _balances(found: RunTraffic, *, confined: bool) -> list[TrafficBalance]:
     """Return the balances; of a host where others were too, a team is not told what they moved."""
     hidden = {host.node for host in found.hosts if host.shared_permille} if confined else set()
     return [

@@ -3,22 +3,19 @@
 import argparse
 import os
 import pwd
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from analyzer.errors import ConfigError
 from analyzer.ledger.believed import believing
+from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings, settings_file
 from collector.config import load
 from collector.store.books import mirror_findings
 from collector.store.database import Store
 from collector.store.there import SHARED, check_there
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from analyzer.period import Period
 
 T = TypeVar("T")
 _TELL = "say it to a server that runs on it, with --server URL"
@@ -57,7 +54,7 @@ def _refuse_shared_lake(store: Path, config: Path | None, instead: str) -> None:
         raise ConfigError(f"the lake of {store} is one that its settings share with other hosts: {instead}")
 
 
-def on_store(path: Path, settings: Settings, since: str | None, tell: "Callable[[Reader, Period], T]") -> T:
+def on_store(path: Path, settings: Settings, since: str | None, tell: Callable[[Reader, Period], T]) -> T:
     """Return what `tell` keeps of a period, in one transaction; the lake's books say it too.
 
     Raises:

@@ -6,9 +6,10 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyzer.asking import asked_json, zone_of
 from analyzer.capacity.gate.as_data import data_of, decided_of
@@ -16,30 +17,22 @@ from analyzer.capacity.gate.decided import Decided, Rate
 from analyzer.capacity.gate.judge import judge
 from analyzer.capacity.gate.keeping import Event, Kept, Teller, decide, identity_of, kept, listed
 from analyzer.capacity.gate.keeping import waive as waive_one
-from analyzer.capacity.gate.policy import read_policy
+from analyzer.capacity.gate.policy import Policy, read_policy
+from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.request_file import read_request
-from analyzer.capacity.gate.supply import Supply
+from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
-from analyzer.capacity.profile.read import read_profile
+from analyzer.capacity.profile.read import ReadProfile, read_profile
+from analyzer.capacity.profile.trusted import TrustedKey
 from analyzer.errors import ConfigError, ProfileError
 from analyzer.findings.history.judgement import reason_of
 from analyzer.interfaces.answers.recording import price_micros
 from analyzer.interfaces.cli.by_command import where, who
 from analyzer.ledger.believed import believing
-from analyzer.settings.settings import settings_file
+from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.as_json import as_json
 from analyzer.text.paper import Paper, has_colour, paint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from analyzer.capacity.gate.policy import Policy
-    from analyzer.capacity.gate.request import Request
-    from analyzer.capacity.gate.supply import History
-    from analyzer.capacity.profile.read import ReadProfile
-    from analyzer.capacity.profile.trusted import TrustedKey
-    from analyzer.settings.settings import Settings
-    from collector.registry import Registry
+from collector.registry import Registry
 
 _OK, _STOPPED = 0, 1
 _COLUMNS, _PAPER = 78, 80
@@ -167,17 +160,17 @@ def _add_where(parser: argparse.ArgumentParser, store: str) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
 
 
-def _settings(options: argparse.Namespace) -> "Settings | None":
+def _settings(options: argparse.Namespace) -> Settings | None:
     """Return the site's settings where a store or a file is named: alone, the gate depends on nothing around it."""
     return where(options)[1] if options.store or options.config else None
 
 
 def _judged(
     options: argparse.Namespace,
-    request: "Request",
-    read: "ReadProfile | None",
-    policy: "Policy",
-    settings: "Settings | None",
+    request: Request,
+    read: ReadProfile | None,
+    policy: Policy,
+    settings: Settings | None,
 ) -> Decided:
     now = time.time_ns() // 1000
     price = price_micros(options.price)
@@ -196,7 +189,7 @@ def _judged(
     ):
         identity = identity_of(registry, request, read.sha256 if read else "")
 
-        def judged() -> "tuple[Decided, History | None]":
+        def judged() -> tuple[Decided, History | None]:
             supply = supply_of(session, settings, registry, request, policy, identity, now)
             told = _told(price, settings.currency)
             supply = replace(supply, rate=told) if told else supply
@@ -239,7 +232,7 @@ def _document(path: Path) -> object:
     return json.loads(text)
 
 
-def _read(path: Path, keys: "Sequence[TrustedKey]" = ()) -> "ReadProfile":
+def _read(path: Path, keys: Sequence[TrustedKey] = ()) -> ReadProfile:
     """Return the profile of a file; what is wrong with it is told with the file's name."""
     try:
         return read_profile(path, keys)
@@ -267,7 +260,7 @@ def _write_page(decided: Decided, options: argparse.Namespace) -> None:
         raise ConfigError(f"cannot write --out {options.out}: {error.strerror}") from error
 
 
-def _registry(options: argparse.Namespace) -> "Registry":
+def _registry(options: argparse.Namespace) -> Registry:
     from collector.access.opening import registry_of
     from collector.config import load
     from collector.store.there import check_there
@@ -283,7 +276,7 @@ def _teller() -> Teller:
     return Teller(who(), _LOCAL, time.time_ns() // 1000)
 
 
-def _pages(server: str) -> "Iterator[dict[str, Any]]":
+def _pages(server: str) -> Iterator[dict[str, Any]]:
     cursor: str | None = ""
     while cursor is not None:
         page = asked_json(server, f"{_PATH}?cursor={cursor}" if cursor else _PATH)

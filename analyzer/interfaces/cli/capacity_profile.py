@@ -6,14 +6,14 @@ import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.errors import ConfigError, LedgerError, ProfileError
 from analyzer.ledger.believed import believing
+from analyzer.period import Period
 from analyzer.text.words import plain
 
 if TYPE_CHECKING:
-    from analyzer.capacity.profile.facts import CapacityProfile
     from analyzer.capacity.profile.forms import Ready
-    from analyzer.period import Period
     from analyzer.recommendations.recommendation import Recommendation
     from analyzer.settings.settings import Settings
 
@@ -160,7 +160,7 @@ def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
     asked = Asked(options.team, options.project, runs, options.since, options.until)
     with Store.open(path, read_only=True, threads=_ONE_THREAD) as store, believing(store) as session:
 
-        def advise(period: "Period") -> "list[Recommendation]":
+        def advise(period: Period) -> "list[Recommendation]":
             from analyzer.reports.reader import (
                 Reader,  # all of the analyzer; a profile of kept weeks does without it
             )
@@ -188,7 +188,7 @@ def _from_recording(options: argparse.Namespace) -> "Ready":
     return _signed(made, options.key or of_user(os.environ))
 
 
-def _signed(made: "CapacityProfile", path: Path) -> "Ready":
+def _signed(made: CapacityProfile, path: Path) -> "Ready":
     from analyzer.capacity.profile.forms import Ready
     from analyzer.capacity.profile.keys import key_at
     from analyzer.capacity.profile.signature import signed

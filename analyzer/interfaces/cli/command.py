@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import urllib.parse
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from analyzer.asking import asked
 from analyzer.errors import ConfigError
 from analyzer.ledger.believed import believing
+from analyzer.measures.efficiency.steps import StepTime
 from analyzer.reports.part import FILTERS, Part
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings, settings_file
@@ -19,9 +21,6 @@ from analyzer.text.paper import has_colour, paint
 from collector.config import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from analyzer.measures.efficiency.steps import StepTime
     from analyzer.reports.reader import Reader
 
 _COLUMNS = 80
@@ -75,7 +74,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def opened(options: argparse.Namespace, step_log: "StepTime | None" = None) -> "Iterator[Reader]":
+def opened(options: argparse.Namespace, step_log: StepTime | None = None) -> "Iterator[Reader]":
     """Yield a reader of the store that --store and --config name, or the settings."""
     from analyzer.reports.reader import (
         Reader,  # all readings there are: a plan of a file alone needs none of them

@@ -2,8 +2,8 @@
 
 import argparse
 import time
+from collections.abc import Callable
 from textwrap import fill
-from typing import TYPE_CHECKING
 
 from analyzer.asking import asked_json, zone_of
 from analyzer.findings.history.judgement import VERDICTS, mute_until, reason_of, verdict_of
@@ -11,13 +11,9 @@ from analyzer.findings.history.kept import Said
 from analyzer.findings.history.say import judge as judge_one
 from analyzer.findings.history.say import mute as mute_one
 from analyzer.interfaces.cli.by_command import on_store, where, who, word_parser
+from analyzer.period import Period
+from analyzer.reports.reader import Reader
 from analyzer.text.words import until_words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from analyzer.period import Period
-    from analyzer.reports.reader import Reader
 
 _OK = 0
 _COLUMNS = 78
@@ -80,6 +76,6 @@ def _period(options: argparse.Namespace) -> dict[str, object]:
     return {"since": options.since} if options.since else {}
 
 
-def _on_store(options: argparse.Namespace, tell: "Callable[[Reader, Period, Said], str]") -> str:
+def _on_store(options: argparse.Namespace, tell: Callable[[Reader, Period, Said], str]) -> str:
     said = Said(options.because, who(), time.time_ns() // 1000)
     return on_store(*where(options), options.since, lambda reader, period: tell(reader, period, said))

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
+from analyzer.capacity.planner.facts import PlanFacts
 from analyzer.capacity.planner.plan import SOLVERS
+from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.command import add_paper, is_ascii, opened, width_of, write
+from analyzer.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from analyzer.capacity.planner.facts import PlanFacts
     from analyzer.capacity.planner.from_ledger import LookedUp
-    from analyzer.capacity.planner.task_file import TaskFile
-    from analyzer.settings.settings import Settings
 
 _OK, _MISSED = 0, 1
 _STANDARD_INPUT = "-"
@@ -92,7 +92,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _settings(options: argparse.Namespace) -> "Settings":
+def _settings(options: argparse.Namespace) -> Settings:
     from analyzer.settings.settings import Settings
 
     return Settings.read(_settings_file(options))
@@ -105,7 +105,7 @@ def _settings_file(options: argparse.Namespace) -> Path | None:
     return settings_file(options.store or load(options.config, os.environ).store, options.config)
 
 
-def _confirmed(options: argparse.Namespace, settings: "Settings") -> bool:
+def _confirmed(options: argparse.Namespace, settings: Settings) -> bool:
     """Let a model make a task file of a description; return whether a person has confirmed it, to be read next."""
     from analyzer.capacity.planner.from_text.settings import ModelSettings
     from analyzer.interfaces.cli.plan_from_text import from_text
@@ -116,7 +116,7 @@ def _confirmed(options: argparse.Namespace, settings: "Settings") -> bool:
     return options.file is not None
 
 
-def _read(options: argparse.Namespace, settings: "Settings") -> "TaskFile":
+def _read(options: argparse.Namespace, settings: Settings) -> TaskFile:
     from analyzer.capacity.planner.moments import moment
     from analyzer.capacity.planner.task_reading import read_tasks
 
@@ -141,7 +141,7 @@ def _text(name: str) -> str:
         raise ConfigError(f"cannot read {name}: {why}") from error
 
 
-def _looked_up(options: argparse.Namespace, file: "TaskFile") -> "LookedUp":
+def _looked_up(options: argparse.Namespace, file: TaskFile) -> "LookedUp":
     from analyzer.capacity.planner.from_ledger import LookedUp, asks_ledger, look_up
     from analyzer.capacity.planner.ledger import ServerLedger, StoreLedger
 
@@ -153,7 +153,7 @@ def _looked_up(options: argparse.Namespace, file: "TaskFile") -> "LookedUp":
         return look_up(StoreLedger(reader.session), file)
 
 
-def _answered(looked: "LookedUp", options: argparse.Namespace, settings: "Settings") -> "PlanFacts":
+def _answered(looked: "LookedUp", options: argparse.Namespace, settings: Settings) -> PlanFacts:
     from analyzer.capacity.planner.facts import Told, plan_facts
     from analyzer.capacity.planner.simulation import links_cost_seconds, simulate
     from analyzer.capacity.planner.solve import solve
@@ -166,7 +166,7 @@ def _answered(looked: "LookedUp", options: argparse.Namespace, settings: "Settin
     return plan_facts(answer, outlook, told)
 
 
-def _written(facts: "PlanFacts", options: argparse.Namespace) -> str:
+def _written(facts: PlanFacts, options: argparse.Namespace) -> str:
     from analyzer.capacity.planner.document import plan_json
     from analyzer.capacity.planner.page import plan_html
     from analyzer.capacity.planner.text import plan_text

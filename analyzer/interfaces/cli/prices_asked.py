@@ -3,15 +3,12 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.command import ask, opened
+from analyzer.reports.request import Request
 from analyzer.settings.settings import BESIDE
-
-if TYPE_CHECKING:
-    from analyzer.reports.request import Request
 
 
 def add_money(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +22,7 @@ def add_money(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for machines: amounts are exact integers")
 
 
-def money_answer(options: argparse.Namespace, request: "Request") -> str:
+def money_answer(options: argparse.Namespace, request: Request) -> str:
     """Return the answer to one of these commands, from a store or from a server.
 
     Raises:

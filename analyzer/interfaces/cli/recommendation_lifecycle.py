@@ -3,19 +3,16 @@
 import argparse
 import time
 from textwrap import fill
-from typing import TYPE_CHECKING
 
 from analyzer.asking import asked_json, zone_of
 from analyzer.findings.history.judgement import reason_of
 from analyzer.findings.history.kept import Said
 from analyzer.interfaces.cli.by_command import on_store, where, who, word_parser
+from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import decide
 from analyzer.recommendations.lifecycle.word import Decision, Word, moment_of
+from analyzer.reports.reader import Reader
 from analyzer.text.words import moment
-
-if TYPE_CHECKING:
-    from analyzer.period import Period
-    from analyzer.reports.reader import Reader
 
 _OK = 0
 _COLUMNS = 78
@@ -65,7 +62,7 @@ def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -
     said = Said(because, who(), time.time_ns() // 1000)
     applied_at = moment_of(applied, settings.timezone, said.recorded_at) if applied else None
 
-    def tell(reader: "Reader", period: "Period") -> Word:
+    def tell(reader: Reader, period: Period) -> Word:
         offer = reader.offered(options.id, period)
         realised = reader.wanting.realised(reader.session)
         return decide(reader.session, offer, lambda _: True, options.id, word, said, applied_at, realised)

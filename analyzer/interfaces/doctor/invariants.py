@@ -1,7 +1,6 @@
 """Hold a store to the ledger's invariants: what is off, counted, and whether anything is."""
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
 from analyzer.findings.book import findings
@@ -12,9 +11,7 @@ from analyzer.queries.placed import stood
 from analyzer.queries.statements import run as run_sql
 from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS, LOSABLE
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Check:
         return self.off == 0
 
 
-def examine(session: "Session", settings: Settings) -> list[Check]:
+def examine(session: Session, settings: Settings) -> list[Check]:
     """Return every check; hours that may still change are left out."""
     know_fleet(session, Thresholds())
     run_sql(session, "interfaces/doctor.sql")
@@ -57,14 +54,14 @@ def as_json(checks: list[Check]) -> dict[str, object]:
     }
 
 
-def _time(session: "Session") -> Check:
+def _time(session: Session) -> Check:
     hours, off = session.row(
         "SELECT count(*), coalesce(sum(abs(owned_ms - booked_ms)), 0)::BIGINT FROM owned_and_booked"
     )
     return Check("conservation", "every owned millisecond is booked exactly once", hours, off, "milliseconds")
 
 
-def _money(session: "Session", settings: Settings) -> Check:
+def _money(session: Session, settings: Settings) -> Check:
     """Compare each GPU-hour's cost with the price of what is owned in it, by the prices in force now."""
     book = price_book(settings)
     kinds = session.rows(
@@ -90,27 +87,27 @@ def _money(session: "Session", settings: Settings) -> Check:
     return Check("money", "costs sum to the price of what is owned", len(kinds), off, "millionths")
 
 
-def _rows(session: "Session") -> Check:
+def _rows(session: Session) -> Check:
     rows, off = session.row(
         "SELECT count(*), count(*) FILTER (milliseconds <= 0 OR coalesce(cost_micros, 0) < 0) FROM ledger"
     )
     return Check("rows", "no row is empty or negative", rows, off, "rows")
 
 
-def _words(session: "Session") -> Check:
+def _words(session: Session) -> Check:
     known = {(b.state, b.cause) for b in BOOKINGS}
     seen = session.rows("SELECT state, cause, count(*) FROM ledger GROUP BY ALL")
     off = sum(rows for state, cause, rows in seen if (state, cause) not in known)
     return Check("words", "every state and cause is one that people are shown", len(seen), off, "rows")
 
 
-def _lost(session: "Session") -> Check:
+def _lost(session: Session) -> Check:
     seen = session.rows("SELECT would_be, count(*) FROM ledger WHERE state = 'lost_work' GROUP BY ALL")
     off = sum(rows for would_be, rows in seen if would_be not in LOSABLE)
     return Check("lost work", "lost is only what was work", sum(rows for _, rows in seen), off, "rows")
 
 
-def _findings(session: "Session") -> Check:
+def _findings(session: Session) -> Check:
     """Findings share no GPU-second and leave none out: at stake, they sum to what is avoidable."""
     first, last = session.row("SELECT coalesce(min(hour), 0), coalesce(max(hour), 0) FROM ledger_hours")
     found = [finding for finding in findings(session, first, last + HOUR_US) if not finding.suspicion]
@@ -121,7 +118,7 @@ def _findings(session: "Session") -> Check:
     return Check("findings", "findings sum to what is avoidable", len(found), off, "milliseconds")
 
 
-def _adjustments(session: "Session") -> Check:
+def _adjustments(session: Session) -> Check:
     """Time moved by an adjustment is taken where it is given, unless what is owned was corrected."""
     (rows,) = session.row("SELECT count(*) FROM adjustments")
     (off,) = session.row(
@@ -130,6 +127,6 @@ def _adjustments(session: "Session") -> Check:
     return Check("adjustments", "an adjustment creates no time", rows, off, "milliseconds")
 
 
-def _receipts(session: "Session") -> Check:
+def _receipts(session: Session) -> Check:
     batches, off = session.row("SELECT count(*), count(*) - count(DISTINCT (stream, sequence)) FROM receipts")
     return Check("batches", "each batch counts once", batches, off, "batches")

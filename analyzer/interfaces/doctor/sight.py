@@ -1,18 +1,17 @@
 """What the doctor sees from where it stands: a store, its settings, and of a running server what only that knows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
+from collector.store.database import Store
+from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from analyzer.interfaces.mail.settings import MailSettings
     from collector.registry import Key, Send
-    from collector.store.database import Store
-    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +32,9 @@ class MailSight:
     `greet` calls on the SMTP server and raises a MailError; None where it should not be tried from here.
     """
 
-    settings: "MailSettings"
+    settings: MailSettings
     sends: "tuple[Send, ...] | None" = None
-    greet: "Callable[[], None] | None" = None
+    greet: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,8 @@ class Sight:
     `is_simulated`: a demo's week, whose agents have ended and told its time, not ours.
     """
 
-    store: "Store"
-    session: "Session"
+    store: Store
+    session: Session
     settings: Settings
     config: CollectorConfig
     now_us: int

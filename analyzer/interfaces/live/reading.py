@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyzer.errors import LedgerError
 from analyzer.interfaces.live.look import STRETCHES, Figures, Line, Look
@@ -12,9 +12,7 @@ from analyzer.period import local
 from analyzer.queries.readings import Breakdown, Counted, Unpriced, fold
 from analyzer.queries.statements import statements
 from analyzer.states import booking, words_of
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _STRETCH_US = 600_000_000
 _FIGURES_US = 300_000_000  # what "now" means for the driver's figures
@@ -22,7 +20,7 @@ _LEAST_MS = 600_000  # an hour that has just begun says little: the one before i
 _Row = tuple[Any, ...]  # gpu, sku, run, state, cause, milliseconds, cost, unpriced milliseconds
 
 
-def look(session: "Session", currency: str, timezone: str, node: str | None = None) -> Look:
+def look(session: Session, currency: str, timezone: str, node: str | None = None) -> Look:
     """Return the newest hour that the ledger can tell of, of the fleet or of one host.
 
     Raises:
@@ -51,7 +49,7 @@ def look(session: "Session", currency: str, timezone: str, node: str | None = No
     return Look(currency, timezone, node, hour, end, len({row[0] for row in rows}), _breakdown(rows), tuple(lines))
 
 
-def booked_until(session: "Session") -> int:
+def booked_until(session: Session) -> int:
     """Return up to when the newest hour is booked, of the GPU that is known longest: microseconds UTC.
 
     Raises:

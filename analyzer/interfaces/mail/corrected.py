@@ -3,16 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from analyzer.ledger.closing import CLOSES_AFTER
+from analyzer.period import Calendar, Period
 from analyzer.queries.readings import Counted, Entry, fold, known_sum
 from analyzer.queries.statements import statements
 from analyzer.text.words import gpu_hours, kind_of, money
-
-if TYPE_CHECKING:
-    from analyzer.period import Calendar, Period
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _WEEKS_READ = 53  # what is older is the books' of a year that is over
 _WEEKS_SHOWN = 6
@@ -31,7 +28,7 @@ class Corrections:
     totals: "Mapping[tuple[str, str | None], int | None]" = field(default_factory=dict)
 
     @classmethod
-    def read(cls, session: "Session", calendar: "Calendar", period: "Period", currency: str) -> "Corrections":
+    def read(cls, session: Session, calendar: Calendar, period: Period, currency: str) -> "Corrections":
         """Read what was recorded from when the week before `period` closed until `period` does; of a week alone."""
         if kind_of(period) != "week":
             return cls(currency)

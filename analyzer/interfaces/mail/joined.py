@@ -1,14 +1,17 @@
 """What other parts add to a mail: the month and its budgets, what was out of the ordinary, requests, energy."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.words import line as request_line
 from analyzer.finops.anomalies.reading import Anomalies, anomalies
 from analyzer.finops.anomalies.text import anomaly_words
 from analyzer.finops.budgets.book import budget_book
 from analyzer.finops.budgets.month import Line, MonthReport, month_report
 from analyzer.finops.budgets.text import between, over_words, since_words
+from analyzer.finops.non_gpu_costs.energy import EnergySum
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
 from analyzer.finops.non_gpu_costs.reading import energy_of, read_drawn
 from analyzer.finops.unit_cost.report import UnitReport, unit_report
@@ -16,14 +19,10 @@ from analyzer.finops.unit_cost.text import change_words
 from analyzer.interfaces.mail.content import Extras, Month, Section
 from analyzer.interfaces.mail.corrected import Corrections
 from analyzer.interfaces.mail.energy import energy_sentences
+from analyzer.period import Period
 from analyzer.text.words import money, money_decimals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from analyzer.capacity.gate.decided import Decided
-    from analyzer.finops.non_gpu_costs.energy import EnergySum
-    from analyzer.period import Period
     from analyzer.reports.reader import Reader
 
 _ODD_SHOWN = 5  # of changes of unit cost, and of teams
@@ -37,12 +36,12 @@ class Joined:
     month: MonthReport | None
     odd: Anomalies
     units: UnitReport
-    asked: tuple["Decided", ...] = ()
-    energy: tuple["EnergySum", ...] = ()
+    asked: tuple[Decided, ...] = ()
+    energy: tuple[EnergySum, ...] = ()
     corrections: Corrections | None = None
 
     @classmethod
-    def read(cls, reader: "Reader", period: "Period", asked: "Sequence[Decided]" = ()) -> "Joined":
+    def read(cls, reader: "Reader", period: Period, asked: Sequence[Decided] = ()) -> "Joined":
         """Read all of it; `asked` are the capacity requests of the period."""
         session, calendar, currency = reader.session, reader.calendar, reader.settings.currency
         whole = calendar.month_of(period.end - 1)
@@ -84,7 +83,7 @@ class Joined:
         return [*said, *(anomaly_words(one, self.odd) for one in teams[:_ODD_SHOWN])]
 
 
-def request_lines(asked: "Sequence[Decided]", team: str | None) -> tuple[str, ...]:
+def request_lines(asked: Sequence[Decided], team: str | None) -> tuple[str, ...]:
     """Return a line for each request of a team, or of all (None); of more than a reader reads, how many are left."""
     own = [one for one in asked if team in (None, one.request.team)]
     lines = tuple(request_line(one) for one in own[:REQUESTS_SHOWN])

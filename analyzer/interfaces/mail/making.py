@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
+from analyzer.capacity.gate.decided import Decided
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Content
 from analyzer.interfaces.mail.editions import Edition, edition_message
@@ -22,9 +22,6 @@ from analyzer.prices.book import price_book
 from analyzer.reports.reader import Reader
 from collector.registry import Mails, Queued, Subscription
 
-if TYPE_CHECKING:
-    from analyzer.capacity.gate.decided import Decided
-
 CATCH_UP_US = 14 * DAY_US  # a week that ended longer ago is not mailed any more: it is on the page
 SETTLED = ("closed", "final")
 
@@ -38,7 +35,7 @@ class Made:
 
 
 def contents(
-    reader: Reader, period: Period, teams: set[str | None], asked: "Sequence[Decided]" = ()
+    reader: Reader, period: Period, teams: set[str | None], asked: Sequence[Decided] = ()
 ) -> dict[str | None, Content]:
     """Return what the mails say, by team (None: the fleet); `asked` are the period's capacity requests."""
     report = reader.week(period)
@@ -91,7 +88,7 @@ def make(
     settings: MailSettings,
     mails: Mails,
     clock: Callable[[], int],
-    asked: "Sequence[Decided]" = (),
+    asked: Sequence[Decided] = (),
 ) -> Made:
     """Make what this period still lacks and let it wait: nothing twice, nobody who stopped it, one a week at most.
 

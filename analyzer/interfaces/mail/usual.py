@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from analyzer.ledger.coverage import hours
+from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
 from analyzer.text.words import kind_of
-
-if TYPE_CHECKING:
-    from analyzer.period import Calendar, Period
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _WEEKS = 4
 _AVOIDABLE = words_of("avoidable")
@@ -45,7 +42,7 @@ class Usual:
     weeks: tuple[Mapping[tuple[str | None, bool], Came], ...] = ()
 
     @classmethod
-    def read(cls, session: "Session", calendar: "Calendar", period: "Period") -> "Usual":
+    def read(cls, session: Session, calendar: Calendar, period: Period) -> "Usual":
         """Read the weeks before `period`; a period that is no week has none."""
         if kind_of(period) != "week":
             return cls()

@@ -8,25 +8,22 @@ import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from analyzer.asking import answered
 from analyzer.errors import UnansweredError
 from analyzer.interfaces.api.routes import add_api
 from analyzer.interfaces.mcp.in_process import get
 from analyzer.ledger.believed import believing
+from analyzer.settings.settings import Settings
+from collector.access.access import Access
 from collector.access.gate import Gate
 from collector.store.database import Store
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
-    from analyzer.settings.settings import Settings
-    from collector.access.access import Access
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _WAITING_MOST = 32
 Query = Mapping[str, object]  # of a parameter its value, or a list of them; None and empty ones are left out
@@ -50,7 +47,7 @@ class OwnSite:
     reading command: who can start this process can read its files.
     """
 
-    def __init__(self, path: Path, settings: "Settings", access: "Access | None" = None) -> None:
+    def __init__(self, path: Path, settings: Settings, access: Access | None = None) -> None:
         self._path = path
         self._settings = settings
         self._store: Store | None = None
@@ -89,7 +86,7 @@ class OwnSite:
         settings = self._settings
         return Store.open(self._path, read_only=True, memory_limit=settings.memory_limit, threads=settings.threads)
 
-    def _session(self) -> "Session":
+    def _session(self) -> Session:
         if self._store is None:
             raise AssertionError("BUG: the store is read outside of a question")
         return believing(self._store)

@@ -5,15 +5,12 @@ closes, so no cost is told of it; what somebody should hear of within minutes do
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analyzer.interfaces.live.reading import booked_until
 from analyzer.interfaces.metrics.losing import RUNS_SHOWN, UNMAPPED, RunPart
 from analyzer.period import WINDOW_MS
 from analyzer.states import Class, booking, words_of
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 STRETCH_US = WINDOW_MS * 1000  # of the timeline that booking writes beside the ledger
 
@@ -57,7 +54,7 @@ class Recent:
     held: tuple[HeldPart, ...] = ()
 
 
-def read_recent(session: "Session") -> Recent:
+def read_recent(session: Session) -> Recent:
     """Return the newest stretch that is wholly booked.
 
     Raises:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -15,12 +15,8 @@ from analyzer.interfaces.metrics.families import families
 from analyzer.interfaces.metrics.family import PREFIX
 from analyzer.interfaces.metrics.reading import FleetReading, read_fleet
 from analyzer.queries.generation import Generations
+from analyzer.reports.reader import Reader
 from collector.errors import CollectorError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from analyzer.reports.reader import Reader
 
 _LOG = logging.getLogger(__name__)
 _EVERY_SECONDS = 15.0
@@ -30,7 +26,7 @@ _STOPPING_SECONDS = 5.0
 class FleetPage(Collector):
     """One site's page. `read` opens a reader, which is closed here; `url` is where people reach the pages."""
 
-    def __init__(self, read: "Callable[[], Reader]", url: str = "", every_seconds: float = _EVERY_SECONDS) -> None:
+    def __init__(self, read: Callable[[], Reader], url: str = "", every_seconds: float = _EVERY_SECONDS) -> None:
         self._read = read
         self._url = url
         self._every = every_seconds
@@ -86,7 +82,7 @@ class FleetPage(Collector):
             self._families = [] if reading is None else [*families(reading), *self._of_beside(reader, reading)]
             self._generation = generation
 
-    def _of_beside(self, reader: "Reader", reading: FleetReading) -> "Iterator[GaugeMetricFamily]":
+    def _of_beside(self, reader: Reader, reading: FleetReading) -> Iterator[GaugeMetricFamily]:
         if self._beside is None or self._beside[0] != reading.known_until:
             self._beside = (reading.known_until, read_beside(reader, reading.hour, reading.known_until))
         return beside_families(self._beside[1], reading.currency.lower())
@@ -107,7 +103,7 @@ class FleetPage(Collector):
                 return
 
 
-def _info(reader: "Reader", url: str) -> GaugeMetricFamily:
+def _info(reader: Reader, url: str) -> GaugeMetricFamily:
     about = "What the fleet is called, what its money is counted in, and where its pages are. Always 1."
     family = GaugeMetricFamily(f"{PREFIX}_info", about, labels=["fleet", "currency", "url"])
     family.add_metric([reader.settings.cluster, reader.settings.currency, url.rstrip("/")], 1)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError
@@ -26,9 +25,7 @@ from collector.prometheus.labels import Clusters
 from collector.prometheus.looking import Found, look
 from collector.prometheus.pull import Progress, Pulled, pull
 from collector.schedulers.kubernetes.rows import Labels
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
+from collector.store.database import Store
 
 _OK = 0
 _COLUMNS = 80
@@ -48,7 +45,7 @@ class Prometheus:
         """Return what it has."""
         return look(self.client, since, until)
 
-    def pull(self, store: "Store", since: int, until: int, found: Found, progress: Progress) -> Pulled:
+    def pull(self, store: Store, since: int, until: int, found: Found, progress: Progress) -> Pulled:
         """Bring it."""
         return pull(
             self.client,

@@ -21,15 +21,14 @@ from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted, percent
-from collector.importing.history import bring
+from collector.importing.history import Brought, History, bring
 from collector.importing.owned import own
+from collector.importing.span import Span
+from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from collector.importing.history import Brought, History
-    from collector.importing.span import Span
     from collector.prometheus.pull import Found, Progress, Pulled
     from collector.store.database import Store
-    from collector.store.session import Session
 
 _SOURCE = "prometheus"
 _AGENT = "The agent on the hosts would explain most of what is unexplained."
@@ -51,7 +50,7 @@ class Metrics(Protocol):
 class Asked:
     """What is to be brought, and how it is told. `beside` is the directory of the store, for prices; None: nowhere."""
 
-    span: "Span"
+    span: Span
     settings: Settings
     prices: Sequence[Given] = ()
     beside: Path | None = None
@@ -134,7 +133,7 @@ def _found(asked: Asked, metrics: Metrics) -> "Found":
     return found
 
 
-def _tell_runs(asked: Asked, runs: Runs, history: "History") -> None:
+def _tell_runs(asked: Asked, runs: Runs, history: History) -> None:
     of = mapped(history, team_book(asked.settings))
     accounts = counted(of.accounts, "account")
     if not of.runs:
@@ -149,7 +148,7 @@ def _tell_runs(asked: Asked, runs: Runs, history: "History") -> None:
         asked.tell(screen.line(asked.paper, "", note))
 
 
-def _tell_placing(asked: Asked, brought: "Brought") -> None:
+def _tell_placing(asked: Asked, brought: Brought) -> None:
     total = sum(brought.grounds.values())
     assumed = brought.grounds.get("assumed", 0)
     if assumed:
@@ -189,7 +188,7 @@ def _analysed(asked: Asked, store: "Store", settings: Settings) -> None:
     asked.progress("")
 
 
-def _skus(session: "Session") -> list[str]:
+def _skus(session: Session) -> list[str]:
     rows = session.rows(
         """
         SELECT DISTINCT sku FROM (
@@ -208,7 +207,7 @@ def _promised(asked: Asked, skus: Sequence[str]) -> str:
     return f"{counted(len(asked.prices), 'price')} given; the GPU types are known once they are read"
 
 
-def _result(session: "Session", asked: Asked, settings: Settings) -> screen.Result:
+def _result(session: Session, asked: Asked, settings: Settings) -> screen.Result:
     avoidable = sorted({booking.state for booking in BOOKINGS if booking.klass == "avoidable"})
     rows = session.rows(
         """

@@ -12,12 +12,12 @@ from collector.importing.exporter_history import of_holders
 from collector.importing.history import History
 from collector.importing.known import Sighting
 from collector.importing.span import Span
+from collector.schedulers.kubernetes.rows import Labels
 
 if TYPE_CHECKING:
     import argparse
 
     from collector.prometheus.client import Client
-    from collector.schedulers.kubernetes.rows import Labels
     from collector.store.session import Session
 
 _Holders = Sequence[Mapping[str, object]]
@@ -69,7 +69,7 @@ def of_slurm(options: "argparse.Namespace", asked: Span) -> Runs:
     return Runs("sacct", "GPU job", cluster, history, notes)
 
 
-def of_kube_state(client: "Client", cluster: str, labels: "Labels", asked: Span) -> Runs:
+def of_kube_state(client: "Client", cluster: str, labels: Labels, asked: Span) -> Runs:
     """Ask the same Prometheus for what kube-state-metrics said of pods.
 
     Raises:

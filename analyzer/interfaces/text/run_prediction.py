@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.findings.finding import Finding
 from analyzer.text.words import clock, duration, plain
 
 if TYPE_CHECKING:
-    from analyzer.findings.finding import Finding
     from analyzer.interfaces.answers.recording import RecordingReport
     from analyzer.recommendations.recommendation import Recommendation
     from analyzer.reports.run import RunReport
@@ -39,7 +39,7 @@ def predicted(advice: "Recommendation", report: "RecordingReport") -> Predicted:
     return Predicted(advice.title, p20, p50, p80)
 
 
-def sooner(advice: "Recommendation", against: "Finding", report: "RunReport") -> str | None:
+def sooner(advice: "Recommendation", against: Finding, report: "RunReport") -> str | None:
     """Return how long a run would have taken: "70 h 30 min -> about 60 h 06 min (P50)".
 
     None where it still runs, or where the change frees GPUs and ends nothing sooner.

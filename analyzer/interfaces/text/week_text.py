@@ -1,6 +1,6 @@
 """The report of a week as text: 80 columns, the answer first, every column adding up."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from analyzer.finops.charges.edited import edited_words
 from analyzer.finops.reconcile.kept import match_words
@@ -33,9 +33,6 @@ from analyzer.text.words import (
     short_moment,
     symbol,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WORTH_DOING_SHOWN = 5
 _NOT_JUDGED_SHOWN = 4

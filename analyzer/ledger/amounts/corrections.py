@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.period import Period
 from analyzer.text.words import moment, plain
 
 if TYPE_CHECKING:
-    from analyzer.period import Period
     from collector.store.session import Session
 
 _UNITS = ("requests", "tokens_in", "tokens_out", "tokens", "samples", "steps")
@@ -30,7 +30,7 @@ class Correction:
         return f"Learned of closed hours ({hours}): {learned}. What is closed keeps its figures."
 
 
-def corrections(session: "Session", period: "Period") -> tuple[Correction, ...]:
+def corrections(session: "Session", period: Period) -> tuple[Correction, ...]:
     """Return the corrections of work that were recorded in a period.
 
     Raises:

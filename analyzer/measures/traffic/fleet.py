@@ -3,19 +3,16 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from analyzer.errors import LedgerError
 from analyzer.measures.traffic.locality import LOCALITIES, ClassBytes, Locality
 from analyzer.measures.traffic.reading import read_traffic
 from analyzer.measures.traffic.run_traffic import RunTraffic, Waited
 from analyzer.measures.traffic.tariff import Bill, TariffBook
+from analyzer.period import Period
 from analyzer.queries.amount_gaps import Gap, gaps
 from analyzer.queries.readings import known_sum
-
-if TYPE_CHECKING:
-    from analyzer.period import Period
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _NEAR = frozenset(("gpu_link", "rack"))
 
@@ -52,7 +49,7 @@ class FarRun:
 class FleetTraffic:
     """The traffic of a fleet, or of one team, over a period. Bytes are those of all its runs; each is counted once."""
 
-    period: "Period"
+    period: Period
     currency: str
     team: str | None
     runs: int
@@ -67,7 +64,7 @@ class FleetTraffic:
 
 
 def read_fleet_traffic(
-    session: "Session", period: "Period", currency: str, tariffs: TariffBook, team: str | None = None
+    session: Session, period: Period, currency: str, tariffs: TariffBook, team: str | None = None
 ) -> FleetTraffic:
     """Return the traffic of all runs of a period, or of one team's.
 
@@ -81,7 +78,7 @@ def read_fleet_traffic(
     return replace(fleet_traffic(period, currency, team, found, whose), gaps=gaps(session, period, "traffic"))
 
 
-def runs_of(session: "Session", period: "Period", team: str | None = None) -> dict[str, Whose]:
+def runs_of(session: Session, period: Period, team: str | None = None) -> dict[str, Whose]:
     """Return the runs that held GPUs in a period, or those of one team."""
     rows = session.rows(
         "SELECT DISTINCT run_id, name, team FROM ledger JOIN runs USING (run_id) "
@@ -92,7 +89,7 @@ def runs_of(session: "Session", period: "Period", team: str | None = None) -> di
 
 
 def fleet_traffic(
-    period: "Period", currency: str, team: str | None, found: Mapping[str, RunTraffic], whose: Mapping[str, Whose]
+    period: Period, currency: str, team: str | None, found: Mapping[str, RunTraffic], whose: Mapping[str, Whose]
 ) -> FleetTraffic:
     """Return what the traffic of runs comes to together."""
     by_team: dict[str | None, list[RunTraffic]] = defaultdict(list)

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from collections.abc import Iterable
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ from analyzer.recommendations.lifecycle.standing import Seen, Standing, standing
 from analyzer.recommendations.lifecycle.word import Word, rejected_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from collector.store.session import Session
 
 _PREDICTED = (
@@ -54,7 +53,7 @@ def rejections(session: "Session") -> dict[str, int]:
     return rejected_at(words(session))
 
 
-def add_predictions(session: "Session", made: "Iterable[Prediction]") -> int:
+def add_predictions(session: "Session", made: Iterable[Prediction]) -> int:
     """Add those that are not there yet, and return how many; what is there stays as it was first written."""
     known = {one for (one,) in session.rows("SELECT prediction_id FROM recommendation_predictions")}
     new = {one.id: one for one in made if one.id not in known}

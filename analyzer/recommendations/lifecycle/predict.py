@@ -1,8 +1,10 @@
 """Make predictions of recommendations: what they stand on, and what their runs held, read from the ledger."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from analyzer.findings.finding import Finding
 from analyzer.ledger.coverage import hours, newest_hour_end
+from analyzer.period import Period
 from analyzer.recommendations.lifecycle.prediction import (
     Amount,
     Prediction,
@@ -15,26 +17,20 @@ from analyzer.recommendations.lifecycle.prediction import (
     shares_version,
     weekly_quantiles,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from analyzer.findings.finding import Finding
-    from analyzer.period import Period
-    from analyzer.recommendations.recommendation import Recommendation
-    from analyzer.recommendations.saving import Share
-    from collector.store.session import Session
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.recommendations.saving import Share
+from collector.store.session import Session
 
 _NOTHING = Amount(None, None)
 
 
 def predicted(
-    session: "Session",
-    advice: "Sequence[Recommendation]",
-    found: "Sequence[Finding]",
-    period: "Period",
+    session: Session,
+    advice: Sequence[Recommendation],
+    found: Sequence[Finding],
+    period: Period,
     made_at_us: int,
-    realised: "Mapping[str, Share] | None" = None,
+    realised: Mapping[str, Share] | None = None,
 ) -> list[Prediction]:
     """Return what these recommendations of a period predict; of one that is not over yet, as far as it is known.
 
@@ -73,7 +69,7 @@ def predicted(
     return made
 
 
-def _held(session: "Session", span: Span) -> dict[tuple[str, str | None], Amount]:
+def _held(session: Session, span: Span) -> dict[tuple[str, str | None], Amount]:
     """Return what all runs of a name and team held: what they are compared with once a change is applied."""
     rows = session.rows(
         "SELECT coalesce(name, run_id), team, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT "

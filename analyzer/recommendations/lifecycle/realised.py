@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from analyzer.ledger.coverage import newest_hour_end
@@ -17,9 +16,7 @@ from analyzer.recommendations.outcome.outcome import HALF_LEAST, Cluster, Eviden
 from analyzer.recommendations.outcome.reading import Around, works_like, works_of_name
 from analyzer.recommendations.outcome.work import Rates, Unit, Work, log_costs, rates_of, unit_of, unlike
 from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US, WEEK_US
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _BACK_US = 56 * DAY_US  # eight weeks of runs before a change
 _ON_US = 56 * DAY_US  # and after it: later ones had other changes
@@ -50,7 +47,7 @@ class Realised:
     lost_since: Amount | None = None
 
 
-def _realised(session: "Session", one: Standing, changed: Sequence[str], until_us: int | None = None) -> Realised:
+def _realised(session: Session, one: Standing, changed: Sequence[str], until_us: int | None = None) -> Realised:
     """Return what came of one recommendation that was applied; `changed` are all names that something was done to.
 
     `until_us` is up to when runs are looked at, by default as far as the ledger is known.
@@ -70,7 +67,7 @@ def _realised(session: "Session", one: Standing, changed: Sequence[str], until_u
     )
 
 
-def _lost_since(session: "Session", prediction: Prediction, around: Around) -> Amount | None:
+def _lost_since(session: Session, prediction: Prediction, around: Around) -> Amount | None:
     """Return what is lost a week from the first whole hour after a change on; None where that is less than a day."""
     known_us = around.end - around.cut
     if known_us < SPEAKS_FOR_A_WEEK_US or not prediction.finding_ids:
@@ -101,16 +98,14 @@ def case_of(found: Realised) -> Case | None:
     return Case(prediction.kind, when, saves, came, None if lost is None else prediction.weekly(lost))
 
 
-def all_realised(
-    session: "Session", standings: Sequence[Standing], until_us: int | None = None
-) -> tuple[Realised, ...]:
+def all_realised(session: Session, standings: Sequence[Standing], until_us: int | None = None) -> tuple[Realised, ...]:
     """Return what came of all that were applied, the last first."""
     changed = sorted({one.prediction.name for one in book(session) if one.stage == "applied"})
     done = sorted((one for one in standings if one.applied_at is not None), key=lambda one: -(one.applied_at or 0))
     return tuple(_realised(session, one, changed, until_us) for one in done)
 
 
-def _evidence(session: "Session", one: Standing, changed: Sequence[str], around: Around) -> Evidence:
+def _evidence(session: Session, one: Standing, changed: Sequence[str], around: Around) -> Evidence:
     prediction = one.prediction
     works = works_of_name(session, prediction.name, prediction.team, around)
     both = _sides(works)
@@ -151,7 +146,7 @@ def _sides(works: Sequence[Work]) -> tuple[list[Work], list[Work]]:
     )
 
 
-def _clusters(session: "Session", one: Standing, changed: Sequence[str], around: Around) -> tuple[Cluster, ...]:
+def _clusters(session: Session, one: Standing, changed: Sequence[str], around: Around) -> tuple[Cluster, ...]:
     prediction = one.prediction
     found = works_like(session, prediction.name, prediction.run_ids[0], changed, around)
     known = (_cluster(works) for _, works in sorted(found.items()))

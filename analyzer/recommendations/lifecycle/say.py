@@ -1,33 +1,29 @@
 """Decide on a recommendation: the command line and the API do it here, and so keep and refuse the same."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from analyzer.findings.finding import Finding
 from analyzer.findings.history.judgement import reason_of
+from analyzer.findings.history.kept import Said
 from analyzer.ids import by_id
+from analyzer.period import Period
 from analyzer.recommendations.lifecycle.kept import add_predictions, add_word, new_word_id, predictions
 from analyzer.recommendations.lifecycle.predict import predicted
+from analyzer.recommendations.lifecycle.prediction import Prediction
 from analyzer.recommendations.lifecycle.word import Decision, Word
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from analyzer.findings.finding import Finding
-    from analyzer.findings.history.kept import Said
-    from analyzer.period import Period
-    from analyzer.recommendations.lifecycle.prediction import Prediction
-    from analyzer.recommendations.recommendation import Recommendation
-    from analyzer.recommendations.saving import Share
-    from collector.store.session import Session
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.recommendations.saving import Share
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
     """Where a recommendation was found by its id: all that is recommended then, and against which findings."""
 
-    advice: list["Recommendation"]
-    findings: list["Finding"]
-    period: "Period"
+    advice: list[Recommendation]
+    findings: list[Finding]
+    period: Period
 
     def has(self, typed: str) -> bool:
         """Whether any of its ids begins so."""
@@ -42,14 +38,14 @@ class _InBook:
 
 
 def decide(
-    session: "Session",
+    session: Session,
     offer: "Offer",
-    sees: "Callable[[Prediction], bool]",
+    sees: Callable[[Prediction], bool],
     recommendation_id: str,
     decision: Decision,
-    said: "Said",
+    said: Said,
     applied_at: int | None = None,
-    realised: "Mapping[str, Share] | None" = None,
+    realised: Mapping[str, Share] | None = None,
 ) -> Word:
     """Keep one decision, with what the recommendation predicted when it was made.
 
@@ -86,12 +82,12 @@ def decide(
 
 
 def _of_offer(
-    session: "Session",
+    session: Session,
     offer: "Offer",
     typed: str,
     now_us: int,
-    realised: "Mapping[str, Share]",
-) -> "Prediction | None":
+    realised: Mapping[str, Share],
+) -> Prediction | None:
     """Return what is predicted of the recommendation that is meant, written down; None where the period has none."""
     begin = [one for one in offer.advice if one.id.startswith(typed)]
     if not begin:

@@ -1,5 +1,6 @@
 """Read how the runs of a name were placed, from allocations, inventory and what their hosts read."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -7,8 +8,6 @@ from analyzer.queries.statements import statements
 from analyzer.recommendations.lifecycle.shape import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from collector.store.session import Session
 
 
@@ -34,7 +33,7 @@ def _with_reads(shape: Shape, read: tuple[int, int] | None) -> Shape:
     return shape if read is None else replace(shape, network_read_bytes=read[0], local_read_bytes=read[1])
 
 
-def _reads(session: "Session", found: "Sequence[tuple[int, Shape]]") -> dict[tuple[str, int], tuple[int, int]]:
+def _reads(session: "Session", found: Sequence[tuple[int, Shape]]) -> dict[tuple[str, int], tuple[int, int]]:
     (select,) = statements("recommendations/outcome/reads.sql")
     held = [(one.run_id, one.attempt, node, one.started_at, end) for end, one in found for node in one.nodes]
     columns = zip(("runs", "attempts", "nodes", "starts", "ends"), map(list, zip(*held, strict=True)), strict=True)

@@ -2,18 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from analyzer.recommendations.lifecycle.kept import book
 from analyzer.recommendations.lifecycle.realised import all_realised, case_of
 from analyzer.recommendations.outcome.calibration import Case, proposed_shares
 from analyzer.recommendations.saving import Share, realised_share
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
-def learned_shares(session: "Session") -> dict[str, Share]:
+def learned_shares(session: Session) -> dict[str, Share]:
     """Return the shares of kinds with twenty realised cases and more, of the whole book of recommendations.
 
     Raises:

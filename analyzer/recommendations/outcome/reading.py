@@ -1,18 +1,15 @@
 """Read what runs did on either side of a moment: from the ledger, and from what they say of themselves."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.wire.units import HOUR_US
 from analyzer.queries.readings import known_sum
 from analyzer.queries.statements import statements
 from analyzer.recommendations.outcome.work import Spent, Work
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _FOREVER = 2**62
 _OTHERS_MOST = 400  # runs that were not changed; more would say no more
@@ -51,7 +48,7 @@ class Around:
         return False if ended_at is not None and ended_at <= self.moment else None
 
 
-def works_of_name(session: "Session", name: str, team: str | None, around: Around) -> list[Work]:
+def works_of_name(session: Session, name: str, team: str | None, around: Around) -> list[Work]:
     """Return what all runs of a name and team did on either side, in order of their starts."""
     rows = session.rows(
         _RUNS.format(which=_NAMED), {"name": name, "team": team, "from": around.start, "until": around.end}
@@ -59,7 +56,7 @@ def works_of_name(session: "Session", name: str, team: str | None, around: Aroun
     return _works(session, rows, around)
 
 
-def works_of_runs(session: "Session", run_ids: "Sequence[str]") -> list[Work]:
+def works_of_runs(session: Session, run_ids: Sequence[str]) -> list[Work]:
     """Return what these runs did in all, in order of their starts; each is told as after."""
     rows = session.rows(
         _RUNS.format(which="list_contains($runs::VARCHAR[], run_id)"),
@@ -69,7 +66,7 @@ def works_of_runs(session: "Session", run_ids: "Sequence[str]") -> list[Work]:
 
 
 def works_like(
-    session: "Session", name: str, run_id: str, changed: "Sequence[str]", around: Around
+    session: Session, name: str, run_id: str, changed: Sequence[str], around: Around
 ) -> dict[str, list[Work]]:
     """Return what runs of other names did, by name: of the same cluster, stage and kind of GPU as this run.
 
@@ -87,7 +84,7 @@ def works_like(
     return dict(found)
 
 
-def _works(session: "Session", rows: "Sequence[tuple[Any, ...]]", around: Around) -> list[Work]:
+def _works(session: Session, rows: Sequence[tuple[Any, ...]], around: Around) -> list[Work]:
     if not rows:
         return []
     asked = around.values() | {"runs": [row[0] for row in rows]}

@@ -20,12 +20,12 @@ from collector.pipeline.batch_rows import Part, merged
 from collector.store import sealed_here
 from collector.store.lake_schema import RECEIPTS, sort_key
 from collector.store.noted import newest_snapshot
+from collector.store.seal_mark import Mark
+from collector.store.session import Session
 from collector.tenancy.disown import NEVER, disown
 
 if TYPE_CHECKING:
     from collector.store.database import Store
-    from collector.store.seal_mark import Mark
-    from collector.store.session import Session
     from collector.tenancy.tenant import Tenant
 
 _LOG = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Sealed:
     more: bool = False
 
 
-def seal(store: "Store", mark: "Mark", tenant: "Tenant | None" = None, most_rows: int = _ALL) -> Sealed:
+def seal(store: "Store", mark: Mark, tenant: "Tenant | None" = None, most_rows: int = _ALL) -> Sealed:
     """Seal what is committed into the store's lake, oldest first. Only one thread of one process may do so.
 
     It seals whole batches, at least one, and none that begins beyond `most_rows`. A `tenant` seals only what is of its
@@ -87,7 +87,7 @@ def has_rows_of_no_lake(store: "Store") -> bool:
         return any(session.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in TABLES)
 
 
-def _forget(store: "Store", mark: "Mark") -> None:
+def _forget(store: "Store", mark: Mark) -> None:
     """Delete from the hot file what the lake has: arrivals, and the rows of a time when there was no lake.
 
     Raises:
@@ -102,7 +102,7 @@ def _forget(store: "Store", mark: "Mark") -> None:
 
 
 @contextmanager
-def _owned(store: "Store", mark: "Mark", upto: int, tenant: "Tenant | None") -> Iterator[None]:
+def _owned(store: "Store", mark: Mark, upto: int, tenant: "Tenant | None") -> Iterator[None]:
     """Leave in the hot file, up to this batch, only what is ours to seal, and let nobody take it meanwhile."""
     if tenant is None:
         yield
@@ -117,7 +117,7 @@ def _owned(store: "Store", mark: "Mark", upto: int, tenant: "Tenant | None") -> 
             yield
 
 
-def _reach(session: "Session", store: "Store", after: int, most_rows: int) -> tuple[int, int]:
+def _reach(session: Session, store: "Store", after: int, most_rows: int) -> tuple[int, int]:
     """Return the last batch to seal now, and the last that is there; 0 where there is none."""
     upto, newest = session.row(
         f"""
@@ -133,7 +133,7 @@ def _reach(session: "Session", store: "Store", after: int, most_rows: int) -> tu
 class _Pass:
     """One transaction's worth of rows on their way into the lake."""
 
-    def __init__(self, session: "Session", store: "Store", after: int, upto: int) -> None:
+    def __init__(self, session: Session, store: "Store", after: int, upto: int) -> None:
         self._session = session
         self._hot = store.hot
         self._span = [after, upto]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from collector.errors import RegistryError, StoreError
 from collector.lake.sealing.seal import Sealed, has_rows_of_no_lake, seal
 from collector.precedence import SEALING, let_others_go_first
+from collector.store.seal_mark import Mark
 
 if TYPE_CHECKING:
     from collector.metrics.metrics import Metrics
     from collector.store.database import Store
-    from collector.store.seal_mark import Mark
     from collector.tenancy.tenant import Tenant
 
 _LOG = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Sealer:
     def __init__(
         self,
         store: "Store",
-        mark: "Mark",
+        mark: Mark,
         metrics: "Metrics",
         every_seconds: float,
         rows: int,

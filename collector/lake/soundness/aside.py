@@ -18,10 +18,10 @@ from collector.store.lake import CATALOGUE, delete
 from collector.store.literal import literal
 from collector.store.noted import LOST, NOTES, Named, is_there, make_notes, named_files
 from collector.store.sealed_here import forget, require_sealed
+from collector.store.session import Session
 
 if TYPE_CHECKING:
     from collector.store.database import Store
-    from collector.store.session import Session
 
 FOLDER = "set-aside"
 _CLOCKS = ("started_at", "submitted_at", "received_at", "sealed_at")  # the columns that say when a row was, best first
@@ -41,7 +41,7 @@ class Lost:
     recorded_at: int
 
 
-def lost(session: "Session") -> list[Lost]:
+def lost(session: Session) -> list[Lost]:
     """Return what was set aside, the oldest first; nothing of a store without a lake.
 
     Raises:
@@ -108,7 +108,7 @@ def give_up(store: "Store") -> list[Lost]:
     return gone
 
 
-def _lost(session: "Session", damage: Damage, now_us: int) -> list[Lost]:
+def _lost(session: Session, damage: Damage, now_us: int) -> list[Lost]:
     """Write down what rows were in a file, and in those whose deleted rows it names."""
     told = []
     for number, path, rows, ended in session.rows(_DATA.format(name=literal(damage.name))):
@@ -120,7 +120,7 @@ def _lost(session: "Session", damage: Damage, now_us: int) -> list[Lost]:
     return told
 
 
-def _write(session: "Session", part: Lost) -> None:
+def _write(session: Session, part: Lost) -> None:
     session.execute(
         f"INSERT INTO {CATALOGUE}.{LOST} VALUES (?, ?, ?, ?, ?, ?, ?)",
         [part.table, part.name, part.first_at, part.last_at, part.rows, part.reason, part.recorded_at],
@@ -135,7 +135,7 @@ _DATA = (
 )
 
 
-def _span(session: "Session", number: int, now_us: int) -> tuple[int | None, int | None]:
+def _span(session: Session, number: int, now_us: int) -> tuple[int | None, int | None]:
     """Return from when to when a file's rows were, by its statistics; what had not ended lasts until now."""
     rows = session.rows(
         f"""
@@ -155,7 +155,7 @@ def _span(session: "Session", number: int, now_us: int) -> tuple[int | None, int
     return clock[0], max(ends)
 
 
-def _forget(session: "Session", name: str) -> None:
+def _forget(session: Session, name: str) -> None:
     ids = [number for (number, *_) in session.rows(_DATA.format(name=literal(name)))]
     for number in ids:
         session.execute(

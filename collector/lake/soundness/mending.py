@@ -1,6 +1,7 @@
 """Put back what a backup still has of the lake's damaged files: they never change, so that a whole copy is the file."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,19 +9,17 @@ from collector.backup.copying import copied
 from collector.backup.folder import backups
 from collector.backup.manifest import Manifest, sha256, sync
 from collector.errors import BackupError, StoreError
+from collector.lake.soundness.looking import Damage
 from collector.store.noted import Named, Note, named_files, write_notes
 from collector.store.parquet_file import unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from collector.lake.soundness.looking import Damage
     from collector.store.database import Store
 
 _ASIDE = ".mending"
 
 
-def put_back(store: "Store", damages: "Sequence[Damage]", place: Path) -> "list[Damage]":
+def put_back(store: "Store", damages: Sequence[Damage], place: Path) -> list[Damage]:
     """Put whole copies of these files, from the backups of a folder, in their places; return those that were put back.
 
     Raises:

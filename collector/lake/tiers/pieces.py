@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.contract import Column
 from collector.tier_tables import Tiered
 
 if TYPE_CHECKING:
-    from agent.wire.contract import Column
     from collector.store.session import Session
 
 # How far back a sample may begin that still reaches into a span, and be cut short by one that ends before the span.
@@ -64,7 +64,7 @@ def told_in(table: Tiered, span: Span, *, overlapping: bool, where: str = "true"
         WHERE started_at < {span.end} AND until_at > {span.start}"""
 
 
-def _believed(column: "Column") -> str:
+def _believed(column: Column) -> str:
     """Return a column of samples, null where its value is none that the contract knows.
 
     The door takes no such row, but a store may be older than its rules; a sum must not fail over one host's nonsense.

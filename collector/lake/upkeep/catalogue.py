@@ -1,6 +1,7 @@
 """The jobs that keep the catalogue small: old snapshots, files that nobody names any more, and SQLite's own file."""
 
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent import child
@@ -11,8 +12,6 @@ from collector.lake.upkeep.writing import writing
 from collector.store.lake import delete
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from collector.store.database import Store
 
 # A file that no snapshot names is removed once a day ended so long ago; who began to read it is done by then.
@@ -78,7 +77,7 @@ def shrink(store: "Store") -> Outcome:
     return Outcome(f"{freed} bytes given back", freed)
 
 
-def vacuum(file: "Path", free_bytes: int) -> None:
+def vacuum(file: Path, free_bytes: int) -> None:
     """Fold the log of SQLite's catalogue in, and write the file anew where so much of it is free.
 
     Raises:

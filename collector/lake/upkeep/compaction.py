@@ -20,10 +20,10 @@ from collector.lake_layout import DAY_US, MONDAY_US, Layout, layouts, tier_of
 from collector.store.lake import delete
 from collector.store.literal import literal
 from collector.store.noted import named_files
+from collector.store.session import Session
 
 if TYPE_CHECKING:
     from collector.store.database import Store
-    from collector.store.session import Session
 
 _SETTLED_US = HOUR_US // 4  # how long after its end a span is left to those who still seal it
 _SMALL_BYTES = 64 * 2**20  # a file of a full day of a large fleet is larger, and there are several
@@ -148,7 +148,7 @@ def _files(store: "Store") -> list[LakeFile]:
         return [part for file in there for part in _parts(session, file, known[file.table])]
 
 
-def _parts(session: "Session", file: LakeFile, layout: Layout) -> list[LakeFile]:
+def _parts(session: Session, file: LakeFile, layout: Layout) -> list[LakeFile]:
     shortest = HOUR_US if _is_sealed(layout) else DAY_US
     if file.last - file.first < _MOST_SPANS * shortest:
         return [file]

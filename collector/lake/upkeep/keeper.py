@@ -18,12 +18,12 @@ from collector.lake.upkeep.jobs import WRITE_FILES, Job, jobs
 from collector.lake.upkeep.outcome import Outcome
 from collector.lake.upkeep.retention import Dropped
 from collector.lake.upkeep.turns import JobState, give, prolong, states, take
+from collector.metrics.metrics import Metrics
 from collector.precedence import UPKEEP, let_others_go_first
 from collector.store.tier_schema import make_tables
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
-    from collector.metrics.metrics import Metrics
     from collector.store.database import Store
 
 _LOG = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Upkeep:
         self,
         store: "Store",
         config: "CollectorConfig",
-        metrics: "Metrics",
+        metrics: Metrics,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         sealing_is_behind: Callable[[], bool] = lambda: False,
     ) -> None:

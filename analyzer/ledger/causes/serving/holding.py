@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
 from analyzer.ledger.causes.serving.history import held_spans, kept_uses
@@ -16,9 +15,7 @@ from analyzer.ledger.pending import Chunk
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.ledger.windows import RunWindow, Verdict
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _BEYOND_POLICY = "replicas beyond policy"
 _IDLE_SERVICE = "idle service"
@@ -49,7 +46,7 @@ class _Found:
 
 
 def hold_to_policy(
-    session: "Session",
+    session: Session,
     chunk: Chunk,
     services: Sequence[Service],
     windows: list[RunWindow],
@@ -82,7 +79,7 @@ def _with(verdict: Verdict, found: Excess | None) -> Verdict:
 
 
 def _hold(
-    session: "Session", service: Service, own: list[RunWindow], times: dict[Place, list[ReplicaTime]], found: _Found
+    session: Session, service: Service, own: list[RunWindow], times: dict[Place, list[ReplicaTime]], found: _Found
 ) -> None:
     """Judge one service, window by window, each by the row that is in force in it."""
     by_window: dict[int, list[RunWindow]] = defaultdict(list)
@@ -114,7 +111,7 @@ def _hour_us(window: RunWindow) -> int:
 
 
 def _needs(
-    session: "Session",
+    session: Session,
     service: Service,
     by_window: dict[int, list[RunWindow]],
     rows: dict[int, Policy | None],

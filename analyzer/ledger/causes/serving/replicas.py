@@ -2,16 +2,13 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analyzer.ledger.causes.serving.idle import Span, idle_spans, overlap_ms
 from analyzer.ledger.causes.serving.policy import Policy
 from analyzer.ledger.pending import MARGIN_US, Chunk
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.queries.statements import statements
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _QUIET = """
 SELECT u.uuid, q.from_ms, q.until_ms FROM quiet q JOIN units u USING (uid)
@@ -40,7 +37,7 @@ class ReplicaTime:
         return self.member or ""
 
 
-def replica_times(session: "Session", chunk: Chunk, limits: Thresholds) -> dict[tuple[str, int], list[ReplicaTime]]:
+def replica_times(session: Session, chunk: Chunk, limits: Thresholds) -> dict[tuple[str, int], list[ReplicaTime]]:
     """Return the GPUs of all services, by run and window."""
     (select,) = statements("ledger/serving/replicas.sql")
     rows = session.rows(select)
@@ -54,7 +51,7 @@ def replica_times(session: "Session", chunk: Chunk, limits: Thresholds) -> dict[
 
 
 def _idle(
-    session: "Session", chunk: Chunk, pairs: set[tuple[str, str]], limits: Thresholds
+    session: Session, chunk: Chunk, pairs: set[tuple[str, str]], limits: Thresholds
 ) -> dict[tuple[str, str], list[Span]]:
     """Return by run and GPU when the run answered nothing and the GPU did nothing."""
     (select,) = statements("ledger/serving/silences.sql")

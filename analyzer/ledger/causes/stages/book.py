@@ -1,7 +1,6 @@
 """Carry what runs did to the judge of stages, and the stage to report back into the table `runs`."""
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 from analyzer.ledger.causes.stages import telemetry
 from analyzer.ledger.causes.stages.stage import stage
@@ -10,16 +9,14 @@ from analyzer.ledger.causes.stages.words import Stage
 from analyzer.ledger.pending import Chunk
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.queries.statements import run as run_sql
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _COLUMNS = tuple(field.name for field in fields(Doings))
 _OF_THE_RUN = frozenset({"gpus", "nodes", "lasted_ms", "has_completed", "is_over", "checkpoints", "days"})
 _SUMMED = tuple(name for name in _COLUMNS if name not in _OF_THE_RUN)
 
 
-def count_hours(session: "Session", chunk: Chunk, timezone: str, limits: Thresholds) -> None:
+def count_hours(session: Session, chunk: Chunk, timezone: str, limits: Thresholds) -> None:
     """Count into `run_doings` what each run did in these hours, which have just been cut, counted and judged."""
     run_sql(
         session,
@@ -35,7 +32,7 @@ def count_hours(session: "Session", chunk: Chunk, timezone: str, limits: Thresho
     )
 
 
-def write_stages(session: "Session") -> None:
+def write_stages(session: Session) -> None:
     """Write the stage to report into `runs`: by their names (in `run_facts`) and by their `run_doings`.
 
     `run_facts` is left as it is: by it the time of runs is booked.
@@ -67,7 +64,7 @@ def write_stages(session: "Session") -> None:
     )
 
 
-def doings(session: "Session") -> dict[str, Doings]:
+def doings(session: Session) -> dict[str, Doings]:
     """Return what is known of each run's doings, by run id; nothing of runs without a counted hour."""
     sums = ", ".join(f"sum({name})::BIGINT AS {name}" for name in _SUMMED)
     rows = session.rows(
