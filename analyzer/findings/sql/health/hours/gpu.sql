@@ -19,22 +19,27 @@ SELECT started_at AS hour, node, gpu_uuid, measured_ms AS ms,
     coalesce(remapped_rows_corrected, 0) + coalesce(remapped_rows_uncorrected, 0) AS remapped
 FROM gpu_hours WHERE started_at >= $start AND started_at < $end AND parent_uuid IS NULL;
 
--- From samples, where nobody has rolled up yet: of the finer ones those in which five minutes end, which stand for them. A
--- notice asks for hours of something, and this is asked for with every list of findings.
+-- From samples, where nobody has rolled up yet: each figure as the tier of hours has it, but that a sample over the edge of
+-- an hour counts whole in the hour in which it begins.
 INSERT INTO notice_gpu_hours BY NAME
 WITH picked AS (
     SELECT *, (ended_at - started_at) // 1000 AS long_ms FROM gpu_samples
     WHERE started_at >= $start AND started_at < $end AND parent_uuid IS NULL
-        AND started_at // 300000000 <> ended_at // 300000000
 )
-SELECT started_at // 3600000000 * 3600000000 AS hour, node, gpu_uuid, sum(greatest(long_ms, 300000))::BIGINT AS ms,
-    sum((1000 * utilization_ratio)::INTEGER * long_ms) // sum(long_ms) FILTER (utilization_ratio IS NOT NULL) AS utilization,
-    (1000 * max(utilization_ratio))::BIGINT AS utilization_max,
-    sum((1000 * sm_active_ratio)::INTEGER * long_ms) // sum(long_ms) FILTER (sm_active_ratio IS NOT NULL) AS sm,
-    sum((1000 * tensor_active_ratio)::INTEGER * long_ms) // sum(long_ms) FILTER (tensor_active_ratio IS NOT NULL) AS tensor,
-    sum((1000 * dram_active_ratio)::INTEGER * long_ms) // sum(long_ms) FILTER (dram_active_ratio IS NOT NULL) AS dram,
-    sum((1000 * fp32_active_ratio)::INTEGER * long_ms) // sum(long_ms) FILTER (fp32_active_ratio IS NOT NULL) AS fp32,
-    sum((1000 * fp64_active_ratio)::INTEGER * long_ms) // sum(long_ms) FILTER (fp64_active_ratio IS NOT NULL) AS fp64,
+SELECT started_at // 3600000000 * 3600000000 AS hour, node, gpu_uuid, sum(long_ms)::BIGINT AS ms,
+    round(sum(round(1e6 * least(utilization_ratio, 1))::BIGINT * long_ms)
+        / (1e3 * sum(long_ms) FILTER (utilization_ratio IS NOT NULL)))::BIGINT AS utilization,
+    round(1000 * max(utilization_ratio))::BIGINT AS utilization_max,
+    round(sum(round(1e6 * least(sm_active_ratio, 1))::BIGINT * long_ms)
+        / (1e3 * sum(long_ms) FILTER (sm_active_ratio IS NOT NULL)))::BIGINT AS sm,
+    round(sum(round(1e6 * least(tensor_active_ratio, 1))::BIGINT * long_ms)
+        / (1e3 * sum(long_ms) FILTER (tensor_active_ratio IS NOT NULL)))::BIGINT AS tensor,
+    round(sum(round(1e6 * least(dram_active_ratio, 1))::BIGINT * long_ms)
+        / (1e3 * sum(long_ms) FILTER (dram_active_ratio IS NOT NULL)))::BIGINT AS dram,
+    round(sum(round(1e6 * least(fp32_active_ratio, 1))::BIGINT * long_ms)
+        / (1e3 * sum(long_ms) FILTER (fp32_active_ratio IS NOT NULL)))::BIGINT AS fp32,
+    round(sum(round(1e6 * least(fp64_active_ratio, 1))::BIGINT * long_ms)
+        / (1e3 * sum(long_ms) FILTER (fp64_active_ratio IS NOT NULL)))::BIGINT AS fp64,
     min(memory_used_bytes) AS memory_min, max(memory_used_bytes) AS memory_max,
     max(pcie_width) AS width, max(pcie_width_max) AS width_max, max(pcie_generation) AS generation,
     max(pcie_generation_max) AS generation_max,
