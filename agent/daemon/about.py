@@ -54,7 +54,7 @@ class AgentSource:
 
 
 def _gauges(state: AgentState) -> dict[str, Value]:
-    expected, seen = state.eyes.gpu_counts() or (None, None)
+    expected, seen = state.eyes.gpus.counts or (None, None)
     return {
         "gpus_expected": expected,
         "gpus_seen": seen,

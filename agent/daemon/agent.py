@@ -56,7 +56,8 @@ class Agent:
             Batcher(config.node_name, clock, config.batch_seconds, self._scribe.append) if self._scribe else None
         )
         families = registry(
-            self._snapshot, Scraped(self._own, eyes.supported, eyes.xids, config.dcgm_names, node=config.node_name)
+            self._snapshot,
+            Scraped(self._own, eyes.gpus.supported, eyes.gpus.xids, config.dcgm_names, node=config.node_name),
         )
         try:
             self._server = _scrape_server(config, families)

@@ -126,7 +126,7 @@ def _start(config: AgentConfig, clock: Clock) -> _Started:
 
 
 def _greeting(config: AgentConfig, eyes: Eyes, running: Agent) -> str:
-    what = f"no GPU here ({eyes.no_gpu})" if eyes.no_gpu else "reading GPUs and host"
+    what = f"no GPU here ({eyes.gpus.no_gpu})" if eyes.gpus.no_gpu else "reading GPUs and host"
     metrics = "off" if running.port is None else f"on port {running.port}"
     sending = config.collector or "nobody, since no collector is set"
     return f"{config.node_name}: {what}; every {config.beat_seconds:g} s; metrics {metrics}; sending to {sending}"

@@ -49,7 +49,7 @@ def read_once(config: AgentConfig, eyes: Eyes, clock: Clock, every_seconds: floa
     sampler.close()
     elapsed_seconds = (clock.monotonic() - began) / SECOND_US
     silent = {one.name: one.failing for one in eyes.witnesses() if one.failing}
-    return Reading(config.node_name, elapsed_seconds, tables_of(said), sampler.failing | silent, eyes.no_gpu)
+    return Reading(config.node_name, elapsed_seconds, tables_of(said), sampler.failing | silent, eyes.gpus.no_gpu)
 
 
 def lines(reading: Reading) -> list[str]:

@@ -54,7 +54,7 @@ def examine(config: AgentConfig) -> Examination:
     return Examination(
         node=config.node_name,
         gpus=", ".join(f"{skus.count(sku)} x {sku}" for sku in dict.fromkeys(skus))
-        or f"no GPU ({eyes.no_gpu or 'none answered'})",
+        or f"no GPU ({eyes.gpus.no_gpu or 'none answered'})",
         driver=next((str(row["driver_version"]) for row in inventory if row.get("driver_version")), None),
         version=installed_version() or "(a checkout that is not installed)",
         user=_user(),
@@ -67,13 +67,13 @@ def examine(config: AgentConfig) -> Examination:
 def _lines(config: AgentConfig, eyes: Eyes, cost: Cost) -> Sequence[Line]:
     tables = cost.tables
     return [
-        *gpus.measured(eyes.supported()),
+        *gpus.measured(eyes.gpus.supported()),
         *host.feeds(tables, config),
         *(Line("some", words) for words in eyes.coverage()),
         *host.holders(config),
         *host.processes(config),
         *host.place(tables),
-        *gpus.health(eyes.gpu_counts(), tables.get("gpu_samples", [])),
+        *gpus.health(eyes.gpus.counts, tables.get("gpu_samples", [])),
         *(Line("bad", f"{name} cannot be read: {why}") for name, why in cost.failing.items()),
         *spool_line(config),
         *collector_line(config),

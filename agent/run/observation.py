@@ -49,18 +49,17 @@ class Subject:
 def chosen(eyes: Eyes, environment: Mapping[str, str], every: float | None) -> tuple[list[Source], list[Gpu], str]:
     """Return the sources for one run, the GPUs that it can use, and why there are none where there are none."""
     gpus: list[Gpu] = []
-    sources, no_gpu = list(eyes.sources), eyes.no_gpu
+    sources, no_gpu = [source for source in eyes.sources if source is not eyes.gpus], eyes.gpus.no_gpu
     if not no_gpu:
-        source = sources.pop(0)
         try:
-            first = source.read()
+            first = eyes.gpus.read()
         except SourceError as error:
             no_gpu = str(error)
         else:
             gpus = visible(listed(first.get("inventory", [])), environment)
             no_gpu = "" if gpus else "the environment's list of visible GPUs names none of this host's"
     paced: list[Source] = [Paced(source, max(HOST_SECONDS, every or 0)) for source in sources]
-    return ([ChosenGpus(source, gpus, first), *paced] if gpus else paced), gpus, no_gpu
+    return ([ChosenGpus(eyes.gpus, gpus, first), *paced] if gpus else paced), gpus, no_gpu
 
 
 class Observation:

@@ -1,6 +1,6 @@
 """Which sources this host has. The only place that knows them all; each is imported when it is needed."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,12 +10,12 @@ from agent.attribution.run import Attribution
 from agent.attribution.run import Place as Here
 from agent.sampling.stamp import Identity, Stamper
 from agent.settings.config import AgentConfig
-from agent.source import Source, Supported
+from agent.source import Source
 from agent.sources.topology import Place
 
 if TYPE_CHECKING:
     from agent.attribution.witnesses import Condition, Witnesses
-    from agent.gpu.nvidia import WaitingNvml
+    from agent.gpu.source import GpuSource
     from agent.remembered import Remembered
     from agent.sources.disk import DiskSource
     from agent.sources.flows import FlowSource
@@ -34,11 +34,8 @@ class Eyes:
     """
 
     sources: list[Source]
-    no_gpu: str  # why there are none, in words; empty where there are
+    gpus: "GpuSource"  # among the sources only where there is a GPU, or may yet be one
     close: Callable[[], None]
-    supported: Callable[[], Sequence[Supported]] = tuple  # what each GPU tells, and why not
-    xids: Callable[[], Mapping[str, Mapping[str, int]]] = dict  # XID errors by GPU and by whose fault they are
-    gpu_counts: Callable[[], tuple[int, int] | None] = lambda: None  # expected and seen; None without a driver
     coverage: Callable[[], Sequence[str]] = tuple  # what the sources know that they do not see, in words
     attribution_age_seconds: Callable[[], float | None] = lambda: None  # of the oldest map of holders in use
     witnesses: Callable[[], Sequence["Condition"]] = tuple  # who else is asked what holds a GPU, and how it answers
@@ -99,11 +96,8 @@ def open_eyes(
 
     return Eyes(
         sources,
-        no_gpu=gpus.no_gpu,
+        gpus=gpus,
         close=close,
-        supported=gpus.supported,
-        xids=gpus.xids,
-        gpu_counts=lambda: gpus.counts,
         coverage=lambda: [line for part in (*feeds, runs) for line in part.coverage()],
         attribution_age_seconds=lambda: max(witnesses.ages().values(), default=None),
         witnesses=witnesses.conditions,
@@ -115,10 +109,10 @@ def open_stamper(config: AgentConfig) -> Stamper:
     return Stamper(config.node_name, Identity(config.identity, config.identity_key))
 
 
-def _gpus(host: _Host, remembered: "Remembered") -> "WaitingNvml":
-    from agent.attribution.kernels_gpus import kernels_gpus
+def _gpus(host: _Host, remembered: "Remembered") -> "GpuSource":
     from agent.control.quiet import Quiet, make_directory, users
-    from agent.gpu.nvidia import SEEN_GPUS, NvmlSource, WaitingNvml, open_nvml
+    from agent.gpu.nvidia.opening import open_nvidia
+    from agent.gpu.source import GpuHost
 
     config = host.config
     control = config.control if host.lasting else None
@@ -129,22 +123,18 @@ def _gpus(host: _Host, remembered: "Remembered") -> "WaitingNvml":
         lambda: users(config.proc, ((one.gpu_uuid, one.pid) for one in gpus.processes())),
         lambda: {str(device.index): device.uuid for device in gpus.devices() if device.parent_uuid is None},
     )
-    made = partial(
-        NvmlSource,
-        config.sys,
-        proc=config.proc,
-        remembered=remembered,
-        expected_gpus=config.expected_gpus,
-        hang_seconds=config.hang_seconds,
-        process_seconds=config.process_seconds,
-        quiet=quiet.gpus,
-        node=config.node_name,
+    gpus = open_nvidia(
+        GpuHost(
+            node=config.node_name,
+            proc=config.proc,
+            sys=config.sys,
+            expected_gpus=config.expected_gpus,
+            hang_seconds=config.hang_seconds,
+            process_seconds=config.process_seconds,
+            remembered=remembered,
+            quiet=quiet.gpus,
+        )
     )
-
-    def expected() -> int:
-        return max(config.expected_gpus, len(remembered.section(SEEN_GPUS)), len(kernels_gpus(config.proc)))
-
-    gpus = WaitingNvml(lambda: open_nvml(made), expected=expected)
     return gpus
 
 
@@ -160,7 +150,7 @@ def _run_of(here: Here, own_run: str | None) -> _RunOf:
     return run_of
 
 
-def _witnesses(host: _Host, gpus: "WaitingNvml", remembered: "Remembered") -> "Witnesses":
+def _witnesses(host: _Host, gpus: "GpuSource", remembered: "Remembered") -> "Witnesses":
     """Return who else is asked what holds a GPU; nobody where `gpuledger run` watches one run alone."""
     from agent.attribution.witnesses import Witnesses
     from agent.sampling.open_witnesses import open_witnesses
@@ -174,7 +164,7 @@ def _witnesses(host: _Host, gpus: "WaitingNvml", remembered: "Remembered") -> "W
 
 def _processes(
     host: _Host,
-    gpus: "WaitingNvml",
+    gpus: "GpuSource",
     witnesses: "Witnesses",
     remembered: "Remembered",
     now: Callable[[], int],
@@ -213,7 +203,7 @@ def _feeds(host: _Host) -> Sequence["DiskSource | NetworkSource | FlowSource"]:
     return feeds
 
 
-def _words(host: _Host, gpus: "WaitingNvml") -> list["ProgressSource | ServiceSource"]:
+def _words(host: _Host, gpus: "GpuSource") -> list["ProgressSource | ServiceSource"]:
     """Return what hears runs and services. The socket on which runs speak is the daemon's alone; services are not
     asked for the sake of one run.
     """

@@ -16,6 +16,7 @@ from agent.spool import open_spool
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES
 from bench.contract_document import OWN_METRICS, metrics_md, privacy_md
+from tests.agent.no_gpus import NoGpus
 from tests.fake_clock import FakeClock
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -36,7 +37,7 @@ def test_the_agents_own_metrics_are_documented(tmp_path: Path) -> None:
     """What an operator sees on /metrics must be explained somewhere."""
     spool = open_spool(tmp_path, 10**6, 10**6)
     sender = Sender(spool, Link("http://127.0.0.1:1"), SystemClock())
-    eyes = Eyes([], "", lambda: None, witnesses=lambda: [Condition("kubelet", 1.0, 0, "")])
+    eyes = Eyes([], NoGpus(), lambda: None, witnesses=lambda: [Condition("kubelet", 1.0, 0, "")])
     state = AgentState(Sampler(Stamper("n"), [], FakeClock(), 1.0), spool, sender, eyes)
     snapshot = Snapshot(lambda: 0)
     server = ScrapeServer("127.0.0.1", 0, registry(snapshot))

@@ -26,6 +26,7 @@ from agent.source import Reading
 from agent.spool import Shelf, Spool
 from agent.wire.units import SECOND_US
 from tests.agent.batches import identity, rows_of
+from tests.agent.no_gpus import NoGpus
 from tests.agent.receiver import Receiver
 from tests.fake_clock import FakeClock
 
@@ -78,7 +79,7 @@ class Day:
         self.clock, self.disk = FakeClock(), CountingDisk()
         self.spool = Spool(Shelf(self.place / "spool", self.disk), MOST_BYTES, 10**6)
         self.sender = Sender(self.spool, Link(self.url), self.clock, Backoff(random.Random(7).random))
-        eyes = Eyes([], "", lambda: None)
+        eyes = Eyes([], NoGpus(), lambda: None)
         own = AgentSource(lambda: AgentState(self.sampler, self.spool, self.sender, eyes), Path("/proc"))
         self.sampler = Sampler(Stamper("n14"), [Host(), own], self.clock, BEAT_SECONDS)
         self.batcher = Batcher("n14", self.clock, BATCH_SECONDS, lambda draft: self.spool.append(draft, draft.tells))
