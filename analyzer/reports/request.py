@@ -1,12 +1,11 @@
 """What can be asked of a ledger: one reading, of whom, of when, and in which form. /v1/read takes the same words."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 from analyzer.errors import ConfigError
 from analyzer.reports.part import FILTERS, Part
-from analyzer.states import Confidence
 
 What = Literal[
     "week",
@@ -99,67 +98,3 @@ class Request:
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""
         return {name: str(value) for name, value in asdict(self).items() if value not in (None, False)}
-
-    @classmethod
-    def of(cls, query: Mapping[str, str]) -> "Request":
-        """Return the request that the parameters of /v1/read make.
-
-        Raises:
-            ConfigError: a parameter is unknown or has a value that cannot be.
-        """
-        known = {each.name for each in fields(cls)}
-        if unknown := set(query) - known:
-            raise ConfigError(f"there is no parameter {min(unknown)!r}; known are {', '.join(sorted(known))}")
-        what, form = query.get("what", ""), query.get("format", "text")
-        if what not in get_args(What) or form not in get_args(Format):
-            raise ConfigError(
-                f"what is one of {', '.join(get_args(What))}; format one of {', '.join(get_args(Format))}"
-            )
-        return cls(
-            what,  # type: ignore[arg-type]
-            query.get("subject"),
-            query.get("since"),
-            query.get("until"),
-            form,  # type: ignore[arg-type]
-            _count(query, "width") or 80,
-            query.get("ascii") == "True",
-            _count(query, "top"),
-            query.get("everything") == "True",
-            query.get("traffic") == "True",
-            _sure(query.get("sure")),
-            query.get("unjudged") == "True",
-            query.get("other"),
-            query.get("at"),
-            _order(query.get("order", "cost")),
-            _by(query.get("by")),
-            _count(query, "gpus"),
-            query.get("sku"),
-            **{name: query.get(name) for name in FILTERS},
-        )
-
-
-def _order(word: str) -> Order:
-    if word not in get_args(Order):
-        raise ConfigError(f"order is one of {', '.join(get_args(Order))}, not {word!r}")
-    return word  # type: ignore[return-value]
-
-
-def _sure(word: str | None) -> str | None:
-    if word not in (None, *get_args(Confidence)):
-        raise ConfigError(f"sure is one of {', '.join(get_args(Confidence))}, not {word!r}")
-    return word
-
-
-def _by(word: str | None) -> By | None:
-    if word not in (None, *get_args(By)):
-        raise ConfigError(f"by is one of {', '.join(get_args(By))}, not {word!r}")
-    return word  # type: ignore[return-value]  # as has just been seen
-
-
-def _count(query: Mapping[str, str], name: str) -> int | None:
-    text = query.get(name)
-    if text is None:
-        return None
-    if not text.isdecimal() or not 0 < int(text) <= 10_000:
-        raise ConfigError(f"{name} is {text!r}: not a number from 1 to 10000")
-    return int(text)

@@ -11,7 +11,7 @@ from analyzer.interfaces.answers.economics import ECONOMICS
 from analyzer.interfaces.answers.month import month_of
 from analyzer.ledger.running import known
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import Request, What
+from analyzer.reports.request import Format, Request, What
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Written
@@ -34,10 +34,10 @@ def written() -> Written:
 
 @pytest.mark.parametrize("what", sorted(ECONOMICS))
 @pytest.mark.parametrize("form", ["text", "json", "html", "markdown"])
-def test_each_is_told_in_every_form(written: Written, what: What, form: str) -> None:
+def test_each_is_told_in_every_form(written: Written, what: What, form: Format) -> None:
     """A reading that breaks in one form breaks a site's cron job, unseen."""
     with written.store.session() as session:
-        text = answer(Reader(session, Settings()), Request.of({"what": what, "format": form}))
+        text = answer(Reader(session, Settings()), Request(what, format=form))
     assert len(text) > 100
     if form == "json":
         assert json.loads(text)["schema"] == f"gpuledger/{what}"

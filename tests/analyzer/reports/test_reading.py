@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from agent.wire.units import HOUR_US
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import LedgerError
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.report import report
@@ -24,6 +25,7 @@ from analyzer.text.paper import Paper
 from analyzer.text.words import span_words, until_words
 from collector.store.database import Store
 from collector.store.session import Session
+from dashboards.server.readings import ReadAsked
 from tests.analyzer.reports import example_week
 
 BERLIN = Settings(cluster="alpha", timezone="Europe/Berlin")
@@ -223,14 +225,14 @@ def test_a_run_is_not_told_from_before_the_ledger(reader: Reader) -> None:
 )
 def test_bad_requests_are_refused(query: dict[str, str]) -> None:
     """What comes over the network is checked before anything reads it."""
-    with pytest.raises(ConfigError):
-        Request.of(query)
+    with pytest.raises(ValidationError):
+        ReadAsked.model_validate(query)
 
 
 def test_a_request_survives_the_network() -> None:
     """--server must answer what --store would."""
     request = Request("findings", since="7d", top=3, ascii=True, everything=True, width=100)
-    assert Request.of(request.query()) == request
+    assert Request(**ReadAsked.model_validate(request.query()).model_dump()) == request
 
 
 def test_an_unknown_id_says_where_to_look(reader: Reader) -> None:
