@@ -3,41 +3,60 @@
 -- What was worked, by the verdict of its window.
 CREATE OR REPLACE TEMP TABLE booked AS
 WITH judged AS (
-    SELECT w.sid, w.bucket_ms, w.over_network, w.ms, w.saving_ms, if(h.is_hung, 0, w.still_ms) AS still_ms, if(h.is_exchanging, w.short_ms, 0) AS short_ms,
+    SELECT w.sid, w.bucket_ms, w.over_network, w.ms, w.saving_ms, if(h.is_hung, 0, w.still_ms) AS still_ms,
+        if(h.is_exchanging, w.short_ms, 0) AS short_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_power_ms ELSE whole_power_ms END AS slow_power_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_heat_ms ELSE whole_heat_ms END AS slow_heat_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_board_ms ELSE whole_board_ms END AS slow_board_ms,
-        v.* EXCLUDE (rid, window_ms, is_hung, is_exchanging), h.is_hung, coalesce(v.is_service OR v.is_interactive, false) AS waits
+        v.* EXCLUDE (rid, window_ms, is_hung, is_exchanging), h.is_hung,
+            coalesce(v.is_service OR v.is_interactive, false) AS waits
     FROM work w LEFT JOIN verdicts v USING (rid, window_ms)
-    CROSS JOIN LATERAL (SELECT coalesce(v.is_hung, false) AS is_hung, coalesce(v.is_exchanging, false) AS is_exchanging) h
+    CROSS JOIN LATERAL (SELECT coalesce(v.is_hung, false) AS is_hung,
+        coalesce(v.is_exchanging, false) AS is_exchanging) h
 ), s AS (
-    SELECT *, short_ms * coalesce(straggler_permille, 0) // 1000 AS straggler_ms, short_ms * coalesce(cross_rack_permille, 0) // 1000 AS cross_ms,
-        left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS steady_ms, left_ms * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS lagging_ms,
+    SELECT *, short_ms * coalesce(straggler_permille, 0) // 1000 AS straggler_ms,
+        short_ms * coalesce(cross_rack_permille, 0) // 1000 AS cross_ms,
+        left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS steady_ms,
+            left_ms * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS lagging_ms,
         left_ms * if(is_hung OR is_underused, 0, coalesce(crossing_permille, 0)) // 1000 AS crossing_ms,
-        left_ms - left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 - left_ms * if(is_hung OR is_underused, 0, coalesce(crossing_permille, 0)) // 1000 - left_ms * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS rest_ms,
+        left_ms - left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 - left_ms
+            * if(is_hung OR is_underused, 0, coalesce(crossing_permille, 0)) // 1000 - left_ms
+            * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS rest_ms,
         is_underused AND underused_cause = 'launch_bound' AS launches
-    FROM (SELECT *, ms - saving_ms - still_ms - short_ms - slow_power_ms - slow_heat_ms - slow_board_ms AS left_ms FROM judged)
+    FROM (SELECT *, ms - saving_ms - still_ms - short_ms - slow_power_ms - slow_heat_ms - slow_board_ms AS left_ms
+        FROM judged)
 ), lines AS (
-    SELECT sid, bucket_ms, 'checkpointing' AS state, if(over_network, 'network', 'storage') AS cause, NULL::VARCHAR AS suspicion, 'medium' AS confidence, NULL::VARCHAR AS caused_by, saving_ms AS ms FROM s
+    SELECT sid, bucket_ms, 'checkpointing' AS state, if(over_network, 'network', 'storage') AS cause,
+        NULL::VARCHAR AS suspicion, 'medium' AS confidence, NULL::VARCHAR AS caused_by, saving_ms AS ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'headroom', 'declared', NULL, 'medium', NULL,
         still_ms - still_ms * beyond_policy_permille // 1000 - still_ms * idle_permille // 1000 FROM s WHERE is_service
-    UNION ALL SELECT sid, bucket_ms, 'headroom', 'beyond_policy', NULL, 'medium', NULL, still_ms * beyond_policy_permille // 1000 FROM s WHERE is_service
-    UNION ALL SELECT sid, bucket_ms, 'held_idle', 'abandoned', NULL, 'medium', NULL, still_ms * idle_permille // 1000 FROM s WHERE is_service
-    UNION ALL SELECT sid, bucket_ms, 'held_idle', 'held_memory', NULL, 'medium', NULL, still_ms FROM s WHERE is_interactive
-    UNION ALL SELECT sid, bucket_ms, 'starved', input_cause, NULL, input_confidence, NULL, still_ms FROM s WHERE input_cause IS NOT NULL AND NOT waits
-    UNION ALL SELECT sid, bucket_ms, 'unexplained', NULL, input_suspicion, 'low', NULL, still_ms FROM s WHERE input_cause IS NULL AND is_low AND NOT waits
+    UNION ALL SELECT sid, bucket_ms, 'headroom', 'beyond_policy', NULL, 'medium', NULL,
+        still_ms * beyond_policy_permille // 1000 FROM s WHERE is_service
+    UNION ALL SELECT sid, bucket_ms, 'held_idle', 'abandoned', NULL, 'medium', NULL, still_ms * idle_permille // 1000
+        FROM s WHERE is_service
+    UNION ALL SELECT sid, bucket_ms, 'held_idle', 'held_memory', NULL, 'medium', NULL, still_ms FROM s
+        WHERE is_interactive
+    UNION ALL SELECT sid, bucket_ms, 'starved', input_cause, NULL, input_confidence, NULL, still_ms FROM s
+        WHERE input_cause IS NOT NULL AND NOT waits
+    UNION ALL SELECT sid, bucket_ms, 'unexplained', NULL, input_suspicion, 'low', NULL, still_ms FROM s
+        WHERE input_cause IS NULL AND is_low AND NOT waits
     UNION ALL SELECT sid, bucket_ms, 'productive', coalesce(work, 'compute'), NULL, 'medium', NULL, still_ms FROM s
         WHERE input_cause IS NULL AND is_low IS DISTINCT FROM true AND NOT waits AND launches IS DISTINCT FROM true
     -- Between two launches the chip stands still: that is the launching, and no lack of input.
-    UNION ALL SELECT sid, bucket_ms, 'underused', underused_cause, NULL, underused_confidence, NULL, still_ms FROM s WHERE launches AND NOT waits
-    UNION ALL SELECT sid, bucket_ms, 'communicating', 'straggler', NULL, 'medium', caused_by, straggler_ms + lagging_ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'communicating', 'cross_rack', NULL, exchange_confidence, NULL, cross_ms + crossing_ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'communicating', 'collective', NULL, 'medium', NULL, short_ms - straggler_ms - cross_ms + steady_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'underused', underused_cause, NULL, underused_confidence, NULL, still_ms FROM s
+        WHERE launches AND NOT waits
+    UNION ALL SELECT sid, bucket_ms, 'communicating', 'straggler', NULL, 'medium', caused_by, straggler_ms + lagging_ms
+        FROM s
+    UNION ALL SELECT sid, bucket_ms, 'communicating', 'cross_rack', NULL, exchange_confidence, NULL,
+        cross_ms + crossing_ms FROM s
+    UNION ALL SELECT sid, bucket_ms, 'communicating', 'collective', NULL, 'medium', NULL,
+        short_ms - straggler_ms - cross_ms + steady_ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'communicating', 'hang', NULL, 'high', NULL, rest_ms FROM s WHERE is_hung
     UNION ALL SELECT sid, bucket_ms, 'throttled', 'power', NULL, 'high', NULL, slow_power_ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'throttled', 'thermal', NULL, 'high', NULL, slow_heat_ms FROM s
     UNION ALL SELECT sid, bucket_ms, 'throttled', 'hardware', NULL, 'high', NULL, slow_board_ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'underused', underused_cause, NULL, underused_confidence, NULL, rest_ms FROM s WHERE is_underused AND is_hung IS DISTINCT FROM true
+    UNION ALL SELECT sid, bucket_ms, 'underused', underused_cause, NULL, underused_confidence, NULL, rest_ms FROM s
+        WHERE is_underused AND is_hung IS DISTINCT FROM true
     UNION ALL SELECT sid, bucket_ms, 'productive', coalesce(work, 'compute'), NULL, 'medium', NULL, rest_ms FROM s
         WHERE is_underused IS DISTINCT FROM true AND is_hung IS DISTINCT FROM true
 )
@@ -46,18 +65,23 @@ SELECT * FROM lines WHERE ms > 0;
 -- What was held and not worked, and what was held by nobody.
 INSERT INTO booked
 WITH rest AS (
-    SELECT p.sid, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.up, p.activity IS NULL AS is_blind, sum(p.ms)::BIGINT AS ms FROM pieces p
+    SELECT p.sid, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.up, p.activity IS NULL AS is_blind,
+        sum(p.ms)::BIGINT AS ms FROM pieces p
     WHERE p.rid IS NULL OR p.is_fixed OR NOT p.up OR p.activity IS NULL GROUP BY ALL
 ), silent AS (
-    SELECT s.sid, s.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, NULL::BOOLEAN AS up, true AS is_blind, s.until_ms - s.from_ms - coalesce(p.ms, 0) AS ms
+    SELECT s.sid, s.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, NULL::BOOLEAN AS up, true AS is_blind,
+        s.until_ms - s.from_ms - coalesce(p.ms, 0) AS ms
     FROM slices s LEFT JOIN (SELECT sid, sum(ms)::BIGINT AS ms FROM pieces GROUP BY sid) p USING (sid)
 ), unworked AS (
     SELECT * FROM rest UNION ALL SELECT * FROM silent WHERE ms > 0
 ), known AS (
-    SELECT b.sid, b.bucket_ms, b.up, s.fixed, b.is_blind, b.ms, s.rid, s.starting_as, s.host_state, s.is_fragment, s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
+    SELECT b.sid, b.bucket_ms, b.up, s.fixed, b.is_blind, b.ms, s.rid, s.starting_as, s.host_state, s.is_fragment,
+        s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
         u.uuid IN (SELECT gpu_uuid FROM seen) AS is_seen, b.ms >= $gap_ms AS is_long,
-        s.rid IS NULL AND EXISTS (SELECT 1 FROM lost_spans l WHERE l.of_holders AND l.from_ms < b.bucket_ms + $bucket_ms AND l.until_ms >= b.bucket_ms) AS is_holder_lost,
-        EXISTS (SELECT 1 FROM lost_spans l WHERE NOT l.of_holders AND l.from_ms < b.bucket_ms + $bucket_ms AND l.until_ms >= b.bucket_ms) AS is_sample_lost
+        s.rid IS NULL AND EXISTS (SELECT 1 FROM lost_spans l WHERE l.of_holders AND l.from_ms < b.bucket_ms + $bucket_ms
+            AND l.until_ms >= b.bucket_ms) AS is_holder_lost,
+        EXISTS (SELECT 1 FROM lost_spans l WHERE NOT l.of_holders AND l.from_ms < b.bucket_ms + $bucket_ms
+            AND l.until_ms >= b.bucket_ms) AS is_sample_lost
     FROM unworked b JOIN slices s USING (sid) JOIN units u USING (uid) WHERE b.ms > 0
 )
 SELECT sid, bucket_ms,
@@ -71,7 +95,8 @@ SELECT sid, bucket_ms,
          WHEN fixed = 'starting' THEN 'starting'
          WHEN fixed IS NOT NULL THEN 'held_idle'
          ELSE 'unobserved' END AS state,
-    CASE WHEN rid IS NULL AND host_state IN ('drained', 'reserved') THEN if(host_state = 'drained', 'drained', 'reserved_unused')
+    CASE WHEN rid IS NULL AND host_state IN ('drained', 'reserved')
+        THEN if(host_state = 'drained', 'drained', 'reserved_unused')
          WHEN is_holder_lost AND up THEN 'records_lost'
          WHEN rid IS NULL AND is_fragment THEN 'fragmented'
          WHEN up = false THEN 'gpu_lost'
@@ -91,7 +116,8 @@ FROM known;
 -- Shared time: each holder's states are scaled to its part, to the millisecond, largest remainders first.
 CREATE OR REPLACE TEMP TABLE quotas AS
 WITH weighed AS (
-    SELECT sid, gid, from_ms, until_ms - from_ms AS ms, weight, sum(weight) OVER (PARTITION BY gid, from_ms) AS total FROM slices
+    SELECT sid, gid, from_ms, until_ms - from_ms AS ms, weight, sum(weight) OVER (PARTITION BY gid, from_ms) AS total
+        FROM slices
 ), based AS (
     SELECT *, (ms::HUGEINT * weight // total)::BIGINT AS base, ms::HUGEINT * weight % total AS remainder FROM weighed
 )
@@ -102,16 +128,20 @@ FROM based;
 CREATE OR REPLACE TEMP TABLE scaled AS
 WITH based AS (
     SELECT b.*, q.quota, (b.ms::HUGEINT * q.quota // q.ms)::BIGINT AS base, b.ms::HUGEINT * q.quota % q.ms AS remainder
-    FROM (SELECT sid, state, cause, suspicion, confidence, caused_by, sum(ms)::BIGINT AS ms FROM booked GROUP BY ALL) b JOIN quotas q USING (sid)
+    FROM (SELECT sid, state, cause, suspicion, confidence, caused_by, sum(ms)::BIGINT AS ms FROM booked GROUP BY ALL) b
+        JOIN quotas q USING (sid)
 )
 SELECT sid, state, cause, suspicion, confidence, caused_by, base + CASE WHEN row_number() OVER (
-        PARTITION BY sid ORDER BY remainder DESC, state, cause, suspicion, confidence, caused_by) <= quota - sum(base) OVER (PARTITION BY sid) THEN 1 ELSE 0 END AS ms
+        PARTITION BY sid ORDER BY remainder DESC, state, cause, suspicion, confidence, caused_by) <= quota
+            - sum(base) OVER (PARTITION BY sid) THEN 1 ELSE 0 END AS ms
 FROM based;
 
 CREATE OR REPLACE TEMP TABLE ledger_here AS
 SELECT s.hour_ms * 1000 AS hour, g.gpu_uuid, g.node, s.sku, s.purchase_option, k.run_id, s.attempt,
-    CASE WHEN l.is_lost THEN 'lost_work' ELSE b.state END AS state, CASE WHEN l.is_lost THEN s.lost_cause ELSE b.cause END AS cause,
-    CASE WHEN l.is_lost THEN b.state END AS would_be, b.caused_by, b.suspicion, CASE WHEN l.is_lost THEN 'high' ELSE b.confidence END AS confidence,
+    CASE WHEN l.is_lost THEN 'lost_work' ELSE b.state END AS state, CASE WHEN l.is_lost THEN s.lost_cause
+        ELSE b.cause END AS cause,
+    CASE WHEN l.is_lost THEN b.state END AS would_be, b.caused_by, b.suspicion, CASE WHEN l.is_lost THEN 'high'
+        ELSE b.confidence END AS confidence,
     s.is_shared AS shared, sum(b.ms)::BIGINT AS milliseconds
 FROM scaled b JOIN slices s USING (sid) JOIN gpus g USING (gid) LEFT JOIN run_keys k ON k.rid = s.rid
 CROSS JOIN LATERAL (SELECT s.is_lost AND list_contains($losable, b.state) AS is_lost) l
@@ -122,7 +152,8 @@ DELETE FROM run_timeline WHERE bucket_start >= $from_us AND bucket_start < $unti
     AND (run_id, bucket_start // 3600000000 * 3600000) IN (SELECT (run_id, hour_ms) FROM remade);
 
 INSERT INTO run_timeline
-SELECT k.run_id, b.bucket_ms * 1000, if(l.is_lost, 'lost_work', b.state), if(l.is_lost, s.lost_cause, b.cause), sum(b.ms)::BIGINT
+SELECT k.run_id, b.bucket_ms * 1000, if(l.is_lost, 'lost_work', b.state), if(l.is_lost, s.lost_cause, b.cause),
+    sum(b.ms)::BIGINT
 FROM booked b JOIN slices s USING (sid) JOIN run_keys k USING (rid)
 CROSS JOIN LATERAL (SELECT s.is_lost AND list_contains($losable, b.state) AS is_lost) l
 GROUP BY ALL

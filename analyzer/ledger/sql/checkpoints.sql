@@ -3,7 +3,8 @@
 
 CREATE OR REPLACE TEMP TABLE node_written AS
 SELECT n.nid, d.started_at // 60000000 * 60000 AS minute_ms, amount(sum(d.written_bytes)) AS written,
-    CASE WHEN count(d.mount_kind) > 0 THEN amount(coalesce(sum(d.written_bytes) FILTER (d.mount_kind <> 'block'), 0)) END AS network
+    CASE WHEN count(d.mount_kind) > 0
+        THEN amount(coalesce(sum(d.written_bytes) FILTER (d.mount_kind <> 'block'), 0)) END AS network
 FROM disk_samples d JOIN nodes n USING (node)
 WHERE d.started_at >= $from_us AND d.started_at < $until_us AND d.written_bytes IS NOT NULL
     AND n.nid IN (SELECT nid FROM node_minutes) GROUP BY ALL;
@@ -14,12 +15,14 @@ WHERE minute >= $from_us AND minute < $until_us AND (run_id, minute // 360000000
 
 INSERT INTO checkpoints BY NAME
 WITH minutes AS (
-    SELECT m.rid, m.minute_ms, m.minute_ms // 3600000 AS hour, sum(m.ms) AS gpu_ms, sum(m.activity) // sum(m.ms) AS activity,
+    SELECT m.rid, m.minute_ms, m.minute_ms // 3600000 AS hour, sum(m.ms) AS gpu_ms,
+        sum(m.activity) // sum(m.ms) AS activity,
         sum(m.out_kb) AS out_kb, sum(w.written) AS written, sum(w.network) AS network
     FROM node_minutes m LEFT JOIN node_written w USING (nid, minute_ms) WHERE m.ms > 0 GROUP BY ALL
 ), usual AS (
     -- What the quieter and the busier quarter of the minutes are like: saving may fill half of them.
-    SELECT rid, hour, quantile_disc(activity, 0.75) AS activity, quantile_disc(out_kb, 0.25) AS out_kb, quantile_disc(written, 0.25) AS written
+    SELECT rid, hour, quantile_disc(activity, 0.75) AS activity, quantile_disc(out_kb, 0.25) AS out_kb,
+        quantile_disc(written, 0.25) AS written
     FROM minutes WHERE written IS NOT NULL GROUP BY ALL
 ), bursts AS (
     -- Copies leave the GPU before they are written: in the same minute, or the one before.

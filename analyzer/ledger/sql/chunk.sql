@@ -10,9 +10,11 @@ CREATE OR REPLACE TEMP TABLE chunk_nodes AS SELECT DISTINCT u.nid FROM chunk_gpu
 -- Runs and hours of which everything is said anew: those that hold, and those that held as of the last pass.
 CREATE OR REPLACE TEMP TABLE remade AS
 SELECT DISTINCT k.run_id, c.hour_ms
-FROM chunk c JOIN holds h ON h.gid = c.gid AND h.from_ms < c.hour_ms + 3600000 AND h.until_ms > c.hour_ms JOIN run_keys k USING (rid)
+FROM chunk c JOIN holds h ON h.gid = c.gid AND h.from_ms < c.hour_ms + 3600000 AND h.until_ms > c.hour_ms
+    JOIN run_keys k USING (rid)
 UNION
-SELECT DISTINCT l.run_id, l.hour // 1000 FROM ledger l JOIN gpus g USING (gpu_uuid) JOIN chunk c ON c.gid = g.gid AND c.hour_ms = l.hour // 1000
+SELECT DISTINCT l.run_id, l.hour // 1000 FROM ledger l JOIN gpus g USING (gpu_uuid) JOIN chunk c ON c.gid = g.gid
+    AND c.hour_ms = l.hour // 1000
 WHERE l.hour >= $from_us AND l.hour < $until_us AND l.run_id IS NOT NULL;
 
 -- Hosts that are booked anew whole, by name: GPUs that were known as slots of theirs have gone with it.

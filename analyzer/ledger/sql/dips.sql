@@ -21,4 +21,5 @@ UPDATE narrow SET zero = 0 WHERE zero IS NULL AND utilization IS NOT NULL AND un
 
 UPDATE narrow SET zero = 1000 - utilization
 WHERE EXISTS (
-    SELECT 1 FROM ordered o JOIN dips d ON d.uid = o.uid AND o.k BETWEEN d.first_k AND d.last_k WHERE o.r = narrow.rowid)
+    SELECT 1 FROM ordered o JOIN dips d ON d.uid = o.uid AND o.k BETWEEN d.first_k AND d.last_k
+        WHERE o.r = narrow.rowid)

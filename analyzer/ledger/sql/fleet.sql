@@ -1,4 +1,5 @@
--- The fleet as the store knows it: what is observed (units), what is owned, and who holds what. Small tables, made once.
+-- The fleet as the store knows it: what is observed (units), what is owned, and who holds what. Small tables, made
+-- once.
 
 -- The latest word on each GPU or MIG instance.
 CREATE OR REPLACE TEMP TABLE inventory_now AS
@@ -33,7 +34,8 @@ WITH evidence AS (
 )
 SELECT coalesce(from_us, (SELECT min(owned_from) FROM ownership)) AS from_us,
     -- No host's clock makes it later than what has arrived; least() passes over what is null.
-    coalesce(CASE WHEN until_us IS NOT NULL THEN least(until_us, $arrived_us) END, (SELECT max(owned_until) FROM ownership)) AS until_us
+    coalesce(CASE WHEN until_us IS NOT NULL THEN least(until_us, $arrived_us) END,
+        (SELECT max(owned_until) FROM ownership)) AS until_us
 FROM bounds;
 
 -- Hosts know some runs by another name than their scheduler: the task of an array by its number, a pod by its name and
@@ -44,7 +46,8 @@ WITH latest AS (
     SELECT alias_run_id, run_id FROM run_aliases
     QUALIFY row_number() OVER (PARTITION BY alias_run_id ORDER BY batch DESC) = 1
 ), meant AS (
-    SELECT a.alias_run_id, coalesce(n.run_id, a.run_id) AS run_id, arg_max(a.member, a.batch) AS member, min(a.batch) AS batch,
+    SELECT a.alias_run_id, coalesce(n.run_id, a.run_id) AS run_id, arg_max(a.member, a.batch) AS member,
+        min(a.batch) AS batch,
         list(DISTINCT a.run_id) AS told
     FROM run_aliases a LEFT JOIN latest n ON n.alias_run_id = a.run_id GROUP BY ALL
 ), reused AS (
@@ -53,7 +56,8 @@ WITH latest AS (
 ), asked AS (
     SELECT r.alias_run_id, r.run_id, min(coalesce(a.submitted_at, a.started_at)) AS at_us
     FROM (SELECT alias_run_id, run_id, member, unnest(runs) AS known_as FROM reused) r
-    JOIN allocations a ON a.run_id = r.known_as AND (a.member = r.member OR a.member IS NULL OR r.member IS NULL) GROUP BY ALL
+    JOIN allocations a ON a.run_id = r.known_as AND (a.member = r.member OR a.member IS NULL OR r.member IS NULL)
+        GROUP BY ALL
 ), since AS (
     SELECT m.*, coalesce(a.at_us, t.sent_at, m.batch >> 8) AS at_us, row_number() OVER w AS n
     FROM meant m LEFT JOIN asked a USING (alias_run_id, run_id) LEFT JOIN receipts t ON t.batch = m.batch
@@ -73,9 +77,11 @@ WITH ranked AS (
 )
 SELECT r.* REPLACE (coalesce(o.run_id, r.run_id) AS run_id),
     coalesce(o.member, CASE WHEN r.gpu_uuid IS NULL THEN r.member END, r.node) AS part
-FROM ranked r LEFT JOIN other_names o ON o.alias_run_id = r.run_id AND r.started_at >= o.from_us AND r.started_at < o.until_us
+FROM ranked r LEFT JOIN other_names o ON o.alias_run_id = r.run_id AND r.started_at >= o.from_us
+    AND r.started_at < o.until_us
 QUALIFY row_number() OVER (
-    PARTITION BY coalesce(o.run_id, r.run_id), coalesce(attempt, 0), coalesce(gpu_uuid, node), CASE WHEN gpu_uuid IS NULL THEN part END, started_at
+    PARTITION BY coalesce(o.run_id, r.run_id), coalesce(attempt, 0), coalesce(gpu_uuid, node), CASE
+        WHEN gpu_uuid IS NULL THEN part END, started_at
     ORDER BY batch DESC, ended_at DESC NULLS LAST) = 1;
 
 -- How members ended that their scheduler knows without a GPU: what hosts say of them ended so too.
@@ -84,7 +90,8 @@ SELECT run_id, part, ended_at, max(exit_status) AS exit_status FROM allocation_t
 WHERE precedence = 0 AND gpu_uuid IS NULL AND ended_at > started_at GROUP BY ALL;
 
 -- Ends by which work is lost.
-CREATE OR REPLACE TEMP TABLE failures_told AS SELECT unnest(['failed', 'timeout', 'out_of_memory', 'preempted', 'node_failed']) AS exit_status;
+CREATE OR REPLACE TEMP TABLE failures_told AS
+    SELECT unnest(['failed', 'timeout', 'out_of_memory', 'preempted', 'node_failed']) AS exit_status;
 
 -- Pods have no attempts: those that failed, and those that were taken down with them within minutes, are one.
 CREATE OR REPLACE TEMP TABLE breaks AS
@@ -100,11 +107,15 @@ CREATE OR REPLACE TEMP TABLE allocation_now AS
 WITH ended AS (
     SELECT a.*, coalesce(a.exit_status, CASE WHEN a.ended_at IS NOT NULL THEN e.exit_status END) AS ending,
         coalesce(CASE WHEN a.gpu_uuid IS NULL THEN a.ended_at END, e.ended_at, a.ended_at) AS over_at,
-        CASE WHEN a.gpu_uuid IS NOT NULL AND a.ended_at - e.ended_at BETWEEN 0 AND 60000000 THEN e.ended_at ELSE a.ended_at END AS until_us
-    FROM allocation_told a ASOF LEFT JOIN endings e ON e.run_id = a.run_id AND e.part = a.part AND e.ended_at >= a.started_at
+        CASE WHEN a.gpu_uuid IS NOT NULL AND a.ended_at - e.ended_at BETWEEN 0 AND 60000000 THEN e.ended_at
+            ELSE a.ended_at END AS until_us
+    FROM allocation_told a ASOF LEFT JOIN endings e ON e.run_id = a.run_id AND e.part = a.part
+        AND e.ended_at >= a.started_at
 )
-SELECT a.run_id, CASE WHEN a.ending <> 'completed' AND a.over_at - b.ended_at <= 300000000 THEN b.attempt ELSE coalesce(a.attempt, 0) END AS attempt,
-    a.gpu_uuid, a.node, a.started_at // 1000 AS from_ms, coalesce(a.until_us, (SELECT until_us FROM known)) // 1000 AS until_ms,
+SELECT a.run_id, CASE WHEN a.ending <> 'completed' AND a.over_at - b.ended_at <= 300000000 THEN b.attempt
+    ELSE coalesce(a.attempt, 0) END AS attempt,
+    a.gpu_uuid, a.node, a.started_at // 1000 AS from_ms, coalesce(a.until_us, (SELECT until_us FROM known))
+        // 1000 AS until_ms,
     a.until_us AS ended_at, a.ending AS exit_status, a.submitted_at, a.precedence, a.told_by,
     a.name, a.account, a.user AS owner, a.project, a.queue, a.labels, a.batch
 FROM ended a ASOF LEFT JOIN breaks b ON b.run_id = a.run_id AND b.ended_at <= a.over_at;
@@ -117,7 +128,8 @@ FROM ownership o
 LEFT JOIN inventory_now i ON o.gpu_uuid IS NULL AND i.node = o.node AND i.gpu_index = o.slot AND i.parent_uuid IS NULL
 LEFT JOIN inventory_now j ON j.gpu_uuid = o.gpu_uuid;
 
--- Agents (and allocations) are the owner of last resort: from the first sight of a GPU to the last. A GPU that was lost before
+-- Agents (and allocations) are the owner of last resort: from the first sight of a GPU to the last. A GPU that was lost
+-- before
 -- anybody knew its name bears that of its slot, which was bought: once the name is known it is no GPU beside it.
 INSERT INTO owned_rows
 WITH sight AS (
@@ -137,7 +149,8 @@ CREATE OR REPLACE TEMP TABLE gpus AS
 SELECT row_number() OVER (ORDER BY gpu_uuid) AS gid, gpu_uuid, min(node) AS node FROM owned_rows GROUP BY gpu_uuid;
 
 CREATE OR REPLACE TEMP TABLE nodes AS
-SELECT row_number() OVER (ORDER BY node) AS nid, node, rack FROM (SELECT DISTINCT node FROM gpus) LEFT JOIN host_now USING (node);
+SELECT row_number() OVER (ORDER BY node) AS nid, node, rack FROM (SELECT DISTINCT node FROM gpus) LEFT
+    JOIN host_now USING (node);
 
 -- Units are what is observed: GPUs and MIG instances.
 CREATE OR REPLACE TEMP TABLE units AS
@@ -181,11 +194,13 @@ WHERE o.alias_run_id NOT IN (SELECT run_id FROM run_keys);
 -- Hosts whose scheduler has ever spoken of them: there, silence about an allocation means that there is none.
 CREATE OR REPLACE TEMP TABLE scheduled_nodes AS
 SELECT DISTINCT n.nid FROM nodes n WHERE n.node IN (
-    SELECT node FROM allocations WHERE coalesce(scheduler, split_part(run_id, '/', 1)) NOT IN ('process', 'declared', 'cgroup')
+    SELECT node FROM allocations WHERE coalesce(scheduler, split_part(run_id, '/', 1)) NOT IN ('process', 'declared',
+        'cgroup')
     UNION SELECT node FROM node_states);
 
 -- What the scheduler says of a host, the later word cutting the earlier one short.
 CREATE OR REPLACE TEMP TABLE host_states AS
 SELECT n.nid, s.state, s.started_at // 1000 AS from_ms,
-    least(s.ended_at, coalesce(lead(s.started_at) OVER (PARTITION BY n.nid ORDER BY s.started_at, s.batch), s.ended_at)) // 1000 AS until_ms
+    least(s.ended_at, coalesce(lead(s.started_at) OVER (PARTITION BY n.nid ORDER BY s.started_at, s.batch), s.ended_at))
+        // 1000 AS until_ms
 FROM node_states s JOIN nodes n USING (node) WHERE s.state <> 'up' AND s.state IS NOT NULL

@@ -12,19 +12,23 @@ WHERE l.hour >= $from_us AND l.hour < $until_us;
 
 CREATE OR REPLACE TEMP TABLE differences AS
 WITH before AS (
-    SELECT hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion, confidence, shared,
+    SELECT hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion,
+        confidence, shared,
         milliseconds, cost_micros
     FROM ledger WHERE hour IN (SELECT hour FROM shut) AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten)
     UNION ALL
-    SELECT hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion, confidence, shared,
+    SELECT hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion,
+        confidence, shared,
         milliseconds, cost_micros
-    FROM adjustments WHERE hour IN (SELECT hour FROM shut) AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten)
+    FROM adjustments WHERE hour IN (SELECT hour FROM shut)
+        AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten)
 ), every AS (
     SELECT * EXCLUDE (milliseconds, cost_micros), -milliseconds AS milliseconds, -cost_micros AS cost_micros FROM before
     UNION ALL BY NAME
     SELECT * EXCLUDE (price_version) FROM priced WHERE hour IN (SELECT hour FROM shut)
 )
-SELECT * EXCLUDE (milliseconds, cost_micros), sum(milliseconds)::BIGINT AS milliseconds, sum(cost_micros)::BIGINT AS cost_micros
+SELECT * EXCLUDE (milliseconds, cost_micros), sum(milliseconds)::BIGINT AS milliseconds,
+    sum(cost_micros)::BIGINT AS cost_micros
 FROM every GROUP BY ALL HAVING sum(milliseconds) <> 0 OR coalesce(sum(cost_micros), 0) <> 0;
 
 INSERT INTO adjustments BY NAME

@@ -1,4 +1,5 @@
--- What closed hours whose samples are gone would cost by the prices of now: their booked time, split as cost.sql splits it.
+-- What closed hours whose samples are gone would cost by the prices of now: their booked time, split as cost.sql splits
+-- it.
 -- Reads booked_now and rates (publishing.py).
 CREATE OR REPLACE TEMP TABLE repriced AS
 WITH totals AS (
@@ -12,7 +13,8 @@ WITH totals AS (
 ), {split booked_now now_micros};
 
 INSERT INTO adjustments BY NAME
-SELECT * EXCLUDE (now_micros) REPLACE (0 AS milliseconds, coalesce(now_micros, 0) - coalesce(cost_micros, 0) AS cost_micros),
+SELECT * EXCLUDE (now_micros) REPLACE (0 AS milliseconds,
+    coalesce(now_micros, 0) - coalesce(cost_micros, 0) AS cost_micros),
     $now_us AS recorded_at, 'a price changed' AS reason, $rules AS rules_version, $prices AS price_version
 FROM repriced WHERE coalesce(now_micros, 0) <> coalesce(cost_micros, 0);
 

@@ -1,10 +1,14 @@
--- One chunk of samples, narrow: integers only (permille, kB/ms), so that every sum is exact and every run the same. `unit_hour`
--- numbers a unit and the hour in which its sample began in one (the first number of each unit: before the chunk), almost without
+-- One chunk of samples, narrow: integers only (permille, kB/ms), so that every sum is exact and every run the same.
+-- `unit_hour`
+-- numbers a unit and the hour in which its sample began in one (the first number of each unit: before the chunk),
+-- almost without
 -- gaps: what is looked up by such a number is found quickest.
 
 CREATE OR REPLACE TEMP TABLE narrow AS
 SELECT u.uid,
-    u.uid * (($until_us - $from_us) // 3600000000 + 3) + greatest(0, s.started_at // 3600000000 - $from_us // 3600000000 + 1) AS unit_hour, s.started_at // 1000 AS from_ms,
+    u.uid * (($until_us - $from_us) // 3600000000 + 3)
+        + greatest(0, s.started_at // 3600000000 - $from_us // 3600000000 + 1) AS unit_hour,
+        s.started_at // 1000 AS from_ms,
     s.ended_at // 1000 AS until_ms, s.ended_at // 1000 - s.started_at // 1000 AS sample_ms, s.batch,
     s.up IS DISTINCT FROM false AS up,
     round(1000 * coalesce(s.sm_active_ratio, s.utilization_ratio))::SMALLINT AS activity,
@@ -14,32 +18,45 @@ SELECT u.uid,
     round(1000 * s.tensor_active_ratio)::SMALLINT AS tensor,
     round(1000 * s.dram_active_ratio)::SMALLINT AS dram,
     -- least() passes over what is null: unknown must be kept unknown by hand.
-    CASE WHEN s.power_watts / u.power_limit_watts IS NOT NULL THEN least(5000, round(1000 * s.power_watts / u.power_limit_watts)) END::SMALLINT AS power,
+    CASE WHEN s.power_watts / u.power_limit_watts IS NOT NULL
+        THEN least(5000, round(1000 * s.power_watts / u.power_limit_watts)) END::SMALLINT AS power,
     TRY_CAST(s.memory_used_bytes // 1000000 AS INTEGER) AS memory_mb,
     CASE WHEN s.sm_clock_hertz < s.sm_clock_reference_hertz
-              AND coalesce(s.throttle_power_seconds, 0) + coalesce(s.throttle_thermal_seconds, 0) + coalesce(s.throttle_hardware_seconds, 0) > 0
+              AND coalesce(s.throttle_power_seconds, 0) + coalesce(s.throttle_thermal_seconds, 0)
+                  + coalesce(s.throttle_hardware_seconds, 0) > 0
          THEN 1000 - round(1000 * s.sm_clock_hertz / s.sm_clock_reference_hertz) ELSE 0 END::SMALLINT AS slowed,
-    CASE WHEN coalesce(s.throttle_hardware_seconds, 0) >= greatest(coalesce(s.throttle_power_seconds, 0), coalesce(s.throttle_thermal_seconds, 0)) THEN 3
-         WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2 ELSE 1 END::TINYINT AS slowed_by,
+    CASE WHEN coalesce(s.throttle_hardware_seconds, 0) >= greatest(coalesce(s.throttle_power_seconds, 0),
+        coalesce(s.throttle_thermal_seconds, 0)) THEN 3
+         WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2
+             ELSE 1 END::TINYINT AS slowed_by,
     -- A minute at 36 GB/s fills 31 bits; a petabyte an interval is more than any link, and keeps the sums in 63.
-    CASE WHEN s.pcie_receive_bytes IS NOT NULL THEN least(s.pcie_receive_bytes // 1000, 1000000000000) END::BIGINT AS pcie_in_kb,
-    CASE WHEN s.pcie_transmit_bytes IS NOT NULL THEN least(s.pcie_transmit_bytes // 1000, 1000000000000) END::BIGINT AS pcie_out_kb,
+    CASE WHEN s.pcie_receive_bytes IS NOT NULL
+        THEN least(s.pcie_receive_bytes // 1000, 1000000000000) END::BIGINT AS pcie_in_kb,
+    CASE WHEN s.pcie_transmit_bytes IS NOT NULL
+        THEN least(s.pcie_transmit_bytes // 1000, 1000000000000) END::BIGINT AS pcie_out_kb,
     CASE WHEN coalesce(s.nvlink_receive_bytes, s.nvlink_transmit_bytes) IS NOT NULL
-         THEN least((coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0)) // 1000, 1000000000000) END::BIGINT AS nvlink_kb
-FROM gpu_samples s JOIN (SELECT uid::INTEGER AS uid, uuid, power_limit_watts FROM units WHERE gid IN (SELECT gid FROM chunk_gpus)) u ON u.uuid = s.gpu_uuid
+         THEN least((coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0)) // 1000,
+             1000000000000) END::BIGINT AS nvlink_kb
+FROM gpu_samples s JOIN (SELECT uid::INTEGER AS uid, uuid, power_limit_watts FROM units
+    WHERE gid IN (SELECT gid FROM chunk_gpus)) u ON u.uuid = s.gpu_uuid
 WHERE s.started_at < $until_us AND s.ended_at > $from_us;
 
--- What each unit's samples come to in half the time that makes a quiet span: one that is long enough covers an even half whole.
+-- What each unit's samples come to in half the time that makes a quiet span: one that is long enough covers an even
+-- half whole.
 CREATE OR REPLACE TEMP TABLE halves AS
-SELECT uid, unit_hour, from_ms // ($quiet_ms // 2) AS half, min(from_ms) AS from_ms, max(until_ms) AS until_ms, sum(sample_ms)::BIGINT AS ms, min(sample_ms) AS least_ms,
-    max(sample_ms) AS most_ms, sum(hash(from_ms) >> 2) - sum(hash(until_ms) >> 2) AS unmatched, bool_and(coalesce(up AND activity <= $quiet_permille, false)) AS rests
+SELECT uid, unit_hour, from_ms // ($quiet_ms // 2) AS half, min(from_ms) AS from_ms, max(until_ms) AS until_ms,
+    sum(sample_ms)::BIGINT AS ms, min(sample_ms) AS least_ms,
+    max(sample_ms) AS most_ms, sum(hash(from_ms) >> 2) - sum(hash(until_ms) >> 2) AS unmatched,
+        bool_and(coalesce(up AND activity <= $quiet_permille, false)) AS rests
 FROM narrow GROUP BY ALL;
 
--- Whose samples need not be put in order, which is dear: each begins where another ends, as many begin before any moment as
+-- Whose samples need not be put in order, which is dear: each begins where another ends, as many begin before any
+-- moment as
 -- end, plus one. Samples finer than a second do need it, since dips are looked for in them.
 CREATE OR REPLACE TEMP TABLE abutting AS
 SELECT uid FROM halves GROUP BY uid
-HAVING max(until_ms) - min(from_ms) = sum(ms) AND sum(unmatched) = (hash(min(from_ms)) >> 2)::HUGEINT - (hash(max(until_ms)) >> 2)::HUGEINT
+HAVING max(until_ms) - min(from_ms) = sum(ms) AND sum(unmatched) = (hash(min(from_ms)) >> 2)::HUGEINT
+    - (hash(max(until_ms)) >> 2)::HUGEINT
     AND max(most_ms) * 2 < $quiet_ms AND min(least_ms) >= 1000;
 
 -- In order of time, with only what that needs: a window carries all its columns along, and these are few.
@@ -59,11 +76,13 @@ WITH told AS (
 ), spans AS (
     SELECT uid, at_ms, lead(at_ms) OVER (PARTITION BY uid ORDER BY at_ms) AS end_ms FROM edges
 )
-SELECT t.* REPLACE (s.at_ms AS from_ms, s.end_ms AS until_ms, t.unit_hour + s.at_ms // 3600000 - t.from_ms // 3600000 AS unit_hour)
+SELECT t.* REPLACE (s.at_ms AS from_ms, s.end_ms AS until_ms,
+    t.unit_hour + s.at_ms // 3600000 - t.from_ms // 3600000 AS unit_hour)
 FROM spans s JOIN told t ON t.uid = s.uid AND t.from_ms <= s.at_ms AND t.until_ms >= s.end_ms
 WHERE s.end_ms IS NOT NULL
 QUALIFY row_number() OVER (
-    PARTITION BY s.uid, s.at_ms ORDER BY t.from_ms DESC, t.until_ms DESC, t.batch DESC, t.activity DESC NULLS LAST, t.memory_mb DESC NULLS LAST, t.up DESC) = 1;
+    PARTITION BY s.uid, s.at_ms ORDER BY t.from_ms DESC, t.until_ms DESC, t.batch DESC, t.activity DESC NULLS LAST,
+        t.memory_mb DESC NULLS LAST, t.up DESC) = 1;
 
 DELETE FROM narrow WHERE uid IN (SELECT uid FROM overlapping);
 
@@ -75,8 +94,10 @@ INSERT INTO ordered
 SELECT n.rowid, uid, row_number() OVER w, from_ms, until_ms, activity, up, NULL
 FROM narrow n JOIN overlapping USING (uid) WINDOW w AS (PARTITION BY uid ORDER BY from_ms);
 
--- Quiet spans: consecutive samples without work, long enough to be a state of their own and no pause in one. Where samples abut
--- they are made of halves that rest and of the quiet samples in the halves beside those; time less what was quiet so far is
+-- Quiet spans: consecutive samples without work, long enough to be a state of their own and no pause in one. Where
+-- samples abut
+-- they are made of halves that rest and of the quiet samples in the halves beside those; time less what was quiet so
+-- far is
 -- then the same throughout a span.
 CREATE OR REPLACE TEMP TABLE quiet AS
 WITH resting AS (
@@ -87,10 +108,13 @@ WITH resting AS (
     SELECT uid, from_ms, until_ms FROM resting
     UNION ALL
     SELECT n.uid, n.from_ms, n.until_ms FROM narrow n
-    SEMI JOIN (FROM beside ANTI JOIN resting USING (uid, half)) b ON b.uid = n.uid AND b.half = n.from_ms // ($quiet_ms // 2)
+    SEMI JOIN (FROM beside ANTI JOIN resting USING (uid, half)) b ON b.uid = n.uid
+        AND b.half = n.from_ms // ($quiet_ms // 2)
     WHERE n.up AND n.activity <= $quiet_permille
 ), islands AS (
-    SELECT uid, from_ms, until_ms, until_ms - sum(until_ms - from_ms) OVER (PARTITION BY uid ORDER BY from_ms ROWS UNBOUNDED PRECEDING) AS island FROM low
+    SELECT uid, from_ms, until_ms,
+        until_ms - sum(until_ms - from_ms) OVER (PARTITION BY uid ORDER BY from_ms ROWS UNBOUNDED PRECEDING) AS island
+        FROM low
     UNION ALL
     SELECT uid, from_ms, until_ms, k - row_number() OVER (PARTITION BY uid ORDER BY k)
     FROM ordered WHERE up AND activity <= $quiet_permille AND until_ms > from_ms
@@ -103,7 +127,8 @@ SELECT uid, from_ms, until_ms FROM spans WHERE observed_ms >= $quiet_ms;
 -- What is held meanwhile, by the hour: each hour is told by its own samples.
 CREATE OR REPLACE TEMP TABLE quiet_memory AS
 WITH low AS (
-    SELECT uid, from_ms, until_ms, memory_mb FROM narrow SEMI JOIN quiet USING (uid) WHERE up AND activity <= $quiet_permille AND until_ms > from_ms
+    SELECT uid, from_ms, until_ms, memory_mb FROM narrow SEMI JOIN quiet USING (uid) WHERE up
+        AND activity <= $quiet_permille AND until_ms > from_ms
 ), hourly AS (
     SELECT uid, from_ms // 3600000 * 3600000 AS hour_ms, memory_mb FROM low
     UNION ALL

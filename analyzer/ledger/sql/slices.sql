@@ -1,15 +1,20 @@
--- Time of each owned GPU cut wherever its holders, its owner, its scheduler's word or its quiet changes, and at each hour.
+-- Time of each owned GPU cut wherever its holders, its owner, its scheduler's word or its quiet changes, and at each
+-- hour.
 
 CREATE OR REPLACE TEMP TABLE owned_hours AS
-SELECT o.gid, h.hour_ms, greatest(o.from_ms, h.hour_ms) AS from_ms, least(o.until_ms, h.hour_ms + 3600000) AS until_ms, o.sku, o.purchase_option
+SELECT o.gid, h.hour_ms, greatest(o.from_ms, h.hour_ms) AS from_ms, least(o.until_ms, h.hour_ms + 3600000) AS until_ms,
+    o.sku, o.purchase_option
 FROM owned o JOIN chunk h ON h.gid = o.gid AND o.from_ms < h.hour_ms + 3600000 AND o.until_ms > h.hour_ms;
 
 -- Holds of the chunk with what bounds their states: the end of starting, and where lost work begins.
 CREATE OR REPLACE TEMP TABLE holds_here AS
-SELECT h.*, f.at_ms AS first_ms, least(coalesce(f.at_ms, h.from_ms + $starting_ms), h.from_ms + $starting_ms, h.until_ms) AS started_ms, l.lost_from_ms, l.lost_cause,
+SELECT h.*, f.at_ms AS first_ms,
+    least(coalesce(f.at_ms, h.from_ms + $starting_ms), h.from_ms + $starting_ms, h.until_ms) AS started_ms,
+    l.lost_from_ms, l.lost_cause,
     s.image_until_ms, s.warm_from_ms
 FROM holds h LEFT JOIN first_work f USING (rid, attempt, uid) LEFT JOIN lost l USING (rid, attempt)
-LEFT JOIN (SELECT DISTINCT * FROM starts) s ON s.rid = h.rid AND s.attempt = h.attempt AND s.uid = h.uid AND s.from_ms = h.from_ms
+LEFT JOIN (SELECT DISTINCT * FROM starts) s ON s.rid = h.rid AND s.attempt = h.attempt AND s.uid = h.uid
+    AND s.from_ms = h.from_ms
 WHERE h.gid IN (SELECT gid FROM chunk_gpus) AND h.from_ms < $until_ms AND h.until_ms > $from_ms;
 
 CREATE OR REPLACE TEMP TABLE cuts AS
@@ -34,7 +39,8 @@ CREATE OR REPLACE TEMP TABLE moments AS
 SELECT c.gid, c.from_ms, c.until_ms, o.hour_ms, o.sku, o.purchase_option, g.node, n.nid, s.state AS host_state,
     EXISTS (SELECT 1 FROM units m WHERE m.gid = c.gid AND m.is_mig AND m.slices IS NOT NULL) AS is_partitioned
 FROM cuts c
-JOIN owned_hours o ON o.gid = c.gid AND o.hour_ms = c.from_ms // 3600000 * 3600000 AND c.from_ms >= o.from_ms AND c.until_ms <= o.until_ms
+JOIN owned_hours o ON o.gid = c.gid AND o.hour_ms = c.from_ms // 3600000 * 3600000 AND c.from_ms >= o.from_ms
+    AND c.until_ms <= o.until_ms
 JOIN gpus g ON g.gid = c.gid JOIN nodes n ON n.node = g.node
 LEFT JOIN host_states s ON s.nid = n.nid AND s.from_ms <= c.from_ms AND s.until_ms >= c.until_ms
 WHERE c.until_ms > c.from_ms;
@@ -42,7 +48,8 @@ WHERE c.until_ms > c.from_ms;
 -- Who holds each moment: of several sources the most trusted alone, and each run once.
 CREATE OR REPLACE TEMP TABLE holders AS
 WITH candidates AS (
-    SELECT m.gid, m.from_ms, h.uid, h.rid, h.attempt, h.precedence, h.started_ms, h.first_ms, h.image_until_ms, h.warm_from_ms,
+    SELECT m.gid, m.from_ms, h.uid, h.rid, h.attempt, h.precedence, h.started_ms, h.first_ms, h.image_until_ms,
+        h.warm_from_ms,
         h.lost_from_ms IS NOT NULL AND h.lost_from_ms <= m.from_ms AS is_lost, h.lost_cause
     FROM moments m JOIN holds_here h ON h.gid = m.gid AND h.from_ms <= m.from_ms AND h.until_ms >= m.until_ms
 ), trusted AS (
@@ -58,23 +65,28 @@ WITH free_units AS (
     SELECT m.gid, m.from_ms, u.uid, u.slices
     FROM moments m JOIN units u USING (gid)
     WHERE u.is_mig = m.is_partitioned AND (u.slices IS NOT NULL) = m.is_partitioned
-        AND NOT EXISTS (SELECT 1 FROM holders h WHERE h.gid = m.gid AND h.from_ms = m.from_ms AND (h.uid = u.uid OR NOT m.is_partitioned))
+        AND NOT EXISTS (SELECT 1 FROM holders h WHERE h.gid = m.gid AND h.from_ms = m.from_ms
+            AND (h.uid = u.uid OR NOT m.is_partitioned))
 ), every AS (
-    SELECT h.gid, h.from_ms, h.uid, h.rid, h.attempt, greatest(1, 840 * coalesce(u.slices, 1) // h.sharers) AS weight, h.sharers > 1 AS is_shared,
+    SELECT h.gid, h.from_ms, h.uid, h.rid, h.attempt, greatest(1, 840 * coalesce(u.slices, 1) // h.sharers) AS weight,
+        h.sharers > 1 AS is_shared,
         h.started_ms, h.first_ms, h.is_lost, h.lost_cause, false AS is_fragment, h.image_until_ms, h.warm_from_ms
     FROM holders h JOIN units u USING (uid)
     UNION ALL
-    SELECT gid, from_ms, uid, NULL, NULL, 840 * coalesce(slices, 1), false, NULL, NULL, false, NULL, false, NULL, NULL FROM free_units
+    SELECT gid, from_ms, uid, NULL, NULL, 840 * coalesce(slices, 1), false, NULL, NULL, false, NULL, false, NULL, NULL
+        FROM free_units
     UNION ALL
     SELECT m.gid, m.from_ms, u.uid, NULL, NULL,
-        840 * (u.slices_max - (SELECT sum(v.slices) FROM units v WHERE v.gid = m.gid AND v.is_mig)), false, NULL, NULL, false, NULL, true, NULL, NULL
+        840 * (u.slices_max - (SELECT sum(v.slices) FROM units v WHERE v.gid = m.gid AND v.is_mig)), false, NULL, NULL,
+            false, NULL, true, NULL, NULL
     FROM moments m JOIN units u ON u.gid = m.gid AND NOT u.is_mig WHERE m.is_partitioned
 )
 SELECT * FROM every WHERE weight > 0;
 
 CREATE OR REPLACE TEMP TABLE slices AS
 SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p.is_fragment)::INTEGER AS sid,
-    p.gid, p.uid::INTEGER AS uid, m.nid::INTEGER AS nid, m.hour_ms, p.from_ms, m.until_ms, p.rid::INTEGER AS rid, p.attempt, p.weight, p.is_shared, p.is_fragment, p.is_lost, p.lost_cause,
+    p.gid, p.uid::INTEGER AS uid, m.nid::INTEGER AS nid, m.hour_ms, p.from_ms, m.until_ms, p.rid::INTEGER AS rid,
+        p.attempt, p.weight, p.is_shared, p.is_fragment, p.is_lost, p.lost_cause,
     m.sku, m.purchase_option, m.host_state,
     CASE WHEN p.rid IS NULL THEN NULL
          WHEN p.from_ms < p.started_ms THEN 'starting'

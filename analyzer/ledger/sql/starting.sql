@@ -1,13 +1,15 @@
 -- What was seen of each start that touches this chunk: when its processes, its GPU context and its first kernel came.
 CREATE OR REPLACE TEMP TABLE starts_seen AS
 WITH starts AS (
-    SELECT h.rid, h.attempt, h.uid, u.nid, h.from_ms, h.until_ms, least(coalesce(f.at_ms, h.from_ms + $starting_ms), h.from_ms + $starting_ms, h.until_ms) AS started_ms
+    SELECT h.rid, h.attempt, h.uid, u.nid, h.from_ms, h.until_ms,
+        least(coalesce(f.at_ms, h.from_ms + $starting_ms), h.from_ms + $starting_ms, h.until_ms) AS started_ms
     FROM holds h JOIN units u USING (uid) LEFT JOIN first_work f USING (rid, attempt, uid)
     WHERE h.gid IN (SELECT gid FROM chunk_gpus) AND h.from_ms >= $from_ms - $starting_ms AND h.from_ms < $until_ms
 ), lives AS (
     SELECT k.rid, n.nid, started_at // 1000 AS from_ms FROM run_samples s JOIN nodes n USING (node)
     JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
-    WHERE s.started_at >= ($from_ms - $margin_ms) * 1000 AND s.started_at < ($until_ms + $margin_ms) * 1000 AND memory_used_bytes >= $process_bytes
+    WHERE s.started_at >= ($from_ms - $margin_ms) * 1000 AND s.started_at < ($until_ms + $margin_ms) * 1000
+        AND memory_used_bytes >= $process_bytes
     UNION ALL
     SELECT k.rid, n.nid, started_at // 1000 FROM process_samples s JOIN nodes n USING (node)
     JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
@@ -27,7 +29,8 @@ WITH starts AS (
     SELECT s.rid, s.attempt, s.uid, s.from_ms, amount(sum(r.written_bytes)) AS written_bytes
     FROM starts s JOIN seen n USING (rid, attempt, uid, from_ms) JOIN run_names k USING (rid)
     JOIN run_samples r ON r.run_id = k.run_id AND r.started_at >= k.from_us AND r.started_at < k.until_us
-        AND r.started_at < least(coalesce(n.context_ms, s.started_ms), s.started_ms) * 1000 AND r.ended_at > s.from_ms * 1000
+        AND r.started_at < least(coalesce(n.context_ms, s.started_ms), s.started_ms) * 1000
+            AND r.ended_at > s.from_ms * 1000
     JOIN nodes o ON o.node = r.node AND o.nid = s.nid
     WHERE r.started_at >= ($from_ms - $margin_ms) * 1000 AND r.started_at < ($until_ms + $margin_ms) * 1000 GROUP BY ALL
 )

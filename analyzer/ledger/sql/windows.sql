@@ -1,75 +1,105 @@
 -- What is known of each run in each ten minutes: sums of integers, over its GPUs and over the hosts it runs on.
 
 CREATE OR REPLACE TEMP TABLE checkpoint_minutes AS
-SELECT k.rid, c.minute // 1000 AS minute_ms, coalesce(c.network_bytes * 2 > c.written_bytes, false) AS over_network FROM checkpoints c JOIN run_keys k USING (run_id)
+SELECT k.rid, c.minute // 1000 AS minute_ms, coalesce(c.network_bytes * 2 > c.written_bytes, false) AS over_network
+    FROM checkpoints c JOIN run_keys k USING (run_id)
 WHERE c.minute >= $from_us AND c.minute < $until_us;
 
 -- What each slice's working pieces come to in each ten minutes, in one pass over them. `still` is the time without a
 -- kernel; `short` the time in which the chip was busy in the driver's sense and yet below the run's own yardstick, as
--- spinning in a collective is; `saving` the stand-still of a checkpoint. Clock losses are taken of what is left: beside_* where
+-- spinning in a collective is; `saving` the stand-still of a checkpoint. Clock losses are taken of what is left:
+-- beside_* where
 -- `short` is booked apart, whole_* where it is not; that is decided only when the window is judged.
 CREATE OR REPLACE TEMP TABLE work AS
 WITH wide AS (
-    SELECT p.sid, p.from_ms, p.from_ms // 600000 * 600000 AS window_ms, p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.ms::BIGINT AS ms, p.sample_ms,
-        p.activity::BIGINT AS activity, p.utilization::BIGINT AS utilization, p.tensor::BIGINT AS tensor, p.dram::BIGINT AS dram, p.power::BIGINT AS power,
-        p.has_sm, p.zero IS NOT NULL AS has_shares, if(p.slowed >= $slowed_permille, p.slowed, 0)::BIGINT AS slowed, if(p.slowed >= $slowed_permille, p.slowed_by, 0) AS slowed_by,
-        p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best, c.rid IS NOT NULL AS in_checkpoint, coalesce(c.over_network, false) AS over_network,
-        least(1000, greatest(0, p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization ELSE 0 END))::BIGINT AS still
+    SELECT p.sid, p.from_ms, p.from_ms // 600000 * 600000 AS window_ms,
+        p.from_ms // $bucket_ms * $bucket_ms AS bucket_ms, p.ms::BIGINT AS ms, p.sample_ms,
+        p.activity::BIGINT AS activity, p.utilization::BIGINT AS utilization, p.tensor::BIGINT AS tensor,
+            p.dram::BIGINT AS dram, p.power::BIGINT AS power,
+        p.has_sm, p.zero IS NOT NULL AS has_shares, if(p.slowed >= $slowed_permille, p.slowed, 0)::BIGINT AS slowed,
+            if(p.slowed >= $slowed_permille, p.slowed_by, 0) AS slowed_by,
+        p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best,
+            c.rid IS NOT NULL AS in_checkpoint, coalesce(c.over_network, false) AS over_network,
+        least(1000, greatest(0, p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization
+            ELSE 0 END))::BIGINT AS still
     FROM pieces p
     LEFT JOIN yardsticks y ON y.rid = p.rid AND y.hour_ms = p.from_ms // 3600000 * 3600000
     LEFT JOIN checkpoint_minutes c ON c.rid = p.rid AND c.minute_ms = p.from_ms // 60000 * 60000
     WHERE p.rid IS NOT NULL AND NOT p.is_fixed AND p.up AND p.activity IS NOT NULL AND p.ms > 0
 ), measured AS (
-    SELECT *, CASE WHEN NOT has_sm OR best IS NULL OR best <= 2 * $spinning_permille OR coalesce(dram, 0) >= $decode_permille
+    SELECT *, CASE WHEN NOT has_sm OR best IS NULL OR best <= 2 * $spinning_permille
+        OR coalesce(dram, 0) >= $decode_permille
                         OR activity * 1000 >= best * (1000 - still) // 1000 * $deadband_permille THEN 0
-                   ELSE least(1000 - still, greatest(0, (best * (1000 - still) // 1000 - activity) * 1000 // (best - $spinning_permille))) END AS short,
+                   ELSE least(1000 - still,
+                       greatest(0, (best * (1000 - still) // 1000 - activity) * 1000
+                       // (best - $spinning_permille))) END AS short,
         ms * still // 1000 AS stood_ms
     FROM wide
 ), whole AS (
-    SELECT *, if(in_checkpoint, stood_ms, 0) AS saving_ms, if(in_checkpoint, 0, stood_ms) AS still_ms, ms * short // 1000 AS short_ms,
+    SELECT *, if(in_checkpoint, stood_ms, 0) AS saving_ms, if(in_checkpoint, 0, stood_ms) AS still_ms,
+        ms * short // 1000 AS short_ms,
         (ms - stood_ms) * slowed // 1000 AS whole_ms, (ms - stood_ms - ms * short // 1000) * slowed // 1000 AS beside_ms
     FROM measured
 ), by_cause AS (
-    SELECT sid, window_ms, bucket_ms, in_checkpoint, over_network, slowed_by, min(from_ms) AS from_ms, max(from_ms + ms) AS until_ms, sum(ms)::BIGINT AS ms,
-        sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms, sum(whole_ms)::BIGINT AS whole_ms, sum(beside_ms)::BIGINT AS beside_ms,
-        sum(ms) FILTER (has_sm)::BIGINT AS sm_ms, sum(ms) FILTER (has_shares)::BIGINT AS shares_ms, sum(activity * ms) AS activity,
-        sum(utilization * ms) AS utilization, sum(tensor * ms) AS tensor, sum(dram * ms) AS dram, sum(power * ms) AS power, sum(slowed * ms) AS slowed,
-        max(best) AS best, sum(pcie_in_kb * ms // sample_ms) AS pcie_in_kb, sum(pcie_out_kb * ms // sample_ms) AS pcie_out_kb, sum(nvlink_kb * ms // sample_ms) AS nvlink_kb
+    SELECT sid, window_ms, bucket_ms, in_checkpoint, over_network, slowed_by, min(from_ms) AS from_ms,
+        max(from_ms + ms) AS until_ms, sum(ms)::BIGINT AS ms,
+        sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
+            sum(whole_ms)::BIGINT AS whole_ms, sum(beside_ms)::BIGINT AS beside_ms,
+        sum(ms) FILTER (has_sm)::BIGINT AS sm_ms, sum(ms) FILTER (has_shares)::BIGINT AS shares_ms,
+            sum(activity * ms) AS activity,
+        sum(utilization * ms) AS utilization, sum(tensor * ms) AS tensor, sum(dram * ms) AS dram,
+            sum(power * ms) AS power, sum(slowed * ms) AS slowed,
+        max(best) AS best, sum(pcie_in_kb * ms // sample_ms) AS pcie_in_kb,
+            sum(pcie_out_kb * ms // sample_ms) AS pcie_out_kb, sum(nvlink_kb * ms // sample_ms) AS nvlink_kb
     FROM whole GROUP BY ALL
 ), told AS (
-    SELECT sid, window_ms, bucket_ms, in_checkpoint, over_network, min(from_ms) AS from_ms, max(until_ms) AS until_ms, sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
-        coalesce(sum(whole_ms) FILTER (slowed_by = 1), 0)::BIGINT AS whole_power_ms, coalesce(sum(whole_ms) FILTER (slowed_by = 2), 0)::BIGINT AS whole_heat_ms,
-        coalesce(sum(whole_ms) FILTER (slowed_by = 3), 0)::BIGINT AS whole_board_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 1), 0)::BIGINT AS beside_power_ms,
-        coalesce(sum(beside_ms) FILTER (slowed_by = 2), 0)::BIGINT AS beside_heat_ms, coalesce(sum(beside_ms) FILTER (slowed_by = 3), 0)::BIGINT AS beside_board_ms,
+    SELECT sid, window_ms, bucket_ms, in_checkpoint, over_network, min(from_ms) AS from_ms, max(until_ms) AS until_ms,
+        sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms,
+        sum(short_ms)::BIGINT AS short_ms,
+        coalesce(sum(whole_ms) FILTER (slowed_by = 1), 0)::BIGINT AS whole_power_ms,
+            coalesce(sum(whole_ms) FILTER (slowed_by = 2), 0)::BIGINT AS whole_heat_ms,
+        coalesce(sum(whole_ms) FILTER (slowed_by = 3), 0)::BIGINT AS whole_board_ms,
+            coalesce(sum(beside_ms) FILTER (slowed_by = 1), 0)::BIGINT AS beside_power_ms,
+        coalesce(sum(beside_ms) FILTER (slowed_by = 2), 0)::BIGINT AS beside_heat_ms,
+            coalesce(sum(beside_ms) FILTER (slowed_by = 3), 0)::BIGINT AS beside_board_ms,
         sum(sm_ms) AS sm_ms, sum(shares_ms) AS shares_ms, sum(activity) AS activity,
-        sum(utilization) AS utilization, sum(tensor) AS tensor, sum(dram) AS dram, sum(power) AS power, sum(slowed) AS slowed,
+        sum(utilization) AS utilization, sum(tensor) AS tensor, sum(dram) AS dram, sum(power) AS power,
+            sum(slowed) AS slowed,
         max(best) AS best, sum(pcie_in_kb) AS pcie_in_kb, sum(pcie_out_kb) AS pcie_out_kb, sum(nvlink_kb) AS nvlink_kb
     FROM by_cause GROUP BY ALL
 )
 SELECT s.rid, s.uid, t.* FROM told t JOIN slices s USING (sid);
 
 CREATE OR REPLACE TEMP TABLE gpu_windows AS
-SELECT rid, window_ms, uid, sum(ms) AS ms, sum(sm_ms) AS sm_ms, sum(shares_ms) AS shares_ms, sum(activity) AS activity, sum(still_ms) AS still_ms, sum(short_ms) AS short_ms,
-    sum(utilization) AS utilization, sum(tensor) AS tensor, sum(dram) AS dram, sum(power) AS power, sum(slowed) // sum(ms) AS slowed, max(best) AS best,
+SELECT rid, window_ms, uid, sum(ms) AS ms, sum(sm_ms) AS sm_ms, sum(shares_ms) AS shares_ms, sum(activity) AS activity,
+    sum(still_ms) AS still_ms, sum(short_ms) AS short_ms,
+    sum(utilization) AS utilization, sum(tensor) AS tensor, sum(dram) AS dram, sum(power) AS power,
+        sum(slowed) // sum(ms) AS slowed, max(best) AS best,
     sum(pcie_in_kb) AS pcie_in_kb, sum(pcie_out_kb) AS pcie_out_kb, sum(nvlink_kb) AS nvlink_kb
 FROM work WHERE NOT in_checkpoint GROUP BY ALL;
 
 -- How each rank stands among its run's, in the middle and at both ends: the odd one out holds up the others.
 CREATE OR REPLACE TEMP TABLE rank_windows AS
 WITH ranks AS (
-    SELECT rid, window_ms, uid, activity // ms AS activity, still_ms * 1000 // ms AS still, power // ms AS power FROM gpu_windows WHERE ms > 0
+    SELECT rid, window_ms, uid, activity // ms AS activity, still_ms * 1000 // ms AS still, power // ms AS power
+        FROM gpu_windows WHERE ms > 0
 ), middle AS (
-    SELECT rid, window_ms, quantile_disc(activity, 0.5) AS activity, quantile_disc(still, 0.5) AS still, quantile_disc(power, 0.5) AS power
+    SELECT rid, window_ms, quantile_disc(activity, 0.5) AS activity, quantile_disc(still, 0.5) AS still,
+        quantile_disc(power, 0.5) AS power
     FROM ranks GROUP BY ALL HAVING count(*) > 2
 ), spread AS (
     SELECT r.*, m.activity AS activity_median, m.still AS still_median, m.power AS power_median,
-        abs(r.activity - m.activity) AS activity_off, abs(r.still - m.still) AS still_off, abs(r.power - m.power) AS power_off
+        abs(r.activity - m.activity) AS activity_off, abs(r.still - m.still) AS still_off,
+            abs(r.power - m.power) AS power_off
     FROM ranks r JOIN middle m USING (rid, window_ms)
 )
-SELECT rid, window_ms, any_value(activity_median)::BIGINT AS activity_median, any_value(still_median)::BIGINT AS still_median, any_value(power_median)::BIGINT AS power_median,
+SELECT rid, window_ms, any_value(activity_median)::BIGINT AS activity_median,
+    any_value(still_median)::BIGINT AS still_median, any_value(power_median)::BIGINT AS power_median,
     max(activity)::BIGINT AS activity_most, max(still)::BIGINT AS still_most, max(power)::BIGINT AS power_most,
-    quantile_disc(activity_off, 0.5)::BIGINT AS activity_spread, quantile_disc(still_off, 0.5)::BIGINT AS still_spread, quantile_disc(power_off, 0.5)::BIGINT AS power_spread,
-    arg_max(uid, (activity, -uid)) AS active_uid, arg_max(uid, (still, -uid)) AS still_uid, arg_max(uid, (power, -uid)) FILTER (power IS NOT NULL) AS power_uid
+    quantile_disc(activity_off, 0.5)::BIGINT AS activity_spread, quantile_disc(still_off, 0.5)::BIGINT AS still_spread,
+        quantile_disc(power_off, 0.5)::BIGINT AS power_spread,
+    arg_max(uid, (activity, -uid)) AS active_uid, arg_max(uid, (still, -uid)) AS still_uid, arg_max(uid, (power, -uid))
+        FILTER (power IS NOT NULL) AS power_uid
 FROM spread GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE run_nodes AS
@@ -79,65 +109,91 @@ CREATE OR REPLACE TEMP TABLE host_windows AS
 WITH hosts AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
         avg(round(1000 * cpu_busy_ratio)::BIGINT)::BIGINT AS cpu_busy,
-        avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io, avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
-    FROM host_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
+        avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io,
+            avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
+    FROM host_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us
+        AND started_at < $until_us GROUP BY ALL
 ), devices AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, device, mount_kind = 'block' AS is_block,
-        amount(sum(read_bytes)) AS read_bytes, amount(sum(written_bytes)) AS written_bytes, avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
+        amount(sum(read_bytes)) AS read_bytes, amount(sum(written_bytes)) AS written_bytes,
+            avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
         (max(ended_at) - min(started_at)) // 1000 AS span_ms
-    FROM disk_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
+    FROM disk_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us
+        AND started_at < $until_us GROUP BY ALL
 ), disks AS (
     SELECT nid, window_ms, max(busy) FILTER (is_block) AS disk_busy,
-        sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (is_block) AS block_read, sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_read,
+        sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (is_block) AS block_read,
+            sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_read,
         sum(written_bytes * 1000 // greatest(span_ms, 1)) AS written
     FROM devices GROUP BY ALL
 ), links AS (
-    SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, amount(sum(transmit_bytes) FILTER (link_kind <> 'ethernet')) AS rdma_out,
-        amount(sum(receive_bytes) FILTER (link_kind = 'ethernet') * 1000000 // greatest(max(ended_at) - min(started_at), 1)) AS network_in
-    FROM network_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
+    SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
+        amount(sum(transmit_bytes) FILTER (link_kind <> 'ethernet')) AS rdma_out,
+        amount(sum(receive_bytes) FILTER (link_kind = 'ethernet') * 1000000 // greatest(max(ended_at) - min(started_at),
+            1)) AS network_in
+    FROM network_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us
+        AND started_at < $until_us GROUP BY ALL
 )
 SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING (nid, window_ms);
 
 CREATE OR REPLACE TEMP TABLE process_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
-    max(workers) AS workers, avg(round(1000 * workers_busiest_cpu_ratio)::BIGINT)::BIGINT AS busiest, avg(round(1000 * workers_waiting_ratio)::BIGINT)::BIGINT AS waiting
-FROM process_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
+    max(workers) AS workers, avg(round(1000 * workers_busiest_cpu_ratio)::BIGINT)::BIGINT AS busiest,
+        avg(round(1000 * workers_waiting_ratio)::BIGINT)::BIGINT AS waiting
+FROM process_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id
+    AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE cgroup_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
-    amount(sum(round(1000 * cpu_seconds)::BIGINT) * 1000000 // greatest(sum(ended_at - started_at), 1) * count(DISTINCT node)) AS cores_used_milli,
+    amount(sum(round(1000 * cpu_seconds)::BIGINT) * 1000000 // greatest(sum(ended_at - started_at), 1)
+        * count(DISTINCT node)) AS cores_used_milli,
     (avg(round(1000 * cores_allotted)::BIGINT) * count(DISTINCT node))::BIGINT AS cores_milli,
-    amount(sum(round(1000000 * cpu_throttled_seconds)::BIGINT) * 1000 // greatest(sum(ended_at - started_at), 1)) AS cpu_throttled,
-    avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io, avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
-FROM run_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
+    amount(sum(round(1000000 * cpu_throttled_seconds)::BIGINT) * 1000 // greatest(sum(ended_at - started_at),
+        1)) AS cpu_throttled,
+    avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io,
+        avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
+FROM run_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id
+    AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE dip_windows AS
 SELECT s.rid, d.from_ms // 600000 * 600000 AS window_ms, count(*) AS dips, count(*) FILTER (d.refilled) AS refills
-FROM dips d JOIN slices s ON s.uid = d.uid AND s.from_ms <= d.from_ms AND s.until_ms > d.from_ms AND s.rid IS NOT NULL GROUP BY ALL;
+FROM dips d JOIN slices s ON s.uid = d.uid AND s.from_ms <= d.from_ms AND s.until_ms > d.from_ms AND s.rid IS NOT NULL
+    GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE run_windows_here AS
 WITH gpus AS (
-    SELECT g.rid, window_ms, count(*) AS gpus, nullif(count(DISTINCT m.member), 0) AS members, sum(ms)::BIGINT AS ms, coalesce(sum(sm_ms), 0)::BIGINT AS sm_ms, coalesce(sum(shares_ms), 0)::BIGINT AS shares_ms,
-        (sum(activity) // sum(ms))::BIGINT AS activity, (sum(still_ms) * 1000 // sum(ms))::BIGINT AS still, (sum(short_ms) * 1000 // sum(ms))::BIGINT AS short,
-        (sum(utilization) // sum(ms))::BIGINT AS utilization, (sum(tensor) // sum(sm_ms))::BIGINT AS tensor, (sum(dram) // sum(sm_ms))::BIGINT AS dram,
-        (sum(power) // sum(ms))::BIGINT AS power, max(slowed)::BIGINT AS slowed_most, min(slowed)::BIGINT AS slowed_least, max(best)::BIGINT AS best,
+    SELECT g.rid, window_ms, count(*) AS gpus, nullif(count(DISTINCT m.member), 0) AS members, sum(ms)::BIGINT AS ms,
+        coalesce(sum(sm_ms), 0)::BIGINT AS sm_ms, coalesce(sum(shares_ms), 0)::BIGINT AS shares_ms,
+        (sum(activity) // sum(ms))::BIGINT AS activity, (sum(still_ms) * 1000 // sum(ms))::BIGINT AS still,
+            (sum(short_ms) * 1000 // sum(ms))::BIGINT AS short,
+        (sum(utilization) // sum(ms))::BIGINT AS utilization, (sum(tensor) // sum(sm_ms))::BIGINT AS tensor,
+            (sum(dram) // sum(sm_ms))::BIGINT AS dram,
+        (sum(power) // sum(ms))::BIGINT AS power, max(slowed)::BIGINT AS slowed_most,
+            min(slowed)::BIGINT AS slowed_least, max(best)::BIGINT AS best,
         arg_max(g.uid, (slowed, -g.uid)) FILTER (slowed >= 30) AS slowest_uid,
-        sum(pcie_in_kb)::BIGINT AS pcie_in_kb, sum(pcie_out_kb)::BIGINT AS pcie_out_kb, sum(nvlink_kb)::BIGINT AS nvlink_kb
-    FROM gpu_windows g ASOF LEFT JOIN service_members m ON m.rid = g.rid AND m.uid = g.uid AND m.from_ms < g.window_ms + 600000 GROUP BY ALL
+        sum(pcie_in_kb)::BIGINT AS pcie_in_kb, sum(pcie_out_kb)::BIGINT AS pcie_out_kb,
+            sum(nvlink_kb)::BIGINT AS nvlink_kb
+    FROM gpu_windows g ASOF LEFT JOIN service_members m ON m.rid = g.rid AND m.uid = g.uid
+        AND m.from_ms < g.window_ms + 600000 GROUP BY ALL
 ), hosts AS (
     SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy,
-        avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu, max(h.disk_busy) AS disk_busy,
-        amount(sum(h.block_read)) AS block_read, amount(sum(h.mount_read)) AS mount_read, amount(sum(h.written)) AS written, amount(sum(h.rdma_out)) AS rdma_out,
+        avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu,
+            max(h.disk_busy) AS disk_busy,
+        amount(sum(h.block_read)) AS block_read, amount(sum(h.mount_read)) AS mount_read,
+            amount(sum(h.written)) AS written, amount(sum(h.rdma_out)) AS rdma_out,
         amount(sum(h.network_in)) AS network_in
     FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
 )
 SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), p.* EXCLUDE (rid, window_ms),
-    c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills, u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
-    r.* EXCLUDE (rid, window_ms, active_uid, still_uid, power_uid), a.uuid AS active_gpu, s.uuid AS still_gpu, w.uuid AS power_gpu
+    c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
+        u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
+    r.* EXCLUDE (rid, window_ms, active_uid, still_uid, power_uid), a.uuid AS active_gpu, s.uuid AS still_gpu,
+        w.uuid AS power_gpu
 FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
 LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
 LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN units u ON u.uid = g.slowest_uid
 LEFT JOIN service_windows v USING (rid, window_ms) LEFT JOIN rank_windows r USING (rid, window_ms)
-LEFT JOIN units a ON a.uid = r.active_uid LEFT JOIN units s ON s.uid = r.still_uid LEFT JOIN units w ON w.uid = r.power_uid
+LEFT JOIN units a ON a.uid = r.active_uid LEFT JOIN units s ON s.uid = r.still_uid LEFT
+    JOIN units w ON w.uid = r.power_uid

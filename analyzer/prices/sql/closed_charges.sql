@@ -1,4 +1,5 @@
--- What each team held in hours that are to be charged ($hours), by the ledger (recorded_at 0) and by each correction of it.
+-- What each team held in hours that are to be charged ($hours), by the ledger (recorded_at 0) and by each correction of
+-- it.
 WITH told AS (
     SELECT hour, team, cost_centre, sku, purchase_option, 0 AS recorded_at, milliseconds, cost_micros
     FROM {booked ledger} l WHERE run_id IS NOT NULL AND hour BETWEEN $first AND $last

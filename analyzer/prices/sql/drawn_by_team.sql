@@ -1,4 +1,5 @@
--- What GPUs drew, by who held them: an hour's joules are divided by the time each held the GPU in it, in whole millijoules,
+-- What GPUs drew, by who held them: an hour's joules are divided by the time each held the GPU in it, in whole
+-- millijoules,
 -- what does not divide going to whoever held it longest. Reads pricing_drawn (hour, node, gpu_uuid, millijoules, ms).
 WITH held AS (
     SELECT l.hour, l.gpu_uuid, team, l.run_id IS NOT NULL AS is_held, sum(milliseconds)::BIGINT AS held_ms

@@ -18,9 +18,11 @@ SELECT run_id, max(bytes) FROM held JOIN seen USING (gpu_uuid, hour) GROUP BY ru
 
 -- And on one of its hosts, by its cgroup.
 WITH names AS (SELECT alias_run_id, arg_max(run_id, batch) AS run_id FROM run_aliases GROUP BY alias_run_id)
-SELECT coalesce(n.run_id, s.run_id) AS run, max(memory_used_bytes_max) FROM run_hours s LEFT JOIN names n ON n.alias_run_id = s.run_id
+SELECT coalesce(n.run_id, s.run_id) AS run, max(memory_used_bytes_max) FROM run_hours s LEFT
+    JOIN names n ON n.alias_run_id = s.run_id
 WHERE started_at >= $start AND started_at < $end GROUP BY run HAVING max(memory_used_bytes_max) IS NOT NULL;
 
 WITH names AS (SELECT alias_run_id, arg_max(run_id, batch) AS run_id FROM run_aliases GROUP BY alias_run_id)
-SELECT coalesce(n.run_id, s.run_id) AS run, max(memory_used_bytes) FROM run_samples s LEFT JOIN names n ON n.alias_run_id = s.run_id
+SELECT coalesce(n.run_id, s.run_id) AS run, max(memory_used_bytes) FROM run_samples s LEFT
+    JOIN names n ON n.alias_run_id = s.run_id
 WHERE started_at >= $start AND started_at < $end GROUP BY run HAVING max(memory_used_bytes) IS NOT NULL

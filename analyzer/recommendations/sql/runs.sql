@@ -13,14 +13,16 @@ WITH latest AS (
     -- a host that was given back before the run's newest part began is no longer its own: an earlier attempt's
     QUALIFY ended_at IS NULL OR ended_at > max(started_at) OVER (PARTITION BY run_id)
 ), held AS (
-    SELECT run_id, node, count(DISTINCT gpu_uuid) AS gpus, min(rank) AS first_rank, list(DISTINCT gpu_uuid ORDER BY gpu_uuid) AS uuids
+    SELECT run_id, node, count(DISTINCT gpu_uuid) AS gpus, min(rank) AS first_rank,
+        list(DISTINCT gpu_uuid ORDER BY gpu_uuid) AS uuids
     FROM placed GROUP BY ALL
 ), said AS (
     SELECT run_id, arg_max(account, batch) AS account, arg_max(labels, batch) AS labels,
         count(DISTINCT member) FILTER (gpu_uuid IS NOT NULL) AS members
     FROM told GROUP BY run_id
 ), cores AS (
-    SELECT run_id, quantile_disc((counts->>'$.cores_milli')::BIGINT, 0.5) / 1000 AS cores, max((counts->>'$.workers')::BIGINT) AS workers
+    SELECT run_id, quantile_disc((counts->>'$.cores_milli')::BIGINT, 0.5) / 1000 AS cores,
+        max((counts->>'$.workers')::BIGINT) AS workers
     FROM run_windows WHERE window_start >= $start AND window_start < $end
         AND ((counts->>'$.cores_milli') IS NOT NULL OR (counts->>'$.workers') IS NOT NULL)
     GROUP BY run_id
@@ -34,21 +36,26 @@ WITH latest AS (
         bool_or(state NOT IN ('held_idle', 'starting', 'unobserved', 'broken')) AS has_worked
     FROM ledger WHERE hour >= $start AND hour < $end AND run_id IS NOT NULL GROUP BY ALL
 ), unused AS (
-    SELECT run_id, coalesce(sum(unused_ms) FILTER (NOT has_worked), 0)::BIGINT AS never_used_ms FROM by_gpu GROUP BY run_id
+    SELECT run_id, coalesce(sum(unused_ms) FILTER (NOT has_worked), 0)::BIGINT AS never_used_ms FROM by_gpu
+        GROUP BY run_id
 ), clock AS (
-    -- By the clock: until when something other than idleness or a hang was on its GPUs, and until when that is known. It looks
+    -- By the clock: until when something other than idleness or a hang was on its GPUs, and until when that is known.
+    -- It looks
     -- beyond the period, since what fell quiet in it may work by now; what was not measured is no idleness.
-    SELECT run_id, max(bucket_start) FILTER (state <> 'held_idle' AND (state <> 'communicating' OR cause IS DISTINCT FROM 'hang')) AS active_at,
+    SELECT run_id, max(bucket_start)
+        FILTER (state <> 'held_idle' AND (state <> 'communicating' OR cause IS DISTINCT FROM 'hang')) AS active_at,
         min(bucket_start) AS first_at, max(bucket_start) AS known_at
     FROM run_timeline WHERE bucket_start >= $start GROUP BY run_id
 )
 SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT, min(c.cores),
     list(h.gpus ORDER BY h.first_rank, h.node), flatten(list(h.uuids ORDER BY h.first_rank, h.node)),
     any_value(r.ended_at) IS NULL, any_value(r.name), any_value(r.team), any_value(r.stage), any_value(r.queue),
-    any_value(s.account), any_value(CASE WHEN json_valid(s.labels) THEN s.labels->>'$.kind' END), any_value(s.members), min(c.workers), any_value(p.held_ms),
+    any_value(s.account), any_value(CASE WHEN json_valid(s.labels) THEN s.labels->>'$.kind' END), any_value(s.members),
+        min(c.workers), any_value(p.held_ms),
     any_value(p.held_micros), any_value(p.productive_ms), any_value(p.productive_micros),
     any_value(u.never_used_ms), any_value(r.exit_status), any_value(r.model),
-    (any_value(k.active_at) + 600000000 - any_value(r.started_at)) // 1000000, (any_value(k.known_at) - coalesce(any_value(k.active_at), any_value(k.first_at))) // 1000000
+    (any_value(k.active_at) + 600000000 - any_value(r.started_at)) // 1000000,
+        (any_value(k.known_at) - coalesce(any_value(k.active_at), any_value(k.first_at))) // 1000000
 FROM held h LEFT JOIN cores c USING (run_id) LEFT JOIN runs r USING (run_id) LEFT JOIN said s USING (run_id)
 LEFT JOIN spent p USING (run_id) LEFT JOIN unused u USING (run_id) LEFT JOIN clock k USING (run_id)
 GROUP BY h.run_id ORDER BY h.run_id

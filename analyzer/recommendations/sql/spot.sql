@@ -1,4 +1,5 @@
--- What the fleet's own spot hosts do: how often attempts were taken off them, and for how long hosts of each kind were held.
+-- What the fleet's own spot hosts do: how often attempts were taken off them, and for how long hosts of each kind were
+-- held.
 WITH spot AS (
     SELECT DISTINCT node, sku FROM ledger WHERE hour >= $start AND hour < $end AND purchase_option = 'spot'
 ), latest AS (

@@ -1,7 +1,8 @@
 -- What a change of runs must know of each: where it is in its life, and how often runs of its name and team come.
 -- $runs are looked at; $now is the end of what the ledger knows, and the weeks before it begin at $since.
 WITH limits AS (
-    SELECT run_id, max(started_at + CAST(time_limit_seconds * 1000000 AS BIGINT)) AS limit_at, max(started_at) AS newest_start
+    SELECT run_id, max(started_at + CAST(time_limit_seconds * 1000000 AS BIGINT)) AS limit_at,
+        max(started_at) AS newest_start
     FROM allocations WHERE list_contains($runs::VARCHAR[], run_id) AND started_at IS NOT NULL GROUP BY run_id
 ), kin AS (
     SELECT r.run_id, count(*) AS others,

@@ -1,4 +1,5 @@
--- Whole runs that ended, with what they cost; services count as they are. Of a run with unpriced time the cost is unknown.
+-- Whole runs that ended, with what they cost; services count as they are. Of a run with unpriced time the cost is
+-- unknown.
 WITH ended AS (
     SELECT run_id, name, model, stage, sku, gpus, started_at, ended_at FROM runs
     WHERE gpus > 0 AND sku IS NOT NULL AND (stage = 'serving' OR exit_status = 'completed')

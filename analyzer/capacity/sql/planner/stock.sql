@@ -1,7 +1,8 @@
 -- Hosts without a GPU that reported in the last hour of the period: the ledger, which is of GPUs, knows none of them.
 WITH latest AS (
     SELECT node, arg_max(rack, (started_at, batch)) AS rack, arg_max(node_group, (started_at, batch)) AS node_group,
-        arg_max(cpu_cores, (started_at, batch)) AS cpu_cores, arg_max(host_memory_bytes, (started_at, batch)) AS memory_bytes,
+        arg_max(cpu_cores, (started_at, batch)) AS cpu_cores,
+            arg_max(host_memory_bytes, (started_at, batch)) AS memory_bytes,
         arg_max(local_nvme_bytes, (started_at, batch)) AS local_nvme_bytes
     FROM inventory WHERE gpu_uuid IS NULL GROUP BY node
 ), heard AS (
@@ -10,7 +11,8 @@ WITH latest AS (
 )
 SELECT l.node, rack, node_group, cpu_cores, memory_bytes, local_nvme_bytes, heard.busy, heard.used
 FROM latest l JOIN heard USING (node)
-WHERE node NOT IN (SELECT node FROM inventory WHERE gpu_uuid IS NOT NULL) AND node NOT IN (SELECT node FROM ledger WHERE hour >= $start AND hour < $end)
+WHERE node NOT IN (SELECT node FROM inventory WHERE gpu_uuid IS NOT NULL)
+    AND node NOT IN (SELECT node FROM ledger WHERE hour >= $start AND hour < $end)
 ORDER BY node;
 
 -- Until when open runs may hold at most what they hold, by the limit that they asked for.
@@ -24,4 +26,5 @@ GROUP BY ALL;
 
 -- What a GPU-hour of each host came to in the period, millionths: other hosts of its kind may be of another cloud.
 SELECT node, (sum(cost_micros) * 3600000 // sum(milliseconds))::BIGINT FROM ledger WHERE hour >= $start AND hour < $end
-GROUP BY node HAVING count(*) = count(cost_micros) AND count(*) = count(sku) AND count(DISTINCT sku) = 1 AND sum(milliseconds) > 0
+GROUP BY node HAVING count(*) = count(cost_micros) AND count(*) = count(sku) AND count(DISTINCT sku) = 1
+    AND sum(milliseconds) > 0

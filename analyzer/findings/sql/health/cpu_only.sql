@@ -9,7 +9,8 @@ WITH names AS (
     SELECT * FROM told WHERE cpu_ms * 1000 >= $millicores * ms
         AND node IN (SELECT DISTINCT node FROM ledger WHERE hour >= $start AND hour < $end)
 ), held AS (
-    SELECT run_id, node, count(DISTINCT gpu_uuid) AS gpus, sum(ms) AS ms, sum(untouched_ms) AS untouched_ms FROM notice_holds GROUP BY ALL
+    SELECT run_id, node, count(DISTINCT gpu_uuid) AS gpus, sum(ms) AS ms, sum(untouched_ms) AS untouched_ms
+        FROM notice_holds GROUP BY ALL
 ), holders AS (
     SELECT DISTINCT run_id FROM notice_holds
 ), free AS (
@@ -18,7 +19,8 @@ WITH names AS (
 ), others AS (
     SELECT node, hour, count(DISTINCT run_id) AS runs FROM notice_holds GROUP BY ALL
 )
-SELECT b.run_id, r.name, r.team, b.node, coalesce(h.gpus, 0) AS gpus, sum(b.ms)::BIGINT AS ms, sum(b.cpu_ms)::BIGINT AS cpu_ms,
+SELECT b.run_id, r.name, r.team, b.node, coalesce(h.gpus, 0) AS gpus, sum(b.ms)::BIGINT AS ms,
+    sum(b.cpu_ms)::BIGINT AS cpu_ms,
     coalesce(sum(f.ms), 0)::BIGINT AS free_ms, coalesce(max(o.runs), 0) AS runs_beside
 FROM busy b
 LEFT JOIN held h ON h.run_id = b.run_id AND h.node = b.node

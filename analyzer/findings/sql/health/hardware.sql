@@ -1,4 +1,5 @@
--- Of each GPU in a period: its best link (a link drops its generation when idle, so that only hours in which the GPU was
+-- Of each GPU in a period: its best link (a link drops its generation when idle, so that only hours in which the GPU
+-- was
 -- busy count), and the health that the driver told last.
 SELECT
     node,

@@ -2,7 +2,8 @@
 WITH gpus AS (
     SELECT gpu_uuid, max(memory_bytes) AS memory_bytes FROM inventory WHERE gpu_uuid IS NOT NULL GROUP BY ALL
 ), fullest AS (
-    SELECT s.run_id, s.gpu_uuid, s.node, g.memory_bytes, count(*) AS hours, max(s.memory_max) AS most, min(s.memory_min) AS least
+    SELECT s.run_id, s.gpu_uuid, s.node, g.memory_bytes, count(*) AS hours, max(s.memory_max) AS most,
+        min(s.memory_min) AS least
     FROM notice_steady s JOIN gpus g USING (gpu_uuid)
     WHERE g.memory_bytes > 0 AND s.memory_max IS NOT NULL AND coalesce(s.utilization, 0) > 0 GROUP BY ALL
 ), worst AS (
@@ -11,7 +12,8 @@ WITH gpus AS (
 ), endings AS (
     SELECT name, count(*) AS failed FROM runs WHERE exit_status = 'out_of_memory' AND name IS NOT NULL GROUP BY ALL
 )
-SELECT r.run_id, r.name, r.team, w.node, w.gpu_uuid, w.memory_bytes, w.hours, w.most, w.least, coalesce(e.failed, 0) AS failed
+SELECT r.run_id, r.name, r.team, w.node, w.gpu_uuid, w.memory_bytes, w.hours, w.most, w.least,
+    coalesce(e.failed, 0) AS failed
 FROM worst w JOIN runs r USING (run_id) LEFT JOIN endings e USING (name)
 WHERE r.stage NOT IN ('serving', 'interactive') ORDER BY r.name, r.run_id;
 

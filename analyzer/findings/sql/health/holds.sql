@@ -1,7 +1,8 @@
 -- Who held which GPU in which hour, and how much of it; and which runs those were, as people call them.
 CREATE OR REPLACE TEMP TABLE notice_holds AS
 SELECT l.hour, l.gpu_uuid, l.node, l.run_id, sum(l.milliseconds)::BIGINT AS ms,
-    coalesce(sum(l.milliseconds) FILTER (l.state = 'held_idle' AND l.cause = 'never_used' OR l.state = 'starting'), 0)::BIGINT AS untouched_ms,
+    coalesce(sum(l.milliseconds) FILTER (l.state = 'held_idle' AND l.cause = 'never_used' OR l.state = 'starting'),
+        0)::BIGINT AS untouched_ms,
     coalesce(sum(l.milliseconds) FILTER (l.state IN ('throttled', 'starved')), 0)::BIGINT AS slowed_ms
 FROM ledger l WHERE l.hour >= $start AND l.hour < $end AND l.run_id IS NOT NULL GROUP BY ALL;
 

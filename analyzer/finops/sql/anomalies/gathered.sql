@@ -1,4 +1,5 @@
--- What the runs of each name and team cost by hour, and how much of it was avoidable: the states $wholly, and of the states
+-- What the runs of each name and team cost by hour, and how much of it was avoidable: the states $wholly, and of the
+-- states
 -- $partly what $avoidable lists as state/cause. Rows of runs that nobody knows have neither name nor team.
 CREATE OR REPLACE TEMP TABLE anomaly_hours AS
 WITH by_run AS (
@@ -15,7 +16,8 @@ FROM {booked by_run} b LEFT JOIN runs r ON r.run_id = b.run_id GROUP BY ALL;
 -- The same by team alone.
 SELECT team, hour, sum(held)::BIGINT, sum(avoidable)::BIGINT FROM anomaly_hours GROUP BY ALL ORDER BY ALL;
 
--- What runs of each name of one team cost in the hours $hours, and in the hours like them before, $like: the same weekday
+-- What runs of each name of one team cost in the hours $hours, and in the hours like them before, $like: the same
+-- weekday
 -- and hour in as many weeks as $weeks says.
 WITH wanted AS (
     SELECT unnest($hours::BIGINT[]) AS hour, true AS is_now UNION ALL SELECT unnest($like::BIGINT[]), false

@@ -1,5 +1,7 @@
--- GPU milliseconds asked for, by kind of GPU, stage and hour: each run's GPUs for as long as it ran, from when it was asked
--- for, as if it had begun at once. What runs or waits still is wanted until now ($end). Use alone would be cut off where
+-- GPU milliseconds asked for, by kind of GPU, stage and hour: each run's GPUs for as long as it ran, from when it was
+-- asked
+-- for, as if it had begun at once. What runs or waits still is wanted until now ($end). Use alone would be cut off
+-- where
 -- the fleet is full.
 WITH asked AS (
     SELECT coalesce(stage, 'unknown') AS stage, sku, gpus, coalesce(submitted_at, started_at) AS from_us,

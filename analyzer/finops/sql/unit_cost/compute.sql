@@ -2,7 +2,8 @@
 WITH held AS (
     SELECT l.team, sum(l.milliseconds)::BIGINT AS milliseconds,
         coalesce(sum(l.milliseconds) FILTER (l.state = 'unobserved'), 0)::BIGINT AS unobserved,
-        coalesce(sum(l.milliseconds) FILTER (list_contains($useful::VARCHAR[], l.state || '/' || coalesce(l.cause, ''))), 0)::BIGINT AS useful,
+        coalesce(sum(l.milliseconds)
+            FILTER (list_contains($useful::VARCHAR[], l.state || '/' || coalesce(l.cause, ''))), 0)::BIGINT AS useful,
         CASE WHEN count(*) = count(l.cost_micros) THEN sum(l.cost_micros)::BIGINT END AS micros
     FROM {booked ledger} l JOIN runs r ON r.run_id = l.run_id WHERE l.hour >= $start AND l.hour < $end GROUP BY ALL
 ), active AS (

@@ -1,4 +1,5 @@
--- What the runs of each name did and cost, hour by hour, of names that say what they do, as it was booked. A run for which
+-- What the runs of each name did and cost, hour by hour, of names that say what they do, as it was booked. A run for
+-- which
 -- two hosts speak at once counts nothing: nobody knows whose count is the run's.
 -- What was spent in hours whose amounts are not kept is left out too: it would make each unit dearer.
 WITH said AS (

@@ -1,4 +1,5 @@
--- Runs since $since that say what they do, but for $others: their size, what may tell their model and batch, and whether they
+-- Runs since $since that say what they do, but for $others: their size, what may tell their model and batch, and
+-- whether they
 -- were there in the period.
 WITH speaking AS (
     SELECT DISTINCT run_id FROM progress_amounts

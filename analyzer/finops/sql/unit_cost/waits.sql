@@ -7,5 +7,6 @@ WITH asked AS (
 )
 SELECT a.team, count(w.first_at), count(*) - count(w.first_at),
     quantile_disc(greatest(0, a.started_at - a.submitted_at), 0.5) FILTER (w.first_at IS NOT NULL),
-    quantile_disc(greatest(0, w.first_at - a.submitted_at), 0.5), quantile_disc(greatest(0, w.first_at - a.submitted_at), 0.9)
+    quantile_disc(greatest(0, w.first_at - a.submitted_at), 0.5),
+        quantile_disc(greatest(0, w.first_at - a.submitted_at), 0.9)
 FROM asked a LEFT JOIN worked w USING (run_id) GROUP BY ALL ORDER BY 2 DESC, 1;

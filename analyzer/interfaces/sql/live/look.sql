@@ -21,7 +21,11 @@ FROM inventory WHERE gpu_uuid IS NOT NULL AND ($node IS NULL OR node = $node) GR
 -- Whose runs these are.
 SELECT run_id, name, team FROM runs WHERE list_contains($runs::VARCHAR[], run_id);
 
--- How the last stretches of these runs went, ten minutes each, of what was measured. $useful lists the states of that class.
-SELECT run_id, bucket_start, coalesce(sum(milliseconds) FILTER (list_contains($useful::VARCHAR[], state || '/' || coalesce(cause, ''))), 0)::BIGINT,
+-- How the last stretches of these runs went, ten minutes each, of what was measured. $useful lists the states of that
+-- class.
+SELECT run_id, bucket_start,
+    coalesce(sum(milliseconds) FILTER (list_contains($useful::VARCHAR[], state || '/' || coalesce(cause, ''))),
+    0)::BIGINT,
     coalesce(sum(milliseconds) FILTER (state <> 'unobserved'), 0)::BIGINT
-FROM run_timeline WHERE bucket_start >= $since AND bucket_start < $until AND list_contains($runs::VARCHAR[], run_id) GROUP BY ALL
+FROM run_timeline WHERE bucket_start >= $since AND bucket_start < $until AND list_contains($runs::VARCHAR[], run_id)
+    GROUP BY ALL

@@ -1,4 +1,5 @@
--- Hours whose amounts are booked anew: those that anything touches, and those of the ledger that have none yet. Hours whose
+-- Hours whose amounts are booked anew: those that anything touches, and those of the ledger that have none yet. Hours
+-- whose
 -- samples have begun to expire ($judgeable) keep what is booked of them.
 CREATE OR REPLACE TEMP TABLE amount_due AS
 WITH arrived AS (
@@ -7,7 +8,8 @@ WITH arrived AS (
     UNION ALL SELECT started_at, ended_at, batch FROM network_samples WHERE batch > $batch
     UNION ALL SELECT started_at, ended_at, batch FROM flow_samples WHERE batch > $batch
 ), touched AS (
-    SELECT DISTINCT started_at // 3600000000 AS first_hour, (greatest(ended_at, started_at + 1) - 1) // 3600000000 AS last_hour
+    SELECT DISTINCT started_at // 3600000000 AS first_hour,
+        (greatest(ended_at, started_at + 1) - 1) // 3600000000 AS last_hour
     FROM arrived a JOIN marks m ON m.collector = a.batch & 255 AND a.batch > m.batch
     UNION SELECT hour, (last_at - 1) // 3600000000 FROM newly_sampled
 ), hours AS (

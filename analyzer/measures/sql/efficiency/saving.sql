@@ -11,8 +11,10 @@ WITH marks AS (
     FROM marks WHERE $run::VARCHAR IS NULL OR run_id = $run GROUP BY run_id
 ), spent AS (
     SELECT run_id, sum(milliseconds) FILTER (state = 'checkpointing') AS saving_ms,
-        CASE WHEN count(*) FILTER (cost_micros IS NULL) = 0 THEN sum(cost_micros) FILTER (state = 'checkpointing') END AS saving_micros,
-        sum(milliseconds) AS held_ms, CASE WHEN count(*) FILTER (cost_micros IS NULL) = 0 THEN sum(cost_micros) END AS held_micros
+        CASE WHEN count(*) FILTER (cost_micros IS NULL) = 0 THEN sum(cost_micros)
+            FILTER (state = 'checkpointing') END AS saving_micros,
+        sum(milliseconds) AS held_ms, CASE WHEN count(*) FILTER (cost_micros IS NULL) = 0
+            THEN sum(cost_micros) END AS held_micros
     FROM ledger WHERE hour >= $start AND hour < $end AND run_id IN (SELECT run_id FROM saved) GROUP BY run_id
 ), restored AS (
     SELECT s.run_id, max(g.first_active_at) AS at_us FROM saved s JOIN run_gpus g USING (run_id)
@@ -22,8 +24,10 @@ WITH marks AS (
     JOIN run_gpus g ON g.run_id = a.run_id WHERE g.first_active_at > s.first_at GROUP BY ALL
 )
 SELECT s.run_id, r.name, r.team, r.gpus, r.nodes, coalesce(s.seen, []), coalesce(s.named, []),
-    coalesce(p.saving_ms, 0)::BIGINT, coalesce(p.saving_micros, if(p.held_micros IS NULL, NULL, 0))::BIGINT, p.held_ms::BIGINT, p.held_micros::BIGINT,
+    coalesce(p.saving_ms, 0)::BIGINT, coalesce(p.saving_micros, if(p.held_micros IS NULL, NULL, 0))::BIGINT,
+        p.held_ms::BIGINT, p.held_micros::BIGINT,
     (SELECT max(at_us) FROM restored x WHERE x.run_id = s.run_id)
 FROM saved s JOIN runs r USING (run_id) JOIN spent p USING (run_id)
-WHERE (s.seen IS NOT NULL OR s.named IS NOT NULL) AND (r.stage IS NULL OR NOT list_contains($others::VARCHAR[], r.stage))
+WHERE (s.seen IS NOT NULL OR s.named IS NOT NULL)
+    AND (r.stage IS NULL OR NOT list_contains($others::VARCHAR[], r.stage))
 ORDER BY s.run_id

@@ -7,5 +7,6 @@ WITH slow AS (
         AND ($run::VARCHAR IS NULL OR run_id = $run)
     GROUP BY ALL
 )
-SELECT caused_by, (SELECT max(l.node) FROM ledger l WHERE l.gpu_uuid = slow.caused_by AND l.hour >= $start AND l.hour < $end) AS node, run_id, ms, micros
+SELECT caused_by, (SELECT max(l.node) FROM ledger l WHERE l.gpu_uuid = slow.caused_by AND l.hour >= $start
+    AND l.hour < $end) AS node, run_id, ms, micros
 FROM slow ORDER BY ALL

@@ -5,5 +5,6 @@ WITH worked AS (
     GROUP BY ALL HAVING NOT bool_or(shared) ORDER BY sum(milliseconds) DESC, hour DESC, gpu_uuid LIMIT 1
 )
 SELECT s.started_at, s.ended_at, s.sm_active_ratio, s.power_watts
-FROM gpu_samples s JOIN worked w ON w.gpu_uuid = s.gpu_uuid AND s.started_at >= w.hour AND s.started_at < w.hour + 3600000000
+FROM gpu_samples s JOIN worked w ON w.gpu_uuid = s.gpu_uuid AND s.started_at >= w.hour
+    AND s.started_at < w.hour + 3600000000
 WHERE s.parent_uuid IS NULL ORDER BY s.started_at LIMIT 40000

@@ -1,4 +1,5 @@
--- Where the runs asked for were, cut wherever anybody came to their hosts or left them: small tables, made for a reading.
+-- Where the runs asked for were, cut wherever anybody came to their hosts or left them: small tables, made for a
+-- reading.
 
 -- The names under which hosts know runs; a name may lead to a name.
 CREATE OR REPLACE TEMP TABLE traffic_names AS
@@ -18,19 +19,23 @@ WITH told AS (
         SELECT b.node FROM allocations b LEFT JOIN traffic_names m ON m.name = b.run_id
         WHERE list_contains($runs, coalesce(m.run_id, b.run_id)))
     QUALIFY row_number() OVER (
-        PARTITION BY coalesce(n.run_id, a.run_id), coalesce(a.attempt, 0), a.node, coalesce(a.gpu_uuid, a.member), a.started_at
+        PARTITION BY coalesce(n.run_id, a.run_id), coalesce(a.attempt, 0), a.node, coalesce(a.gpu_uuid, a.member),
+            a.started_at
         ORDER BY a.batch DESC, a.ended_at DESC NULLS LAST) = 1
 )
 SELECT t.run_id, t.node, t.gpu_uuid, t.rank, t.attempt, t.parent_run_id, greatest(t.started_at, $from_us) AS from_us,
     least(coalesce(t.ended_at, $until_us), coalesce(r.ended_at, $until_us), $until_us) AS until_us
 FROM told t LEFT JOIN runs r ON r.run_id = t.run_id
-WHERE least(coalesce(t.ended_at, $until_us), coalesce(r.ended_at, $until_us), $until_us) > greatest(t.started_at, $from_us);
+WHERE least(coalesce(t.ended_at, $until_us), coalesce(r.ended_at, $until_us), $until_us) > greatest(t.started_at,
+    $from_us);
 
--- A run that runs within another, or around it, does not share the host with that. No segment reaches over the edge of an hour.
+-- A run that runs within another, or around it, does not share the host with that. No segment reaches over the edge of
+-- an hour.
 CREATE OR REPLACE TEMP TABLE traffic_segments AS
 WITH edges AS (
     SELECT node, from_us AS at_us FROM traffic_holds UNION SELECT node, until_us FROM traffic_holds
-    UNION SELECT node, unnest(range(from_us // 3600000000 * 3600000000 + 3600000000, until_us, 3600000000)) FROM traffic_holds
+    UNION SELECT node, unnest(range(from_us // 3600000000 * 3600000000 + 3600000000, until_us, 3600000000))
+        FROM traffic_holds
 ), cuts AS (
     SELECT node, at_us AS from_us, lead(at_us) OVER (PARTITION BY node ORDER BY at_us) AS until_us FROM edges
 ), held AS (

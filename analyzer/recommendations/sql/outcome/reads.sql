@@ -1,6 +1,7 @@
 -- What the hosts of these attempts read while they ran, over network mounts and from their own disks.
 WITH held AS (
-    SELECT unnest($runs::VARCHAR[]) AS run_id, unnest($attempts::BIGINT[]) AS attempt, unnest($nodes::VARCHAR[]) AS node,
+    SELECT unnest($runs::VARCHAR[]) AS run_id, unnest($attempts::BIGINT[]) AS attempt,
+        unnest($nodes::VARCHAR[]) AS node,
         unnest($starts::BIGINT[]) AS started_at, unnest($ends::BIGINT[]) AS ended_at
 )
 SELECT h.run_id, h.attempt, coalesce(sum(d.read_bytes) FILTER (d.mount_kind <> 'block'), 0)::BIGINT,

@@ -1,7 +1,9 @@
--- What is known of each GPU in each hour, in whole numbers: shares in permille, memory in bytes. MIG instances stay out.
+-- What is known of each GPU in each hour, in whole numbers: shares in permille, memory in bytes. MIG instances stay
+-- out.
 CREATE OR REPLACE TEMP TABLE notice_gpu_hours (
     hour BIGINT, node VARCHAR, gpu_uuid VARCHAR, ms BIGINT, utilization BIGINT, utilization_max BIGINT, sm BIGINT,
-    tensor BIGINT, dram BIGINT, fp32 BIGINT, fp64 BIGINT, memory_min BIGINT, memory_max BIGINT, width BIGINT, width_max BIGINT,
+    tensor BIGINT, dram BIGINT, fp32 BIGINT, fp64 BIGINT, memory_min BIGINT, memory_max BIGINT, width BIGINT,
+        width_max BIGINT,
     generation BIGINT, generation_max BIGINT, remap_pending BOOLEAN, remap_failure BOOLEAN, recovery_action VARCHAR,
     remapped BIGINT
 );
@@ -9,17 +11,20 @@ CREATE OR REPLACE TEMP TABLE notice_gpu_hours (
 -- From the tier of hours.
 INSERT INTO notice_gpu_hours BY NAME
 SELECT started_at AS hour, node, gpu_uuid, measured_ms AS ms,
-    round(1000 * utilization_ratio)::BIGINT AS utilization, round(1000 * utilization_ratio_max)::BIGINT AS utilization_max,
+    round(1000 * utilization_ratio)::BIGINT AS utilization,
+        round(1000 * utilization_ratio_max)::BIGINT AS utilization_max,
     round(1000 * sm_active_ratio)::BIGINT AS sm, round(1000 * tensor_active_ratio)::BIGINT AS tensor,
     round(1000 * dram_active_ratio)::BIGINT AS dram, round(1000 * fp32_active_ratio)::BIGINT AS fp32,
     round(1000 * fp64_active_ratio)::BIGINT AS fp64,
     memory_used_bytes_min AS memory_min, memory_used_bytes_max AS memory_max,
-    pcie_width AS width, pcie_width_max AS width_max, pcie_generation AS generation, pcie_generation_max AS generation_max,
+    pcie_width AS width, pcie_width_max AS width_max, pcie_generation AS generation,
+        pcie_generation_max AS generation_max,
     row_remap_pending AS remap_pending, row_remap_failure AS remap_failure, recovery_action,
     coalesce(remapped_rows_corrected, 0) + coalesce(remapped_rows_uncorrected, 0) AS remapped
 FROM gpu_hours WHERE started_at >= $start AND started_at < $end AND parent_uuid IS NULL;
 
--- From samples, where nobody has rolled up yet: each figure as the tier of hours has it, but that a sample over the edge of
+-- From samples, where nobody has rolled up yet: each figure as the tier of hours has it, but that a sample over the
+-- edge of
 -- an hour counts whole in the hour in which it begins.
 INSERT INTO notice_gpu_hours BY NAME
 WITH picked AS (
