@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from agent.wire.units import HOUR_MS, MICROS
+from analyzer.ledger.breakdown import column_like, rounded
 from analyzer.queries.readings import Breakdown
 from analyzer.reports.groups import GroupRow, Groups
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import nearest
-from analyzer.text.table import column_like, rounded
 from analyzer.text.words import UNKNOWN, at_least, decimal, hours_decimals, money_decimals, percent
 
 

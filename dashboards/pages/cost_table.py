@@ -8,12 +8,12 @@ from analyzer.errors import ConfigError
 from analyzer.interfaces.api.asking import LIMIT_MAX
 from analyzer.interfaces.api.costs import Bearer, Classes, Cost, CostsAsked, costs_of
 from analyzer.interfaces.api.desk import Reading
+from analyzer.ledger.breakdown import column_like, rounded
 from analyzer.ledger.coverage import unjudged
 from analyzer.period import Period
 from analyzer.queries.readings import Breakdown, breakdown
 from analyzer.states import CLASSES
 from analyzer.text.rounding import nearest
-from analyzer.text.table import column_like, rounded
 from analyzer.text.words import (
     UNKNOWN,
     decimal,

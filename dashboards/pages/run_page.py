@@ -11,6 +11,7 @@ from analyzer.findings.explain.argue import argue
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
 from analyzer.interfaces.text.run_text import head_pairs, not_judged_words, projection, run_sentence
+from analyzer.ledger.breakdown import lines
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.traffic.text import traffic_rows
 from analyzer.period import Period
@@ -19,7 +20,6 @@ from analyzer.reports.run import FINDINGS_SHOWN, SPARK_POINTS, RunReport, run_fa
 from analyzer.reports.run_energy import run_energy_words
 from analyzer.states import CLASSES, Class
 from analyzer.text.rounding import apportion
-from analyzer.text.table import lines
 from analyzer.text.words import gpu_hours, hours_decimals, money, percent, symbol
 from dashboards.pages.charts import run_chart
 from dashboards.pages.run_signals import SIGNALS

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from analyzer.ledger.breakdown import Line, lines
 from analyzer.reports.week import WeekReport
 from analyzer.states import CLASSES, Class
-from analyzer.text.table import Line, lines
 from dashboards.pages.marks import Mark, span
 
 _ABOUT: dict[Class, str] = {

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
+from analyzer.ledger.breakdown import lines
 from analyzer.queries.readings import Breakdown, fold
 from analyzer.reports.finding_list import findings_report
 from analyzer.reports.week import WeekReport, week_report
 from analyzer.states import BOOKINGS, CLASSES
-from analyzer.text.table import lines
 from collector.store.database import Store
 from collector.store.session import Session
 from dashboards.pages.fleet_changes import changes

@@ -7,8 +7,8 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.shown import Shown
 from analyzer.capacity.profile.signature import Envelope, digest
 from analyzer.capacity.profile.spent import breakdown_of
+from analyzer.ledger.breakdown import Line, lines
 from analyzer.period import local
-from analyzer.text.table import Line, lines
 from analyzer.text.words import (
     NO_BREAK,
     counted,

@@ -6,7 +6,7 @@ from analyzer.capacity.profile.details import SIGNALS
 from analyzer.capacity.profile.evidence import rate, ratio
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.charts.profile import Share, Size, Spread
-from analyzer.text.table import Line
+from analyzer.ledger.breakdown import Line
 from analyzer.text.words import NO_BREAK, plain
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from analyzer.capacity.profile.first_page import FirstPage
 from analyzer.capacity.profile.shown import Shown, ShownOption
+from analyzer.ledger.breakdown import went
 from analyzer.text.paper import Paper
-from analyzer.text.table import went
 
 _LABEL = 12  # of the evidence
 # Of the choices: what, GPUs, to buy, its price, in time; what is left is for what happens if it is wrong.

@@ -14,13 +14,13 @@ from analyzer.interfaces.text.week_text import (
     silent_words,
     status_words,
 )
+from analyzer.ledger.breakdown import lines
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.reports.charged import charge_lines
 from analyzer.reports.finding_charts import finding_charts
 from analyzer.reports.finding_view import Explained, finding_view
 from analyzer.reports.group_table import group_lines
 from analyzer.reports.week import WeekReport
-from analyzer.text.table import lines
 from analyzer.text.templating import TEMPLATES, environment
 from analyzer.text.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, kind_of, symbol
 

@@ -9,10 +9,10 @@ from analyzer.interfaces.mail.content import ClassShare, Content, Extras, Figure
 from analyzer.interfaces.mail.sections import sections
 from analyzer.interfaces.mail.usual import Came
 from analyzer.interfaces.text.sentences import cost_words, first_sentence, is_unheld, is_unmeasured, unheld_sentence
+from analyzer.ledger.breakdown import Line, lines
 from analyzer.queries.readings import alike_measured
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import nearest
-from analyzer.text.table import Line, lines
 from analyzer.text.words import (
     at_least,
     counted,

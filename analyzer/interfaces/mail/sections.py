@@ -13,13 +13,13 @@ from analyzer.interfaces.text.record_text import record_words
 from analyzer.interfaces.text.savings_text import came_words, predicted_words
 from analyzer.interfaces.text.sentences import judged_words, unpriced_words
 from analyzer.interfaces.text.week_text import silent_words, status_words
+from analyzer.ledger.breakdown import column_like
 from analyzer.period import local
 from analyzer.prices.repriced import repriced_words
 from analyzer.reports.charged import charge_lines
 from analyzer.reports.group_table import team_lines
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import nearest
-from analyzer.text.table import column_like
 from analyzer.text.words import NO_BREAK, UNKNOWN, at_least, counted, day, decimal, money, money_decimals, plain, symbol
 
 _CHECKED_SHOWN = 3

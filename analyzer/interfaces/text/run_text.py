@@ -11,6 +11,7 @@ from analyzer.interfaces.text.finding_text import evidence_lines, heading
 from analyzer.interfaces.text.pasting import folded
 from analyzer.interfaces.text.run_prediction import sooner
 from analyzer.interfaces.text.sentences import unpriced_words
+from analyzer.ledger.breakdown import lines, went
 from analyzer.ledger.timeline import Point
 from analyzer.measures.traffic.text import traffic_lines
 from analyzer.period import local
@@ -22,7 +23,6 @@ from analyzer.reports.run_energy import run_energy_words
 from analyzer.states import booking
 from analyzer.text.paper import Paper
 from analyzer.text.rounding import nearest
-from analyzer.text.table import lines, went
 from analyzer.text.words import counted, day, duration, gpu_hours, hours_decimals, moment, money, percent, plain, symbol
 
 _NODES_SHOWN = 4

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from agent.wire.units import MICROS
 from analyzer.findings.rule_words import rule_words
+from analyzer.ledger.breakdown import lines
 from analyzer.ledger.coverage import NotJudged, Sku
 from analyzer.queries.readings import LARGE_GAP, Breakdown, alike_measured
 from analyzer.recommendations.recommendation import Recommendation
@@ -11,7 +12,6 @@ from analyzer.recommendations.saving import over_words
 from analyzer.reports.recommendation_words import FREE, NOT_PRICED, cost_short
 from analyzer.reports.week import WeekReport, best_next_step
 from analyzer.text.rounding import nearest
-from analyzer.text.table import lines
 from analyzer.text.words import (
     AT_LEAST,
     NO_BREAK,

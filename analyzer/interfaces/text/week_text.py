@@ -9,6 +9,7 @@ from analyzer.interfaces.text.record_text import record_words
 from analyzer.interfaces.text.saving_words import all_priced, bill_words, saved_over, saving_column
 from analyzer.interfaces.text.savings_text import checked_lines
 from analyzer.interfaces.text.sentences import cost_words, first_sentence, fleet_words, judged_words, unpriced_words
+from analyzer.ledger.breakdown import lines, went
 from analyzer.ledger.coverage import CLOSED, Silent
 from analyzer.period import local
 from analyzer.prices.repriced import repriced_words
@@ -16,7 +17,6 @@ from analyzer.reports.charged import charge_lines
 from analyzer.reports.group_table import group_lines
 from analyzer.reports.week import WeekReport
 from analyzer.text.paper import Paper
-from analyzer.text.table import lines, went
 from analyzer.text.words import (
     NO_BREAK,
     UNKNOWN,

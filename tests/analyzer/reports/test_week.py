@@ -12,6 +12,7 @@ from analyzer.finops.charges.sums import Charged
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.interfaces.text.week_text import status_words, week_text
+from analyzer.ledger.breakdown import lines
 from analyzer.queries.readings import Breakdown, Entry, Unpriced
 from analyzer.recommendations.recommendation import Range
 from analyzer.reports.by_team import TeamRow
@@ -20,7 +21,6 @@ from analyzer.reports.group_table import team_lines
 from analyzer.reports.week import WeekReport, best_next_step, week_report
 from analyzer.states import BOOKINGS, CLASSES, Booking, booking
 from analyzer.text.paper import Paper, paint
-from analyzer.text.table import lines
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.analyzer.reports import example_week
