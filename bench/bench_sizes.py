@@ -12,6 +12,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from agent.wire.units import DAY_US
 from bench.bodies import SECOND, Window, speaker, window
 from bench.machine import add_record, keep, machine
 from bench.telemetry import BEATEN, SLOW, Simulation
@@ -19,7 +20,7 @@ from collector.lake.sealing.seal import seal
 from collector.lake.upkeep.compaction import compact
 from collector.lake.upkeep.lake_files import files
 from collector.lake.upkeep.rolling import roll_up
-from collector.lake_layout import DAY_US, layouts, tier_of
+from collector.lake_layout import layouts, tier_of
 from collector.pipeline.decoding.batch import decode
 from collector.pipeline.landing import Landing
 from collector.store.database import Store

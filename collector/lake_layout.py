@@ -8,12 +8,10 @@ by host first: the GPUs of one run share hosts, so that a run's week is a few ro
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import DAY_US, WEEK_US
 from collector.errors import ConfigError
 from collector.tier_tables import SIZES, TIERED, tiered
 
-DAY_US = 24 * HOUR_US
-WEEK_US = 7 * DAY_US
 MONDAY_US = 4 * DAY_US  # the first after 1970 began; every span counts from here
 _MONTH_US = 30 * DAY_US  # not the calendar's: spans of one length
 RAW = (*TIERED, "agent_samples")

@@ -276,6 +276,7 @@ def room_of(file: str) -> tuple[str, str]:
     return package, ABOVE.get(file, rest[0] if len(rest) > 1 else "root")
 
 
+@cache
 def file_of(name: str) -> str | None:
     """Return the file of ours that a dotted name of an import is of."""
     for dotted in (name, name.rpartition(".")[0]):

@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from analyzer.ledger.pending import HOUR_MS, Chunk
+from agent.wire.units import HOUR_MS
+from analyzer.ledger.pending import Chunk
 from collector.store.session import Session
 
 GPU_HOURS = 11_000  # in one chunk of several hours: four million samples at one in ten seconds

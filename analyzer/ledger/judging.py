@@ -6,13 +6,14 @@ from dataclasses import fields
 from itertools import groupby
 from operator import attrgetter
 
+from agent.wire.units import HOUR_MS
 from analyzer.ledger import fabric
 from analyzer.ledger.causes import exchange
 from analyzer.ledger.causes.exchange import Usual
 from analyzer.ledger.causes.serving.holding import hold_to_policy
 from analyzer.ledger.causes.serving.services import Service
 from analyzer.ledger.judge import Judge
-from analyzer.ledger.pending import HOUR_MS, Chunk
+from analyzer.ledger.pending import Chunk
 from analyzer.ledger.thresholds import CONTEXT_MS, Thresholds
 from analyzer.ledger.unjudged import Unjudged, unjudged
 from analyzer.ledger.windows import POLICY_FIELDS, RunFacts, RunWindow, Verdict

@@ -10,7 +10,6 @@ nothing had been measured. From when on there are samples is written down by who
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.wire.units import HOUR_US
 from analyzer.ledger.believed import show_believed
 from analyzer.ledger.closing import LOOK_AHEAD_US
 from analyzer.ledger.thresholds import Thresholds
@@ -22,7 +21,6 @@ from collector.pipeline.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
 from collector.store.numbering import COLLECTORS
 from collector.store.session import Session
 
-HOUR_MS = HOUR_US // 1000
 MARGIN_US = LOOK_AHEAD_US  # how far beyond its own an hour's samples are read: quiet that reaches in is seen whole
 _FOR_EVER = 2**63 - 1  # microseconds
 _COLLECTOR = COLLECTORS - 1  # the bits of a batch's number that say who took it

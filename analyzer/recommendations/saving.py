@@ -7,11 +7,10 @@ was lost in it.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from agent.wire.units import SECOND_US, WEEK_SECONDS
+from agent.wire.units import SECOND_US, WEEK_SECONDS, WEEK_US
 from analyzer.recommendations.recommendation import TAIL_PERMILLE, UNTOLD, Range
 from analyzer.states import Confidence
 
-WEEK_US = WEEK_SECONDS * SECOND_US
 # Less than this says nothing of a week (ours): two hours would be told 84 times, and may be the only two of their kind.
 SPEAKS_FOR_A_WEEK_US = 86_400 * SECOND_US
 _ALL = 1000

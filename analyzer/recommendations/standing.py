@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from agent.wire.units import HOUR_US, SECOND_US
+from agent.wire.units import DAY_US, SECOND_US
 from analyzer.measures.efficiency.checkpoints import bursts
 from analyzer.queries.statements import statements
 from analyzer.recommendations.recommendation import Outlook
@@ -12,7 +12,7 @@ from analyzer.recommendations.recommendation import Outlook
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-_WEEKS_BACK_US = 28 * 24 * HOUR_US  # how far back runs of one name and waits of one queue are counted
+_WEEKS_BACK_US = 28 * DAY_US  # how far back runs of one name and waits of one queue are counted
 SERVING = "serving"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import HOUR_US, WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.history.kept import judgements
 from analyzer.findings.history.record import Record, record_of
@@ -19,7 +19,6 @@ from analyzer.prices.repriced import Repriced
 from analyzer.queries.readings import Breakdown, Entry, breakdown
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.recommendations.saving import WEEK_US
 from analyzer.reports.by_team import TeamRow, teams
 from analyzer.reports.by_what import Judged, by_what
 from analyzer.reports.groups import GroupRow, Groups

@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.wire.units import DAY_MS
+from agent.wire.units import DAY_MS, WEEK_US
 from analyzer.analysis import analyze
 from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
 from analyzer.period import Period
 from analyzer.recommendations.recommendation import Range, Recommendation
-from analyzer.recommendations.saving import WEEK_US
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from bench.demo_store import fill, prices_beside

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from agent.wire.units import SECOND_US
+from agent.wire.units import DAY_US
 from collector.errors import FileRefusedError, SchedulerError
 from collector.importing.slurm_history import Told
 from collector.schedulers.slurm import events, json_jobs, text_jobs
 from collector.schedulers.slurm.job import Job
 from collector.schedulers.slurm.reader import SlurmReader
 
-_DAY_US = 86_400 * SECOND_US
 _MOST_BYTES = 2**30  # of one file
 _MOST_JOBS = 1_000_000  # with GPUs, of one import
 
@@ -35,9 +34,9 @@ def from_commands(
         SchedulerError: accounting did not answer.
     """
     found: list[Job] = []
-    starts = range(since, until, _DAY_US)
+    starts = range(since, until, DAY_US)
     for done, start in enumerate(starts, 1):
-        found += _with_gpus(reader.history(start, min(start + _DAY_US, until), other))
+        found += _with_gpus(reader.history(start, min(start + DAY_US, until), other))
         _check(len(found))
         if progress is not None:
             progress(done, len(starts))

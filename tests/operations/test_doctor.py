@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.contract import SCHEMA_VERSION
+from agent.wire.units import DAY_US
 from analyzer.interfaces.doctor.access import access
 from analyzer.interfaces.doctor.agents import agents
 from analyzer.interfaces.doctor.certificate import ends_at
@@ -35,7 +36,6 @@ from collector.config import CollectorConfig
 from collector.lake.upkeep.lake_files import LakeFile
 from collector.lake.upkeep.retention import Keeping
 from collector.lake.upkeep.turns import JobState, give, take
-from collector.lake_layout import DAY_US
 from collector.registry import Key
 from collector.store.database import Store
 from collector.store.tier_schema import make_tables

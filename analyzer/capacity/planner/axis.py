@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, SECOND_US
+from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, MINUTE_US, SECOND_US
 from analyzer.capacity.planner.facts import PlanFacts
 from analyzer.period import local, midnight
 from analyzer.text.words import day
@@ -51,7 +51,7 @@ def axis(facts: PlanFacts, most: int) -> Axis:
     """Return an axis of at most so many steps that holds the plan, and its deadline where that is near."""
     start, end, deadline = facts.start_at, facts.end_at, facts.deadline_at
     near = deadline if deadline is not None and deadline - start <= _FAR_RATIO * (end - start) else None
-    last = max(end, near or end, start + MINUTE_SECONDS * SECOND_US)
+    last = max(end, near or end, start + MINUTE_US)
     first_midnight = midnight(local(start, facts.timezone).date(), facts.timezone)
     for step in _STEPS:
         step_us = step * SECOND_US

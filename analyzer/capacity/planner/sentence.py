@@ -6,7 +6,7 @@ probability.
 
 from collections.abc import Sequence
 
-from agent.wire.units import MINUTE_SECONDS, SECOND_US
+from agent.wire.units import MINUTE_SECONDS, MINUTE_US, SECOND_US
 from analyzer.capacity.planner.answer import Change
 from analyzer.capacity.planner.facts import PlanFacts
 from analyzer.capacity.planner.plan import Binding
@@ -15,7 +15,6 @@ from analyzer.text.words import counted, plain
 
 _CHANGES_NAMED = 3  # of each kind; the list below the sentence has all
 _NAMES = 6
-_MINUTE_US = MINUTE_SECONDS * SECOND_US
 _RESOURCE_WORDS = {"cpus": "CPUs", "memory_bytes": "memory", "gpus": "GPUs", "ssd_bytes": "local SSD"}
 
 
@@ -153,7 +152,7 @@ def _beside(at: int, deadline: int | None, facts: PlanFacts) -> str:
     told = when(at, facts.timezone, facts.start_at)
     if deadline is None or at <= deadline:
         return told
-    seconds = f":{at // SECOND_US % MINUTE_SECONDS:02d}" if at // _MINUTE_US == deadline // _MINUTE_US else ""
+    seconds = f":{at // SECOND_US % MINUTE_SECONDS:02d}" if at // MINUTE_US == deadline // MINUTE_US else ""
     return f"{told}{seconds} ({about((at - deadline) // SECOND_US)} late)"
 
 

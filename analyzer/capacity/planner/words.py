@@ -1,13 +1,13 @@
 """How moments, spans and places of a plan are written."""
 
-from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, SECOND_US
+from agent.wire.units import DAY_SECONDS, DAY_US, HOUR_SECONDS, MINUTE_SECONDS
 from analyzer.capacity.planner.plan import Solver
 from analyzer.capacity.planner.problem import Medium
 from analyzer.period import local
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, day, moment
 
-_WEEK_US = 6 * DAY_SECONDS * SECOND_US  # within it the name of a day says which one
+_NAMED_DAYS_US = 6 * DAY_US  # within it the name of a day says which one
 _SURE = 0.995  # draws never say that something is certain
 
 SOLVER_WORDS: dict[Solver, str] = {
@@ -28,7 +28,7 @@ _MEDIUM_WORDS: dict[Medium, str] = {
 def when(instant: int, timezone: str, near: int) -> str:
     """Return a moment as "Fri 14:20", or with its day of the month where it is a week from `near` or more."""
     at = local(instant, timezone)
-    if abs(instant - near) >= _WEEK_US:
+    if abs(instant - near) >= _NAMED_DAYS_US:
         return moment(instant, timezone)
     return f"{day(at).split(' ', 1)[0]} {at:%H:%M}"
 
@@ -36,7 +36,7 @@ def when(instant: int, timezone: str, near: int) -> str:
 def short_when(instant: int, timezone: str, near: int) -> str:
     """Return a moment for a column: "Fri 14:20", or "27 Nov 14:20" where it is a week from `near` or more."""
     told = when(instant, timezone, near)
-    return told if abs(instant - near) < _WEEK_US else told.split(" ", 1)[1]
+    return told if abs(instant - near) < _NAMED_DAYS_US else told.split(" ", 1)[1]
 
 
 def again(instant: int, timezone: str, near: int) -> str:

@@ -3,14 +3,12 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import HOUR_MS
 from analyzer.capacity.profile.facts import Free, Holding
 from analyzer.capacity.profile.work import Work
 from analyzer.period import local
 from analyzer.queries.statements import statements
 from collector.store.session import Session
-
-_HOUR_MS = HOUR_US // 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def free(session: Session, work: Work, owned: tuple[Kind, ...]) -> tuple[Free, .
 
 
 def _free(kind: Kind, spare: _Spare, work: Work) -> Free:
-    by_day = {day: ms // (len(spare.hours[day]) * _HOUR_MS) for day, ms in spare.by_day.items()}
+    by_day = {day: ms // (len(spare.hours[day]) * HOUR_MS) for day, ms in spare.by_day.items()}
     lowest = min(by_day, key=lambda day: (by_day[day], day))
     mean, drained = spare.free / work.span_ms, spare.drained / work.span_ms
     return Free(kind.sku, kind.gpus, round(mean, 3), by_day[lowest], lowest, round(drained))

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import HOUR_US, WEEK_US
 
-WEEK_US = 168 * HOUR_US
 WEEKS_MOST = 8
 _WEEKS_LEAST = 3  # below, a median is one week's word
 _SURE = 3.5

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from analyzer.finops.anomalies.detect import WEEK_US, WEEKS_MOST, Odd, like_hours, odd, weeks_missing
+from agent.wire.units import WEEK_US
+from analyzer.finops.anomalies.detect import WEEKS_MOST, Odd, like_hours, odd, weeks_missing
 from analyzer.period import Period
 from analyzer.queries.statements import statements
 from analyzer.states import states_of, words_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import DAY_US, HOUR_US
 from analyzer.finops.demand.asked import Kind, Waiting, asked_for, together, waiting
 from analyzer.finops.demand.mix import Mix, Rates, best_mix, mix_of, scaled
 from analyzer.finops.forecast.forecast import Forecast, forecast
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from analyzer.prices.book import PriceBook
     from collector.store.session import Session
 
-_DAY_US = 24 * HOUR_US
 _HISTORY_DAYS = 98
 AHEAD_DAYS = 28
 _MIX_DAYS_LEAST = 7
@@ -66,7 +65,7 @@ def outlook(
 ) -> Outlook:
     """Read what was asked for and say what will be. `gpus` are those that the fleet has, by SKU and option."""
     today = midnight(local(now, timezone).date(), timezone)
-    (first,) = session.row("SELECT min(hour) FROM ledger_hours WHERE hour >= ?", [today - _HISTORY_DAYS * _DAY_US])
+    (first,) = session.row("SELECT min(hour) FROM ledger_hours WHERE hour >= ?", [today - _HISTORY_DAYS * DAY_US])
     start = today if first is None else _whole_day(first, timezone)
     demand = asked_for(session, start, today)
     days = _days(start, today, timezone)

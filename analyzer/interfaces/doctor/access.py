@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.wire.units import DAY_SECONDS, SECOND_US
+from agent.wire.units import DAY_SECONDS, SECOND_US, WEEK_SECONDS
 from analyzer.interfaces.doctor.certificate import ends_at
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import count, moment, some, span
 
-_BAD_SECONDS, _NOTE_SECONDS = 7 * DAY_SECONDS, 30 * DAY_SECONDS
+_BAD_SECONDS, _NOTE_SECONDS = WEEK_SECONDS, 30 * DAY_SECONDS
 
 
 def access(sight: Sight) -> Section:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from agent.wire.contract import SCHEMA_VERSION
-from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, SECOND_US
+from agent.wire.units import DAY_US, HOUR_US, SECOND_US
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import count, moment, some, span
@@ -34,9 +34,7 @@ WHERE received_at > ? GROUP BY agent ORDER BY told DESC, agent
 
 def agents(sight: Sight) -> Section:
     """Return what is to be said of those who send."""
-    heard = sight.session.rows(
-        _HEARD.format(receipts=sight.receipts), [sight.now_us - DAY_SECONDS * SECOND_US, _IMPORTS]
-    )
+    heard = sight.session.rows(_HEARD.format(receipts=sight.receipts), [sight.now_us - DAY_US, _IMPORTS])
     if not heard:
         return Section("AGENTS", (Line("note", "nobody has sent anything within a day"),))
     if sight.is_simulated:
@@ -80,7 +78,7 @@ def _silent(sight: Sight, heard: list[tuple[str, int, int]]) -> Line:
 def _clocks(sight: Sight) -> Iterator[Line]:
     found = sight.session.rows(
         _CLOCKS.format(receipts=sight.receipts),
-        [sight.now_us - HOUR_SECONDS * SECOND_US, _IMPORTS, _LAST_BATCHES, round(_CLOCK_SECONDS * SECOND_US)],
+        [sight.now_us - HOUR_US, _IMPORTS, _LAST_BATCHES, round(_CLOCK_SECONDS * SECOND_US)],
     )
     off = [(agent, least) for agent, least, _ in found if abs(least) > _CLOCK_SECONDS * SECOND_US]
     late = [(agent, median) for agent, least, median in found if abs(least) <= _CLOCK_SECONDS * SECOND_US]
@@ -122,7 +120,7 @@ def _not_believed(sight: Sight) -> Iterator[Line]:
     """Tell of rows that were put aside within a day: a fault of a host, or a host that tells what is not its own."""
     if sight.store.hot is None:
         return
-    found = sight.session.rows(_ASIDE.format(hot=sight.store.hot), [sight.now_us - DAY_SECONDS * SECOND_US])
+    found = sight.session.rows(_ASIDE.format(hot=sight.store.hot), [sight.now_us - DAY_US])
     if found:
         agent, _, reason = found[0]
         rows = count(sum(told for _, told, _ in found), "row")

@@ -5,13 +5,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from agent.wire.units import DAY_US
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import size
 from collector.errors import StoreError
 from collector.lake.upkeep.lake_files import LakeFile, files
 from collector.lake.upkeep.retention import Keeping
-from collector.lake_layout import DAY_US, layouts, tier_of
+from collector.lake_layout import layouts, tier_of
 
 _LAST_DAYS = 7  # over which the gain of a day is taken
 _FAR_DAYS = 3650

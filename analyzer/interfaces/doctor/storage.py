@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from agent.wire.units import DAY_SECONDS, SECOND_US
+from agent.wire.units import SECOND_US, WEEK_SECONDS
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import count, size, some, span
@@ -15,7 +15,7 @@ from collector.lake.soundness.aside import lost
 from collector.lake.soundness.looking import glanced, told
 from collector.store.noted import named_files
 
-_OLD_BACKUP_SECONDS = 7 * DAY_SECONDS
+_OLD_BACKUP_SECONDS = WEEK_SECONDS
 _LOG_BYTES = 1 << 30  # a log is folded in at 64 MB; one that grows so far is not
 
 

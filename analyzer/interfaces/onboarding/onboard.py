@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import DAY_US, HOUR_US
 from analyzer.analysis import analyze
 from analyzer.errors import LedgerError
 from analyzer.interfaces.onboarding import screen
@@ -76,7 +76,7 @@ def preview(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
     else:
         _tell_runs(asked, runs, history)
     asked.tell(screen.line(asked.paper, "prices", _promised(asked, skus)))
-    days = -(-(asked.span.until - asked.span.since) // (24 * HOUR_US))
+    days = -(-(asked.span.until - asked.span.since) // DAY_US)
     asked.tell(screen.line(asked.paper, "reading", f"{counted(days, 'day')}: not read, since this is a dry run"))
     expected = round((asked.span.until - asked.span.since) / 1e6 / (found.scrape_seconds or 30.0) * found.gpus)
     asked.tell(screen.line(asked.paper, "stored", f"nothing; about {expected:,} samples are expected"))

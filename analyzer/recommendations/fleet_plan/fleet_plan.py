@@ -8,6 +8,7 @@ no code with it looks at it before anybody else does.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.wire.units import WEEK_US
 from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
@@ -23,7 +24,7 @@ from analyzer.recommendations.fleet_plan.validate import broken
 from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.proposal import Proposal, Saved, restart
 from analyzer.recommendations.recommendation import Range
-from analyzer.recommendations.saving import WEEK_US, Share, part, recovered, told_over_us
+from analyzer.recommendations.saving import Share, part, recovered, told_over_us
 from analyzer.recommendations.site import Site
 
 if TYPE_CHECKING:

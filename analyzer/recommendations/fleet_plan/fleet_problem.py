@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import WEEK_US
 from analyzer.recommendations.fleet_plan.fleet_now import Now
 from analyzer.recommendations.fleet_plan.problem import Kind, Limits, Needs, Pool, Problem, Run
 from analyzer.recommendations.proposal import RESTART_MS
-from analyzer.recommendations.saving import WEEK_US
 from analyzer.recommendations.site import Site
 
 _MOVED_SHARE_MAX = 20  # a twentieth of the fleet moves at once (as the guards say), or one gang where that is more

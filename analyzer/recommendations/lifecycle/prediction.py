@@ -4,9 +4,10 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.recommendation import Range, Recommendation
-from analyzer.recommendations.saving import ASSUMED, WEEK_US, Share
+from analyzer.recommendations.saving import ASSUMED, Share
 
 _QUANTILES = ("p5", "p20", "p50", "p80", "p95")
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from agent.wire.units import DAY_US
+from agent.wire.units import DAY_US, WEEK_US
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import local
 from analyzer.queries.statements import statements
@@ -15,7 +15,7 @@ from analyzer.recommendations.outcome.calibration import Case
 from analyzer.recommendations.outcome.outcome import HALF_LEAST, Cluster, Evidence, Outcome, outcome
 from analyzer.recommendations.outcome.reading import Around, works_like, works_of_name
 from analyzer.recommendations.outcome.work import Rates, Unit, Work, log_costs, rates_of, unit_of, unlike
-from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US, WEEK_US
+from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US
 from collector.store.session import Session
 
 _BACK_US = 56 * DAY_US  # eight weeks of runs before a change

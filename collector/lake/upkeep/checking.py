@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from collector.errors import StoreError
 from collector.lake.soundness.looking import check, require_catalogue, told
 from collector.lake.upkeep.outcome import Outcome
-from collector.lake_layout import DAY_US
 from collector.store.noted import named_files
 
 if TYPE_CHECKING:

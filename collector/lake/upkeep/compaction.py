@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import DAY_US, HOUR_US
 from collector.lake.soundness.looking import require_whole
 from collector.lake.upkeep.lake_files import LakeFile, files, flush, paths, scattered
 from collector.lake.upkeep.outcome import Outcome
 from collector.lake.upkeep.writing import writing
-from collector.lake_layout import DAY_US, MONDAY_US, Layout, layouts, tier_of
+from collector.lake_layout import MONDAY_US, Layout, layouts, tier_of
 from collector.store.lake import delete
 from collector.store.literal import literal
 from collector.store.noted import named_files

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.wire.units import DAY_US
 from collector.lake.upkeep.catalogue import expire, remove_orphans, shrink
 from collector.lake.upkeep.checking import check_files
 from collector.lake.upkeep.compaction import compact, merge_recent
@@ -11,7 +12,6 @@ from collector.lake.upkeep.hot_file import forget_receipts
 from collector.lake.upkeep.outcome import Outcome
 from collector.lake.upkeep.retention import Dropped, Keeping, drop
 from collector.lake.upkeep.rolling import roll_up
-from collector.lake_layout import DAY_US
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig

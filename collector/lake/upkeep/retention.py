@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import DAY_US, HOUR_US
 from collector.lake.tiers import due
 from collector.lake.upkeep.lake_files import LakeFile, files
 from collector.lake.upkeep.outcome import Outcome
 from collector.lake.upkeep.writing import writing
-from collector.lake_layout import DAY_US, LONG, RAW, droppable, layouts, tier_of
+from collector.lake_layout import LONG, RAW, droppable, layouts, tier_of
 from collector.store.lake import delete
 from collector.tier_tables import TIERED
 

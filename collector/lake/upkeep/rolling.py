@@ -4,14 +4,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import DAY_US, HOUR_US
 from collector.errors import NO_MEMORY, StoreError
 from collector.lake.tiers import due
 from collector.lake.tiers.pieces import Span
 from collector.lake.tiers.rolling import ROWS_AT_ONCE, planned, roll_hours, roll_minutes
 from collector.lake.upkeep.outcome import Outcome
 from collector.lake.upkeep.writing import writing
-from collector.lake_layout import DAY_US
 from collector.tier_tables import TIERED, tiered
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from agent.wire.units import HOUR_US
-from analyzer.finops.anomalies.detect import WEEK_US, odd, weeks_missing
+from agent.wire.units import HOUR_US, WEEK_US
+from analyzer.finops.anomalies.detect import odd, weeks_missing
 
 START = 10 * WEEK_US
 END = START + WEEK_US

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.advise import recommendations
 from analyzer.recommendations.fleet_plan.move import Move, Place
@@ -15,7 +16,6 @@ from analyzer.recommendations.fleet_plan.moving import (
     moving_words,
     restart_parts,
 )
-from analyzer.recommendations.saving import WEEK_US
 from analyzer.recommendations.standing import Life, RunStanding, Wait, read_life
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet

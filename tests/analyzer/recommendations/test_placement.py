@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.wire.units import WEEK_US
 from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.advise import recommendations
 from analyzer.recommendations.alternatives import without_doubles
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.recommendations.saving import ASSUMED, BEYOND, WEEK_US, Share, recovered, reordering
+from analyzer.recommendations.saving import ASSUMED, BEYOND, Share, recovered, reordering
 from analyzer.recommendations.site import Host, Placed, Site, read_site
 from analyzer.recommendations.types.links import order_ranks
 from collector.store.session import Session

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.wire.units import WEEK_US
 from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.advise import recommendations
@@ -17,7 +18,6 @@ from analyzer.recommendations.saving import (
     ASSUMED,
     CASES_LEAST,
     SPEAKS_FOR_A_WEEK_US,
-    WEEK_US,
     Share,
     over_words,
     realised_share,

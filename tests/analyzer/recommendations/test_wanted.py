@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.tables import TABLES
+from agent.wire.units import WEEK_US
 from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.advice import Advice, advice_data
@@ -23,7 +24,7 @@ from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.judges import Judges
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.recommendations.saving import ASSUMED, WEEK_US
+from analyzer.recommendations.saving import ASSUMED
 from analyzer.recommendations.wanted import Wanted
 from analyzer.recommendations.wanting import Wanting
 from analyzer.reports.reader import Reader

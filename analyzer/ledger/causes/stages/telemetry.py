@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from agent.wire.units import HOUR_MS
+from agent.wire.units import DAY_MS, HOUR_MS
 from analyzer.ledger.causes.stages.words import Stage
 from analyzer.states import Confidence
 
@@ -25,7 +25,7 @@ _MOSTLY_PERMILLE = 800  # ours
 _SUSTAINED_PERMILLE = 500  # "sustained" links: in most of its windows (ours)
 _LEAST_TURNS = 12  # six generations with their updates (ours)
 _EITHER_PHASE_PERMILLE = 200  # of the minutes, each of two phases that alternate (ours)
-_LONG_MS = 24 * HOUR_MS  # pretraining, and what is "hours" below it (1.6)
+_LONG_MS = DAY_MS  # pretraining, and what is "hours" below it (1.6)
 _SHORT_MS = 4 * HOUR_MS  # "short" (ours)
 _FEW_NODES = 2  # fine-tuning (1.6)
 _START_MS = 900_000  # how long start_read_bytes was read
@@ -206,7 +206,7 @@ def _percent(permille: int) -> str:
 
 
 def _days(milliseconds: int) -> str:
-    return f"{milliseconds / (24 * HOUR_MS):.1f} days"
+    return f"{milliseconds / DAY_MS:.1f} days"
 
 
 def _hours(milliseconds: int) -> str:
