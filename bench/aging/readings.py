@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, get_args
 from starlette.testclient import TestClient
 
 from analyzer.errors import AnalyzerError
-from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.api.openapi import document
+from analyzer.interfaces.questions.answer import answer
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import OF_SOME, Format, Request, What
 from analyzer.settings.settings import Settings

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from analyzer.analysis import analyze
-from analyzer.interfaces.answers.prediction_book import keep_recommendations
 from analyzer.ledger.booking import Analysis
+from analyzer.reports.prediction_book import keep_recommendations
 from analyzer.settings.settings import Settings
 from collector.errors import HeldElsewhereError
 from collector.store.adopting import catch_up

@@ -10,11 +10,11 @@ from pydantic.json_schema import SkipJsonSchema
 
 from analyzer.charts.scripts import policy
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.api.asking import Spanned, Text, refusals
 from analyzer.interfaces.api.faults import MeaninglessError, WholeError
 from analyzer.interfaces.api.model import iso
 from analyzer.interfaces.api.scope import Scope
+from analyzer.interfaces.questions.answer import answer
 from analyzer.reports.part_reader import READINGS, of_request
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import By, Format, Order, What

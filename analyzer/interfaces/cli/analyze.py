@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 from analyzer.analysis import analyze as bring_up_to_date
-from analyzer.interfaces.answers.prediction_book import keep_recommendations
 from analyzer.interfaces.cli.by_command import where
 from analyzer.ledger.booking import Analysis
+from analyzer.reports.prediction_book import keep_recommendations
 from collector.store.database import Store
 from collector.store.there import check_there
 

@@ -26,8 +26,8 @@ from analyzer.capacity.profile.read import ReadProfile, read_profile
 from analyzer.capacity.profile.trusted import TrustedKey
 from analyzer.errors import ConfigError, ProfileError
 from analyzer.findings.history.judgement import reason_of
-from analyzer.interfaces.answers.recording import price_micros
 from analyzer.interfaces.cli.by_command import where, who
+from analyzer.interfaces.cli.recording import price_micros
 from analyzer.ledger.believed import believing
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.as_json import as_json

@@ -181,8 +181,8 @@ def _refuse_beside_recording(options: argparse.Namespace, runs: tuple[str, ...])
 
 def _from_recording(options: argparse.Namespace) -> "Ready":
     from analyzer.capacity.profile.keys import of_user
-    from analyzer.interfaces.answers.profile_of_recording import profile_of_recording
-    from analyzer.interfaces.answers.recording import price_micros
+    from analyzer.interfaces.cli.profile_of_recording import profile_of_recording
+    from analyzer.interfaces.cli.recording import price_micros
 
     made = profile_of_recording(options.recording, price_micros(options.price), options.team)
     return _signed(made, options.key or of_user(os.environ))

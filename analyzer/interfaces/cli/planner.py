@@ -170,7 +170,7 @@ def _written(facts: PlanFacts, options: argparse.Namespace) -> str:
     from analyzer.capacity.planner.document import plan_json
     from analyzer.capacity.planner.page import plan_html
     from analyzer.capacity.planner.text import plan_text
-    from analyzer.interfaces.answers.formatted import formatted
+    from analyzer.interfaces.questions.formatted import formatted
     from analyzer.text.paper import Paper
 
     if options.format == "json":

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.answers.prices import NO_FILE, book_text, check_text, checked
 from analyzer.interfaces.cli.command import ask
 from analyzer.interfaces.onboarding.unmapped import unmapped_runs
+from analyzer.interfaces.questions.prices import NO_FILE, book_text, check_text, checked
 from analyzer.ledger.believed import believing
 from analyzer.ledger.teams import TeamBook
 from analyzer.prices.book import PriceBook

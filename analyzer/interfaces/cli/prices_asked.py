@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.command import ask, opened
+from analyzer.interfaces.questions.answer import answer
 from analyzer.reports.request import Request
 from analyzer.settings.settings import BESIDE
 

@@ -11,10 +11,6 @@ from typing import get_args
 from analyzer.errors import ConfigError
 from analyzer.finops.budgets.book import refuse_unbound
 from analyzer.finops.budgets.text import over_check
-from analyzer.interfaces.answers.answer import answer
-from analyzer.interfaces.answers.economics import budgets_of
-from analyzer.interfaces.answers.formatted import formatted
-from analyzer.interfaces.answers.recording import price_micros, recording_report
 from analyzer.interfaces.cli.command import (
     add_ledger,
     add_paper,
@@ -26,6 +22,10 @@ from analyzer.interfaces.cli.command import (
     width_of,
     write,
 )
+from analyzer.interfaces.cli.recording import price_micros, recording_report
+from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.economics import budgets_of
+from analyzer.interfaces.questions.formatted import formatted
 from analyzer.interfaces.text.finding_text import check_words
 from analyzer.interfaces.text.recording_text import recording_text
 from analyzer.interfaces.text.schema import schema_text

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.answers.sizing import ask_known, read_known
 from analyzer.interfaces.cli.command import is_ascii, opened, width_of, write
+from analyzer.interfaces.questions.sizing import ask_known, read_known
 from analyzer.measures.efficiency.mfu import parameter_count
 from analyzer.prices.book import PriceBook
 from analyzer.sizing.data import sized_json

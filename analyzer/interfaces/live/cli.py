@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import get_args
 
 from analyzer.errors import AnalyzerError
-from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.command import add_ledger, add_paper, ask, is_ascii, opened, width_of, write
 from analyzer.interfaces.live.screen import screen, size
+from analyzer.interfaces.questions.answer import answer
 from analyzer.reports.request import Order, Request
 from analyzer.text.paper import WIDEST, has_colour, paint
 from collector.errors import CollectorError

@@ -1,6 +1,6 @@
 """Two recordings of one command side by side: did the change work, by how much, and what is the next limit."""
 
-from analyzer.interfaces.answers.recording import RecordingReport
+from analyzer.interfaces.cli.recording import RecordingReport
 from analyzer.interfaces.text.moved import largest_move
 from analyzer.text.rounding import apportion_tree, nearest
 from analyzer.text.words import clock, duration, percent, plain

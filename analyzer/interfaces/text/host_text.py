@@ -1,6 +1,6 @@
 """The host's side of one command as text; it stands alone where no GPU was watched."""
 
-from analyzer.interfaces.answers.recording import RecordingReport
+from analyzer.interfaces.cli.recording import RecordingReport
 from analyzer.reports.host_side import Device, HostSide
 from analyzer.text.paper import Paper
 from analyzer.text.words import bytes_words, percent, plain

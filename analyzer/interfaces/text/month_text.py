@@ -2,8 +2,8 @@
 
 from analyzer.finops.budgets.text import budget_lines
 from analyzer.finops.targets.text import target_lines
-from analyzer.interfaces.answers.month import MonthPage
 from analyzer.interfaces.text.week_text import week_sections
+from analyzer.reports.month import MonthPage
 from analyzer.text.paper import Paper
 
 

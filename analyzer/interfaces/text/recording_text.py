@@ -1,6 +1,6 @@
 """The report on one command as text: time first, the limit, what to change, and what was not judged."""
 
-from analyzer.interfaces.answers.recording import RecordingReport
+from analyzer.interfaces.cli.recording import RecordingReport
 from analyzer.interfaces.text.against_text import against_lines, against_sentence
 from analyzer.interfaces.text.efficiency_text import step_words
 from analyzer.interfaces.text.finding_text import evidence_lines

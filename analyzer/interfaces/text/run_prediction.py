@@ -7,7 +7,7 @@ from analyzer.findings.finding import Finding
 from analyzer.text.words import clock, duration, plain
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.answers.recording import RecordingReport
+    from analyzer.interfaces.cli.recording import RecordingReport
     from analyzer.recommendations.recommendation import Recommendation
     from analyzer.reports.run import RunReport
 

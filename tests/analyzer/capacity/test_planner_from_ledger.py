@@ -13,7 +13,7 @@ from analyzer.capacity.planner.stock import Holder, StockNode
 from analyzer.capacity.planner.stock_reading import read_stock
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
-from analyzer.interfaces.answers.answer import answer
+from analyzer.interfaces.questions.answer import answer
 from analyzer.ledger.coverage import ledger_end
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request, What

@@ -15,7 +15,7 @@ from analyzer.finops.budgets.book import Budget
 from analyzer.finops.budgets.month import Ending, Line, MonthReport, judged, month_report
 from analyzer.finops.budgets.spent import Days, Spending, Whose
 from analyzer.finops.budgets.text import budgets_text, first_sentence, over_words
-from analyzer.interfaces.answers.economics import budgets_of
+from analyzer.interfaces.questions.economics import budgets_of
 from analyzer.period import Calendar
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

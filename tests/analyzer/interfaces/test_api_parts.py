@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import gpuledger
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.report import report
+from analyzer.interfaces.questions.answer import answer
 from analyzer.reports.confining import confine, confined
 from analyzer.reports.groups import By, groups
 from analyzer.reports.part import FILTERS, Part

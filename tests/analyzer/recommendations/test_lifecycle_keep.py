@@ -6,12 +6,12 @@ import pytest
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.history.kept import Said
-from analyzer.interfaces.answers.prediction_book import keep_recommendations
 from analyzer.period import Calendar
 from analyzer.recommendations.lifecycle.kept import add_predictions, add_word, book, predictions, rejections, words
 from analyzer.recommendations.lifecycle.realised import all_realised
 from analyzer.recommendations.lifecycle.say import Offer, decide
 from analyzer.recommendations.lifecycle.word import Word
+from analyzer.reports.prediction_book import keep_recommendations
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.books import mirror, mirror_findings

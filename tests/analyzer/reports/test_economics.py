@@ -6,10 +6,10 @@ from typing import get_args
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.answer import answer
-from analyzer.interfaces.answers.economics import ECONOMICS
-from analyzer.interfaces.answers.month import month_of
+from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.economics import ECONOMICS
 from analyzer.ledger.running import known
+from analyzer.reports.month import month_of
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format, Request, What
 from analyzer.settings.settings import Settings

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from agent.wire.units import HOUR_US
 from analyzer.errors import LedgerError
 from analyzer.findings.finding import Finding
-from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.cli.report import report
+from analyzer.interfaces.questions.answer import answer
 from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.ledger import which_run

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.api.advice import Advice
 from analyzer.interfaces.cli.report import recommend
+from analyzer.interfaces.questions.answer import answer
 from analyzer.interfaces.text.saving_words import bill_words, saving_column
 from analyzer.interfaces.text.schema import schema_text
 from analyzer.ledger.coverage import Sku

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.answers.recording import price_micros, recording_report
+from analyzer.interfaces.cli.recording import price_micros, recording_report
 from analyzer.interfaces.cli.report import report
 from analyzer.interfaces.text.against_text import against_sentence
 from analyzer.interfaces.text.recording_text import recording_text

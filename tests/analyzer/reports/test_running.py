@@ -3,10 +3,10 @@
 import re
 from dataclasses import replace
 
-from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.text import mail_text
+from analyzer.interfaces.questions.answer import answer
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.ledger.running import known, like_before
 from analyzer.period import Calendar, Period

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.answers.answer import answer
 from analyzer.interfaces.mail.compose import compose
+from analyzer.interfaces.questions.answer import answer
 from analyzer.interfaces.text.moved import largest_move
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar

@@ -20,12 +20,12 @@ from analyzer.finops.portfolio.reading import portfolio
 from analyzer.finops.portfolio.text import portfolio_text
 from analyzer.finops.unit_cost.report import UnitReport, unit_report, with_teams
 from analyzer.finops.unit_cost.text import units_text
-from analyzer.interfaces.answers.month import month_of
 from analyzer.interfaces.text.month_text import month_text
 from analyzer.ledger.coverage import fleet
 from analyzer.period import Period
 from analyzer.prices.book import price_book
 from analyzer.reports.groups import checked_by
+from analyzer.reports.month import month_of
 from analyzer.reports.request import Request, What
 from analyzer.text.paper import Paper
 

@@ -7,7 +7,7 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
 from analyzer.capacity.profile.work import Asked
 from analyzer.errors import LedgerError
-from analyzer.interfaces.answers.recording import booked
+from analyzer.interfaces.cli.recording import booked
 from analyzer.reports.reader import Reader
 
 _ALONE = "Self-measured by gpuledger run on one host: what the team has elsewhere, and what is free, is not known."

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from analyzer.interfaces.answers.economics import ECONOMICS
-from analyzer.interfaces.answers.formatted import formatted
-from analyzer.interfaces.answers.plans import for_plans
-from analyzer.interfaces.answers.prices import PRICES
-from analyzer.interfaces.answers.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.interfaces.html.html import finding_html, week_html
 from analyzer.interfaces.live.reading import look as look_now
 from analyzer.interfaces.live.text import look_text
+from analyzer.interfaces.questions.economics import ECONOMICS
+from analyzer.interfaces.questions.formatted import formatted
+from analyzer.interfaces.questions.plans import for_plans
+from analyzer.interfaces.questions.prices import PRICES
+from analyzer.interfaces.questions.recommendation_answer import FILES, list_answer, one_answer
 from analyzer.interfaces.text.compare_text import compare_text
 from analyzer.interfaces.text.finding_explain import explain_data, explain_text
 from analyzer.interfaces.text.finding_text import findings_text

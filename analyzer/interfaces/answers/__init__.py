@@ -1,1 +1,0 @@
-"""The answers of reading commands, as title, text and data."""
