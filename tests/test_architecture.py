@@ -104,7 +104,7 @@ WITHIN_FUNCTIONS = {
     "analyzer/capacity/planner/ledger.py": START,
     "analyzer/finops/forecast/fitted.py": OPTIONAL,
     "analyzer/finops/non_gpu_costs/rates.py": START,
-    "analyzer/interfaces/questions/economics.py": START,
+    "analyzer/interfaces/questions/money_questions.py": START,
     "analyzer/interfaces/questions/formatted.py": START,
     "analyzer/interfaces/questions/sizing.py": START,
     "analyzer/interfaces/cli/capacity_gate.py": START,
@@ -172,11 +172,9 @@ ASKED = {  # answers of a server that the settings or a flag name, bounded in by
     "collector/schedulers/kubernetes/api.py",
     "collector/http/probe.py",
     "analyzer/asking.py",
-    "analyzer/interfaces/cli/report.py",
+    "analyzer/interfaces/cli/command.py",
     "analyzer/interfaces/mcp/site.py",
     "analyzer/interfaces/cli/capacity_gate.py",
-    "analyzer/interfaces/cli/prices.py",
-    "analyzer/interfaces/cli/charges.py",
 }
 
 MAX_FILE_LINES = 500

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import LedgerError
 from analyzer.findings.explain.argue import Argument
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.book import Looked
@@ -22,11 +22,8 @@ from analyzer.reports.finding_list import FindingsReport
 from analyzer.reports.groups import By
 from analyzer.reports.part import WHOLE, Part
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import Request, What
 from analyzer.reports.savings import checked
 from analyzer.reports.week import WeekReport
-
-READINGS: tuple[What, ...] = ("week", "findings", "explain", "recommend", "show")  # which can be of a part
 
 
 class Held(Protocol):
@@ -118,21 +115,3 @@ def of_part(whole: Reader, part: Part) -> Iterator[PartReader]:
         if not runs:
             raise LedgerError(f"the ledger has no run of {part.words}: gpuledger report week names what it has")
         yield PartReader(own, whole.settings, whole.judges, clock=whole.clock, part=part, whole=whole, runs=runs)
-
-
-@contextmanager
-def of_request(whole: Reader, request: Request, teams: tuple[str, ...] | None = None) -> Iterator[Reader]:
-    """Yield a reader of the part that a request asks for, and of the teams that may be seen alone; None is all.
-
-    Raises:
-        ConfigError: this reading cannot be of a part.
-        LedgerError: the ledger has no such run, or none that may be seen.
-    """
-    part = replace(request.part, teams=teams)
-    if not part:
-        yield whole
-        return
-    if request.what not in READINGS:
-        raise ConfigError(f"{request.what} is of the whole fleet; of a part there are {', '.join(READINGS)}")
-    with of_part(whole, part) as own:
-        yield own

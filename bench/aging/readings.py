@@ -1,4 +1,4 @@
-"""Every reading that the product has of a period: the commands' (`What`) and the API's (its document), as bytes.
+"""Every reading that the product has of a period: the commands' (`QUESTIONS`) and the API's (its document), as bytes.
 
 Both lists are the product's own, so that whoever adds a reading has it aged. What is left out is named here with why.
 """
@@ -6,15 +6,15 @@ Both lists are the product's own, so that whoever adds a reading has it aged. Wh
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from starlette.testclient import TestClient
 
 from analyzer.errors import AnalyzerError
 from analyzer.interfaces.api.openapi import document
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import QUESTIONS, answer, having
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import OF_SOME, Format, Request, What
+from analyzer.reports.request import Format, Request
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from dashboards.server.app import ServerConfig, create_server
@@ -55,7 +55,7 @@ class Asked:
         return replace(self, runs=tuple(runs), findings=tuple(findings), advice=tuple(advice))
 
 
-def requests(asked: Asked, whats: Sequence[What] = get_args(What)) -> Iterator[Request]:
+def requests(asked: Asked, whats: Sequence[str] = tuple(QUESTIONS)) -> Iterator[Request]:
     """Yield the readings of the commands, each with every subject and in every form that it has."""
     subjects: Mapping[str, Sequence[str | None]] = {
         "run": asked.runs,
@@ -68,7 +68,7 @@ def requests(asked: Asked, whats: Sequence[What] = get_args(What)) -> Iterator[R
         if what in OF_NOW:
             continue
         since = None if what in STANDING else asked.month if what in MONTHLY else asked.week
-        forms = (*FORMS, *(form for form in ("csv",) if what in OF_SOME[form]))
+        forms = (*FORMS, *(form for form in ("csv",) if what in having(form)))
         for subject in subjects.get(what, (None,)):
             one = Request(what, subject, since if what not in ("run", "compare") else None, everything=True)
             if what == "compare":
@@ -81,7 +81,7 @@ def requests(asked: Asked, whats: Sequence[What] = get_args(What)) -> Iterator[R
 
 
 def commands(
-    session: "Session", settings: Settings, asked: Asked, whats: Sequence[What] = get_args(What)
+    session: "Session", settings: Settings, asked: Asked, whats: Sequence[str] = tuple(QUESTIONS)
 ) -> dict[str, str]:
     """Return what the commands answer; what several of them are made of is made once."""
     found = {}

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from agent import child
 from analyzer.analysis import analyze
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.believed import believing
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request

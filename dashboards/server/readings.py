@@ -1,25 +1,24 @@
 """GET /v1/read: the reports of the command line, from a running server; `--server URL` asks here."""
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Annotated, Any
+from dataclasses import Field, fields, replace
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
+import pydantic
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
 
 from analyzer.charts.scripts import policy
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.api.asking import Spanned, Text, refusals
+from analyzer.interfaces.api.asking import Opt, Spanned, Text, refusals
 from analyzer.interfaces.api.faults import MeaninglessError, WholeError
 from analyzer.interfaces.api.model import iso
 from analyzer.interfaces.api.scope import Scope
-from analyzer.interfaces.questions.answer import answer
-from analyzer.reports.part_reader import READINGS, of_request
+from analyzer.interfaces.questions.registry import OF_PART, QUESTIONS, answer, of_request
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import By, Format, Order, What
+from analyzer.reports.request import Format
 from analyzer.reports.request import Request as Reading
-from analyzer.states import Confidence
 from dashboards.pages.answering import Answering, Wanted, is_opened
 from dashboards.pages.pages import SECURITY, state_of
 
@@ -45,44 +44,30 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 _ANSWERS[200]["content"]["application/json"] = {"schema": {"type": "object"}}  # docs/json.md
 
 
-class ReadAsked(Spanned):
-    """One report: what, of whom, of when, and how it is written."""
+def _parameter(each: Field[Any], kind: Any) -> tuple[Any, Any]:  # noqa: ANN401 - of a field of any type
+    """Return what FastAPI takes for one field of Request: texts and numbers bounded, None left out of its document."""
+    kinds = get_args(kind) if isinstance(kind, UnionType) or NoneType in get_args(kind) else (kind,)
+    bounded = {str: Text, int: Annotated[int, pydantic.Field(ge=each.metadata.get("least"), le=_MOST)]}
+    (own,) = (bounded.get(one, one) for one in kinds if one is not NoneType)
+    about = each.metadata.get("about") or None
+    return own | Opt if NoneType in kinds else own, pydantic.Field(each.default, description=about)
 
-    what: What
-    subject: Text | SkipJsonSchema[None] = Field(
-        None,
-        description="Of run, explain, show, compare; the team of traffic, host of top, job of history, SKU of prices.",
-    )
-    format: Format = "text"
-    width: int = Field(80, ge=1, le=_MOST)
-    ascii: bool = False
-    top: Annotated[int, Field(ge=1, le=_MOST)] | SkipJsonSchema[None] = Field(None, description="At most so many rows.")
-    everything: bool = Field(False, description="List suspicions and muted ones too; what a guard holds back.")
-    traffic: bool = Field(False, description="Of a run: the whole matrix of who sent how much to whom.")
-    sure: Confidence | SkipJsonSchema[None] = Field(None, description="Of findings: those of this confidence alone.")
-    unjudged: bool = Field(False, description="Of findings: instead, the rules that lacked a signal.")
-    other: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the second run.")
-    at: Text | SkipJsonSchema[None] = Field(None, description="Of compare: the moment, where the subject is a name.")
-    order: Order = Field("cost", description="Of top: which lines come first.")
-    by: By | SkipJsonSchema[None] = Field(
-        None, description="Of charges: who bears them; of week and month: what the second table is by. Else the team."
-    )
-    team: Text | SkipJsonSchema[None] = Field(
-        None, description="Of week, findings, explain, recommend and show: of this team's runs alone."
-    )
-    project: Text | SkipJsonSchema[None] = Field(
-        None, description="The same, of a project. All that is given must fit."
-    )
-    user: Text | SkipJsonSchema[None] = Field(None, description="The same, of a person; for who may know who spent it.")
-    model: Text | SkipJsonSchema[None] = Field(None, description="The same, of a model.")
-    stage: Text | SkipJsonSchema[None] = Field(None, description="The same, of a kind of work.")
-    queue: Text | SkipJsonSchema[None] = Field(None, description="The same, of a queue.")
-    gpus: Annotated[int, Field(ge=0, le=_MOST)] | SkipJsonSchema[None] = Field(
-        None, description="Of history: of runs with so many GPUs; of runs without any where it is left out."
-    )
-    sku: Text | SkipJsonSchema[None] = Field(
-        None, description="Of history: of runs on this kind of GPU; may be left out where they were on one alone."
-    )
+
+def _parameters() -> type[Spanned]:
+    """Return the parameters of /v1/read: the fields of Request, which has them once."""
+    types = get_type_hints(Reading)
+    own: dict[str, Any] = {
+        each.name: _parameter(each, types[each.name])
+        for each in fields(Reading)
+        if each.name not in Spanned.model_fields
+    }
+    return pydantic.create_model("ReadAsked", __base__=Spanned, **own | {"what": (Literal[tuple(QUESTIONS)], ...)})
+
+
+if TYPE_CHECKING:
+    ReadAsked = Spanned
+else:
+    ReadAsked = _parameters()
 
 
 class Reports:
@@ -99,30 +84,30 @@ class Reports:
         @router.get("/v1/read", response_class=Response, responses=_ANSWERS, tags=["reports"])
         def report(request: Request, asked: Annotated[ReadAsked, Query()]) -> Response:
             """A report as the command line prints it."""
-            scope = Scope.of(request.scope)
-            _check_whole(scope, asked.what)
-            scope.check([name for name in (asked.by, "user" if asked.user else None) if name])
-            headers = _headers(asked.format)
-            if asked.format == "html" and is_opened(request):
-                return self._answering.answer(request, self._wanted(scope, asked), headers)
+            scope, reading = Scope.of(request.scope), Reading(**asked.model_dump())
+            _check_whole(scope, reading.what)
+            scope.check([name for name in (reading.by, "user" if reading.user else None) if name])
+            headers = _headers(reading.format)
+            if reading.format == "html" and is_opened(request):
+                return self._answering.answer(request, self._wanted(scope, reading), headers)
             opened = self._read()
             with opened.session:
-                answer = _answer(opened, asked, scope)
-            return Response(answer, media_type=_TYPES[asked.format], headers=headers)
+                answer = _answer(opened, reading, scope)
+            return Response(answer, media_type=_TYPES[reading.format], headers=headers)
 
         return router
 
     def ahead(self) -> None:
         """Make the week's report before anybody opens it. Raises what is wrong with the ledger or the store."""
-        self._answering.ahead(self._wanted(Scope(), ReadAsked.model_validate({"what": "week", "format": "html"})))
+        self._answering.ahead(self._wanted(Scope(), Reading("week", format="html")))
 
-    def _wanted(self, scope: Scope, asked: ReadAsked) -> Wanted:
+    def _wanted(self, scope: Scope, reading: Reading) -> Wanted:
         def make() -> tuple[Hashable, str]:
             reader = self._read()
             with reader.session, reader.session.transaction():
-                return state_of(reader), self._answering.frame.with_time(_answer(reader, asked, scope))
+                return state_of(reader), self._answering.frame.with_time(_answer(reader, reading, scope))
 
-        return Wanted(scope, ("read", asked.model_dump_json()), make)
+        return Wanted(scope, ("read", reading), make)
 
 
 def _headers(form: Format) -> Mapping[str, str]:
@@ -132,32 +117,31 @@ def _headers(form: Format) -> Mapping[str, str]:
     return SECURITY | {"Content-Security-Policy": f"{policy(_OURS)}; frame-ancestors 'none'"}
 
 
-def _check_whole(scope: Scope, what: What) -> None:
+def _check_whole(scope: Scope, what: str) -> None:
     """See that who may see some teams alone asks for what can be of them.
 
     Raises:
-        WholeError: this reading is of the whole site.
+        WholeError: this question is to the whole site.
     """
-    if scope.teams is not None and what not in READINGS:
+    if scope.teams is not None and what not in OF_PART:
         teams = ", ".join(scope.teams)
-        raise WholeError(f"{what} is of all teams, and this key is for {teams} alone: it reads {', '.join(READINGS)}")
+        raise WholeError(f"{what} is of all teams, and this key is for {teams} alone: it reads {', '.join(OF_PART)}")
 
 
-def _answer(reader: Reader, asked: ReadAsked, scope: Scope) -> str:
+def _answer(reader: Reader, reading: Reading, scope: Scope) -> str:
     """Return the report, of what may be seen.
 
     Raises:
         LedgerError: the ledger has no such thing, or the calendar no such day.
     """
-    words = asked.model_dump()
-    if asked.since is None and asked.until is not None:
+    meant = reading
+    if reading.since is None and reading.until is not None:
         (first,) = reader.session.row("SELECT min(hour) FROM ledger_hours")
-        words["since"] = None if first is None else iso(first)
+        meant = replace(reading, since=None if first is None else iso(first))
     try:
-        request = Reading(**words)
-        with of_request(reader, request, scope.teams) as own:
-            return answer(own, request)
+        with of_request(reader, meant, scope.teams) as own:
+            return answer(own, meant)
     except ConfigError as error:
         raise MeaninglessError(str(error)) from error
     except (OverflowError, ValueError) as error:
-        raise LedgerError(f"the calendar has no {asked.since} {asked.until}") from error
+        raise LedgerError(f"the calendar has no {reading.since} {reading.until}") from error

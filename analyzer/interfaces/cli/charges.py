@@ -1,12 +1,13 @@
 """`gpuledger prices charges`: what teams are charged, and what is left to the platform."""
 
 import argparse
-import json
 import sys
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
 from analyzer.finops.charges.edited import Edited, edited_words
-from analyzer.interfaces.cli.prices_asked import add_money, money_answer
+from analyzer.interfaces.cli.command import report_of
+from analyzer.interfaces.cli.prices_asked import add_money, asking_money
 from analyzer.reports.request import Format, Request
 
 
@@ -22,19 +23,19 @@ def charges(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     form: Format = "csv" if options.csv else "json" if options.json else "text"
     request = Request("charges", since=options.period, format=form, ascii=True, by=options.by)
-    print(money_answer(options, request), end="")
-    if options.csv:
-        _note(options, request)
+    with asking_money(options) as ask:
+        print(ask(request), end="")
+        if options.csv:
+            _note(report_of(ask, request))
     return 0
 
 
-def _note(options: argparse.Namespace, request: Request) -> None:
+def _note(report: Mapping[str, Any]) -> None:
     """Say beside the file what is not in it: it goes to finance, and every row of it is a bearer."""
-    told = json.loads(money_answer(options, replace(request, format="json")))["report"]
-    hours, label = told["hours"], told["period"]["label"]
+    hours, label = report["hours"], report["period"]["label"]
     if hours["known"] < hours["expected"]:
         print(f"only {hours['known']:,} of {hours['expected']:,} hours of {label} are in the ledger", file=sys.stderr)
-    if told["repriced"] is not None:
+    if report["repriced"] is not None:
         print("prices changed after hours of it were booked; run gpuledger analyze", file=sys.stderr)
-    if told["edited"] is not None:
-        print("; ".join(edited_words(Edited(**told["edited"]))), file=sys.stderr)
+    if report["edited"] is not None:
+        print("; ".join(edited_words(Edited(**report["edited"]))), file=sys.stderr)

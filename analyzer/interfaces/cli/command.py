@@ -1,21 +1,23 @@
 """What reading commands share: where the ledger is, how an answer is written, and writing it."""
 
 import argparse
+import json
 import os
 import shutil
 import sys
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analyzer.asking import asked
 from analyzer.errors import ConfigError
 from analyzer.ledger.believed import believing
 from analyzer.measures.efficiency.steps import StepTime
-from analyzer.reports.part import FILTERS, Part
-from analyzer.reports.request import Request
+from analyzer.reports.request import COLUMNS, Request
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.paper import has_colour, paint
 from collector.config import load
@@ -23,14 +25,14 @@ from collector.config import load
 if TYPE_CHECKING:
     from analyzer.reports.reader import Reader
 
-_COLUMNS = 80
+_FORMS = ("text", "json", "html", "markdown", "svg")
 
 
 def add_paper(parser: argparse.ArgumentParser, *more: str) -> None:
-    """Add the arguments that say how an answer is written; `more` are forms of this command alone."""
+    """Add the arguments that say how an answer is written; `more` are forms that the command has besides."""
     parser.add_argument(
         "--format",
-        choices=("text", "json", "html", "markdown", "svg", *more),
+        choices=(*_FORMS, *(form for form in more if form not in _FORMS)),
         default="text",
         help="html: one file for a browser; svg: a picture of the terminal; json is stable (default: text)",
     )
@@ -49,28 +51,25 @@ def add_ledger(parser: argparse.ArgumentParser, *, spans: bool = True) -> None:
     add_place(parser)
 
 
-def add_part(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say of which runs an answer is."""
-    part = parser.add_argument_group("of which runs", "all that are given must fit; without any it is the whole fleet")
-    for name in FILTERS:
-        part.add_argument(f"--{name}", metavar="NAME", help=f"of this {name} alone")
-
-
-def part_of(options: argparse.Namespace) -> Part:
-    """Return of which runs an answer is to be; of all where a command has no such arguments.
-
-    Raises:
-        ConfigError: a name is none.
-    """
-    return Part(**{name: getattr(options, name, None) for name in FILTERS})
-
-
 def add_place(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say which ledger is read."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
     where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+
+
+def request_of(what: str, options: argparse.Namespace) -> Request:
+    """Return the request that the arguments of a command make; each is called as the field of Request that it fills.
+
+    Raises:
+        ConfigError: a name is none.
+    """
+    given = {each.name: getattr(options, each.name, None) for each in fields(Request)}
+    paper: dict[str, Any] = {"what": what, "width": width_of(options.width), "ascii": is_ascii(options)}
+    request = Request(**{name: value for name, value in given.items() if value is not None} | paper)
+    _ = request.part  # refused here, in the words of the command line, and not by a server
+    return request
 
 
 @contextmanager
@@ -88,17 +87,44 @@ def opened(options: argparse.Namespace, step_log: StepTime | None = None) -> "It
 
 
 def ask(server: str, request: Request) -> str:
-    """Return a server's answer to a request.
+    """Return a server's answer to a request. Raises as asked() does."""
+    return asked(server, f"/v1/read?{urllib.parse.urlencode(request.query())}")
+
+
+@contextmanager
+def asking(options: argparse.Namespace, step_log: StepTime | None = None) -> Iterator[Callable[[Request], str]]:
+    """Yield what answers requests: the server of --server, or else the store here, as that server would.
+
+    --prices, where a command has it, goes before the price file of the settings.
 
     Raises:
-        ConfigError, LedgerError: as asked() does.
+        ConfigError, LedgerError: of each answer, as answer() and asked() do.
     """
-    return asked(server, f"/v1/read?{urllib.parse.urlencode(request.query())}")
+    if options.server:
+        yield partial(ask, options.server)
+        return
+    from analyzer.interfaces.questions.registry import answer, of_request
+
+    with opened(options, step_log) as reader:
+        prices = getattr(options, "prices", None)
+        whole = replace(reader, settings=replace(reader.settings, prices=prices)) if prices else reader
+
+        def answered(request: Request) -> str:
+            with of_request(whole, request) as own:
+                return answer(own, request)
+
+        yield answered
+
+
+def report_of(ask: Callable[[Request], str], request: Request) -> dict[str, Any]:
+    """Return the answer to a request as the figures of its JSON document, all rows of it."""
+    report: dict[str, Any] = json.loads(ask(replace(request, format="json", top=None)))["report"]
+    return report
 
 
 def width_of(asked: int | None) -> int:
     """Return the columns of the paper: those asked for, else the terminal's, at most 80."""
-    return asked if asked is not None else min(_COLUMNS, shutil.get_terminal_size((_COLUMNS, 24)).columns)
+    return asked if asked is not None else min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns)
 
 
 def is_ascii(options: argparse.Namespace) -> bool:

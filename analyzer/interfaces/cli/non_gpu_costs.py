@@ -2,7 +2,7 @@
 
 import argparse
 
-from analyzer.interfaces.cli.prices_asked import add_money, money_answer
+from analyzer.interfaces.cli.prices_asked import add_money, asking_money
 from analyzer.reports.request import Format, Request
 
 
@@ -12,5 +12,6 @@ def costs(argv: list[str]) -> int:
     add_money(parser)
     options = parser.parse_args(argv)
     form: Format = "json" if options.json else "text"
-    print(money_answer(options, Request("costs", since=options.period, format=form, ascii=True)), end="")
+    with asking_money(options) as ask:
+        print(ask(Request("costs", since=options.period, format=form, ascii=True)), end="")
     return 0

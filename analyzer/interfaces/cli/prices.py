@@ -6,13 +6,12 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.cli.command import ask
+from analyzer.interfaces.cli.command import asking, report_of
 from analyzer.interfaces.onboarding.unmapped import unmapped_runs
-from analyzer.interfaces.questions.prices import NO_FILE, book_text, check_text, checked
+from analyzer.interfaces.questions.price_questions import NO_FILE, book_text, check_text, checked
 from analyzer.ledger.believed import believing
 from analyzer.ledger.teams import TeamBook
 from analyzer.prices.book import PriceBook
@@ -111,15 +110,13 @@ def _from_server(options: argparse.Namespace) -> int:
         raise ConfigError("--prices and --config are for this machine: a server answers by its own files")
     is_check = options.action == "check"
     request = Request("prices-check" if is_check else "prices", options.sku, everything=options.all)
-    if not is_check and not options.json:
-        print(ask(options.server, request), end="")
-        return 0
-    told = json.loads(ask(options.server, replace(request, format="json")))["report"]
-    if not is_check:
-        print(json.dumps(told, indent=1))
-        return 0
-    print(_as_json(told["complaints"]) if options.json else ask(options.server, request), end="")
-    return _CHECK_FAILED if told["complaints"] else 0
+    with asking(options) as ask:
+        report = report_of(ask, request) if is_check or options.json else {}
+        if is_check:
+            print(_as_json(report["complaints"]) if options.json else ask(request), end="")
+            return _CHECK_FAILED if report["complaints"] else 0
+        print(json.dumps(report, indent=1) + "\n" if options.json else ask(request), end="")
+    return 0
 
 
 def _settings(options: argparse.Namespace) -> Settings:

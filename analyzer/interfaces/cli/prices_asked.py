@@ -1,12 +1,12 @@
 """What the commands about money read: a store with the settings beside it, or a running server."""
 
 import argparse
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.cli.command import ask, opened
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.cli.command import asking
 from analyzer.reports.request import Request
 from analyzer.settings.settings import BESIDE
 
@@ -22,17 +22,15 @@ def add_money(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for machines: amounts are exact integers")
 
 
-def money_answer(options: argparse.Namespace, request: Request) -> str:
-    """Return the answer to one of these commands, from a store or from a server.
+@contextmanager
+def asking_money(options: argparse.Namespace) -> Iterator[Callable[[Request], str]]:
+    """Yield what answers the requests of one of these commands, a store or a server.
 
     Raises:
         ConfigError: a file is missing or wrong, or the prices are in another currency than the ledger.
         LedgerError: the ledger has nothing of it, or the server does not answer.
     """
-    if options.server:
-        if options.prices or options.config:
-            raise ConfigError("--prices and --config are for this machine: a server answers by its own files")
-        return ask(options.server, request)
-    with opened(options) as reader:
-        settings = replace(reader.settings, prices=options.prices) if options.prices else reader.settings
-        return answer(replace(reader, settings=settings), request)
+    if options.server and (options.prices or options.config):
+        raise ConfigError("--prices and --config are for this machine: a server answers by its own files")
+    with asking(options) as ask:
+        yield ask

@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import get_args
 
 from analyzer.errors import AnalyzerError
-from analyzer.interfaces.cli.command import add_ledger, add_paper, ask, is_ascii, opened, width_of, write
+from analyzer.interfaces.cli.command import add_ledger, add_paper, asking, request_of, write
 from analyzer.interfaces.live.screen import screen, size
-from analyzer.interfaces.questions.answer import answer
 from analyzer.reports.request import Order, Request
 from analyzer.text.paper import WIDEST, has_colour, paint
 from collector.errors import CollectorError
@@ -33,17 +32,14 @@ def top(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuledger top", description=top.__doc__)
     parser.add_argument("--node", dest="subject", metavar="HOST", help="the GPUs of this host, one by one")
     parser.add_argument(
-        "--sort", choices=get_args(Order), default="cost", help="which lines come first (default: cost)"
+        "--sort", dest="order", choices=get_args(Order), default="cost", help="which lines come first (default: cost)"
     )
     parser.add_argument("--every", type=_seconds, default=_EVERY_SECONDS, metavar="S", help="seconds between two looks")
     parser.add_argument("--once", action="store_true", help="look once, and end")
     add_paper(parser)
     add_ledger(parser, spans=False)
     options = parser.parse_args(argv)
-    request = Request(
-        "top", options.subject, format=options.format, width=width_of(options.width), ascii=is_ascii(options),
-        top=options.top, order=options.sort,
-    )  # fmt: skip
+    request = request_of("top", options)
     is_screen = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     alive = is_screen and options.format == "text" and options.out is None
     if options.once or not alive:
@@ -63,10 +59,8 @@ def _seconds(text: str) -> float:
 
 
 def _look(request: Request, options: argparse.Namespace) -> str:
-    if options.server:
-        return ask(options.server, request)
-    with opened(options) as reader:
-        return answer(reader, request)
+    with asking(options) as ask:
+        return ask(request)
 
 
 def _watch(request: Request, options: argparse.Namespace) -> int:

@@ -13,10 +13,10 @@ from analyzer.capacity.planner.stock import Holder, StockNode
 from analyzer.capacity.planner.stock_reading import read_stock
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.coverage import ledger_end
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import Request, What
+from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store
@@ -147,7 +147,7 @@ def test_a_server_says_the_same_as_its_store(store: Store, session: Session) -> 
 
 
 @pytest.mark.parametrize("what", ["history", "nodes"])
-def test_people_can_read_what_a_plan_would_take(session: Session, what: What) -> None:
+def test_people_can_read_what_a_plan_would_take(session: Session, what: str) -> None:
     """Before they rest a plan on it, of one kind of GPU where there are several."""
     text = answer(Reader(session, Settings()), Request(what, "nightly", gpus=1, sku=SKU if what == "history" else None))
     assert ("6 runs with 1 GPU" if what == "history" else "4 nodes, 2 GPUs free") in text

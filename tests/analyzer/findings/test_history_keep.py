@@ -16,7 +16,7 @@ from analyzer.findings.history.kept import Said, judgements, mutes
 from analyzer.findings.history.naming import finding_id
 from analyzer.findings.history.record import Tally, VersionTally, record_of
 from analyzer.findings.history.say import judge, mute
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.pending import Versions
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar, Period

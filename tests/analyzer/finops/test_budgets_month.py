@@ -15,9 +15,10 @@ from analyzer.finops.budgets.book import Budget
 from analyzer.finops.budgets.month import Ending, Line, MonthReport, judged, month_report
 from analyzer.finops.budgets.spent import Days, Spending, Whose
 from analyzer.finops.budgets.text import budgets_text, first_sentence, over_words
-from analyzer.interfaces.questions.economics import budgets_of
+from analyzer.interfaces.questions.money_questions import BUDGETS
 from analyzer.period import Calendar
 from analyzer.reports.reader import Reader
+from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from analyzer.text.paper import Paper
 from collector.store.database import Store
@@ -152,17 +153,17 @@ def test_a_reader_takes_months_alone() -> None:
     fleet.analyze()
     with fleet.store.session() as session:
         reader = Reader(session, Settings())
-        assert budgets_of(reader, None).period.label == "2025-11"
+        assert BUDGETS.read(reader, Request("budgets")).period.label == "2025-11"
         with pytest.raises(ConfigError, match="is no month"):
-            budgets_of(reader, "2025-W46")
+            BUDGETS.read(reader, Request("budgets", since="2025-W46"))
         with pytest.raises(LedgerError, match="nothing of 2025-09"):
-            budgets_of(reader, "2025-09")
+            BUDGETS.read(reader, Request("budgets", since="2025-09"))
 
 
 def test_an_empty_ledger_says_what_to_do() -> None:
     """The first command of a new site must not be a stack trace."""
     with Fleet().store.session() as session, pytest.raises(LedgerError, match="the ledger is empty"):
-        budgets_of(Reader(session, Settings()), None)
+        BUDGETS.read(Reader(session, Settings()), Request("budgets"))
 
 
 def test_hostile_names_are_plain_in_the_table() -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import gpuledger
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.cli.report import report
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import OF_PART, QUESTIONS, answer
 from analyzer.reports.confining import confine, confined
 from analyzer.reports.groups import By, groups
 from analyzer.reports.part import FILTERS, Part
-from analyzer.reports.part_reader import READINGS, of_part
+from analyzer.reports.part_reader import of_part
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import Request, What
+from analyzer.reports.request import Request
 from collector.store.session import Session
 from tests.analyzer.interfaces.api_sites import LATER, TOKEN, Site, settings
 from tests.analyzer.interfaces.test_api_notices import sick
@@ -167,12 +167,12 @@ def test_a_session_is_confined_once(small: Site) -> None:
             confine(own, Part(teams=TEAMS))
 
 
-@pytest.mark.parametrize("what", get_args(What))
-def test_a_teams_key_reads_what_can_be_of_a_team(small: Site, what: What) -> None:
+@pytest.mark.parametrize("what", QUESTIONS)
+def test_a_teams_key_reads_what_can_be_of_a_team(small: Site, what: str) -> None:
     """And nothing that is of the whole site: 403, whatever else is asked."""
     answer = small.get(f"/v1/read?what={what}&subject=none", "holders")
-    assert answer.status_code in ((200, 404) if what in READINGS else (403,)), answer.text
-    if what not in READINGS:
+    assert answer.status_code in ((200, 404) if what in OF_PART else (403,)), answer.text
+    if what not in OF_PART:
         assert answer.json()["detail"].startswith(f"{what} is of all teams, and this key is for holders alone")
         refused = small.get(f"/v1/read?what={what}&team=holders&subject=none")
         assert (refused.status_code, refused.json()["reason"]) == (404, "usage")

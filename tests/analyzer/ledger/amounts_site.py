@@ -1,9 +1,8 @@
 """A site whose samples tell of every amount, and every reading of it."""
 
 from collections.abc import Sequence
-from typing import get_args
 
-from analyzer.reports.request import What
+from analyzer.interfaces.questions.registry import QUESTIONS
 from analyzer.settings.settings import Settings
 from bench.aging.readings import Asked, commands
 from collector.store import tier_schema as schema
@@ -16,7 +15,7 @@ POD = "kubernetes/prod/chat-pod"
 END = MONDAY + 2 * DAY
 PERIOD = "2025-11-10"
 NOW = MONDAY + 30 * DAY  # everything is closed
-FIGURES: tuple[What, ...] = ("units", "costs", "traffic")
+FIGURES: tuple[str, ...] = ("units", "costs", "traffic")
 ASKED = Asked("2025-W46", "2025-11", NOW, runs=(TRAIN, LATE), names=("train",))
 
 
@@ -82,7 +81,7 @@ def site() -> Fleet:
     return fleet
 
 
-def readings(store: Store, whats: Sequence[What] = get_args(What)) -> dict[str, str]:
+def readings(store: Store, whats: Sequence[str] = tuple(QUESTIONS)) -> dict[str, str]:
     """Return every reading of the site's days in all its forms, as of one moment."""
     with store.session() as session, session.transaction():
         return commands(session, Settings(), ASKED, whats)

@@ -7,7 +7,7 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.report import report
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.efficiency_text import not_known
 from analyzer.measures.efficiency import readings
 from analyzer.measures.efficiency.of_run import Efficiency

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.measures.traffic.fleet import Whose, fleet_traffic
 from analyzer.measures.traffic.fleet_text import COLUMNS
 from analyzer.measures.traffic.locality import LOCALITIES, ClassBytes, Locality

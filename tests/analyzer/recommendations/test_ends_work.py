@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.interfaces.mail.compose import compose
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar, Period
 from analyzer.recommendations.recommendation import Recommendation

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.savings_text import came_words
 from analyzer.period import Calendar
 from analyzer.recommendations.lifecycle.keep import look_for_applied

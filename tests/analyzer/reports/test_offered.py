@@ -17,7 +17,7 @@ from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import Query
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.period import Calendar, Period
 from analyzer.recommendations.lifecycle.kept import words
 from analyzer.reports.reader import Reader

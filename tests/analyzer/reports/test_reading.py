@@ -12,7 +12,7 @@ from agent.wire.units import HOUR_US
 from analyzer.errors import LedgerError
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.cli.report import report
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.ledger import which_run
@@ -133,7 +133,7 @@ def test_json_has_exact_integers(reader: Reader) -> None:
 @pytest.mark.parametrize("what", ["week", "run", "findings", "recommend"])
 def test_json_fields_are_documented(reader: Reader, what: str) -> None:
     """--json is a promise: a field that nobody documented is a promise that nobody keeps."""
-    request = Request(what, "81234" if what == "run" else None, format="json")  # type: ignore[arg-type]
+    request = Request(what, "81234" if what == "run" else None, format="json")
     body = json.loads(answer(reader, request))["report"]
     documented = Path("docs/json.md").read_text()
     for row in body if isinstance(body, list) else [body]:

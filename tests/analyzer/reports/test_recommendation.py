@@ -12,7 +12,7 @@ import pytest
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.advice import Advice
 from analyzer.interfaces.cli.report import recommend
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer, of_request
 from analyzer.interfaces.text.saving_words import bill_words, saving_column
 from analyzer.interfaces.text.schema import schema_text
 from analyzer.ledger.coverage import Sku
@@ -21,7 +21,6 @@ from analyzer.recommendations.constraint import Constraint
 from analyzer.recommendations.fleet_plan.move import Move, Place
 from analyzer.recommendations.latency import Latency
 from analyzer.recommendations.recommendation import Moving, Outlook, Part, Range, Recommendation, Saved
-from analyzer.reports.part_reader import of_request
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from collector.store.session import Session

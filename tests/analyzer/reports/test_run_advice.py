@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.recommendations.types import checkpointing
 from analyzer.recommendations.types.latencies import UNTOLD, latency
 from analyzer.reports.reader import Reader

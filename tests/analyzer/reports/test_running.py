@@ -6,12 +6,12 @@ from dataclasses import replace
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.text import mail_text
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.ledger.running import known, like_before
 from analyzer.period import Calendar, Period
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import Format, Request, What
+from analyzer.reports.request import Format, Request
 from analyzer.settings.settings import Settings
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, WEEK, Written
 from tests.analyzer.ledger.fleet import DAY
@@ -20,7 +20,7 @@ from tests.analyzer.small_site import END, T, small_site
 UTC = Calendar("UTC")
 RUNNING = UTC.week_of(MONDAY + WEEK)
 PASSED = 40  # hours
-PAPERS: tuple[tuple[What, Format], ...] = (
+PAPERS: tuple[tuple[str, Format], ...] = (
     ("week", "text"), ("week", "html"), ("week", "json"), ("recommend", "text"), ("recommend", "markdown"),
     ("recommend", "json"),
 )  # fmt: skip

@@ -9,14 +9,14 @@ import pytest
 
 from analyzer.errors import LedgerError
 from analyzer.interfaces.mail.compose import compose
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.moved import largest_move
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar
 from analyzer.queries.readings import Breakdown, fold
 from analyzer.reports.group_table import group_lines
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import Request, What
+from analyzer.reports.request import Request
 from analyzer.reports.week import WeekReport, week_report
 from analyzer.settings.settings import Settings
 from tests.analyzer.interfaces.api_sites import site
@@ -179,7 +179,7 @@ NO_SM: dict[str, Any] = {
     "utilization_ratio": 0.9,
     "utilization_zero_ratio": 0.1,
 }
-OF_PERIODS: tuple[What, ...] = (
+OF_PERIODS: tuple[str, ...] = (
     "week",
     "findings",
     "recommend",
@@ -324,7 +324,7 @@ def test_an_empty_store_says_that_it_is_empty() -> None:
     fleet.analyze(now=MONDAY + DAY)
     with fleet.store.session() as session:
         reader = Reader(session, Settings(), clock=lambda: MONDAY + DAY)
-        more: tuple[What, ...] = ("month", "budgets", "top")
+        more: tuple[str, ...] = ("month", "budgets", "top")
         for what in (*OF_PERIODS, *more):
             with pytest.raises(LedgerError, match="the ledger is empty"):
                 answer(reader, Request(what))

@@ -7,7 +7,7 @@ from typing import Any
 from agent.wire.contract import Column, Table
 from agent.wire.envelope import encode
 from agent.wire.tables import TABLES
-from analyzer.interfaces.questions.answer import answer
+from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.believed import believing
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request

@@ -1,41 +1,60 @@
-"""The price book and its check as readings: a store and a running server tell them alike."""
+"""The price book and its check as questions; a command asks them of a price file alone, too."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from analyzer.interfaces.questions.question import Question
 from analyzer.ledger.teams import team_book
 from analyzer.prices.book import PriceBook, price_book
 from analyzer.prices.checking.check import complaints
 from analyzer.prices.checking.complaint import Complaint
 from analyzer.prices.checking.fleet import booked_kinds, owned_kinds
 from analyzer.prices.listing import PAPER, beside_lines, book_lines, hint_lines, list_lines, price_json
+from analyzer.reports.reader import Reader
+from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from analyzer.text.paper import Paper
 from analyzer.text.words import counted
 
 if TYPE_CHECKING:
-    from analyzer.reports.reader import Reader
-    from analyzer.reports.request import Request, What
     from collector.store.session import Session
 
 NO_FILE = "no price file: costs are not shown"
 
 
-def _for_prices(reader: "Reader", request: "Request", _: Paper) -> tuple[str, str, object]:
-    """Return title, text and data: of `prices` the book, of its SKUs that begin as the subject does; else its check.
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A price book as it holds at a moment, and the name of its file."""
 
-    Raises:
-        ConfigError: the price file is wrong.
-    """
-    settings, now_us = reader.settings, reader.clock()
-    book = price_book(settings)
-    if request.what == "prices":
-        where = settings.prices.name if settings.prices else NO_FILE
-        text = book_text(book, where, request.subject, now_us, everything=request.everything)
-        return "prices", text, price_json(book, request.subject, now_us)
-    found = checked(book, settings, now_us, reader.session)
-    return "prices check", check_text(book, found), {"prices": _many(book), "complaints": found}
+    book: PriceBook
+    where: str
+    sku: str | None  # what the kinds of GPU begin with that are meant; None for all
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A price book, and what is wrong with it."""
+
+    book: PriceBook
+    complaints: list[Complaint]
+
+
+def _prices(reader: Reader, request: Request) -> Priced:
+    settings = reader.settings
+    where = settings.prices.name if settings.prices else NO_FILE
+    return Priced(price_book(settings), where, request.subject, reader.clock())
+
+
+def _check(reader: Reader, _: Request) -> Checked:
+    book = price_book(reader.settings)
+    return Checked(book, checked(book, reader.settings, reader.clock(), reader.session))
+
+
+def _prices_text(priced: Priced, request: Request, _: Paper) -> str:
+    return book_text(priced.book, priced.where, priced.sku, priced.now_us, everything=request.everything)
 
 
 def book_text(book: PriceBook, where: str, sku: str | None, now_us: int, *, everything: bool) -> str:
@@ -64,7 +83,17 @@ def _many(book: PriceBook) -> int:
     return len(book.rows) + len(book.derived)
 
 
-PRICES: "Mapping[What, Callable[[Reader, Request, Paper], tuple[str, str, object]]]" = {
-    "prices": _for_prices,
-    "prices-check": _for_prices,
-}
+PRICES = Question(
+    "prices",
+    _prices,
+    lambda _: "prices",
+    _prices_text,
+    lambda priced: price_json(priced.book, priced.sku, priced.now_us),
+)
+PRICES_CHECK = Question(
+    "prices-check",
+    _check,
+    lambda _: "prices check",
+    lambda found, _request, _paper: check_text(found.book, found.complaints),
+    lambda found: {"prices": _many(found.book), "complaints": found.complaints},
+)

@@ -1,0 +1,161 @@
+"""The questions to what was judged: findings, what answers them, and what came of that."""
+
+from dataclasses import dataclass
+
+from analyzer.ids import by_id
+from analyzer.interfaces.html.html import finding_html
+from analyzer.interfaces.questions.question import Check, Question, add_part, argument
+from analyzer.interfaces.text.finding_explain import explain_data, explain_text
+from analyzer.interfaces.text.finding_text import check_words, findings_text
+from analyzer.interfaces.text.recommendation_files import lines_file, spreadsheet, table, ticket
+from analyzer.interfaces.text.recommendation_text import Listed, recommendation_text, recommendations_text
+from analyzer.interfaces.text.savings_text import savings_text
+from analyzer.interfaces.text.unjudged_text import unjudged_text
+from analyzer.ledger.coverage import fleet
+from analyzer.ledger.unjudged import Unjudged
+from analyzer.period import Period
+from analyzer.recommendations.lifecycle.say import Offer
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.reports.finding_list import FindingsReport
+from analyzer.reports.finding_view import Explained
+from analyzer.reports.reader import Reader
+from analyzer.reports.request import Request
+from analyzer.reports.run import run_names
+from analyzer.reports.savings import SavingsReport, savings_report
+from analyzer.text.paper import Paper
+
+
+@dataclass(frozen=True, slots=True)
+class NotJudged:
+    """The rules that lacked a signal in a period; `names` are those of the runs among their subjects, by id."""
+
+    period: Period
+    rules: list[Unjudged]
+    names: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One recommendation of a list, whether it stands or is held back."""
+
+    one: Recommendation
+    listed: Listed
+
+
+def _findings(reader: Reader, request: Request) -> FindingsReport | NotJudged:
+    period = reader.period(request.since, request.until)
+    if not request.unjudged:
+        return reader.list_findings(period, everything=request.everything, sure=request.sure)
+    rules = reader.unjudged(period)
+    return NotJudged(period, rules, run_names(reader.session, {rule.subject for rule in rules}))
+
+
+def _findings_text(report: FindingsReport | NotJudged, request: Request, paper: Paper) -> str:
+    if isinstance(report, NotJudged):
+        return unjudged_text(report.period, report.rules, report.names, paper, request.top)
+    return findings_text(report, paper, request.top)
+
+
+def _explain(reader: Reader, request: Request) -> Explained:
+    return reader.explain(request.subject, reader.period(request.since, request.until))
+
+
+def _recommend(reader: Reader, request: Request) -> Listed:
+    return _listed(reader, request, reader.offer(reader.period(request.since, request.until)))
+
+
+def _show(reader: Reader, request: Request) -> Shown:
+    subject = request.subject or ""
+    listed = _listed(reader, request, reader.offered(subject, reader.period(request.since, request.until)))
+    listing = "gpuledger recommend --all lists them; --since names another period"
+    absent = f"this period has no recommendation {request.subject!r}: {listing}"
+    return Shown(by_id(listed.advice, subject, absent), listed)
+
+
+def _listed(reader: Reader, request: Request, offer: Offer) -> Listed:
+    owned, currency = fleet(reader.session, offer.period), reader.settings.currency
+    return Listed(offer.period, tuple(offer.advice), currency, owned, request.everything, reader.part)
+
+
+def _savings(reader: Reader, _: Request) -> SavingsReport:
+    settings = reader.settings
+    learns = settings.advising.learn_shares
+    return savings_report(reader.session, settings.timezone, settings.currency, learns=learns)
+
+
+FINDINGS = Question(
+    "findings",
+    _findings,
+    lambda report: "not judged" if isinstance(report, NotJudged) else "findings",
+    _findings_text,
+    lambda report: report.rules if isinstance(report, NotJudged) else report,
+    of_part=True,
+    about="What was avoidable, sorted by money; no two findings claim the same GPU-second.",
+    arguments=(
+        argument("--all", action="store_true", dest="everything", help="list suspicions and muted ones too"),
+        argument("--check", action="store_true", help="exit 1 where a finding is new, high and still open"),
+        argument("--sure", choices=("high", "medium", "low"), help="list those of this confidence alone"),
+        argument("--unjudged", action="store_true", help="list instead what could not be judged, and why"),
+        add_part,
+    ),
+    check=Check(lambda report: report["alarming"], check_words),
+)
+EXPLAIN = Question(
+    "explain",
+    _explain,
+    lambda explained: explained.finding.id,
+    lambda explained, _, paper: explain_text(explained, paper),
+    explain_data,
+    forms={"html": lambda explained, _: finding_html(explained)},
+    of_part=True,
+    about="One finding: what was seen, why it says so, and what would prove it wrong.",
+    arguments=(argument("subject", metavar="ID", help="the finding's id"),),
+)
+RECOMMEND = Question(
+    "recommend",
+    _recommend,
+    lambda _: "recommendations",
+    lambda listed, request, paper: recommendations_text(listed, paper, request.top),
+    lambda listed: list(listed.advice) if listed.everything else listed.standing,
+    forms={"csv": lambda listed, _: spreadsheet(listed), "markdown": lambda listed, _: table(listed)},
+    of_part=True,
+    about="""What to move or change and what each saves a week, those that save most first.
+
+    Nothing is changed by it: whoever may act pastes the lines that `show` prints. Savings are predictions, and findings
+    share no GPU time, so that they may be added up. What a guard holds back (it does not pay, it comes too soon, it was
+    rejected) or what is instead of a better one is listed by --all, with the reason.
+    """,
+    arguments=(
+        argument("--all", action="store_true", dest="everything", help="list also what is held back, and why"),
+        add_part,
+        argument("--schema", action="store_true", help="print the JSON schema of a recommendation, and no more"),
+    ),
+)
+SHOW = Question(
+    "show",
+    _show,
+    lambda shown: shown.one.id,
+    lambda shown, _, paper: recommendation_text(shown.one, shown.listed.currency, shown.listed.period.timezone, paper),
+    lambda shown: shown.one,
+    forms={
+        "slurm": lambda shown, _: lines_file(shown.one, "slurm"),
+        "kubernetes": lambda shown, _: lines_file(shown.one, "kubernetes"),
+        "markdown": lambda shown, _: ticket(shown.one, shown.listed.currency, shown.listed.period.timezone),
+    },
+    of_part=True,
+    about="""One recommendation: from where to where, why, what it saves and costs, what was checked, and the lines to
+    paste.
+
+    slurm and kubernetes print the lines alone, to paste or to pipe; markdown is a ticket for an issue tracker; json is
+    the whole document (its schema: gpuledger recommend --schema).
+    """,
+    arguments=(argument("subject", metavar="ID", help="the recommendation's id"),),
+)
+SAVINGS = Question(
+    "savings",
+    _savings,
+    lambda _: "savings",
+    lambda report, request, paper: savings_text(report, paper, request.top),
+    about="What came of what was recommended: predicted against realised, and how good the predictions were.",
+    is_dated=False,
+)

@@ -1,0 +1,96 @@
+"""The questions to the ledger itself: a period, one run, two runs, who moved what, and what happens now."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+from analyzer.interfaces.html.html import week_html
+from analyzer.interfaces.live.look import Look
+from analyzer.interfaces.live.reading import look
+from analyzer.interfaces.live.text import look_text
+from analyzer.interfaces.questions.question import PERIOD, Question, add_part, argument
+from analyzer.interfaces.text.compare_text import compare_text
+from analyzer.interfaces.text.run_text import run_text
+from analyzer.interfaces.text.week_text import WORTH_DOING_SHOWN, week_text
+from analyzer.measures.traffic.fleet import FleetTraffic, read_fleet_traffic
+from analyzer.measures.traffic.fleet_text import fleet_traffic_text
+from analyzer.measures.traffic.tariff import tariff_book
+from analyzer.reports.compare import Comparison, checked_kind, compare_at, compare_runs
+from analyzer.reports.groups import By, checked_by
+from analyzer.reports.reader import Reader
+from analyzer.reports.request import Request
+from analyzer.reports.run import RunReport
+from analyzer.reports.week import WeekReport
+
+BY = argument("--by", choices=get_args(By), default=None, help="what the second table is by (default: team)")
+
+
+def _week(reader: Reader, request: Request) -> WeekReport:
+    return reader.week(reader.period(request.since, request.until), checked_by(request.by))
+
+
+def _run(reader: Reader, request: Request) -> RunReport:
+    report = reader.run(request.subject or "last")
+    if len(report.nodes) > 1 or request.traffic:
+        return replace(report, traffic=reader.traffic(report.facts.run_id, report.span))
+    return report
+
+
+def _traffic(reader: Reader, request: Request) -> FleetTraffic:
+    period, settings = reader.period(request.since, request.until), reader.settings
+    return read_fleet_traffic(reader.session, period, settings.currency, tariff_book(settings), request.subject)
+
+
+def _compare(reader: Reader, request: Request) -> Comparison:
+    checked_kind(request.other, request.at)
+    site, subject = (reader.session, reader.settings.timezone, reader.settings.currency), request.subject or "last"
+    return compare_at(*site, subject, request.at) if request.at else compare_runs(*site, subject, request.other or "")
+
+
+def _top(reader: Reader, request: Request) -> Look:
+    return look(reader.session, reader.settings.currency, reader.settings.timezone, request.subject)
+
+
+WEEK = Question(
+    "week",
+    _week,
+    lambda report: report.period.label,
+    lambda report, request, paper: week_text(report, paper, request.top or WORTH_DOING_SHOWN),
+    forms={"html": lambda report, _: week_html(report)},
+    of_part=True,
+    about="a week or another period; without a name, the last complete week",
+    arguments=(
+        argument("--mail", action="store_true", help="send it as the weekly e-mail, once to each address of [mail]"),
+        argument("--dry-run", action="store_true", help="with --mail: write .eml files into --out DIR, send none"),
+        PERIOD,
+        BY,
+        add_part,
+    ),
+)
+RUN = Question(
+    "run",
+    _run,
+    lambda report: report.facts.subject,
+    lambda report, request, paper: run_text(report, paper, whole_traffic=request.traffic),
+    about="one run, ended or still running: why it was slow, what it cost, what to change",
+    arguments=(
+        argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last"),
+        argument("--traffic", action="store_true", help="who sent how much to whom, host by host or rack by rack"),
+        argument(
+            "--steps-from", metavar="RE", help="a step's line in --log; its groups: step, and seconds (of it) or time"
+        ),
+        argument("--log", type=Path, metavar="FILE", help="what the run printed, to read its step time from"),
+    ),
+)
+TRAFFIC = Question(
+    "traffic",
+    _traffic,
+    lambda _: "traffic",
+    lambda moved, request, paper: fleet_traffic_text(moved, paper, request.top),
+    about="who moved how much how far: the whole fleet's runs in a period, or one team's",
+    arguments=(argument("--team", dest="subject", metavar="NAME", help="of this team's runs alone"), PERIOD),
+)
+COMPARE = Question("compare", _compare, lambda found: found.subject, lambda found, _, paper: compare_text(found, paper))
+TOP = Question(
+    "top", _top, lambda _: "top", lambda found, request, paper: look_text(found, paper, request.top, request.order)
+)

@@ -1,0 +1,182 @@
+"""The questions of money over time: months, budgets, unit costs, what was odd, what is asked for, charges, prices."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analyzer.errors import ConfigError
+from analyzer.finops.anomalies.reading import Anomalies, anomalies
+from analyzer.finops.anomalies.text import anomalies_text
+from analyzer.finops.budgets.book import refuse_unbound
+from analyzer.finops.budgets.month import MonthReport
+from analyzer.finops.budgets.reading import read_month
+from analyzer.finops.budgets.text import budgets_text, over_check
+from analyzer.finops.charges.report import ChargesReport, charges_report
+from analyzer.finops.charges.sums import Bearer
+from analyzer.finops.charges.text import charge_data, charge_text
+from analyzer.finops.demand.outlook import Outlook, outlook
+from analyzer.finops.demand.text import demand_text
+from analyzer.finops.non_gpu_costs.reading import Costs, read_costs
+from analyzer.finops.non_gpu_costs.text import costs_data, costs_text
+from analyzer.finops.portfolio.reading import Portfolio, portfolio
+from analyzer.finops.portfolio.text import portfolio_text
+from analyzer.finops.unit_cost.report import UnitReport, unit_report, with_teams
+from analyzer.finops.unit_cost.text import units_text
+from analyzer.interfaces.questions.ledger_questions import BY
+from analyzer.interfaces.questions.question import PERIOD, Check, Question, argument
+from analyzer.interfaces.text.month_text import month_text
+from analyzer.ledger.coverage import fleet
+from analyzer.period import Period
+from analyzer.prices.book import price_book
+from analyzer.reports.groups import checked_by
+from analyzer.reports.month import MonthPage, month_of
+from analyzer.reports.reader import Reader
+from analyzer.reports.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class AnomalyPage:
+    """What was out of the ordinary in a period: teams' hours and prices, and what a unit of work cost."""
+
+    teams: Anomalies
+    units: UnitReport
+
+
+def _month(reader: Reader, request: Request) -> MonthPage:
+    return month_of(reader, request.since, checked_by(request.by))
+
+
+def _budgets(reader: Reader, request: Request) -> MonthReport:
+    return read_month(reader.session, reader.calendar, reader.settings, request.since)
+
+
+def _units(reader: Reader, request: Request) -> UnitReport:
+    period = reader.period(request.since, request.until)
+    return with_teams(reader.session, _unit_costs(reader, period), reader.calendar)
+
+
+def _unit_costs(reader: Reader, period: Period) -> UnitReport:
+    return unit_report(reader.session, period, reader.calendar, reader.settings.currency)
+
+
+def _anomalies(reader: Reader, request: Request) -> AnomalyPage:
+    period = reader.period(request.since, request.until)
+    return AnomalyPage(anomalies(reader.session, period, reader.settings.currency), _unit_costs(reader, period))
+
+
+def _demand(reader: Reader, request: Request) -> Outlook:
+    period, settings = reader.period(request.since, request.until), reader.settings
+    owned: dict[tuple[str | None, str], int] = {}
+    for each in fleet(reader.session, period):
+        key = each.sku, each.purchase_option or "unknown"
+        owned[key] = owned.get(key, 0) + each.gpus
+    prices = price_book(settings)
+    return outlook(reader.session, reader.now(), settings.timezone, settings.currency, prices, owned)
+
+
+def _portfolio(reader: Reader, request: Request) -> Portfolio:
+    period = reader.period(request.since, request.until)
+    advice = reader.advised(period)
+    return portfolio(reader.session, period, reader.calendar, reader.settings.currency, advice)
+
+
+def _charges(reader: Reader, request: Request) -> ChargesReport:
+    if request.by not in (None, "team", "cost-centre"):
+        raise ConfigError(f"charges are by team or cost-centre, not by {request.by}")
+    by: Bearer = "cost-centre" if request.by == "cost-centre" else "team"
+    return charges_report(reader.session, reader.settings, reader.period(request.since, request.until), by)
+
+
+def _charges_csv(report: ChargesReport, _: Request) -> str:
+    from analyzer.finops.charges.file import charge_csv  # loads what writes bills
+
+    return charge_csv(report)
+
+
+def _costs(reader: Reader, request: Request) -> Costs:
+    return read_costs(reader.session, reader.period(request.since, request.until), reader.settings)
+
+
+def _over(report: Mapping[str, Any]) -> Sequence[str]:
+    every = (*report["lines"], *report["projects"], report["fleet"])
+    refuse_unbound(report["period"]["label"], report["currency"], [line["budget"] for line in every])
+    over: Sequence[str] = report["over"]
+    return over
+
+
+MONTH = Question(
+    "month",
+    _month,
+    lambda found: found.week.period.label,
+    lambda found, request, paper: month_text(found, paper, request.top),
+    about="a calendar month: the bill, how the fleet stands against targets, budgets (2026-11)",
+    arguments=(PERIOD, BY),
+)
+BUDGETS = Question(
+    "budgets",
+    _budgets,
+    lambda found: f"budgets of {found.period.label}",
+    lambda found, request, paper: budgets_text(found, paper, request.top),
+    about="Who may spend how much in a month, what is spent, and where the month will end.",
+    arguments=(
+        argument("since", nargs="?", metavar="MONTH", help="2026-11 (default: the month of the newest hour)"),
+        argument(
+            "--check",
+            action="store_true",
+            help="exit 1 where somebody is over budget, or likely to be; 2 without any budget",
+        ),
+    ),
+    is_dated=False,
+    check=Check(_over, over_check),
+)
+UNITS = Question(
+    "units",
+    _units,
+    lambda found: f"units {found.period.label}",
+    lambda found, request, paper: units_text(found, paper, request.top),
+    about="what a thousand requests, a billion tokens or a whole run cost, and when that changed",
+    arguments=(PERIOD,),
+)
+ANOMALIES = Question(
+    "anomalies",
+    _anomalies,
+    lambda page: f"anomalies {page.teams.period.label}",
+    lambda page, request, paper: anomalies_text(page.teams, page.units, paper, request.top),
+    lambda page: {
+        "teams": page.teams,
+        "units": [{"line": line, "change": change} for line, change in page.units.changes],
+    },
+    about="which prices and which teams' hours were out of the ordinary, and which runs made them so",
+    arguments=(PERIOD,),
+)
+DEMAND = Question(
+    "demand",
+    _demand,
+    lambda _: "demand",
+    lambda found, _, paper: demand_text(found, paper),
+    about="what is asked for, what will be, and the mix of buying that would cost least",
+    arguments=(PERIOD,),
+)
+PORTFOLIO = Question(
+    "portfolio",
+    _portfolio,
+    lambda found: f"portfolio {found.period.label}",
+    lambda found, request, paper: portfolio_text(found, paper, request.top),
+    about="which workloads earn their GPUs, want a fix or a smaller place, or are needed by nobody",
+    arguments=(PERIOD,),
+)
+CHARGES = Question(
+    "charges",
+    _charges,
+    lambda found: f"charges {found.period.label}",
+    lambda found, _, paper: charge_text(found, paper),
+    charge_data,
+    forms={"csv": _charges_csv},
+)
+COSTS = Question(
+    "costs",
+    _costs,
+    lambda found: f"costs {found.period.label}",
+    lambda found, _, paper: costs_text(found, paper),
+    costs_data,
+)

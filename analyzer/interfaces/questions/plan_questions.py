@@ -1,0 +1,66 @@
+"""What a plan asks a ledger for: the history of a recurring job, and the nodes with what is free of them."""
+
+from dataclasses import dataclass
+
+from analyzer.capacity.planner.history import History
+from analyzer.capacity.planner.ledger import StoreLedger
+from analyzer.capacity.planner.stock import StockNode
+from analyzer.capacity.planner.tables import history_words
+from analyzer.interfaces.questions.question import Question
+from analyzer.reports.reader import Reader
+from analyzer.reports.request import Request
+from analyzer.text.paper import Paper
+from analyzer.text.words import UNKNOWN, bytes_words, counted, money, plain
+
+
+@dataclass(frozen=True, slots=True)
+class JobHistory:
+    """What runs of a name took; times are told in `timezone`."""
+
+    history: History
+    name: str
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """The hosts with what is free of them, at prices in `currency`."""
+
+    nodes: tuple[StockNode, ...]
+    currency: str
+
+
+def _history(reader: Reader, request: Request) -> JobHistory:
+    name = request.subject or ""
+    history = StoreLedger(reader.session).history(name, request.gpus or 0, request.sku)
+    return JobHistory(history, name, reader.settings.timezone)
+
+
+def _history_text(job: JobHistory, _: Request, paper: Paper) -> str:
+    return paper.page(paper.labelled(plain(job.name), history_words(job.history, job.timezone)))
+
+
+def _nodes(reader: Reader, _: Request) -> Stock:
+    return Stock(StoreLedger(reader.session).nodes(), reader.settings.currency)
+
+
+def _nodes_text(stock: Stock, _: Request, paper: Paper) -> str:
+    free = sum(node.gpus_free for node in stock.nodes)
+    head = f"{'NODE':<16}{'group':<12}{'rack':<12}{'GPUs free':>10}{'cores':>7}{'memory':>9}{'$/GPU-h':>10}"
+    told = f"{counted(len(stock.nodes), 'node')}, {counted(free, 'GPU')} free"
+    return paper.page([told, "", head, *(_line(node, stock.currency, paper) for node in stock.nodes)])
+
+
+def _line(node: StockNode, currency: str, paper: Paper) -> str:
+    cores, memory = node.cores_free, node.memory_free_bytes
+    group, rack = (paper.cut(name or UNKNOWN, 11) for name in (node.group, node.rack))
+    return (
+        f"{paper.cut(node.node, 15):<16}{group:<12}{rack:<12}"
+        f"{f'{node.gpus_free}/{node.gpus}':>10}{UNKNOWN if cores is None else int(cores):>7}"
+        f"{UNKNOWN if memory is None else bytes_words(memory):>9}"
+        f"{money(node.price_micros_per_gpu_hour, currency):>10}"
+    )
+
+
+HISTORY = Question("history", _history, lambda job: plain(job.name), _history_text, lambda job: job.history)
+NODES = Question("nodes", _nodes, lambda _: "nodes", _nodes_text, lambda stock: stock.nodes)
