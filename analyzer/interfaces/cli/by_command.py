@@ -3,15 +3,24 @@
 import argparse
 import os
 import pwd
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
+from analyzer.asking import asked_json, zone_of
 from analyzer.errors import ConfigError
+from analyzer.findings.history.judgement import mute_until, verdict_of
+from analyzer.findings.history.kept import Said
+from analyzer.findings.history.say import judge, mute
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
+from analyzer.recommendations.lifecycle.say import decide
+from analyzer.recommendations.lifecycle.word import Decision, moment_of
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings, settings_file
+from analyzer.text.words import moment, until_words
 from collector.config import load
 from collector.store.books import mirror_findings
 from collector.store.database import Store
@@ -19,6 +28,27 @@ from collector.store.there import SHARED, check_there
 
 T = TypeVar("T")
 _TELL = "say it to a server that runs on it, with --server URL"
+
+
+class Desk(Protocol):
+    """Whoever keeps what people say of findings and recommendations: a store, or a running server.
+
+    Raises (of each method):
+        ConfigError: it cannot be read: a date that has passed, a reason of blanks.
+        LedgerError: there is no such finding or recommendation, or the server does not answer.
+        StoreError: there is no such store, or somebody else has it.
+    """
+
+    def judge(self, finding_id: str, verdict: str, because: str, since: str | None) -> str:
+        """Keep whether a finding is right; return the period that it is said of."""
+
+    def mute(self, finding_id: str, until: str, because: str, since: str | None) -> str:
+        """Leave a finding out of lists; return until when, in words."""
+
+    def decide(
+        self, advice_id: str, decision: Decision, because: str, applied: str | None, since: str | None
+    ) -> tuple[str, str | None]:
+        """Keep a decision; return the whole id, and in words when the change was made."""
 
 
 def word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentParser:
@@ -54,20 +84,96 @@ def _refuse_shared_lake(store: Path, config: Path | None, instead: str) -> None:
         raise ConfigError(f"the lake of {store} is one that its settings share with other hosts: {instead}")
 
 
-def on_store(path: Path, settings: Settings, since: str | None, tell: Callable[[Reader, Period], T]) -> T:
-    """Return what `tell` keeps of a period, in one transaction; the lake's books say it too.
+@dataclass(frozen=True, slots=True)
+class StoreDesk:
+    """A store on this machine that no server has: what is said is kept in one transaction, and in the lake's books."""
 
-    Raises:
-        StoreError: there is no such store, or somebody else has it.
-    """
-    check_there(path)
-    with Store.open(path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
-        with believing(store) as session:
-            reader = Reader(session, settings)
-            with session.transaction():
-                answer = tell(reader, reader.period(since))
-        mirror_findings(store)
-    return answer
+    path: Path
+    settings: Settings
+
+    def judge(self, finding_id: str, verdict: str, because: str, since: str | None) -> str:
+        """Keep a judgement. Raises as Desk.judge()."""
+        return self._say(
+            because,
+            since,
+            lambda reader, period, said: (
+                judge(reader.session, reader.findings(period), period, finding_id, verdict, said).period_label
+            ),
+        )
+
+    def mute(self, finding_id: str, until: str, because: str, since: str | None) -> str:
+        """Keep that a finding is muted. Raises as Desk.mute()."""
+        zone = self.settings.timezone
+        mute_until(until, zone, time.time_ns() // 1000)  # what is refused is refused before a store is opened
+
+        def tell(reader: Reader, period: Period, said: Said) -> int:
+            return mute(reader.session, reader.findings(period), period, finding_id, until, zone, said).until
+
+        return until_words(self._say(because, since, tell), zone)
+
+    def decide(
+        self, advice_id: str, decision: Decision, because: str, applied: str | None, since: str | None
+    ) -> tuple[str, str | None]:
+        """Keep a decision. Raises as Desk.decide()."""
+        zone = self.settings.timezone
+        applied_at = moment_of(applied, zone, time.time_ns() // 1000) if applied else None
+
+        def tell(reader: Reader, period: Period, said: Said) -> str:
+            offer, realised = reader.offered(advice_id, period), reader.wanting.realised(reader.session)
+            kept = decide(reader.session, offer, lambda _: True, advice_id, decision, said, applied_at, realised)
+            return kept.recommendation_id
+
+        return self._say(because, since, tell), _moment(applied_at, zone)
+
+    def _say(self, because: str, since: str | None, tell: Callable[[Reader, Period, Said], T]) -> T:
+        check_there(self.path)
+        settings, said = self.settings, Said(because, who(), time.time_ns() // 1000)
+        with Store.open(self.path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
+            with believing(store) as session:
+                reader = Reader(session, settings)
+                with session.transaction():
+                    answer = tell(reader, reader.period(since), said)
+            mirror_findings(store)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDesk:
+    """A running server."""
+
+    address: str
+
+    def judge(self, finding_id: str, verdict: str, because: str, since: str | None) -> str:
+        """Send a judgement. Raises as Desk.judge()."""
+        told = self._say(f"findings/{finding_id}/judgement", since, verdict=verdict_of(verdict), because=because)
+        return str(told["judgement"]["period_label"])
+
+    def mute(self, finding_id: str, until: str, because: str, since: str | None) -> str:
+        """Send that a finding is muted. Raises as Desk.mute()."""
+        told = self._say(f"findings/{finding_id}/mute", since, until=until, because=because)
+        return until_words(int(told["mute"]["until"]), zone_of(told))
+
+    def decide(
+        self, advice_id: str, decision: Decision, because: str, applied: str | None, since: str | None
+    ) -> tuple[str, str | None]:
+        """Send a decision. Raises as Desk.decide()."""
+        path = f"recommendations/{advice_id}/{'acceptance' if decision == 'accepted' else 'rejection'}"
+        told = self._say(path, since, because=because, applied_at=applied)
+        kept = told["decision"]
+        return str(kept["recommendation_id"]), _moment(kept["applied_at"], zone_of(told))
+
+    def _say(self, path: str, since: str | None, **body: str | None) -> dict[str, Any]:
+        given: dict[str, object] = {name: value for name, value in (body | {"since": since}).items() if value}
+        return asked_json(self.address, f"/v1/{path}", given)
+
+
+def desk_of(options: argparse.Namespace) -> Desk:
+    """Return who is told: the server of --server, or else the store here."""
+    return ServerDesk(options.server) if options.server else StoreDesk(*where(options))
+
+
+def _moment(instant: int | None, timezone: str) -> str | None:
+    return None if instant is None else moment(instant, timezone)
 
 
 def who() -> str:

@@ -1,18 +1,11 @@
 """`gpuledger accept` and `gpuledger reject`: on a store that no server has, or on a running server."""
 
 import argparse
-import time
 from textwrap import fill
 
-from analyzer.asking import asked_json, zone_of
 from analyzer.findings.history.judgement import reason_of
-from analyzer.findings.history.kept import Said
-from analyzer.interfaces.cli.by_command import on_store, where, who, word_parser
-from analyzer.period import Period
-from analyzer.recommendations.lifecycle.say import decide
-from analyzer.recommendations.lifecycle.word import Decision, Word, moment_of
-from analyzer.reports.reader import Reader
-from analyzer.text.words import moment
+from analyzer.interfaces.cli.by_command import desk_of, word_parser
+from analyzer.recommendations.lifecycle.word import Decision
 
 _OK = 0
 _COLUMNS = 78
@@ -50,26 +43,4 @@ def reject(argv: list[str]) -> int:
 def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -> tuple[str, str | None]:
     """Keep the decision; return the whole id, and in words when the change was made."""
     because = reason_of(options.because) if word == "rejected" or options.because else ""
-    if options.server:
-        body: dict[str, object] = {"because": because} if because else {}
-        body |= {"since": options.since} if options.since else {}
-        body |= {"applied_at": applied} if applied else {}
-        path = "acceptance" if word == "accepted" else "rejection"
-        told = asked_json(options.server, f"/v1/recommendations/{options.id}/{path}", body)
-        kept = told["decision"]
-        return str(kept["recommendation_id"]), _moment(kept["applied_at"], zone_of(told))
-    path_of, settings = where(options)
-    said = Said(because, who(), time.time_ns() // 1000)
-    applied_at = moment_of(applied, settings.timezone, said.recorded_at) if applied else None
-
-    def tell(reader: Reader, period: Period) -> Word:
-        offer = reader.offered(options.id, period)
-        realised = reader.wanting.realised(reader.session)
-        return decide(reader.session, offer, lambda _: True, options.id, word, said, applied_at, realised)
-
-    known = on_store(path_of, settings, options.since, tell).recommendation_id
-    return known, _moment(applied_at, settings.timezone)
-
-
-def _moment(instant: int | None, timezone: str) -> str | None:
-    return None if instant is None else moment(instant, timezone)
+    return desk_of(options).decide(options.id, word, because, applied, options.since)
