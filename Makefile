@@ -69,6 +69,7 @@ $(BENCHES): bench-%: $(MADE)
 
 docs: $(MADE)
 	@$(BIN)/python -m bench.contract_document docs
+	@$(BIN)/python -m bench.glossary_document docs
 	@$(BIN)/python -m bench.detectors_document docs bench/results/truth.json
 
 # The dashboards as JSON, from the code beside it.

@@ -1,4 +1,4 @@
-"""docs/metrics.md and docs/privacy.md, made from the contract: `make docs`."""
+"""docs/metrics.md, docs/privacy.md and docs/ledger-columns.md, made from the contract and the ledger: `make docs`."""
 
 import sys
 from collections.abc import Iterable
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent.wire.contract import Column, Table, metric_name
 from agent.wire.tables import TABLES
+from analyzer.ledger import tables as ledger
 
 KINDS = {
     "key": "names the row",
@@ -123,6 +124,33 @@ def privacy_md() -> str:
     )
 
 
+def ledger_columns_md() -> str:
+    """Return docs/ledger-columns.md: the columns of the ledger's two tables."""
+    return "\n".join(
+        [
+            "# Columns of the ledger",
+            "",
+            "Made from `analyzer/ledger/tables.py` by `make docs`; do not edit. How to query them:",
+            "[parquet.md](parquet.md). What the states mean: [ledger.md](ledger.md), [glossary.md](glossary.md).",
+            "",
+            *_ledger_table("ledger", "what a GPU did in an hour for a holder: one state, one cause", ledger.LEDGER),
+            "",
+            *_ledger_table(
+                "adjustments",
+                "a difference to a closed hour, dated when it was learned; milliseconds of a GPU and an hour sum to 0",
+                ledger.ADJUSTMENTS,
+            ),
+            "",
+        ]
+    )
+
+
+def _ledger_table(name: str, row: str, columns: Iterable[ledger.Column]) -> Iterable[str]:
+    yield from (f"## `{name}`", "", f"A row is {row}.", "", "| column | type | null | what |", "|---|---|---|---|")
+    for column in columns:
+        yield f"| `{column.name}` | {column.type} | {'no' if column.required else 'unknown'} | {column.about} |"
+
+
 def _labels(table: Table) -> list[str]:
     if table.family is None:
         return []
@@ -160,10 +188,11 @@ def _all() -> Iterable[tuple[Table, Column]]:
 
 
 def main(argv: list[str]) -> int:
-    """Write both documents into a directory."""
+    """Write the documents into a directory."""
     directory = Path(argv[0] if argv else "docs")
     (directory / "metrics.md").write_text(metrics_md(), encoding="utf-8")
     (directory / "privacy.md").write_text(privacy_md(), encoding="utf-8")
+    (directory / "ledger-columns.md").write_text(ledger_columns_md(), encoding="utf-8")
     return 0
 
 

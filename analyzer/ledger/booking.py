@@ -14,16 +14,20 @@ from analyzer.ledger.causes.stages.book import count_hours
 from analyzer.ledger.chunks import cut
 from analyzer.ledger.judging import judge_chunk
 from analyzer.ledger.pending import MARGIN_US, Chunk, Versions, complete
+from analyzer.ledger.precedence import booking_texts
 from analyzer.ledger.publishing import Published, publish_chunk, rates_of
 from analyzer.ledger.starting import find_starts
+from analyzer.ledger.tables import split
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts
 from analyzer.prices.book import PriceBook
 from analyzer.queries.statements import run as run_sql
+from analyzer.queries.statements import run_with
 from analyzer.settings.settings import Settings
 from analyzer.states import LOSABLE
 from collector.store.session import Session
 
+_SPLIT = (("split", split("ledger_here", "cost_micros")),)
 _MARGIN_MS = MARGIN_US // 1000
 _ROUNDS = 4  # an hour's rate of exchange can change what others were judged by; two rounds settle it
 
@@ -144,16 +148,10 @@ def _book_chunk(
         judge_chunk(session, chunk, facts, limits, services)
         count_hours(session, chunk, rules.settings.timezone, limits)
         run_sql(session, "ledger/unwatched.sql", **span)
-        run_sql(
-            session,
-            "ledger/booking.sql",
-            bucket_ms=rules.bucket_ms,
-            gap_ms=limits.gap_ms,
-            losable=sorted(LOSABLE),
-            **span,
-        )
+        rules_of = {"bucket_ms": rules.bucket_ms, "gap_ms": limits.gap_ms, "losable": sorted(LOSABLE)}
+        run_with(session, "ledger/booking.sql", booking_texts(), span | rules_of)
         rates_of(session, rules.book)
-        run_sql(session, "ledger/cost.sql")
+        run_with(session, "ledger/cost.sql", _SPLIT, {})
         return publish_chunk(session, chunk, rules.settings, rules.versions, rules.now_us)
 
 

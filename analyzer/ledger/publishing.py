@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from analyzer.ledger.closing import status_of_hour
 from analyzer.ledger.pending import Chunk, Versions
+from analyzer.ledger.tables import BOOKED, ORDER
 from analyzer.queries.placed import stood
-from analyzer.queries.statements import run as run_sql
+from analyzer.queries.statements import run_with
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
 
@@ -52,15 +53,9 @@ def rates_of(session: Session, book: "PriceBook", kinds: str = _KINDS) -> None:
 
 def publish_chunk(session: Session, chunk: Chunk, settings: Settings, versions: Versions, now_us: int) -> Published:
     """Write `priced` into the ledger and say what became of it."""
-    run_sql(
-        session,
-        "ledger/publish.sql",
-        from_us=chunk.from_ms * 1000,
-        until_us=chunk.until_ms * 1000,
-        rules=versions.rules,
-        prices=versions.prices,
-        now_us=now_us,
-    )
+    told: dict[str, object] = {"rules": versions.rules, "prices": versions.prices, "now_us": now_us}
+    told |= {"from_us": chunk.from_ms * 1000, "until_us": chunk.until_ms * 1000}
+    run_with(session, "ledger/publish.sql", (("booked_columns", BOOKED), ("order", ORDER)), told)
     (known_us,) = session.row("SELECT until_us FROM known")
     hours = [hour for (hour,) in session.rows("SELECT DISTINCT hour FROM priced ORDER BY hour")]
     batch = session.row("SELECT coalesce(max(batch), 0) FROM receipts")[0]

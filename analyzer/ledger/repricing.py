@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from analyzer.ledger.chunks import GPU_HOURS, spans
 from analyzer.ledger.pending import Versions
 from analyzer.ledger.publishing import rates_of
+from analyzer.ledger.tables import BOOKED, split
 from analyzer.queries.placed import stood
-from analyzer.queries.statements import run as run_sql
+from analyzer.queries.statements import run_with
 from collector.store.session import Session
 
 if TYPE_CHECKING:
@@ -20,19 +21,16 @@ CREATE OR REPLACE TEMP TABLE reprice_due AS
 SELECT hour FROM ledger_hours
 WHERE status IN ('closed', 'final') AND price_version IS DISTINCT FROM $prices AND hour < $judgeable
 """
-_COLUMNS = (
-    "hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion, "
-    "confidence, shared, milliseconds, cost_micros"
-)
 _BOOKED = f"""
 CREATE OR REPLACE TEMP TABLE booked_now AS
 SELECT * EXCLUDE (milliseconds, cost_micros),
     sum(milliseconds)::BIGINT AS milliseconds, sum(cost_micros)::BIGINT AS cost_micros
 FROM (
-    SELECT {_COLUMNS} FROM ledger WHERE hour BETWEEN $first AND $last
-    UNION ALL SELECT {_COLUMNS} FROM adjustments WHERE hour BETWEEN $first AND $last
+    SELECT {BOOKED} FROM ledger WHERE hour BETWEEN $first AND $last
+    UNION ALL SELECT {BOOKED} FROM adjustments WHERE hour BETWEEN $first AND $last
 ) WHERE hour IN (SELECT hour FROM reprice_due) GROUP BY ALL HAVING sum(milliseconds) <> 0
 """
+_SPLIT = (("split", split("booked_now", "now_micros")),)
 _KINDS = f"""
 SELECT DISTINCT b.sku, b.purchase_option, h.node_group, h.region, b.hour
 FROM booked_now b {stood("b.node", "b.hour")} ORDER BY ALL
@@ -54,7 +52,8 @@ def reprice(session: Session, book: "PriceBook", versions: Versions, judgeable_u
         with session.transaction():
             session.execute(_BOOKED, span)
             rates_of(session, book, _KINDS)
-            run_sql(session, "ledger/repriced.sql", **span, rules=versions.rules, prices=versions.prices, now_us=now_us)
+            told = {"rules": versions.rules, "prices": versions.prices, "now_us": now_us}
+            run_with(session, "ledger/repriced.sql", _SPLIT, span | told)
             (changed,) = session.row(
                 "SELECT count(*) FROM repriced WHERE coalesce(now_micros, 0) <> coalesce(cost_micros, 0)"
             )

@@ -15,7 +15,7 @@ from agent.sampling.wiring import Eyes
 from agent.spool import open_spool
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES
-from bench.contract_document import OWN_METRICS, metrics_md, privacy_md
+from bench.contract_document import OWN_METRICS, ledger_columns_md, metrics_md, privacy_md
 from tests.agent.no_gpus import NoGpus
 from tests.fake_clock import FakeClock
 
@@ -31,6 +31,11 @@ def test_the_metrics_document_is_the_contract() -> None:
 def test_the_privacy_document_is_the_contract() -> None:
     """A security review reads this page instead of the code."""
     assert (DOCS / "privacy.md").read_text(encoding="utf-8") == privacy_md(), AGAIN
+
+
+def test_the_document_of_the_ledgers_columns_is_their_table() -> None:
+    """Who queries the books from elsewhere has nothing else to go by."""
+    assert (DOCS / "ledger-columns.md").read_text(encoding="utf-8") == ledger_columns_md(), AGAIN
 
 
 def test_the_agents_own_metrics_are_documented(tmp_path: Path) -> None:

@@ -17,48 +17,14 @@ WITH judged AS (
     SELECT *, short_ms * coalesce(straggler_permille, 0) // 1000 AS straggler_ms,
         short_ms * coalesce(cross_rack_permille, 0) // 1000 AS cross_ms,
         left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS steady_ms,
-            left_ms * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS lagging_ms,
+        left_ms * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS lagging_ms,
         left_ms * if(is_hung OR is_underused, 0, coalesce(crossing_permille, 0)) // 1000 AS crossing_ms,
-        left_ms - left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 - left_ms
-            * if(is_hung OR is_underused, 0, coalesce(crossing_permille, 0)) // 1000 - left_ms
-            * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS rest_ms,
+        left_ms - steady_ms - crossing_ms - lagging_ms AS rest_ms,
         is_underused AND underused_cause = 'launch_bound' AS launches
     FROM (SELECT *, ms - saving_ms - still_ms - short_ms - slow_power_ms - slow_heat_ms - slow_board_ms AS left_ms
         FROM judged)
 ), lines AS (
-    SELECT sid, bucket_ms, 'checkpointing' AS state, if(over_network, 'network', 'storage') AS cause,
-        NULL::VARCHAR AS suspicion, 'medium' AS confidence, NULL::VARCHAR AS caused_by, saving_ms AS ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'headroom', 'declared', NULL, 'medium', NULL,
-        still_ms - still_ms * beyond_policy_permille // 1000 - still_ms * idle_permille // 1000 FROM s WHERE is_service
-    UNION ALL SELECT sid, bucket_ms, 'headroom', 'beyond_policy', NULL, 'medium', NULL,
-        still_ms * beyond_policy_permille // 1000 FROM s WHERE is_service
-    UNION ALL SELECT sid, bucket_ms, 'held_idle', 'abandoned', NULL, 'medium', NULL, still_ms * idle_permille // 1000
-        FROM s WHERE is_service
-    UNION ALL SELECT sid, bucket_ms, 'held_idle', 'held_memory', NULL, 'medium', NULL, still_ms FROM s
-        WHERE is_interactive
-    UNION ALL SELECT sid, bucket_ms, 'starved', input_cause, NULL, input_confidence, NULL, still_ms FROM s
-        WHERE input_cause IS NOT NULL AND NOT waits
-    UNION ALL SELECT sid, bucket_ms, 'unexplained', NULL, input_suspicion, 'low', NULL, still_ms FROM s
-        WHERE input_cause IS NULL AND is_low AND NOT waits
-    UNION ALL SELECT sid, bucket_ms, 'productive', coalesce(work, 'compute'), NULL, 'medium', NULL, still_ms FROM s
-        WHERE input_cause IS NULL AND is_low IS DISTINCT FROM true AND NOT waits AND launches IS DISTINCT FROM true
-    -- Between two launches the chip stands still: that is the launching, and no lack of input.
-    UNION ALL SELECT sid, bucket_ms, 'underused', underused_cause, NULL, underused_confidence, NULL, still_ms FROM s
-        WHERE launches AND NOT waits
-    UNION ALL SELECT sid, bucket_ms, 'communicating', 'straggler', NULL, 'medium', caused_by, straggler_ms + lagging_ms
-        FROM s
-    UNION ALL SELECT sid, bucket_ms, 'communicating', 'cross_rack', NULL, exchange_confidence, NULL,
-        cross_ms + crossing_ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'communicating', 'collective', NULL, 'medium', NULL,
-        short_ms - straggler_ms - cross_ms + steady_ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'communicating', 'hang', NULL, 'high', NULL, rest_ms FROM s WHERE is_hung
-    UNION ALL SELECT sid, bucket_ms, 'throttled', 'power', NULL, 'high', NULL, slow_power_ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'throttled', 'thermal', NULL, 'high', NULL, slow_heat_ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'throttled', 'hardware', NULL, 'high', NULL, slow_board_ms FROM s
-    UNION ALL SELECT sid, bucket_ms, 'underused', underused_cause, NULL, underused_confidence, NULL, rest_ms FROM s
-        WHERE is_underused AND is_hung IS DISTINCT FROM true
-    UNION ALL SELECT sid, bucket_ms, 'productive', coalesce(work, 'compute'), NULL, 'medium', NULL, rest_ms FROM s
-        WHERE is_underused IS DISTINCT FROM true AND is_hung IS DISTINCT FROM true
+    {worked}
 )
 SELECT * FROM lines WHERE ms > 0;
 
@@ -85,31 +51,7 @@ WITH rest AS (
     FROM unworked b JOIN slices s USING (sid) JOIN units u USING (uid) WHERE b.ms > 0
 )
 SELECT sid, bucket_ms,
-    CASE WHEN rid IS NULL AND host_state IN ('drained', 'reserved') THEN 'unallocated'
-         WHEN is_holder_lost AND up THEN 'unobserved'
-         WHEN rid IS NULL AND is_fragment THEN 'unallocated'
-         WHEN up = false OR (host_state = 'down' AND up IS NULL) THEN 'broken'
-         WHEN is_holder_lost THEN 'unobserved'
-         WHEN rid IS NULL AND (up OR is_scheduled) THEN 'unallocated'
-         WHEN is_blind THEN 'unobserved'
-         WHEN fixed = 'starting' THEN 'starting'
-         WHEN fixed IS NOT NULL THEN 'held_idle'
-         ELSE 'unobserved' END AS state,
-    CASE WHEN rid IS NULL AND host_state IN ('drained', 'reserved')
-        THEN if(host_state = 'drained', 'drained', 'reserved_unused')
-         WHEN is_holder_lost AND up THEN 'records_lost'
-         WHEN rid IS NULL AND is_fragment THEN 'fragmented'
-         WHEN up = false THEN 'gpu_lost'
-         WHEN host_state = 'down' AND up IS NULL THEN 'node_down'
-         WHEN is_holder_lost THEN 'records_lost'
-         WHEN rid IS NULL AND (up OR is_scheduled) THEN 'free'
-         WHEN up IS NULL AND is_sample_lost THEN 'records_lost'
-         WHEN up IS NULL AND NOT is_seen THEN 'never_seen'
-         WHEN up IS NULL THEN if(is_long, 'agent_down', 'gap')
-         WHEN is_blind THEN 'gap'
-         WHEN fixed = 'starting' THEN starting_as
-         WHEN fixed IS NOT NULL THEN fixed
-         ELSE 'gap' END AS cause,
+    {state} AS state, {cause} AS cause,
     NULL, CASE WHEN fixed IS NULL OR up IS NULL THEN NULL ELSE 'high' END, NULL, ms
 FROM known;
 

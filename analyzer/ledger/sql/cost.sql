@@ -14,4 +14,4 @@ WITH owned_ms AS (
     LEFT JOIN rates r ON r.hour = o.hour AND r.sku IS NOT DISTINCT FROM o.sku
         AND r.purchase_option IS NOT DISTINCT FROM o.purchase_option AND r.node_group IS NOT DISTINCT FROM o.node_group
         AND r.region IS NOT DISTINCT FROM o.region
-), {split ledger_here cost_micros}
+), {split}

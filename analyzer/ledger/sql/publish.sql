@@ -12,14 +12,10 @@ WHERE l.hour >= $from_us AND l.hour < $until_us;
 
 CREATE OR REPLACE TEMP TABLE differences AS
 WITH before AS (
-    SELECT hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion,
-        confidence, shared,
-        milliseconds, cost_micros
+    SELECT {booked_columns}
     FROM ledger WHERE hour IN (SELECT hour FROM shut) AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten)
     UNION ALL
-    SELECT hour, gpu_uuid, node, sku, purchase_option, run_id, attempt, state, cause, would_be, caused_by, suspicion,
-        confidence, shared,
-        milliseconds, cost_micros
+    SELECT {booked_columns}
     FROM adjustments WHERE hour IN (SELECT hour FROM shut)
         AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten)
 ), every AS (
@@ -44,4 +40,4 @@ DELETE FROM ledger WHERE hour >= $from_us AND hour < $until_us AND hour NOT IN (
 
 INSERT INTO ledger BY NAME
 SELECT p.*, $rules AS rules_version FROM priced p WHERE hour NOT IN (SELECT hour FROM shut)
-ORDER BY hour, gpu_uuid, run_id, attempt, state, cause, would_be, caused_by, suspicion, confidence
+ORDER BY {order}

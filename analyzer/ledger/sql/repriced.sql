@@ -10,7 +10,7 @@ WITH totals AS (
         AND r.purchase_option IS NOT DISTINCT FROM b.purchase_option AND r.node_group IS NOT DISTINCT FROM h.node_group
         AND r.region IS NOT DISTINCT FROM h.region
     GROUP BY b.gpu_uuid, b.hour, b.sku, b.purchase_option
-), {split booked_now now_micros};
+), {split};
 
 INSERT INTO adjustments BY NAME
 SELECT * EXCLUDE (now_micros) REPLACE (0 AS milliseconds,
