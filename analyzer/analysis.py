@@ -8,11 +8,11 @@ from analyzer.findings.history.rule_versions import keep_rule_versions
 from analyzer.finops.charges.closing import Terms, close_runs, close_terms
 from analyzer.finops.charges.edited import terms_version
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
-from analyzer.ledger.amounts.book import book_amounts, find_due_amounts
+from analyzer.ledger.amounts.amount_booking import book_amounts, find_due_amounts
 from analyzer.ledger.booking import Analysis, Progress, Rules, book_all
 from analyzer.ledger.causes.serving.policy import policy_book
 from analyzer.ledger.causes.serving.services import find_services
-from analyzer.ledger.causes.stages.book import write_stages
+from analyzer.ledger.causes.stages.stage_booking import write_stages
 from analyzer.ledger.closing import close_hours, settle_hours
 from analyzer.ledger.models import model_book
 from analyzer.ledger.pending import Versions, find_due, first_judgeable, know_fleet, oldest_mark
@@ -21,11 +21,11 @@ from analyzer.ledger.run_facts import write_runs
 from analyzer.ledger.teams import team_book
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import WINDOW_MS
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.queries.statements import run as run_sql
 from analyzer.settings.settings import Settings
 from collector.errors import StoreError, TakenError
-from collector.lake.soundness.looking import with_damage
+from collector.lake.soundness.file_check import with_damage
 from collector.store.adopting import take_up
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import get_args
 
-from analyzer.finops.charges.reading import read_held
+from analyzer.finops.charges.held_query import read_held
 from analyzer.finops.charges.sums import charges
 from analyzer.finops.focus.columns import Version
 from analyzer.finops.focus.export import Asked, export_focus
@@ -29,7 +29,7 @@ from analyzer.interfaces.api.selection import Selection
 from analyzer.period import Period
 from analyzer.prices.charge_rows import Charge
 from analyzer.queries.dimensions import Dimension
-from analyzer.queries.readings import breakdown
+from analyzer.queries.ledger_query import breakdown
 from analyzer.reports.by_team import teams
 from analyzer.reports.groups import By, groups
 from analyzer.states import BOOKINGS

@@ -116,7 +116,7 @@ async def _request(body: bytes) -> float:
     """Return the CPU microseconds of a request through the ASGI application, whose writer answers at once."""
     from collector.config import CollectorConfig
     from collector.http.ingest import Ingest
-    from collector.pipeline.landing import Receipt
+    from collector.pipeline.batch_commit import Receipt
     from collector.pipeline.writer import Writer
     from collector.registry import open_registry
     from collector.store.database import Store

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from analyzer.finops.anomalies.reading import anomalies
+from analyzer.finops.anomalies.anomaly_query import anomalies
 from analyzer.finops.budgets.month import month_report
 from analyzer.finops.demand.outlook import outlook
 from analyzer.finops.focus.export import Asked, export_focus
@@ -20,9 +20,9 @@ from analyzer.finops.focus.write import FileFormat
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.period import Calendar
-from analyzer.prices.book import PriceBook
+from analyzer.prices.price_book import PriceBook
 from analyzer.reports.week import week_report
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from bench.ledger_fleet import Size, write
 from bench.machine import add_record, keep, machine, told
 from collector.store.database import Store

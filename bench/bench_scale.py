@@ -29,7 +29,7 @@ import json, re, sys, time
 from pathlib import Path
 from analyzer.analysis import analyze
 from analyzer.settings.settings import Settings
-from analyzer.findings.book import findings
+from analyzer.findings.ledger_findings import findings
 from collector.store.database import Store
 settings = Settings()
 before = time.process_time()

@@ -21,8 +21,8 @@ from collector.lake.upkeep.compaction import compact
 from collector.lake.upkeep.lake_files import files
 from collector.lake.upkeep.rolling import roll_up
 from collector.lake_layout import layouts, tier_of
+from collector.pipeline.batch_commit import Landing
 from collector.pipeline.decoding.batch import decode
-from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.store.seal_mark import Mark

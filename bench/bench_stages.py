@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from analyzer.analysis import analyze
-from analyzer.ledger.causes.stages.book import doings
+from analyzer.ledger.causes.stages.stage_booking import doings
 from analyzer.ledger.causes.stages.telemetry import looks_like
 from analyzer.ledger.pending import know_fleet
 from analyzer.ledger.thresholds import Thresholds

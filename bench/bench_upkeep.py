@@ -29,7 +29,7 @@ _KEEP_UP = """
 import json, re, sys, time
 from pathlib import Path
 from collector.config import CollectorConfig
-from collector.store.opening import open_store
+from collector.store.open_store import open_store
 from collector.lake.tiers import due
 from collector.store.tier_schema import make_tables
 from collector.lake_layout import RAW

@@ -5,8 +5,8 @@ from itertools import islice
 from pathlib import Path
 
 from agent.wire.units import HOUR_MS
+from collector.pipeline.batch_commit import Landing
 from collector.pipeline.decoding.batch import Batch, decode
-from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from simulator.batches import batches
 from simulator.fleet import Fleet

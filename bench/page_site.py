@@ -16,7 +16,7 @@ from bench.ledger_fleet import write as write_ledger
 from collector.config import CollectorConfig
 from collector.http.server import listen
 from collector.store.database import Store
-from dashboards.page_cache.warming import Warming
+from dashboards.page_cache.prefetch import Warming
 from dashboards.server.app import ServerConfig, create_server
 
 RUN = f"slurm/big/{10_000 + 168 // 48}"  # on node n1, over the last week's first two days

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from analyzer.capacity.planner.document import NAME
 from analyzer.capacity.planner.facts import PlanFacts
+from analyzer.capacity.profile.canonical_json import INTEGER_BITS
 from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
 from analyzer.capacity.profile.signature import ALGORITHM, Signature
-from analyzer.capacity.profile.spelling import INTEGER_BITS
 from analyzer.text.as_json import VERSION
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

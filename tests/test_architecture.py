@@ -147,7 +147,7 @@ DOORS = {
 # reads was written by us, or comes from who was asked, in bounds of bytes of its own.
 PARSERS = {"json.loads", "json.load", "tomllib.loads", "tomllib.load", "orjson.loads", "model_validate_json"}
 YAML_PARSERS = {"load", "load_all", "safe_load", "full_load", "unsafe_load", "parse", "compose", "scan"}
-BOUNDED = {"agent/wire/bounded.py", "analyzer/settings/yaml_text.py", "analyzer/interfaces/api/saying.py"}
+BOUNDED = {"agent/wire/bounded.py", "analyzer/settings/yaml_text.py", "analyzer/interfaces/api/posts.py"}
 OURS_ALONE = {
     "agent/sources/processes/holdings.py",  # what the agent remembered in columns of its own
     "collector/pipeline/decoding/verdict.py",  # between the collector and its own decoders
@@ -158,8 +158,8 @@ OURS_ALONE = {
     "analyzer/capacity/planner/solver_process.py",
     "analyzer/ledger/windows.py",  # columns of our own tables
     "analyzer/interfaces/alarms/hook.py",
-    "analyzer/recommendations/lifecycle/kept.py",
-    "analyzer/capacity/gate/keeping.py",
+    "analyzer/recommendations/lifecycle/lifecycle_tables.py",
+    "analyzer/capacity/gate/request_store.py",
     "analyzer/findings/history/rule_versions.py",
     "dashboards/demo/demo.py",  # between the demo and its agents
     "dashboards/page_cache/page_file.py",  # pages that a server kept for itself
@@ -171,7 +171,7 @@ ASKED = {  # answers of a server that the settings or a flag name, bounded in by
     "collector/schedulers/slurm/json_jobs.py",
     "collector/schedulers/kubernetes/api.py",
     "collector/http/probe.py",
-    "analyzer/asking.py",
+    "analyzer/server_client.py",
     "analyzer/interfaces/cli/command.py",
     "analyzer/interfaces/mcp/site.py",
     "analyzer/interfaces/cli/capacity_gate.py",

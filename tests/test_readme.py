@@ -13,7 +13,7 @@ from analyzer.capacity.planner.from_text.settings import ModelSettings
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.teams import team_book
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.settings.placement import Advising, Guards
 from analyzer.settings.settings import OWN_TABLE, Settings
 from collector.config import CollectorConfig

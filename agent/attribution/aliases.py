@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from agent.attribution.held import Meant
-from agent.remembered import Remembered
+from agent.attribution.holds import Meant
 from agent.source import Row
+from agent.state_file import Remembered
 
 ALIASES_MAX = 1024  # the oldest is forgotten first
 _SECTION = "aliases"

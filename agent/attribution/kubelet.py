@@ -16,7 +16,7 @@ from typing import Any
 
 from agent.attribution.declared import plain_name
 from agent.attribution.devices import Devices
-from agent.attribution.held import Held, Meant, Told
+from agent.attribution.holds import Held, Meant, Told
 from agent.attribution.podresources import Container, allocatable, containers, replicas, shared, unit
 from agent.attribution.pods import living, logged
 from agent.attribution.run import Attribution, Authority

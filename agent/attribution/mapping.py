@@ -16,7 +16,7 @@ from agent.attribution.declared import plain_name
 from agent.attribution.devices import Devices
 from agent.attribution.environment import number
 from agent.attribution.evidence import user_name
-from agent.attribution.held import Held, Told
+from agent.attribution.holds import Held, Told
 from agent.attribution.run import Attribution, Authority
 from agent.errors import SourceError
 from agent.procfs import short

@@ -14,7 +14,7 @@ from agent.attribution.cgroup import job
 from agent.attribution.devices import Devices
 from agent.attribution.environment import number
 from agent.attribution.evidence import Process, read_process
-from agent.attribution.held import Held, Meant, Told
+from agent.attribution.holds import Held, Meant, Told
 from agent.attribution.run import Attribution, Authority
 from agent.procfs import text
 

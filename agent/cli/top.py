@@ -12,7 +12,7 @@ from dataclasses import asdict
 from agent.clock import Clock, SystemClock
 from agent.errors import ConfigError, SourceError
 from agent.settings.config import DEFAULT_FILE, AgentConfig, load, settings_file
-from agent.top.asking import page
+from agent.top.agent_page import page
 from agent.top.now import HostNow, host_now
 from agent.top.text import screen
 from agent.wire.units import SECOND_US

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from agent.attribution.witnesses import Condition
+from agent.attribution.providers import Condition
 from agent.delivery.sender import Sender
 from agent.procfs import text
 from agent.sampling.lateness import LATENESS_SECONDS, Beats

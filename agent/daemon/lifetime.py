@@ -10,7 +10,7 @@ from types import FrameType
 
 from agent.clock import Clock
 from agent.daemon.agent import Agent
-from agent.daemon.thrift import one_arena
+from agent.daemon.malloc_tuning import one_arena
 from agent.errors import AgentError, ConfigError, DriverChangedError
 from agent.sampling.wiring import Eyes, open_eyes
 from agent.settings.config import AgentConfig

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from agent.attribution.devices import Device
 from agent.attribution.gpu_process import GpuProcess, Holding
-from agent.remembered import Remembered
 from agent.source import Source, Supported
+from agent.state_file import Remembered
 
 
 class GpuSource(Source, Protocol):

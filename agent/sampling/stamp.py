@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent.sampling.names import with_pseudonym
-from agent.sampling.plausible import Plausibility
+from agent.sampling.range_checks import Plausibility
 from agent.settings.config import IdentityMode
 from agent.source import Reading, Row, Tables, Value
 from agent.wire.contract import Sensitivity, Table

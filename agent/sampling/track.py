@@ -4,9 +4,9 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from agent.attendant import Attendant, Late
 from agent.errors import DriverChangedError, SourceError, SourceHungError
 from agent.source import Reading, Row, Source
+from agent.watchdog_thread import Attendant, Late
 from agent.wire.tables import TABLES
 from agent.wire.units import SECOND_US
 

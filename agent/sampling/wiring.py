@@ -14,15 +14,15 @@ from agent.source import Source
 from agent.sources.topology import Place
 
 if TYPE_CHECKING:
-    from agent.attribution.witnesses import Condition, Witnesses
+    from agent.attribution.providers import Condition, Witnesses
     from agent.gpu.source import GpuSource
-    from agent.remembered import Remembered
     from agent.sources.disk import DiskSource
     from agent.sources.flows import FlowSource
     from agent.sources.network import NetworkSource
     from agent.sources.processes.source import ProcessSource
     from agent.sources.progress import ProgressSource
     from agent.sources.services import ServiceSource
+    from agent.state_file import Remembered
 
 _RunOf = Callable[["Process"], "Attribution"]
 
@@ -70,9 +70,9 @@ def open_eyes(
         DriverChangedError: the GPU library and the loaded driver do not fit.
         ConfigError: a topology file cannot be read.
     """
-    from agent.remembered import Remembered
     from agent.sampling.inventory import HostInventory
     from agent.sources.host import HostSource
+    from agent.state_file import Remembered
 
     here = Here(config.node_name, config.cluster)
     host = _Host(config, here, _run_of(here, own_run), lasting, alone=own_run is not None)
@@ -111,7 +111,7 @@ def open_stamper(config: AgentConfig) -> Stamper:
 
 def _gpus(host: _Host, remembered: "Remembered") -> "GpuSource":
     from agent.control.quiet import Quiet, make_directory, users
-    from agent.gpu.nvidia.opening import open_nvidia
+    from agent.gpu.nvidia.open_nvidia import open_nvidia
     from agent.gpu.source import GpuHost
 
     config = host.config
@@ -152,8 +152,8 @@ def _run_of(here: Here, own_run: str | None) -> _RunOf:
 
 def _witnesses(host: _Host, gpus: "GpuSource", remembered: "Remembered") -> "Witnesses":
     """Return who else is asked what holds a GPU; nobody where `gpuledger run` watches one run alone."""
-    from agent.attribution.witnesses import Witnesses
-    from agent.sampling.open_witnesses import open_witnesses
+    from agent.attribution.providers import Witnesses
+    from agent.sampling.open_providers import open_witnesses
     from agent.sources.processes.holdings import authorities
 
     if host.alone:

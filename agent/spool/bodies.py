@@ -4,7 +4,7 @@ import errno
 import logging
 from collections.abc import Callable
 
-from agent.spool.shelf import Shelf
+from agent.spool.segment_store import Shelf
 
 _LOG = logging.getLogger(__name__)
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)

@@ -15,7 +15,7 @@ from agent.spool.bodies import FULL_DISK, FULL_DISK_TRIES, Bodies
 from agent.spool.losses import Losses, Range
 from agent.spool.pile import Pile, occupied
 from agent.spool.record import rows_of
-from agent.spool.shelf import Shelf
+from agent.spool.segment_store import Shelf
 
 # Trouble of the process or of the whole disk that passes: no batch is at fault.
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT)

@@ -11,7 +11,7 @@ import sys
 from agent.errors import AgentError
 from agent.settings.config import DEFAULT_FILE, AgentConfig, load, settings_file
 from agent.sources.services.exposition import samples
-from agent.top.asking import page
+from agent.top.agent_page import page
 
 OF_EACH_BEAT = "gpuledger_agent_rss_bytes"
 

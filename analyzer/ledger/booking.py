@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from agent.wire.units import DAY_MS
 from analyzer.ledger import fabric
 from analyzer.ledger.causes.serving.services import Service
-from analyzer.ledger.causes.stages.book import count_hours
+from analyzer.ledger.causes.stages.stage_booking import count_hours
+from analyzer.ledger.chunk_verdicts import judge_chunk
 from analyzer.ledger.chunks import cut
-from analyzer.ledger.judging import judge_chunk
 from analyzer.ledger.pending import MARGIN_US, Chunk, Versions, complete
 from analyzer.ledger.precedence import booking_texts
 from analyzer.ledger.publishing import Published, publish_chunk, rates_of
@@ -20,7 +20,7 @@ from analyzer.ledger.starting import find_starts
 from analyzer.ledger.tables import split
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts
-from analyzer.prices.book import PriceBook
+from analyzer.prices.price_book import PriceBook
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import run_with
 from analyzer.settings.settings import Settings

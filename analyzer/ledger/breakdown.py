@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import Literal
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.queries.readings import Breakdown, Entry
+from analyzer.queries.ledger_query import Breakdown, Entry
 from analyzer.states import CLASSES, Class
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.rounding import apportion, apportion_tree, nearest
 from analyzer.text.words import UNKNOWN, at_least, decimal, hours_decimals, money_decimals, signed
 

@@ -8,7 +8,7 @@ from analyzer.ledger.closing import is_reached
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.period import Period
-from analyzer.queries.readings import Entry, fold, within
+from analyzer.queries.ledger_query import Entry, fold, within
 from analyzer.queries.statements import statements
 from collector.store.session import Session
 

@@ -17,7 +17,7 @@ from analyzer.ledger.unwritten import hide_unwritten
 from analyzer.queries.statements import run as run_sql
 from collector.lake.soundness.aside import lost
 from collector.lake.tiers.retained import kept_from
-from collector.pipeline.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
+from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, EARLIEST
 from collector.store.numbering import COLLECTORS
 from collector.store.session import Session
 

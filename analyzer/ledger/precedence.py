@@ -1,6 +1,6 @@
 """Which state takes which part of the time, once: sql/booking.sql is made from these two tables.
 
-analyzer/states.py has the states with their labels and classes, in the same order; the detectors (causes/, judge.py)
+analyzer/states.py has the states with their labels and classes, in the same order; detectors (causes/, classifier.py)
 say what a window of a run shows. Here it is decided what is booked of that. Work that was lost is taken last, of
 whatever it would otherwise be (states.LOSABLE).
 """

@@ -12,7 +12,7 @@ from analyzer.settings.settings import Settings
 from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from analyzer.prices.book import PriceBook
+    from analyzer.prices.price_book import PriceBook
 
 _KINDS = f"""
 SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000

@@ -14,7 +14,7 @@ from analyzer.queries.statements import run_with
 from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from analyzer.prices.book import PriceBook
+    from analyzer.prices.price_book import PriceBook
 
 _DUE = """
 CREATE OR REPLACE TEMP TABLE reprice_due AS

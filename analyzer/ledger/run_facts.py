@@ -1,6 +1,6 @@
 """What is known of each run beside its samples: names, stage, team, size, racks and order of ranks."""
 
-from analyzer.ledger.causes.stages.book import write_stages
+from analyzer.ledger.causes.stages.stage_booking import write_stages
 from analyzer.ledger.causes.stages.words import DEFAULT, RunNames, Stage, said
 from analyzer.ledger.models import ModelBook
 from analyzer.ledger.teams import RunIdentity, TeamBook

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
+from analyzer.recommendations.advice_request import OF_FLEET, Wanted
 from analyzer.recommendations.billing import Bill, divided, read_bill
 from analyzer.recommendations.fleet_plan.moving import gpu_milliseconds, moving, moving_words
 from analyzer.recommendations.gather import gather
-from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.latency import Latency
 from analyzer.recommendations.proposal import SETTING, Proposal
 from analyzer.recommendations.recommendation import Moving, Recommendation, Saved, Takes
+from analyzer.recommendations.recommended_runs import recommendation_id
+from analyzer.recommendations.run_status import SERVING, Life, read_life
 from analyzer.recommendations.saving import Share, calibrated, recovered, sureness, told_over_us
 from analyzer.recommendations.site import read_site
-from analyzer.recommendations.standing import SERVING, Life, read_life
-from analyzer.recommendations.wanted import OF_FLEET, Wanted
-from analyzer.recommendations.whose import recommendation_id
+from analyzer.recommendations.trigger import Grounds
 from analyzer.states import Confidence
 
 if TYPE_CHECKING:

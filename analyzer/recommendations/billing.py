@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from analyzer.queries.statements import statements
 from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.recommendation import Saved
+from analyzer.recommendations.trigger import Grounds
 
 if TYPE_CHECKING:
     from collector.store.session import Session

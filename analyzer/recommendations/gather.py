@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.health.book import Looked
+from analyzer.findings.health.all_notices import Looked
+from analyzer.recommendations.advice_request import Wanted
 from analyzer.recommendations.fleet_plan.planned import against
-from analyzer.recommendations.grounds import Grounds, of_finding, of_notice
 from analyzer.recommendations.held_up import ended_together
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.rules import FINDINGS, FLEET, NOTICES
 from analyzer.recommendations.site import Site
-from analyzer.recommendations.wanted import Wanted
+from analyzer.recommendations.trigger import Grounds, of_finding, of_notice
 
 if TYPE_CHECKING:
     from collector.store.session import Session

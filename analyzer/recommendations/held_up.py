@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
 from analyzer.queries.statements import statements
-from analyzer.recommendations.grounds import Grounds, with_findings
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.saving import BEYOND, Share, part
+from analyzer.recommendations.trigger import Grounds, with_findings
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.fragmentation import Wait
 from analyzer.measures.efficiency.checkpoints import Checkpoints
-from analyzer.prices.book import PriceBook
-from analyzer.recommendations import site_reading
+from analyzer.prices.price_book import PriceBook
+from analyzer.recommendations import site_query
 from analyzer.recommendations.fleet_plan.move import Place
 from analyzer.recommendations.fleet_plan.places import Feed, Host, Limited, Placed, Rate, Served
 
@@ -41,7 +41,7 @@ class Site:
     prices: PriceBook = field(default_factory=PriceBook)
     start_us: int = 0
     end_us: int = 0
-    looks: frozenset[str] = site_reading.SAMPLED  # what of samples was looked at: of the rest nothing may be said
+    looks: frozenset[str] = site_query.SAMPLED  # what of samples was looked at: of the rest nothing may be said
 
     def looks_at(self, what: str) -> bool:
         """Return whether this was looked at: if not, that there is none of it is not known."""
@@ -141,8 +141,8 @@ def read_site(
     Raises:
         StoreError: the store does not answer.
     """
-    looks = site_reading.SAMPLED if with_samples else _looks_for(session, about)
-    reading = site_reading.Reading(session, start_us, end_us, looks)
+    looks = site_query.SAMPLED if with_samples else _looks_for(session, about)
+    reading = site_query.Reading(session, start_us, end_us, looks)
     hosts, runs = reading.hosts(), reading.runs()
     return Site(
         hosts,

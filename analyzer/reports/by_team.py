@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from analyzer.period import Period
-from analyzer.queries.readings import Breakdown
+from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.groups import groups
 from collector.store.session import Session
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from analyzer.period import Period
 from analyzer.queries.booked import booked
-from analyzer.queries.readings import known_sum, within
+from analyzer.queries.ledger_query import known_sum, within
 from collector.store.session import Session
 
 _JUDGED = """

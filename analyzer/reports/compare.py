@@ -8,11 +8,11 @@ from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.ledger.coverage import ledger_end
 from analyzer.ledger.which_run import find_run
-from analyzer.queries.readings import Breakdown, Counted, fold
+from analyzer.queries.ledger_query import Breakdown, Counted, fold
 from analyzer.recommendations.lifecycle.word import moment_of
 from analyzer.recommendations.outcome.before_after import LEAST, before_after
 from analyzer.recommendations.outcome.effect import Effect
-from analyzer.recommendations.outcome.reading import Around, works_of_name, works_of_runs
+from analyzer.recommendations.outcome.outcome_query import Around, works_of_name, works_of_runs
 from analyzer.recommendations.outcome.work import Unit, Work, log_costs, rates_of, unit_of
 from collector.store.session import Session
 

@@ -12,7 +12,7 @@ from analyzer.queries.booked import COLUMNS, booked
 from collector.store.literal import literal
 
 if TYPE_CHECKING:
-    from analyzer.reports.part import Part
+    from analyzer.reports.ledger_filter import Part
     from collector.store.session import Session
 
 # Facts of the site that belong to no team: where hosts stand, which hours there are, which invoice matched.

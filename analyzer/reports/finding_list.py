@@ -15,7 +15,7 @@ from analyzer.findings.history.record import Record, RuleTally
 from analyzer.findings.still_costs import StillCosts
 from analyzer.ledger.coverage import Measured
 from analyzer.period import Period
-from analyzer.reports.part import Part
+from analyzer.reports.ledger_filter import Part
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import decimal, money, nothing_avoidable
 

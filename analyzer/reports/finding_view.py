@@ -7,7 +7,7 @@ from agent.wire.units import DAY_US, HOUR_US
 from analyzer.findings.explain.argue import Argument
 from analyzer.findings.explain.ruled_out import RuledOut
 from analyzer.findings.finding import Finding
-from analyzer.findings.finding_told import told
+from analyzer.findings.finding_sentence import told
 from analyzer.findings.history.judgement import Judgement, Mute
 from analyzer.findings.history.life import Life
 from analyzer.findings.rules.needs import MODERATE_PERMILLE, SEVERE_PERMILLE, need_words

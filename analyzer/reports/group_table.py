@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.ledger.breakdown import column_like, rounded
-from analyzer.queries.readings import Breakdown
+from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.groups import GroupRow, Groups
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import nearest

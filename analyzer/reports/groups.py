@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from analyzer.errors import ConfigError
 from analyzer.period import Period
 from analyzer.queries.dimensions import COLUMNS, ledger_source
-from analyzer.queries.readings import Breakdown, Counted, Entry, fold, known_sum
+from analyzer.queries.ledger_query import Breakdown, Counted, Entry, fold, known_sum
 from analyzer.states import Class
 from collector.store.session import Session
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from analyzer.errors import ConfigError
 from analyzer.finops.budgets.month import MonthReport
-from analyzer.finops.budgets.reading import read_month
-from analyzer.finops.targets.reading import targets
+from analyzer.finops.budgets.month_query import read_month
+from analyzer.finops.targets.target_query import targets
 from analyzer.finops.targets.targets import Target
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.ledger.coverage import hours

@@ -13,7 +13,7 @@ from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import hours, newest_hour_end
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.keep import look_for_applied
-from analyzer.recommendations.lifecycle.kept import add_predictions, begin_turn
+from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, begin_turn
 from analyzer.recommendations.lifecycle.predict import predicted
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from analyzer.findings.explain.argue import Argument, argue
 from analyzer.findings.finding import Finding
-from analyzer.findings.health.book import Looked
+from analyzer.findings.health.all_notices import Looked
 from analyzer.findings.history.case import Case, read_case
-from analyzer.findings.history.kept import lives
+from analyzer.findings.history.history_tables import lives
 from analyzer.findings.still_costs import still_costs
 from analyzer.finops.charges.edited import edited
-from analyzer.finops.charges.reading import charged
+from analyzer.finops.charges.held_query import charged
 from analyzer.finops.charges.sums import Charged
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
 from analyzer.ids import TYPED_LEAST, by_id
@@ -21,25 +21,25 @@ from analyzer.ledger.running import known, like_before
 from analyzer.ledger.unjudged import Unjudged, rules_in
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.efficiency.steps import StepTime
-from analyzer.measures.traffic.reading import read_traffic
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.measures.traffic.tariff import tariff_book
+from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.period import ALARMS_PERIOD, Calendar, Period
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.prices.repriced import repriced
 from analyzer.queries.generation import ByGeneration
+from analyzer.recommendations.advice_options import Wanting
 from analyzer.recommendations.guards import Moment, guarded
-from analyzer.recommendations.judges import Judges
-from analyzer.recommendations.lifecycle.kept import predictions, rejections
+from analyzer.recommendations.lifecycle.lifecycle_tables import predictions, rejections
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.lifecycle.say import Offer
+from analyzer.recommendations.loss_source import Judges
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.recommendations.wanting import Wanting
-from analyzer.recommendations.whose import runs_of
+from analyzer.recommendations.recommended_runs import runs_of
 from analyzer.reports.finding_list import FindingsReport, findings_report
 from analyzer.reports.finding_view import Explained
 from analyzer.reports.groups import By, groups
-from analyzer.reports.part import WHOLE, Part
+from analyzer.reports.ledger_filter import WHOLE, Part
 from analyzer.reports.run import (
     SPARK_POINTS,
     RunReport,

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from analyzer.reports.part import FILTERS, Part
+from analyzer.reports.ledger_filter import FILTERS, Part
 from analyzer.states import Confidence
 
 Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]

@@ -15,7 +15,7 @@ from analyzer.measures.efficiency.of_run import Efficiency, Subject, efficiency
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.period import Period
-from analyzer.queries.readings import Breakdown, breakdown
+from analyzer.queries.ledger_query import Breakdown, breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.run_before import EarlierRun, earlier_runs
 from analyzer.reports.run_energy import RunEnergy

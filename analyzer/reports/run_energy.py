@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from analyzer.finops.non_gpu_costs.cost_query import energy_of, read_drawn_of_run
 from analyzer.finops.non_gpu_costs.energy import MILLIJOULES_PER_KWH, together
 from analyzer.finops.non_gpu_costs.rates import Rates
-from analyzer.finops.non_gpu_costs.reading import energy_of, read_drawn_of_run
 from analyzer.period import Period
 from analyzer.text.rounding import nearest
 from analyzer.text.words import decimal

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from agent.wire.units import DAY_US
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.kept import book
+from analyzer.recommendations.lifecycle.lifecycle_tables import book
 from analyzer.recommendations.lifecycle.prediction import Prediction
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
-from analyzer.recommendations.lifecycle.standing import Standing
+from analyzer.recommendations.lifecycle.status import Standing
 from analyzer.recommendations.outcome.calibration import Calibration, calibration, proposed_shares
 from collector.store.session import Session
 

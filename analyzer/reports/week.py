@@ -5,24 +5,24 @@ from dataclasses import dataclass, replace
 
 from agent.wire.units import HOUR_US, WEEK_US
 from analyzer.findings.finding import Finding
-from analyzer.findings.history.kept import judgements
+from analyzer.findings.history.history_tables import judgements
 from analyzer.findings.history.record import Record, record_of
 from analyzer.finops.charges.edited import Edited
 from analyzer.finops.charges.sums import Charged
-from analyzer.finops.reconcile.kept import InvoiceMatch, last_match
+from analyzer.finops.reconcile.invoice_matches import InvoiceMatch, last_match
 from analyzer.ledger import coverage
 from analyzer.ledger.closing import closes_at, final_at
 from analyzer.ledger.coverage import Hours, Measured, NotJudged, Sku, Unheld
 from analyzer.ledger.running import like_before
 from analyzer.period import Calendar, Period, micros
 from analyzer.prices.repriced import Repriced
-from analyzer.queries.readings import Breakdown, Entry, breakdown
+from analyzer.queries.ledger_query import Breakdown, Entry, breakdown
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.by_team import TeamRow, teams
 from analyzer.reports.by_what import Judged, by_what
 from analyzer.reports.groups import GroupRow, Groups
-from analyzer.reports.part import Part
+from analyzer.reports.ledger_filter import Part
 from analyzer.reports.recommendation_words import is_predicted
 from collector.store.session import Session
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agent.wire.units import GIB
-from analyzer.prices.book import PriceBook
 from analyzer.prices.list_prices import list_prices
+from analyzer.prices.price_book import PriceBook
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -9,7 +9,7 @@ from analyzer.sizing.kinds import Rate
 from analyzer.sizing.memory import Part
 from analyzer.sizing.similar import LOOK_BACK_DAYS, Check, OfKind, Similar, Spread
 from analyzer.sizing.sized import Sized
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain
 

@@ -6,7 +6,7 @@ from io import StringIO
 from rich.console import Console
 from rich.text import Text
 
-from analyzer.text.paper import paint
+from analyzer.text.layout import paint
 
 _FONTS = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
 

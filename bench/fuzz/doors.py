@@ -29,11 +29,11 @@ from agent.wire.frame import packed
 from agent.wire.recording import read_recording
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.request_file import parsed_file
-from analyzer.capacity.planner.task_reading import read_tasks
-from analyzer.capacity.planner.validator.reading import read_proposal
-from analyzer.capacity.profile.spelling import parsed as profile
+from analyzer.capacity.planner.task_parser import read_tasks
+from analyzer.capacity.planner.validator.proposal_parser import read_proposal
+from analyzer.capacity.profile.canonical_json import parsed as profile
 from analyzer.errors import AnalyzerError
-from analyzer.finops.budgets.book import BudgetBook
+from analyzer.finops.budgets.budget_file import BudgetBook
 from analyzer.finops.focus.read import NEEDED, read_focus
 from analyzer.interfaces.api.capacity_body import parsed as capacity_body
 from analyzer.interfaces.api.cursor import read as cursor

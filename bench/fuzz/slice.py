@@ -26,8 +26,8 @@ from collector.config import CollectorConfig
 from collector.errors import BatchError, CollectorError, FileRefusedError
 from collector.importing.importer import import_file
 from collector.lake.sealing.seal import seal
+from collector.pipeline.batch_commit import Landing
 from collector.pipeline.decoding.batch import Batch, decode
-from collector.pipeline.landing import Landing
 from collector.pipeline.writer import Writer
 from collector.prometheus.labels import Clusters
 from collector.prometheus.receiver import Limits, Receiver

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import DAY_MS, WEEK_US
 from analyzer.analysis import analyze
-from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
+from analyzer.findings.ledger_findings import findings
 from analyzer.period import Period
 from analyzer.recommendations.recommendation import Range, Recommendation
 from analyzer.reports.reader import Reader

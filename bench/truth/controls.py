@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from analyzer.analysis import analyze
-from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
+from analyzer.findings.ledger_findings import findings
 from analyzer.settings.settings import Settings
 from bench.truth.archetypes import idle, loaders
 from bench.truth.archetypes.phases import blocked, compute, start

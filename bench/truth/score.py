@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from analyzer.findings.book import findings
+from analyzer.findings.ledger_findings import findings
 from analyzer.states import booking
 from bench.truth.kinds import Label
 from bench.truth.runs import SimulatedRun, Truth

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector.backup.making import make
+from collector.backup.backup_maker import make
 from collector.errors import BackupError, CollectorError
 from collector.store.database import Store
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from collector.backup.copying import copied
 from collector.backup.layout import PRIVATE, Layout
 from collector.backup.manifest import Manifest, sync
-from collector.backup.reading import point
+from collector.backup.open_backup import point
 from collector.errors import BackupError, StoreError
 from collector.store.database import Store
 from collector.store.lake_schema import RECEIPTS

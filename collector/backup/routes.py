@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Body, FastAPI
 from fastapi.responses import JSONResponse, Response
 
+from collector.backup.backup_maker import KEEP
+from collector.backup.default_folder import place_of
 from collector.backup.job import BackupJob
-from collector.backup.making import KEEP
-from collector.backup.place import place_of
 from collector.errors import BackupError
 from collector.problem import problem_response
 from collector.store.database import Store

@@ -7,7 +7,7 @@ from pathlib import Path
 from collector.backup.lake_files import noted_hashes
 from collector.backup.layout import Layout
 from collector.backup.manifest import Manifest, sha256
-from collector.backup.reading import hot_rows, lake_rows
+from collector.backup.open_backup import hot_rows, lake_rows
 from collector.errors import StoreError
 from collector.store.parquet_file import unreadable
 

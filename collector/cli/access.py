@@ -15,7 +15,7 @@ from pathlib import Path
 
 from collector.access.issuing import Wish, issue, join, lifetime, revoke, rotate
 from collector.access.listing import audit_lines, documents, join_lines, key_lines
-from collector.access.opening import registry_of
+from collector.access.open_access import registry_of
 from collector.config import CollectorConfig, load
 from collector.errors import StoreError
 from collector.registry import Registry, beside

@@ -18,7 +18,7 @@ from collector.importing.span import Span, span, zone
 from collector.schedulers.slurm.commands import Commands
 from collector.schedulers.slurm.reader import Form, SlurmReader
 from collector.store.database import Store
-from collector.store.opening import NO_LAKE, lake_of
+from collector.store.open_store import NO_LAKE, lake_of
 
 _OK = 0
 _GROUNDS: tuple[tuple[Ground, str], ...] = (

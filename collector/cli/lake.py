@@ -9,15 +9,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from collector.backup.place import place_of
+from collector.backup.default_folder import place_of
 from collector.config import CollectorConfig, load
 from collector.errors import StoreError
 from collector.lake.soundness.aside import FOLDER, Lost, give_up, set_aside
-from collector.lake.soundness.looking import Damage, require_catalogue, told
-from collector.lake.soundness.looking import check as look_through
+from collector.lake.soundness.file_check import Damage, require_catalogue, told
+from collector.lake.soundness.file_check import check as look_through
 from collector.lake.soundness.mending import put_back
 from collector.store.database import Store
-from collector.store.opening import lake_of
+from collector.store.open_store import lake_of
 
 _OK, _CHECK_FAILED = 0, 1
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from collector.access.tenant_opening import tenant_of
+from collector.access.open_tenant import tenant_of
 from collector.backup.layout import Layout
 from collector.config import CollectorConfig
 from collector.erasure.lake_bytes import purge, tidy_catalogue
@@ -23,7 +23,7 @@ from collector.lake.upkeep.lake_files import flush
 from collector.registry import Entry, Registry
 from collector.store.database import Store
 from collector.store.lake import found_beside
-from collector.store.opening import open_store
+from collector.store.open_store import open_store
 from collector.store.rewriting import rewrite
 from collector.store.seal_mark import Mark
 from collector.store.session import Session

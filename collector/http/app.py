@@ -11,13 +11,13 @@ from agent.wire.contract import MIN_READER, SCHEMA_VERSION
 from agent.wire.tables import TABLES
 from collector.access.enrol import Enrol
 from collector.access.gate import Gate
-from collector.access.opening import access_of
+from collector.access.open_access import access_of
 from collector.backup.routes import add_backups
 from collector.config import CollectorConfig
-from collector.http.entrance import Entrance
+from collector.http.asgi_mount import Entrance
 from collector.http.health import add_health, is_alive, of_collector
 from collector.http.ingest import Ingest
-from collector.http.pulse import Pulse
+from collector.http.metrics_poller import Pulse
 from collector.http.server_metrics import Counted, add_server_metrics
 from collector.lake.sealing.sealer import Sealer
 from collector.lake.upkeep.keeper import Upkeep

@@ -3,7 +3,7 @@
 A raw ASGI route: a framework's request object costs as much as the whole decoding (components.md, 3).
 
 Rows that cannot be true do not cost the batch its others: it is answered with 200, since it is here and counts once,
-and the answer says how many rows were put aside, and why (sifting.py). What is refused stays refused as a whole.
+and the answer says how many rows were put aside, and why (row_quarantine.py). What is refused stays refused as a whole.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from collector.body import Arriving
 from collector.errors import BatchError, RegistryError
 from collector.limits import SenderLimits, spread
 from collector.pipeline.answers import Answers, unknown_yet
+from collector.pipeline.batch_commit import Receipt
 from collector.pipeline.decoding.batch import Batch, opened, read
 from collector.pipeline.decoding.decoders import Decoders, command
 from collector.pipeline.decoding.own_word import check_host, foreign_part, gpus_named, own_part
 from collector.pipeline.decoding.verdict import Question
-from collector.pipeline.landing import Receipt
 from collector.pipeline.writer import Writer
 from collector.problem import PROBLEM_TYPE, problem
 

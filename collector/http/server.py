@@ -14,8 +14,8 @@ from fastapi import FastAPI
 
 from agent.connection import OLDEST
 from collector.access.certificate import check_certificate, renew_certificate
-from collector.access.opening import require_way_in
-from collector.access.tenant_opening import tenant_of
+from collector.access.open_access import require_way_in
+from collector.access.open_tenant import tenant_of
 from collector.config import CollectorConfig
 from collector.errors import ListenError
 from collector.http.app import create_app
@@ -23,7 +23,7 @@ from collector.http.connection import BoundedHttp
 from collector.http.log_bounds import bound_the_log
 from collector.http.notify import SupervisedServer
 from collector.pipeline.writer import Writer
-from collector.store.opening import open_store
+from collector.store.open_store import open_store
 
 _LOG = logging.getLogger(__name__)
 STOPPING_SECONDS = 20  # for what is on its way; agents send the rest again

@@ -22,7 +22,7 @@ from collector.importing.history import History
 from collector.importing.hosts import Hosts
 from collector.importing.importer import judged
 from collector.importing.shares import shares
-from collector.pipeline.decoding.plausible import Clock, pc
+from collector.pipeline.decoding.range_checks import Clock, pc
 from collector.schedulers.slurm import gres, hostlist
 from collector.schedulers.slurm.job import ENDINGS
 

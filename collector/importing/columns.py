@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from agent.wire.contract import Column
-from collector.pipeline.decoding.plausible import Array, Mask, pc
+from collector.pipeline.decoding.range_checks import Array, Mask, pc
 
 _TYPES: dict[str, Any] = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
 _WHOLE = r"^[+-]?\d{1,18}$"

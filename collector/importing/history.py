@@ -15,12 +15,12 @@ import pyarrow as pa
 from agent.wire.tables import TABLES
 from collector.importing.claims import PLACEMENT, Claim, Ground, Placed
 from collector.importing.hosts import Hosts, work_of
-from collector.importing.known import Known, Sighting, by_name, seen_on, waiting_told
+from collector.importing.known_allocations import Known, Sighting, by_name, seen_on, waiting_told
 from collector.importing.placing import by_host, place
+from collector.pipeline.chunked_import import parcel
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.plausible import Clock, faults, pc
-from collector.pipeline.parcel import parcel
-from collector.schedulers.book import key_of, withdrawn
+from collector.pipeline.decoding.range_checks import Clock, faults, pc
+from collector.schedulers.known_allocations import key_of, withdrawn
 from collector.schedulers.poll import Row
 
 if TYPE_CHECKING:

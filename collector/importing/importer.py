@@ -15,9 +15,9 @@ from agent.wire.contract import Table
 from collector.importing.columns import convert
 from collector.importing.files import Piece, Skipped, column_names, file_hash, pieces
 from collector.importing.tables import require_keys, table_of
+from collector.pipeline.chunked_import import parcel
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.plausible import Clock, Mask, faults, pc
-from collector.pipeline.parcel import parcel
+from collector.pipeline.decoding.range_checks import Clock, Mask, faults, pc
 
 if TYPE_CHECKING:
     from collector.store.database import Store

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from collector.importing.claims import Claim
 from collector.importing.history import History
-from collector.importing.known import Sighting
+from collector.importing.known_allocations import Sighting
 from collector.importing.kube_state import PRESENT_MS, Pod, State, sanitized
 from collector.schedulers.kubernetes.rows import QUEUES, STANDING, Labels
 from collector.schedulers.poll import Row, Value

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pyarrow as pa
 
 from agent.wire.tables import OWNERSHIP
+from collector.pipeline.chunked_import import parcel
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.parcel import parcel
 from collector.schedulers.poll import Row
 
 if TYPE_CHECKING:

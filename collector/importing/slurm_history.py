@@ -8,7 +8,7 @@ from agent.wire.units import SECOND_US
 from collector.importing.claims import Claim, Ground
 from collector.importing.history import History
 from collector.importing.hosts import Hosts
-from collector.importing.known import Known
+from collector.importing.known_allocations import Known
 from collector.importing.shares import shares
 from collector.schedulers.poll import Row, Value
 from collector.schedulers.slurm.attempts import attempt_of

@@ -9,7 +9,7 @@ from collector.errors import BatchError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from collector.pipeline.landing import Receipt
+    from collector.pipeline.batch_commit import Receipt
 
 
 class Answers:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from collector.errors import BatchError, RegistryError, StoreError
 from collector.metrics.metrics import Metrics
+from collector.pipeline.batch_commit import Landing, Receipt
+from collector.pipeline.batch_queue import Delivery, Intake
 from collector.pipeline.decoding.batch import Batch
-from collector.pipeline.intake import Delivery, Intake
-from collector.pipeline.landing import Landing, Receipt
 from collector.store.seal_mark import Mark
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from collector.errors import ServerError
-from collector.pipeline.decoding.plausible import Array, pc
+from collector.pipeline.decoding.range_checks import Array, pc
 
 _LATEST = 4_102_444_800_000  # milliseconds: 2100
 _BLOCK_BYTES = 4 * 2**20  # that Arrow parses at a time

@@ -18,7 +18,7 @@ import orjson
 from agent.connection import Connection, address, pause_seconds
 from agent.wire.units import MILLISECOND_US
 from collector.errors import ServerError
-from collector.pipeline.decoding.plausible import Array
+from collector.pipeline.decoding.range_checks import Array
 from collector.prometheus.answer import Answer, lines, matrix
 
 _COMPLAINT_BYTES = 4096

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from collector.pipeline.decoding.plausible import Array, pc
+from collector.pipeline.decoding.range_checks import Array, pc
 
 _Columns = dict[str, Array]
 MOST_BYTES = float(2**60)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from agent.wire.tables import TABLES
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.plausible import Array, pc
+from collector.pipeline.decoding.range_checks import Array, pc
 from collector.prometheus.answer import Answer
 from collector.prometheus.derived import finish, memory_bytes
 from collector.prometheus.labels import (

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from agent.wire.units import MILLISECOND_US
-from collector.pipeline.decoding.plausible import pc
+from collector.pipeline.decoding.range_checks import pc
 from collector.prometheus.answer import Answer
 from collector.prometheus.gathering import spread
 from collector.prometheus.labels import Holder, Subject, holder, subject

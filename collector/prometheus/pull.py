@@ -20,15 +20,15 @@ import pyarrow as pa
 
 from agent.wire.tables import TABLES
 from agent.wire.units import MILLISECOND_US
-from collector.pipeline.parcel import Parcel, parcel
+from collector.pipeline.chunked_import import Parcel, parcel
 from collector.prometheus.answer import Answer
 from collector.prometheus.client import Client
 from collector.prometheus.gathering import Gathered, Gathering, Known, inventory
 from collector.prometheus.holders import Holders
 from collector.prometheus.labels import DEFAULT, Clusters, Subject
-from collector.prometheus.looking import Found, host_names, look, primaries
 from collector.prometheus.names import catalogue
 from collector.prometheus.questions import Question, questions, table_steps
+from collector.prometheus.server_survey import Found, host_names, look, primaries
 from collector.prometheus.spans import Span, covered, days, stream_of, windows
 
 if TYPE_CHECKING:

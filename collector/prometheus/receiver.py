@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import MILLISECOND_US
 from collector.errors import BatchError
-from collector.pipeline.decoding.plausible import AHEAD_OF_SENDER, EARLIEST
+from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, EARLIEST
+from collector.prometheus.label_facts import Told
 from collector.prometheus.labels import Clusters
 from collector.prometheus.pending import Pending, Written, temporary
 from collector.prometheus.request import Sent, sent
 from collector.prometheus.scrapes import Scrapes, batch_of
 from collector.prometheus.targets import Bucket, Meaning, Settling, Target, Targets, meaning
-from collector.prometheus.telling import Told
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from collector.pipeline.landing import Receipt
+    from collector.pipeline.batch_commit import Receipt
     from collector.pipeline.writer import Writer
 
 _MOST_REQUESTS = 1024  # that wait for their answer

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
+from collector.pipeline.batch_encoding import packed
 from collector.pipeline.decoding.batch import Batch
-from collector.pipeline.decoding.plausible import Array
-from collector.pipeline.packing import packed
+from collector.pipeline.decoding.range_checks import Array
 from collector.prometheus.derived import finish
 from collector.prometheus.gathering import constants
 from collector.prometheus.labels import Subject

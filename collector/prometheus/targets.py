@@ -27,8 +27,8 @@ from collector.prometheus.pivot import plausible_step
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from collector.pipeline.batch_commit import Receipt
     from collector.pipeline.decoding.batch import Batch
-    from collector.pipeline.landing import Receipt
     from collector.prometheus.pending import Pending
 
 STREAM = "prometheus-write:"

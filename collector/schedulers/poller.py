@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from collector.errors import CollectorError, SchedulerError
-from collector.schedulers.landing import Landing
 from collector.schedulers.poll import ClusterSource
+from collector.schedulers.poll_batch import Landing
 
 if TYPE_CHECKING:
     from collector.pipeline.writer import Writer

@@ -16,14 +16,14 @@ from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.causes.serving.policy import policy_book
 from analyzer.ledger.models import model_book
 from analyzer.ledger.teams import team_book
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import TABLES, Settings, settings_file
-from analyzer.text.paper import has_colour, paint
-from collector.access.opening import require_way_in
+from analyzer.text.layout import has_colour, paint
+from collector.access.open_access import require_way_in
 from collector.cli.serve import add_settings, config_of
 from collector.http.server import listen
 from collector.http.server import serve as collect_only
-from collector.store.opening import open_store
+from collector.store.open_store import open_store
 from dashboards.analysis.job import ANALYZE_SECONDS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from analyzer.interfaces.api.faults import BusyError
 from dashboards.page_cache.page_file import BYTES, PAGES, Made
 
 if TYPE_CHECKING:
-    from dashboards.page_cache.shelf import Shelf
+    from dashboards.page_cache.disk_cache import Shelf
 
 PAGE_BYTES = 4 * 2**20  # larger ones are not kept
 _AT_ONCE = 4  # pages that are made for those who do not wait for them

@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from dashboards.page_cache.cache import PageCache
-    from dashboards.page_cache.shelf import Shelf
+    from dashboards.page_cache.disk_cache import Shelf
 
 _PREFIX = "gpuledger_pages"
 

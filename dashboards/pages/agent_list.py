@@ -10,7 +10,7 @@ from collector.metrics.freshness import SILENT_SECONDS
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
 
 _SHOWN = 60
 # What an agent says of itself comes with its samples, and is read from the lake: the last minutes are not in it.

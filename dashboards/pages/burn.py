@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import MICROS
 from analyzer.charts.course import Course, month_course
-from analyzer.finops.budgets.book import budget_book
+from analyzer.finops.budgets.budget_file import budget_book
 from analyzer.finops.budgets.month import Line, MonthReport, month_report
 from analyzer.finops.budgets.spent import spending
 from analyzer.finops.budgets.text import between, expected_column, first_sentence, spent_column
@@ -18,7 +18,7 @@ from dashboards.pages.marks import LONG, Mark, Part
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
 
 _BUDGET_AT, _WHOLE_AT = 0.7 * LONG, 0.92 * LONG  # where of a bar the budget stands; without one, the most that may come
 

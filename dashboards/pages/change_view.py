@@ -18,7 +18,7 @@ from analyzer.text.words import counted, nothing_recommended, plain, plain_sente
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
 
 _NODES_SHOWN = 48
 _SHOWN = 50

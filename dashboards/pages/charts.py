@@ -8,7 +8,7 @@ from agent.wire.units import HOUR_US
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.ledger.timeline import Point
 from analyzer.period import Period
-from analyzer.queries.readings import within
+from analyzer.queries.ledger_query import within
 from analyzer.states import CLASSES, Class, booking
 from collector.store.session import Session
 

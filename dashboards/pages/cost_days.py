@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.charts.series import Chart, Trace
-from analyzer.interfaces.api.desk import Reading
+from analyzer.interfaces.api.request_service import Reading
 from analyzer.period import Period, day_starts, local
-from analyzer.queries.readings import within
+from analyzer.queries.ledger_query import within
 from analyzer.states import CLASSES, booking
 from analyzer.text.words import day, symbol
 from dashboards.pages.cost_table import class_heads

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.errors import ConfigError
-from analyzer.interfaces.api.asking import LIMIT_MAX
 from analyzer.interfaces.api.costs import Bearer, Classes, Cost, CostsAsked, costs_of
-from analyzer.interfaces.api.desk import Reading
+from analyzer.interfaces.api.parameters import LIMIT_MAX
+from analyzer.interfaces.api.request_service import Reading
 from analyzer.ledger.breakdown import column_like, rounded
 from analyzer.ledger.coverage import unjudged
 from analyzer.period import Period
-from analyzer.queries.readings import Breakdown, breakdown
+from analyzer.queries.ledger_query import Breakdown, breakdown
 from analyzer.states import CLASSES
 from analyzer.text.rounding import nearest
 from analyzer.text.words import (

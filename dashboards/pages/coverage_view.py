@@ -9,12 +9,12 @@ from analyzer.charts.series import Chart, Trace, chart
 from analyzer.interfaces.text.week_text import silent_words
 from analyzer.ledger.coverage import measured
 from analyzer.period import Period
-from analyzer.queries.readings import within
+from analyzer.queries.ledger_query import within
 from analyzer.text.words import percent
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
 
 BARS = 84  # at most so many; a week gives bars of two hours
 _BY_HOUR = """

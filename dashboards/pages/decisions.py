@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.decisions import decided
-from analyzer.interfaces.api.desk import Reading
+from analyzer.interfaces.api.request_service import Reading
 from analyzer.period import local
-from analyzer.recommendations.lifecycle.kept import book
-from analyzer.recommendations.lifecycle.standing import Stage, Standing
+from analyzer.recommendations.lifecycle.lifecycle_tables import book
+from analyzer.recommendations.lifecycle.status import Stage, Standing
 from analyzer.recommendations.lifecycle.word import Decision
 from analyzer.text.words import day, moment, plain_sentence
 from collector.access.forms import body_of, fields_of

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
-from analyzer.queries.readings import Breakdown, Entry
+from analyzer.queries.ledger_query import Breakdown, Entry
 from analyzer.reports.finding_list import FindingsReport, Trend, trend
 from analyzer.reports.week import WeekReport
 from analyzer.states import CLASSES, Class

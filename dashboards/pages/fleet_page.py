@@ -23,6 +23,7 @@ from analyzer.reports.savings import checked
 from analyzer.reports.week import by_saving
 from analyzer.text.words import gpu_hours, span_words, symbol
 from dashboards.pages.charts import fleet_chart
+from dashboards.pages.cost_breakdown import classes, went
 from dashboards.pages.fleet_changes import changes
 from dashboards.pages.fleet_grid import fleet_grid
 from dashboards.pages.marks import Mark, Part
@@ -30,7 +31,6 @@ from dashboards.pages.neighbours import neighbours
 from dashboards.pages.node_panel import node_panel
 from dashboards.pages.run_list import run_list
 from dashboards.pages.unjudged_rules import unjudged_rules
-from dashboards.pages.went import classes, went
 
 T = TypeVar("T")
 _At = Literal["now", "week"]

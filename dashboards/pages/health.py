@@ -23,7 +23,7 @@ from dashboards.pages.read_pages import Asked, ReadPages, Sheet, Shown
 from dashboards.pages.unjudged_rules import unjudged_rules
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
     from dashboards.routes.operations import Doctor
 
 _HERE = "/health"

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from analyzer.charts.over_time import stacked_bars
-from analyzer.interfaces.api.desk import Reading
+from analyzer.interfaces.api.request_service import Reading
 from analyzer.text.words import days, symbol
 from dashboards.pages.burn import budget_rows, budget_sheet, burn, burn_sheet, month_of
 from dashboards.pages.cost_days import day_chart, days_sheet

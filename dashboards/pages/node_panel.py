@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from analyzer.errors import LedgerError
 from analyzer.period import Period
-from analyzer.queries.readings import Counted, fold
+from analyzer.queries.ledger_query import Counted, fold
 from analyzer.states import CLASSES
 from analyzer.text.words import percent
 from collector.store.session import Session

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from analyzer.interfaces.text.savings_text import checked_words
 from analyzer.recommendations.lifecycle.realised import Realised
-from analyzer.recommendations.lifecycle.standing import Standing
+from analyzer.recommendations.lifecycle.status import Standing
 from analyzer.reports.savings import SavingsReport, savings_report
 from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, money
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
 
 _SHOWN = 20
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.api.desk import Reading
+from analyzer.interfaces.api.request_service import Reading
 from analyzer.period import Period
 from analyzer.text.words import days
 from dashboards.pages.change_view import changes_sheet, changes_view

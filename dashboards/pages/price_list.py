@@ -6,17 +6,17 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from agent.wire.units import MICROS
-from analyzer.prices.book import PriceBook, price_book
 from analyzer.prices.checking.check import complaints
 from analyzer.prices.checking.fleet import owned_kinds
 from analyzer.prices.money import dollars
 from analyzer.prices.options import ANY
+from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.prices.site import Derived, PriceRow
 from analyzer.text.words import UNKNOWN, counted, plain
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
 
 Row = PriceRow | Derived
 

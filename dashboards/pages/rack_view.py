@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from analyzer.measures.traffic.locality import Place
 from analyzer.measures.traffic.rack_matrix import UNKNOWN_RACK
-from analyzer.measures.traffic.reading import read_places
+from analyzer.measures.traffic.traffic_query import read_places
 from analyzer.period import Period
-from analyzer.queries.readings import within
+from analyzer.queries.ledger_query import within
 from analyzer.states import CLASSES, booking
 from analyzer.text.words import percent, plain
 from dashboards.pages.marks import Mark, class_bar
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
 
 _NODES_SHOWN = 64  # of a fleet that has more, one rack's at a time
 _RUNS_SHOWN = 3

@@ -13,12 +13,12 @@ from starlette.responses import Response
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.scope import Scope
-from analyzer.text.sheet import sheet_text
+from analyzer.text.csv_table import sheet_text
 from dashboards.pages.answering import PAGE, Answering, Wanted, is_opened
 from dashboards.pages.frame import STRICT, Frame
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Desk, Reading
+    from analyzer.interfaces.api.request_service import Desk, Reading
 
 _SEE_OTHER, _NOT_FOUND, _BAD_REQUEST, _UNAVAILABLE = 303, 404, 400, 503
 _RECENT_SECONDS = 30

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from analyzer.capacity.gate.decided import Decided, Gate
-from analyzer.capacity.gate.keeping import Kept, Teller, kept, listed, waive
+from analyzer.capacity.gate.request_store import Kept, Teller, kept, listed, waive
 from analyzer.capacity.gate.text import asked_words, offer_rows, profile_words
 from analyzer.capacity.gate.words import growth_words, headline, line, priced
 from analyzer.errors import AnalyzerError
@@ -25,7 +25,7 @@ from dashboards.pages.frame import STRICT
 from dashboards.pages.read_pages import Asked, ReadPages
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
 
 _HERE = "/requests"
 _SHOWN = 100

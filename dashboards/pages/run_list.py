@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from analyzer.period import Period
-from analyzer.queries.readings import Breakdown, Counted, fold, within
+from analyzer.queries.ledger_query import Breakdown, Counted, fold, within
 from analyzer.text.words import amount, at_least, gpu_hours, percent
 from collector.store.session import Session
 

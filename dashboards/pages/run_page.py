@@ -22,9 +22,9 @@ from analyzer.states import CLASSES, Class
 from analyzer.text.rounding import apportion
 from analyzer.text.words import gpu_hours, hours_decimals, money, percent, symbol
 from dashboards.pages.charts import run_chart
+from dashboards.pages.cost_breakdown import went
 from dashboards.pages.run_signals import SIGNALS
 from dashboards.pages.run_timeline import whole
-from dashboards.pages.went import went
 
 if TYPE_CHECKING:
     from analyzer.reports.reader import Reader

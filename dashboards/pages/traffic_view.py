@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from analyzer.measures.traffic.fleet import FleetTraffic, fleet_traffic, runs_of
 from analyzer.measures.traffic.locality import ClassBytes
 from analyzer.measures.traffic.rack_matrix import ELSEWHERE, RackCell, RackMatrix, rack_matrix
-from analyzer.measures.traffic.reading import read_places, read_traffic
 from analyzer.measures.traffic.tariff import tariff_book
 from analyzer.measures.traffic.text import LABELS
+from analyzer.measures.traffic.traffic_query import read_places, read_traffic
 from analyzer.period import Period
 from analyzer.text.words import bytes_words, counted, gpu_hours, money, percent, plain
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
 
 _RACKS_SHOWN = 16
 _RUNS_SHOWN = 12

@@ -15,7 +15,7 @@ from dashboards.pages.marks import Mark, trend
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Reading
+    from analyzer.interfaces.api.request_service import Reading
 
 _SHOWN = 12
 

@@ -7,17 +7,17 @@ from fastapi import FastAPI, Query
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from analyzer.capacity.profile.canonical_json import canonical
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
 from analyzer.capacity.profile.keys import beside, key_at
 from analyzer.capacity.profile.page import page
 from analyzer.capacity.profile.signature import signed
-from analyzer.capacity.profile.spelling import canonical
 from analyzer.capacity.profile.work import Asked
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.api.asking import Spanned, Text, refusals
 from analyzer.interfaces.api.faults import MeaninglessError
 from analyzer.interfaces.api.model import iso
+from analyzer.interfaces.api.parameters import Spanned, Text, refusals
 from analyzer.ledger.believed import believing
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from analyzer.interfaces.api.asking import refusals
+from analyzer.interfaces.api.parameters import refusals
 from analyzer.interfaces.doctor.examination import Examination, examination, looked_at
 from analyzer.interfaces.doctor.line import Section
 from analyzer.interfaces.doctor.page import document

@@ -8,8 +8,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from analyzer.errors import LedgerError, StaleError
-from analyzer.interfaces.api.asking import refusals
-from analyzer.prices.keeping import MAX_BYTES, PriceFile, Told
+from analyzer.interfaces.api.parameters import refusals
+from analyzer.prices.price_file import MAX_BYTES, PriceFile, Told
 from analyzer.settings.settings import Settings
 from collector.problem import problem_response
 from collector.registry.audit import Entry

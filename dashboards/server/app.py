@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from analyzer.interfaces.alarms.reporter import Teller
 from analyzer.interfaces.alarms.settings import AlarmSettings
-from analyzer.interfaces.alarms.telling import Teller
 from analyzer.interfaces.api.routes import add_api
 from analyzer.interfaces.doctor.sight import Live
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.interfaces.metrics.snapshot import FleetPage
 from analyzer.ledger.believed import believing
 from analyzer.queries.generation import ByGeneration, Generations
-from analyzer.recommendations.judges import Judges
+from analyzer.recommendations.loss_source import Judges
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.access.gate import Gate
-from collector.access.opening import access_of
-from collector.access.tenant_opening import analyst_of, tenant_of
+from collector.access.open_access import access_of
+from collector.access.open_tenant import analyst_of, tenant_of
 from collector.backup.layout import Layout
 from collector.config import CollectorConfig
 from collector.http.app import create_app
@@ -33,10 +33,10 @@ from dashboards.analysis.booking import Booker
 from dashboards.analysis.job import ANALYZE_SECONDS, AnalysisJob
 from dashboards.analysis.job_page import JobPage
 from dashboards.page_cache.cache import PageCache
+from dashboards.page_cache.disk_cache import Shelf
 from dashboards.page_cache.edition import edition_of
 from dashboards.page_cache.page_counts import PageCounts
-from dashboards.page_cache.shelf import Shelf
-from dashboards.page_cache.warming import Warming
+from dashboards.page_cache.prefetch import Warming
 from dashboards.pages.answering import Answering
 from dashboards.pages.assets import assets
 from dashboards.pages.frame import Frame
@@ -49,10 +49,10 @@ from dashboards.pages.requests import request_routes
 from dashboards.routes.capacity_profile import add_capacity_profile
 from dashboards.routes.operations import Doctor, add_doctor
 from dashboards.routes.prices import add_prices
-from dashboards.server.ahead import Ahead
 from dashboards.server.login import Login
 from dashboards.server.mail_stop import mail_stop_routes
-from dashboards.server.readings import Reports
+from dashboards.server.prefetch_order import Ahead
+from dashboards.server.report_route import Reports
 
 
 @dataclass(frozen=True, slots=True)

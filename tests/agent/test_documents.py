@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent.attribution.witnesses import Condition
+from agent.attribution.providers import Condition
 from agent.clock import SystemClock
 from agent.daemon.about import AgentState, own_families
 from agent.delivery.post import Link

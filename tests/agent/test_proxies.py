@@ -16,12 +16,12 @@ from agent.errors import AgentError
 from agent.settings.config import AgentConfig
 from agent.sources.services.declared import declared_services
 from agent.sources.services.fetch import fetch
-from agent.top.asking import page
-from analyzer.asking import asked
+from agent.top.agent_page import page
 from analyzer.capacity.planner.from_text.endpoint import Message, complete
 from analyzer.capacity.planner.from_text.errors import ModelError
 from analyzer.capacity.planner.from_text.settings import ModelSettings
 from analyzer.interfaces.alarms.posting import post
+from analyzer.server_client import asked
 from collector.config import CollectorConfig
 from collector.errors import CollectorError
 from collector.http.probe import trouble
@@ -151,12 +151,12 @@ CLIENTS: dict[str, tuple[Callable[[Listener, Path], object], ...]] = {
     "agent/delivery/enrol.py": (joining,),
     "agent/sources/services/fetch.py": (lambda at, _: fetch(declared_services([at.url], "n")[0]),),
     "simulator/send.py": (of_simulated,),
-    "agent/top/asking.py": (lambda at, _: page(AgentConfig(listen=at.place, scrape_token=KEY)),),
+    "agent/top/agent_page.py": (lambda at, _: page(AgentConfig(listen=at.place, scrape_token=KEY)),),
     "analyzer/interfaces/alarms/posting.py": (
         lambda at, _: post(f"{at.url}/api/v2/alerts", b"[]", {}),
         lambda at, _: post(f"{at.url}/hook", b"{}", {"X-Signature": KEY}),
     ),
-    "analyzer/asking.py": (of_command,),
+    "analyzer/server_client.py": (of_command,),
     "analyzer/capacity/planner/from_text/endpoint.py": (of_model,),
     "collector/http/probe.py": (lambda at, _: trouble(CollectorConfig(listen=at.place)),),
     "collector/prometheus/client.py": (of_prometheus,),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.remembered import Remembered
+from agent.state_file import Remembered
 
 
 def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from agent.delivery.scribe import MOST_WAITING
 from agent.spool import quarantine
 from agent.spool.pile import BLOCK
 from agent.spool.queue import MEMORY_BYTES
-from agent.spool.shelf import PRIVATE
+from agent.spool.segment_store import PRIVATE
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES
 from agent.wire.units import SECOND_US

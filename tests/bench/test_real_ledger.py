@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from analyzer.analysis import analyze
-from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
+from analyzer.findings.ledger_findings import findings
 from analyzer.settings.settings import Settings
 from collector.cli.serve import import_
 from collector.store.database import Store

@@ -194,7 +194,7 @@ def test_the_generator_shares_nothing_with_the_rules() -> None:
     allowed = {
         "analyzer.analysis",
         "analyzer.settings.settings",
-        "analyzer.findings.book",
+        "analyzer.findings.ledger_findings",
         "analyzer.findings.finding",
         "analyzer.states",
     }

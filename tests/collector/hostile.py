@@ -12,9 +12,9 @@ import pyarrow.ipc
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.tables import TABLES
 from collector.errors import BatchError
+from collector.pipeline.batch_commit import Landing
 from collector.pipeline.decoding.arrow_messages import _follow, _slot, _vector, arrow_schema
 from collector.pipeline.decoding.batch import Batch, decode
-from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from tests.collector.batches import NOW, STREAM, body, gpu_rows, host_rows
 from tests.frames import framed, unframed

@@ -21,7 +21,7 @@ from collector.config import CollectorConfig
 from collector.http.app import create_app
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
-from collector.store.opening import open_store
+from collector.store.open_store import open_store
 from tests.waiting import PATIENCE_SECONDS, until
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from collector.errors import BatchError
 from collector.pipeline.answers import Answers
-from collector.pipeline.landing import Receipt
+from collector.pipeline.batch_commit import Receipt
 
 
 def _answered(futures: list["Future[Receipt]"]) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from collector.config import CollectorConfig
 from collector.errors import BatchError
+from collector.pipeline.batch_queue import Intake
 from collector.pipeline.decoding.batch import Batch, decode
-from collector.pipeline.intake import Intake
 from collector.pipeline.writer import Writer
 from tests.collector.batches import NOW, body, gpu_rows
 from tests.collector.serving import Answer, Client, running

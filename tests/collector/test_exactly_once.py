@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from collector.config import CollectorConfig
 from collector.errors import BatchError
+from collector.pipeline.batch_commit import Landing, Receipt
 from collector.pipeline.decoding.batch import decode
-from collector.pipeline.landing import Landing, Receipt
 from collector.store.database import Store
 from tests.collector.batches import NOW, STREAM, body, gpu_rows
 from tests.collector.serving import Running, running

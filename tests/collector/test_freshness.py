@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.exposition import exposition
 from collector.config import CollectorConfig
-from collector.http.pulse import Pulse
+from collector.http.metrics_poller import Pulse
 from collector.lake.sealing.seal import seal
 from collector.metrics.freshness import FORGOTTEN_SECONDS, NAMED, SILENT_SECONDS, WITHIN, Freshness
 from collector.metrics.metrics import Metrics

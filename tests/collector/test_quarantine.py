@@ -11,11 +11,11 @@ from agent.wire.envelope import open_envelope
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
 from collector.lake.sealing.seal import seal
+from collector.pipeline.batch_commit import Landing
 from collector.pipeline.decoding.batch import Batch, decode
-from collector.pipeline.landing import Landing
 from collector.pipeline.quarantine import keep
 from collector.store.database import Store
-from collector.store.opening import open_store
+from collector.store.open_store import open_store
 from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, gpu_rows, host_rows
 from tests.collector.hostile import message, sealed

@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE_SECONDS
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from collector.pipeline.landing import Receipt
+    from collector.pipeline.batch_commit import Receipt
 
 
 class TornStore(Store):

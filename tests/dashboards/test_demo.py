@@ -16,7 +16,7 @@ import pytest
 from analyzer.errors import AnalyzerError
 from analyzer.interfaces.cli.report import findings, report
 from analyzer.ledger.teams import team_book
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import Settings
 from collector.errors import ConfigError
 from dashboards.cli.cli import demo as demo_command

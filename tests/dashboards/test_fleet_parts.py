@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
 from analyzer.ledger.breakdown import lines
-from analyzer.queries.readings import Breakdown, fold
+from analyzer.queries.ledger_query import Breakdown, fold
 from analyzer.reports.finding_list import findings_report
 from analyzer.reports.week import WeekReport, week_report
 from analyzer.states import BOOKINGS, CLASSES
 from collector.store.database import Store
 from collector.store.session import Session
+from dashboards.pages.cost_breakdown import classes, went
 from dashboards.pages.fleet_changes import changes
 from dashboards.pages.fleet_grid import Cell, NodeRow, Rack, fleet_grid, natural
 from dashboards.pages.fleet_page import FleetAsked
 from dashboards.pages.node_panel import node_panel
-from dashboards.pages.went import classes, went
 from tests.analyzer.reports import example_week
 from tests.analyzer.reports.example_week import CALENDAR, W46
 

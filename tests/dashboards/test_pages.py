@@ -12,7 +12,7 @@ from analyzer.charts.scripts import PLOTLY
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.report import budgets, findings
 from analyzer.reports.request import Request as Reading
-from dashboards.server.readings import ReadAsked
+from dashboards.server.report_route import ReadAsked
 from tests.dashboards.serving import whole
 
 PAGES = ["/", "/?week=2026-W46", "/runs/slurm/alpha/81234", "/findings/f-7kq2?week=2026-W46"]

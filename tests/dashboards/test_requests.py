@@ -6,9 +6,9 @@ from html import unescape
 import httpx
 import pytest
 
-from analyzer.capacity.gate.keeping import kept
+from analyzer.capacity.gate.request_store import kept
 from analyzer.capacity.gate.text import decided_text
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.interfaces.api_sites import Site
 from tests.analyzer.interfaces.test_api_capacity import asked, own
 from tests.dashboards.keys import HTML, log_in, token_of

@@ -4,7 +4,7 @@ from analyzer.interfaces.text.run_text import run_text
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import FINDINGS_SHOWN
 from analyzer.settings.settings import Settings
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from dashboards.pages.run_page import part
 from tests.analyzer.reports.test_run_head import RUNS, two_runs
 from tests.analyzer.small_site import small_site

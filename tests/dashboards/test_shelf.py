@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.interfaces.api.scope import Scope
+from dashboards.page_cache.disk_cache import OLDEST_SECONDS, Shelf
 from dashboards.page_cache.page_file import Made, content_of, page_of, spelled
-from dashboards.page_cache.shelf import OLDEST_SECONDS, Shelf
 from dashboards.pages.fleet_page import FleetAsked
 
 KEY = (Scope(), False, "text/html", FleetAsked())

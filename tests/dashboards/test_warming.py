@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from analyzer.errors import LedgerError
-from dashboards.page_cache import warming as module
-from dashboards.page_cache.warming import Warming
+from dashboards.page_cache import prefetch as module
+from dashboards.page_cache.prefetch import Warming
 from tests.waiting import until
 
 

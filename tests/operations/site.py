@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from collector.lake.sealing.seal import seal
+from collector.pipeline.batch_commit import Landing, Receipt
 from collector.pipeline.decoding.batch import decode
-from collector.pipeline.landing import Landing, Receipt
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.store.seal_mark import Mark

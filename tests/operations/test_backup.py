@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from collector.backup.backup_maker import Copy, make
 from collector.backup.copying import copy_sqlite
 from collector.backup.folder import PARTIAL, backups, new_backup
 from collector.backup.layout import Layout
-from collector.backup.making import Copy, make
 from collector.backup.manifest import NAME
 from collector.backup.restoring import restore
 from collector.backup.verifying import verify
@@ -247,7 +247,7 @@ def test_what_sqlite_cannot_read_is_one_sentence(tmp_path: Path) -> None:
 KILLED = """
 import os, sys, threading, time
 from pathlib import Path
-from collector.backup.making import make
+from collector.backup.backup_maker import make
 from tests.operations.site import Site
 site = Site(Path(sys.argv[1]))
 print("open", flush=True)

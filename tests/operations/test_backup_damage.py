@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.backup.making import make
+from collector.backup.backup_maker import make
 from collector.backup.manifest import NAME, Manifest
 from collector.backup.restoring import restore
 from collector.backup.verifying import verify

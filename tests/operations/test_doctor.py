@@ -30,8 +30,8 @@ from analyzer.interfaces.doctor.page import WIDTH, document, page
 from analyzer.interfaces.doctor.sight import Live, Sight
 from analyzer.interfaces.doctor.storage import storage
 from analyzer.settings.settings import Settings
-from collector.backup.making import make
-from collector.backup.place import place_of
+from collector.backup.backup_maker import make
+from collector.backup.default_folder import place_of
 from collector.config import CollectorConfig
 from collector.lake.upkeep.lake_files import LakeFile
 from collector.lake.upkeep.retention import Keeping

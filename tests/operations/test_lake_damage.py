@@ -14,8 +14,8 @@ from analyzer.interfaces.doctor.invariants import examine
 from analyzer.interfaces.doctor.registry import read_beside
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.settings.settings import Settings
+from collector.backup.backup_maker import make
 from collector.backup.folder import backups
-from collector.backup.making import make
 from collector.backup.verifying import verify
 from collector.cli.lake import aside, check
 from collector.config import CollectorConfig
@@ -24,8 +24,8 @@ from collector.erasure.names import Replacement
 from collector.errors import BackupError, StoreError
 from collector.http.health import LakeFiles
 from collector.lake.soundness.aside import FOLDER, lost, set_aside
-from collector.lake.soundness.looking import check as look_through
-from collector.lake.soundness.looking import glanced
+from collector.lake.soundness.file_check import check as look_through
+from collector.lake.soundness.file_check import glanced
 from collector.lake.upkeep.checking import check_files
 from collector.lake.upkeep.compaction import compact
 from collector.registry import open_registry

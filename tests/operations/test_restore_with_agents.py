@@ -20,7 +20,7 @@ from agent.wire.envelope import encode
 from analyzer.interfaces.backups.cli import backup, restore, verify
 from collector.backup.folder import backups
 from collector.config import CollectorConfig
-from collector.store.opening import open_store
+from collector.store.open_store import open_store
 from tests.collector.serving import Running, running
 from tests.waiting import until
 

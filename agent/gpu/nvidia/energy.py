@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.gpu.nvidia.meter import Meter
 from agent.gpu.nvidia.units import MILLIJOULES_PER_JOULE
 from agent.procfs import boot_id
-from agent.remembered import Remembered
+from agent.state_file import Remembered
 
 _SECTION = "energy"
 _BOOT = "boot"

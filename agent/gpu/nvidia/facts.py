@@ -9,9 +9,9 @@ import pynvml
 from agent.errors import SourceLostError
 from agent.gpu.nvidia.architecture import architecture_name
 from agent.gpu.nvidia.calls import Calls
+from agent.gpu.nvidia.context import Surroundings
 from agent.gpu.nvidia.memory import memory_total_bytes
 from agent.gpu.nvidia.mig import Instance
-from agent.gpu.nvidia.surroundings import Surroundings
 from agent.gpu.nvidia.units import HERTZ_PER_MEGAHERTZ, MILLIWATTS_PER_WATT
 from agent.source import Row, Value
 from agent.sources.topology import numa_node, sysfs_bus_id

@@ -10,13 +10,13 @@ from agent.attribution.devices import Device
 from agent.attribution.gpu_process import NOTHING_SAID, Holding, together
 from agent.errors import SourceLostError
 from agent.gpu.nvidia.calls import Calls
+from agent.gpu.nvidia.context import Surroundings
 from agent.gpu.nvidia.energy import EnergyMeter
 from agent.gpu.nvidia.facts import Found, facts
 from agent.gpu.nvidia.gpm import GpmBuffer
 from agent.gpu.nvidia.instruments import Instruments
 from agent.gpu.nvidia.mig import Instance, find_instances
 from agent.gpu.nvidia.processes import Processes
-from agent.gpu.nvidia.surroundings import Surroundings
 from agent.source import Row, Value
 
 _LOG = logging.getLogger(__name__)

@@ -7,6 +7,7 @@ import pynvml
 
 from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.clocks import Clocks, Throttles
+from agent.gpu.nvidia.context import Surroundings
 from agent.gpu.nvidia.energy import EnergyMeter
 from agent.gpu.nvidia.fields import EVERY_BEAT, Fields
 from agent.gpu.nvidia.gpm import Gpm
@@ -16,7 +17,6 @@ from agent.gpu.nvidia.memory import memory
 from agent.gpu.nvidia.nvlink import NvLink
 from agent.gpu.nvidia.power import Power
 from agent.gpu.nvidia.rings import SHORTEST_SECONDS, Rings
-from agent.gpu.nvidia.surroundings import Surroundings
 from agent.source import Value
 
 _LOOK_SECONDS = 30.0  # between two looks at what changes rarely

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import pynvml
 
-from agent.attendant import Attendant
 from agent.errors import SourceError, SourceHungError, SourceLostError
 from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.library import device_count
 from agent.gpu.nvidia.xid import XidWatch
+from agent.watchdog_thread import Attendant
 
 _LOOK_AGAIN_SECONDS = 30.0  # asking for handles costs some 6 ms a GPU
 _NAMING_SECONDS = 3.0  # for all GPUs to tell their names: less than who asks for the list waits at the start

@@ -7,10 +7,10 @@ import pynvml
 
 from agent.attribution.gpu_process import Holding
 from agent.gpu.nvidia.calls import Calls
+from agent.gpu.nvidia.context import Surroundings
 from agent.gpu.nvidia.gpm import Gpm, GpmBuffer
 from agent.gpu.nvidia.memory import memory
 from agent.gpu.nvidia.processes import Processes
-from agent.gpu.nvidia.surroundings import Surroundings
 from agent.source import Value
 
 _MOST_INSTANCES = 16  # of one GPU; the largest there are have 7

@@ -9,18 +9,18 @@ from pathlib import Path
 from agent.attribution.devices import Device
 from agent.attribution.gpu_process import GpuProcess, Holding, together
 from agent.errors import SourceError
-from agent.gpu.nvidia.asking import ask_all
-from agent.gpu.nvidia.census import Census
+from agent.gpu.nvidia.context import Surroundings
+from agent.gpu.nvidia.device_registry import Census
 from agent.gpu.nvidia.energy import EnergyBook
+from agent.gpu.nvidia.expected_devices import Roster
 from agent.gpu.nvidia.gpu import Gpu, GpuReading
+from agent.gpu.nvidia.gpu_threads import ask_all
 from agent.gpu.nvidia.library import close_library, driver_version, open_library
 from agent.gpu.nvidia.pcie import PAUSE_SECONDS, PcieWatch
-from agent.gpu.nvidia.roster import Roster
 from agent.gpu.nvidia.supported import nothing, of_gpu
-from agent.gpu.nvidia.surroundings import Surroundings
 from agent.gpu.nvidia.xid import XidWatch
-from agent.remembered import Remembered
 from agent.source import Reading, Row, Supported
+from agent.state_file import Remembered
 
 _LOG = logging.getLogger(__name__)
 _HANG_SECONDS = 0.5  # that the whole source may take

@@ -9,11 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from agent.attendant import Attendant
 from agent.attribution.devices import Device
 from agent.attribution.gpu_process import GpuProcess, Holding
 from agent.gpu.nvidia.source import NvmlSource
 from agent.source import Reading, Supported
+from agent.watchdog_thread import Attendant
 
 _LOG = logging.getLogger(__name__)
 _TRY_AGAIN_SECONDS = 60.0

@@ -12,10 +12,10 @@ from typing import Any
 
 import pynvml
 
-from agent.attendant import Attendant
 from agent.errors import SourceHungError
 from agent.gpu.nvidia.calls import Again, in_words
 from agent.gpu.nvidia.xid_class import CLASSES, xid_class
+from agent.watchdog_thread import Attendant
 
 _WAIT_MILLISECONDS = 200
 _ASKING_SECONDS = 1.0  # for all GPUs to say whether they tell events

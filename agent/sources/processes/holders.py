@@ -13,9 +13,9 @@ from typing import Any
 from agent.attribution.gpu_process import GpuProcess, Holding
 from agent.errors import SourceError
 from agent.procfs import boot_id
-from agent.remembered import Remembered
 from agent.sources.processes.lineage import read_stat
 from agent.sources.processes.table import Stat
+from agent.state_file import Remembered
 
 _SECTION = "holders"
 _ENDED = ("Z", "X")  # states in /proc/<pid>/stat of a process that holds nothing any more

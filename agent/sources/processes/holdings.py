@@ -4,10 +4,10 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from agent.attribution.held import PRECEDENCE, Held
+from agent.attribution.holds import PRECEDENCE, Held
 from agent.attribution.run import Attribution
-from agent.remembered import Remembered
 from agent.source import Row
+from agent.state_file import Remembered
 
 SECTION = "holdings"
 

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.attribution.gpu_process import GpuProcess
-from agent.attribution.held import Held, Meant, combined
+from agent.attribution.holds import Held, Meant, combined
 from agent.attribution.pods import Pod, Seen, joined
+from agent.attribution.providers import Witnesses
 from agent.attribution.run import Place
-from agent.attribution.witnesses import Witnesses
-from agent.remembered import Remembered
 from agent.source import Reading
 from agent.sources.processes.claims import Claim
 from agent.sources.processes.holdings import Holdings
 from agent.sources.processes.tree import home_gpus
+from agent.state_file import Remembered
 
 _PATIENT_READINGS = 3  # at the start, for witnesses that have not answered yet
 

@@ -9,7 +9,6 @@ from agent.attribution.evidence import Process
 from agent.attribution.gpu_process import GpuProcess, Holding
 from agent.attribution.run import Attribution
 from agent.procfs import understanding
-from agent.remembered import Remembered
 from agent.source import Reading
 from agent.sources.disk import disk_numbers
 from agent.sources.processes.claims import Claim, Claims
@@ -22,6 +21,7 @@ from agent.sources.processes.spending import Changes, changes, spent
 from agent.sources.processes.submissions import Submissions
 from agent.sources.processes.table import ProcessTable, read_table
 from agent.sources.processes.tree import RunOnGpu, Tree, home_gpus, trees
+from agent.state_file import Remembered
 
 _HOLDERS_MAX = 4096  # (process, GPU) pairs looked at; the rest is counted
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent.attribution.declared import plain_name
 from agent.attribution.evidence import Identity, user_in
-from agent.attribution.held import Meant
+from agent.attribution.holds import Meant
 from agent.attribution.ray import RayWorker, ray_run_id, ray_worker
 from agent.procfs import text
 from agent.sources.processes.table import Stat

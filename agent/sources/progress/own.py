@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from agent.errors import SourceError
+from agent.sources.progress.sender_run import one_run
 from agent.sources.progress.source import VARIABLE, ProgressSource
-from agent.sources.progress.whose import one_run
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent.attribution.evidence import Identity
 from agent.attribution.run import Attribution
-from agent.sources.progress.whose import Whose
+from agent.sources.progress.sender_run import Whose
 
 _SENDERS_MAX = 1024
 OF_ONE_USER_MAX = 64

@@ -12,9 +12,9 @@ from agent.source import Reading, Row
 from agent.sources.processes.lineage import lives
 from agent.sources.progress.mailbox import Letter, Mailbox
 from agent.sources.progress.message import NUMBERS, Message, parse
+from agent.sources.progress.sender_run import Whose
 from agent.sources.progress.senders import Senders
 from agent.sources.progress.totals import RunTotals
-from agent.sources.progress.whose import Whose
 
 _LOG = logging.getLogger(__name__)
 VARIABLE = "GPULEDGER_PROGRESS"

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from agent.attendant import Attendant
 from agent.errors import SourceError
 from agent.source import Reading, Row
 from agent.sources.services.declared import Service
 from agent.sources.services.engines import Page, read_page
 from agent.sources.services.rows import row
+from agent.watchdog_thread import Attendant
 
 _LOG = logging.getLogger(__name__)
 _PERIOD_SECONDS = 10.0

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS
 from analyzer.capacity.gate.decided import Gate, Outcome
-from analyzer.capacity.gate.looking import Looking
+from analyzer.capacity.gate.gate_input import Looking
 from analyzer.capacity.gate.shares import at_least, written
 from analyzer.text.words import NO_BREAK, counted, decimal, gpu_hours, plain
 

@@ -1,9 +1,9 @@
 """Kept requests on the terminal: the list, and the history of one."""
 
 from analyzer.capacity.gate.decided import Decided
-from analyzer.capacity.gate.keeping import Event, Kept
+from analyzer.capacity.gate.request_store import Event, Kept
 from analyzer.capacity.gate.words import duration_words
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import moment, plain, plain_sentence
 
 

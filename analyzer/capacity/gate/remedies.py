@@ -7,7 +7,7 @@ from agent.wire.units import PERMILLE
 from analyzer.capacity.gate.choice_gates import is_cheaper
 from analyzer.capacity.gate.decided import Gate, Remedy
 from analyzer.capacity.gate.fix import INPUT_KINDS
-from analyzer.capacity.gate.looking import Looking
+from analyzer.capacity.gate.gate_input import Looking
 from analyzer.text.rounding import nearest
 from analyzer.text.words import counted, plain
 

@@ -7,7 +7,7 @@ nothing of the fleet either. The verdict is the same for everybody: no gate look
 from dataclasses import replace
 
 from analyzer.capacity.gate.decided import Decided, Need, Offer, Option
-from analyzer.capacity.gate.judge import told
+from analyzer.capacity.gate.policy_check import told
 from analyzer.text.words import plain
 
 

@@ -7,13 +7,13 @@ from zoneinfo import ZoneInfo
 
 from agent.wire.units import DAY_MS, DAY_US
 from analyzer.capacity.gate.decided import Rate
-from analyzer.capacity.gate.known import Names
+from analyzer.capacity.gate.references import Names
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import FreeGpus, History, Supply
 from analyzer.errors import ConfigError
 from analyzer.ledger.teams import team_book
 from analyzer.period import micros
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import Settings
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from agent.wire.units import HOUR_MS
 from analyzer.capacity.gate.decided import Rate
-from analyzer.capacity.gate.known import Names
+from analyzer.capacity.gate.references import Names
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.text.rounding import nearest

@@ -6,7 +6,7 @@ from analyzer.capacity.gate.decided import Decided, Evidence, Gate, Need, Offer
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.words import duration_words, growth_words, headline, priced
 from analyzer.period import local
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import decimal, gpu_hours, money, plain, plain_sentence
 
 _LABEL, _VALUE, _BAR = 30, 19, 20

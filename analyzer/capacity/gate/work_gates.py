@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import GIB
 from analyzer.capacity.gate.decided import Gate
 from analyzer.capacity.gate.evidence_gates import gate, passed
-from analyzer.capacity.gate.looking import Looking
+from analyzer.capacity.gate.gate_input import Looking
 from analyzer.capacity.gate.shares import at_least, at_most, ratio_parts, written
 from analyzer.capacity.profile.facts import Booked, Scale
 from analyzer.text.rounding import nearest

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from analyzer.asking import asked_json, made, of_this_version
 from analyzer.capacity.planner.errors import UnseenError
 from analyzer.capacity.planner.history import History, Peaks
 from analyzer.capacity.planner.stock import Holder, StockNode
 from analyzer.errors import ConfigError
+from analyzer.server_client import asked_json, made, of_this_version
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -38,13 +38,13 @@ class StoreLedger:
 
     def history(self, name: str, gpus: int, sku: str | None = None) -> History:
         """Return what runs of a name with so many GPUs of a kind took."""
-        from analyzer.capacity.planner.history_reading import read_history
+        from analyzer.capacity.planner.history_query import read_history
 
         return read_history(self.session, name, gpus, sku)
 
     def nodes(self) -> tuple[StockNode, ...]:
         """Return the nodes with what is free of them now."""
-        from analyzer.capacity.planner.stock_reading import read_stock
+        from analyzer.capacity.planner.stock_query import read_stock
         from analyzer.ledger.coverage import ledger_end
 
         return read_stock(self.session, ledger_end(self.session))

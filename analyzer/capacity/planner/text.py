@@ -20,7 +20,7 @@ from analyzer.capacity.planner.tables import (
     unjudged_rows,
     why_words,
 )
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted, moment, plain
 
 TASKS_SHOWN, _MOVES_SHOWN = 40, 12

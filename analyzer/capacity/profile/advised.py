@@ -7,7 +7,7 @@ from agent.wire.units import PERMILLE, WEEK_SECONDS
 from analyzer.capacity.profile.facts import Checked, OpenAdvice, Record, Spread
 from analyzer.capacity.profile.work import Work
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.kept import book, predictions
+from analyzer.recommendations.lifecycle.lifecycle_tables import book, predictions
 from analyzer.recommendations.lifecycle.prediction import Prediction
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
 from analyzer.recommendations.recommendation import Recommendation

@@ -7,7 +7,7 @@ from agent.wire.units import PERMILLE
 from analyzer.capacity.profile.facts import Booked, Communication, DataPath
 from analyzer.capacity.profile.signals import Signals
 from analyzer.capacity.profile.work import Work
-from analyzer.measures.traffic.reading import read_traffic
+from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.queries.statements import statements
 from collector.store.session import Session
 

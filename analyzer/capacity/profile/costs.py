@@ -2,7 +2,7 @@
 
 from analyzer.capacity.profile.facts import UnitCost
 from analyzer.capacity.profile.work import Work
-from analyzer.measures.efficiency.readings import told
+from analyzer.measures.efficiency.efficiency_query import told
 from collector.store.session import Session
 
 _COST = """

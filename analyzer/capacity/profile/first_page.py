@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from analyzer.capacity.profile.decision_view import Shown
 from analyzer.capacity.profile.evidence import Row, days_words, evidence, ratio
 from analyzer.capacity.profile.facts import CapacityProfile
-from analyzer.capacity.profile.shown import Shown
 from analyzer.capacity.profile.signature import Envelope, digest
 from analyzer.capacity.profile.spent import breakdown_of
 from analyzer.ledger.breakdown import Line, lines

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from analyzer.capacity.profile.canonical_json import canonical
+from analyzer.capacity.profile.decision_view import Shown
 from analyzer.capacity.profile.first_page import first_page
 from analyzer.capacity.profile.page import page
-from analyzer.capacity.profile.shown import Shown
 from analyzer.capacity.profile.signature import Envelope
-from analyzer.capacity.profile.spelling import canonical
 from analyzer.capacity.profile.text import first_page_text
 from analyzer.errors import ConfigError
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -18,7 +18,7 @@ from analyzer.capacity.profile.work import Asked, Held, Work, read_work
 from analyzer.finops.non_gpu_costs.energy import energy
 from analyzer.finops.non_gpu_costs.text import rows_told
 from analyzer.ledger.coverage import Hours, cluster, hours
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.queries.statements import statements
 from analyzer.settings.settings import Settings
 from analyzer.states import booking

@@ -6,13 +6,13 @@ and the options; without it, with what was measured.
 
 from typing import TYPE_CHECKING
 
+from analyzer.capacity.profile.canonical_json import canonical
+from analyzer.capacity.profile.decision_view import Shown
 from analyzer.capacity.profile.details import tables
 from analyzer.capacity.profile.first_page import FirstPage, first_page
 from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END, PAGE_MARK, PAGE_MARK_END
 from analyzer.capacity.profile.shapes import shares, signals, sizes
-from analyzer.capacity.profile.shown import Shown
 from analyzer.capacity.profile.signature import Envelope, signed_text
-from analyzer.capacity.profile.spelling import canonical
 from analyzer.charts.profile import scaling, spreads, whole
 from analyzer.text.templating import environment
 

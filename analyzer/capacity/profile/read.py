@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_type_hints
 
+from analyzer.capacity.profile.canonical_json import FILE_BYTES, canonical, parsed, profile_of
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.signature import Envelope, Signature, digest, holds, text_holds
-from analyzer.capacity.profile.spelling import FILE_BYTES, canonical, parsed, profile_of
 from analyzer.capacity.profile.trusted import TrustedKey
 from analyzer.errors import ProfileError
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 from analyzer.capacity.profile.facts import Scale
 from analyzer.capacity.profile.work import Held, Work
+from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, labels
 from analyzer.measures.efficiency.of_run import Subject, scaling_of
-from analyzer.measures.efficiency.readings import NOT_TRAINING, labels
 from analyzer.measures.efficiency.scaling import Scaling
 from collector.store.session import Session
 

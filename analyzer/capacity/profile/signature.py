@@ -9,8 +9,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from analyzer.capacity.profile.canonical_json import canonical
 from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
-from analyzer.capacity.profile.spelling import canonical
 
 ALGORITHM = "ed25519"
 _PAGE = "gpuledger-page-1"  # what a page's signature begins with, so that it is never taken for a profile's

@@ -8,7 +8,7 @@ from agent.wire.units import HOUR_MS, MICROS
 from analyzer.capacity.profile.evidence import days_words, named, short_id
 from analyzer.capacity.profile.facts import Booked, CapacityProfile
 from analyzer.ledger.breakdown import column_like, rounded
-from analyzer.queries.readings import Breakdown, Unpriced, fold
+from analyzer.queries.ledger_query import Breakdown, Unpriced, fold
 from analyzer.states import CLASSES, booking
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, amount, decimal, gpu_hours, hours_decimals, money_decimals, plain, symbol

@@ -3,10 +3,10 @@
 import textwrap
 from collections.abc import Iterator
 
+from analyzer.capacity.profile.decision_view import Shown, ShownOption
 from analyzer.capacity.profile.first_page import FirstPage
-from analyzer.capacity.profile.shown import Shown, ShownOption
 from analyzer.ledger.breakdown import went
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 
 _LABEL = 12  # of the evidence
 # Of the choices: what, GPUs, to buy, its price, in time; what is left is for what happens if it is wrong.

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.findings.book import said_states
 from analyzer.findings.explain.failures import broken_signs, lost_signs
 from analyzer.findings.explain.idle import idle_gpus
 from analyzer.findings.explain.plot import Plot, plot
 from analyzer.findings.explain.ruled_out import RuledOut, ruled_out
 from analyzer.findings.explain.signs import Context, Sign, held, signs
 from analyzer.findings.finding import Finding
+from analyzer.findings.ledger_findings import said_states
 from analyzer.findings.rules.needs import Need, Severity, need, severity
 from analyzer.ledger.causes.exchange import usual
 from analyzer.ledger.thresholds import Thresholds

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.findings.explain.kept import kept_row
+from analyzer.findings.explain.gpu_samples import kept_row
 from analyzer.findings.finding import Finding
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Period

@@ -8,7 +8,7 @@ from analyzer.findings.finding import Evidence
 from analyzer.findings.health.notice import Notice, Span
 from analyzer.ids import short_id
 from analyzer.ledger.unjudged import Unjudged
-from analyzer.measures.efficiency import readings
+from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.cadence import FAILURES_LEAST, Failures
 from analyzer.measures.efficiency.checkpoints import Checkpoints, Saving, checkpoints
 from analyzer.measures.efficiency.figure import Figure
@@ -28,9 +28,9 @@ _SAVED_LEAST = 10
 
 def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield what is to be looked at, by name of run; one notice for all runs of a name."""
-    savings = readings.savings(session, span.start_us, span.end_us)
+    savings = efficiency_query.savings(session, span.start_us, span.end_us)
     if savings:
-        yield from judged(savings, readings.failures(session, span.end_us), span)
+        yield from judged(savings, efficiency_query.failures(session, span.end_us), span)
 
 
 def judged(savings: Iterable[Saving], failures: Failures, span: Span) -> Iterator[Notice | Unjudged]:

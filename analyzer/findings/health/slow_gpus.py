@@ -7,7 +7,7 @@ from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.notice import Notice, Span
 from analyzer.ids import short_id
-from analyzer.measures.efficiency import readings
+from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.stragglers import Straggler, stragglers
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _RUNS_LEAST = 2
 
 def look(session: "Session", span: Span) -> Iterator[Notice]:
     """Yield the GPUs for which several runs waited, the dearest first."""
-    yield from judged(stragglers(readings.waited(session, span.start_us, span.end_us)))
+    yield from judged(stragglers(efficiency_query.waited(session, span.start_us, span.end_us)))
 
 
 def judged(found: Iterable[Straggler]) -> Iterator[Notice]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analyzer.findings.history import kept
+from analyzer.findings.history import history_tables
 from analyzer.findings.history.judgement import Judgement, Mute, muted, word_on
 from analyzer.findings.history.life import Life
 from analyzer.findings.history.record import Record, record_of
@@ -36,8 +36,8 @@ class Case:
 def read_case(session: "Session", period: Period, now_us: int) -> Case:
     """Return what is kept of a period's findings. `now_us` decides which mutes still hold, and nothing else."""
     return Case(
-        kept.lives(session, period.end),
-        tuple(kept.judgements(session)),
-        muted(kept.mutes(session), now_us),
-        kept.closed_within(session, period),
+        history_tables.lives(session, period.end),
+        tuple(history_tables.judgements(session)),
+        muted(history_tables.mutes(session), now_us),
+        history_tables.closed_within(session, period),
     )

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
+from analyzer.findings.history.history_tables import Said, add_judgement, add_mute
 from analyzer.findings.history.judgement import Claim, Judgement, Mute, mute_until, reason_of, verdict_of
-from analyzer.findings.history.kept import Said, add_judgement, add_mute
 from analyzer.ids import by_id
 from analyzer.period import Period
 

@@ -1,9 +1,9 @@
 """What was out of the ordinary, as text: what it came to, what was expected, and which runs made the difference."""
 
-from analyzer.finops.anomalies.reading import Anomalies, Anomaly
+from analyzer.finops.anomalies.anomaly_query import Anomalies, Anomaly
 from analyzer.finops.unit_cost.report import UnitReport
 from analyzer.finops.unit_cost.text import change_words
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted, days, money, percent, plain, span_words
 
 _ROWS = 10

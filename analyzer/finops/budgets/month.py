@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from agent.wire.units import DAY_US
-from analyzer.finops.budgets.book import FLEET, Budget
+from analyzer.finops.budgets.budget_file import FLEET, Budget
 from analyzer.finops.budgets.spent import Spending, Whose, spending
 from analyzer.finops.forecast.forecast import Forecast, days_missing, forecast
 from analyzer.period import Period, local, midnight

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.wire.units import MICROS
-from analyzer.finops.budgets.book import FLEET
+from analyzer.finops.budgets.budget_file import FLEET
 from analyzer.finops.budgets.month import Line, MonthReport
 from analyzer.ledger.breakdown import column_like
 from analyzer.period import local
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.rounding import nearest
 from analyzer.text.words import (
     AT_LEAST,

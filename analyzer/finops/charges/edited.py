@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from analyzer.ledger.closing import is_reached
 from analyzer.ledger.teams import TeamBook, team_book
 from analyzer.period import Period, local
-from analyzer.prices.book import PriceBook, price_book
+from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.settings.settings import Settings
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from analyzer.errors import LedgerError
 from analyzer.finops.charges.edited import Edited, closed_at, edited
-from analyzer.finops.charges.reading import read_corrections, read_held
+from analyzer.finops.charges.held_query import read_corrections, read_held
 from analyzer.finops.charges.sums import Bearer, Charged, charges
 from analyzer.ledger.coverage import Hours, hours
 from analyzer.period import Period
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.prices.repriced import Repriced, repriced
 from analyzer.settings.settings import Settings
 from collector.store.session import Session

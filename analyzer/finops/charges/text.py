@@ -8,7 +8,7 @@ from analyzer.finops.charges.report import ChargesReport
 from analyzer.finops.charges.sums import Bearer, Charged
 from analyzer.period import local
 from analyzer.prices.repriced import repriced_words
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import UNKNOWN, gpu_hours, money, plain
 
 _NAME, _CELL = 24, 14

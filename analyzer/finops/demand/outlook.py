@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_US
-from analyzer.finops.demand.asked import Kind, Waiting, asked_for, together, waiting
 from analyzer.finops.demand.mix import Mix, Rates, best_mix, mix_of, scaled
+from analyzer.finops.demand.request_hours import Kind, Waiting, asked_for, together, waiting
 from analyzer.finops.forecast.forecast import Forecast, forecast
 from analyzer.period import day_starts, local, midnight
 
 if TYPE_CHECKING:
-    from analyzer.prices.book import PriceBook
+    from analyzer.prices.price_book import PriceBook
     from collector.store.session import Session
 
 _HISTORY_DAYS = 98

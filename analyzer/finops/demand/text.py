@@ -4,7 +4,7 @@ from agent.wire.units import HOUR_MS
 from analyzer.finops.demand.mix import Mix
 from analyzer.finops.demand.outlook import AHEAD_DAYS, Outlook, SkuMix, StageLine
 from analyzer.ledger.breakdown import column_like
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.rounding import nearest
 from analyzer.text.words import UNKNOWN, amount, counted, decimal, gpu_hours, moment, money, plain, symbol
 

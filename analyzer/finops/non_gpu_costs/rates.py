@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from agent.wire.units import HOUR_US
 from analyzer.measures.traffic.tariff import TariffBook, tariff_book
 from analyzer.period import Period, local
-from analyzer.prices.book import PriceBook, price_book
 from analyzer.prices.non_gpu_rows import Beside
+from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.settings.settings import Settings
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from dataclasses import asdict
 
 from agent.wire.units import MICROS
+from analyzer.finops.non_gpu_costs.cost_query import Costs
 from analyzer.finops.non_gpu_costs.energy import EnergySum
-from analyzer.finops.non_gpu_costs.reading import Costs
 from analyzer.measures.traffic.text import bill_words
 from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import Energy, Tariff
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, bytes_words, decimal, money, percent, plain, symbol
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.finops.portfolio.reading import Portfolio
 from analyzer.finops.portfolio.review import WORDS, Reviewed
-from analyzer.text.paper import Paper
+from analyzer.finops.portfolio.workload_query import Portfolio
+from analyzer.text.layout import Paper
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, counted, days, plain, symbol
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from analyzer.asking import asked_json
 from analyzer.errors import LedgerError
 from analyzer.finops.reconcile.bill import Bill
-from analyzer.finops.reconcile.kept import digest_of
+from analyzer.finops.reconcile.invoice_matches import digest_of
 from analyzer.finops.reconcile.reconcile import gathered
 from analyzer.period import Calendar
+from analyzer.server_client import asked_json
 
 _PATH = "/v1/invoices"
 

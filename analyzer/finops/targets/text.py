@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from analyzer.finops.targets.targets import SOURCE, Target
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 
 _SHORT = 8  # a percentage stands in the line itself
 

@@ -4,8 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, told
 from analyzer.measures.efficiency.of_run import peer_of
-from analyzer.measures.efficiency.readings import NOT_TRAINING, told
 from analyzer.measures.efficiency.scaling import Peer, Scaling, Signature, scaling, signature
 from analyzer.period import Period
 from analyzer.queries.labels import labels_of

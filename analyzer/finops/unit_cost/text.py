@@ -6,7 +6,7 @@ from analyzer.finops.unit_cost.figures import digits, short
 from analyzer.finops.unit_cost.report import RunLine, UnitLine, UnitReport, Wait
 from analyzer.finops.unit_cost.use_text import compute_lines, scaling_lines
 from analyzer.finops.unit_cost.weeks import prices
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import UNKNOWN, amount, days, duration, gpu_hours, moment, money, money_decimals, plain, symbol
 
 _ROWS = 12

@@ -5,7 +5,7 @@ from analyzer.finops.unit_cost.compute import Compute
 from analyzer.finops.unit_cost.figures import digits, short
 from analyzer.finops.unit_cost.report import UnitReport
 from analyzer.finops.unit_cost.scaled import Scaled, ScalingReport
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import UNKNOWN, counted, gpu_hours, percent, symbol
 
 _WHOLE_LEAST = 100  # a second: smaller rates are told with decimals

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.alarms.alarm import Alarm
+from analyzer.interfaces.alarms.bodies import SIGNATURE, alertmanager_body, signature, webhook_body
 from analyzer.interfaces.alarms.errors import AlarmError
 from analyzer.interfaces.alarms.hook import read_back
 from analyzer.interfaces.alarms.posting import post
 from analyzer.interfaces.alarms.settings import TABLE, AlarmSettings
-from analyzer.interfaces.alarms.spelling import SIGNATURE, alertmanager_body, signature, webhook_body
 from analyzer.settings.settings import TABLES, Settings, settings_file
 from analyzer.text.words import counted, moment
-from collector.access.opening import registry_of
+from collector.access.open_access import registry_of
 from collector.config import load
 from collector.registry import AlarmPost, Alarms, KeptAlarm
 from collector.store.there import check_there

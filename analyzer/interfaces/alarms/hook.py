@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from analyzer.interfaces.alarms.alarm import Alarm
+from analyzer.interfaces.alarms.bodies import SIGNATURE, Event, signature, webhook_body
 from analyzer.interfaces.alarms.errors import LaterError, RefusedError
 from analyzer.interfaces.alarms.posting import post
-from analyzer.interfaces.alarms.spelling import SIGNATURE, Event, signature, webhook_body
 from collector.registry import AlarmPost, Alarms
 
 if TYPE_CHECKING:

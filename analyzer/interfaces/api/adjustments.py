@@ -6,9 +6,9 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.asking import READS, Paged, Spanned, Texts
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.model import Class, CostMicros, Iso, Listing, Micros, Milliseconds, Model, Span, iso
+from analyzer.interfaces.api.parameters import READS, Paged, Spanned, Texts
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.ledger.which_run import find_run
 from analyzer.queries.booked import booked
 from analyzer.states import booking

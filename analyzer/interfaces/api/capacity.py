@@ -10,19 +10,17 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from analyzer.asking import WRONG_USAGE
 from analyzer.capacity.gate.decided import Decided
-from analyzer.capacity.gate.judge import judge
-from analyzer.capacity.gate.keeping import Kept, Teller, decide, identity_of, kept, listed, waive
 from analyzer.capacity.gate.policy import read_policy
+from analyzer.capacity.gate.policy_check import judge
 from analyzer.capacity.gate.request import request_of
+from analyzer.capacity.gate.request_store import Kept, Teller, decide, identity_of, kept, listed, waive
 from analyzer.capacity.gate.scoped import without_the_fleet
 from analyzer.capacity.gate.site import supply_of
 from analyzer.capacity.gate.supply import History
 from analyzer.capacity.profile.read import read_document
 from analyzer.errors import ConfigError
 from analyzer.ids import pattern
-from analyzer.interfaces.api.asking import READS, refusals
 from analyzer.interfaces.api.capacity_body import Bodies, Posted, body_schema
 from analyzer.interfaces.api.capacity_model import (
     CapacityDocument,
@@ -31,12 +29,14 @@ from analyzer.interfaces.api.capacity_model import (
     CapacityPage,
     WaiverAsked,
 )
-from analyzer.interfaces.api.saying import Word, answered, documented
+from analyzer.interfaces.api.parameters import READS, refusals
+from analyzer.interfaces.api.posts import Word, answered, documented
+from analyzer.server_client import WRONG_USAGE
 from collector.problem import problem_response
 from collector.registry import Registry
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Desk, Reading
+    from analyzer.interfaces.api.request_service import Desk, Reading
 
 _PATH = "/capacity-requests"
 _TAG: list[str | Enum] = ["capacity"]

@@ -21,10 +21,10 @@ from analyzer.capacity.gate.request import (
 )
 from analyzer.capacity.gate.request_file import FILE_BYTES as REQUEST_BYTES
 from analyzer.capacity.gate.request_file import once
-from analyzer.capacity.profile.spelling import FILE_BYTES as PROFILE_BYTES
+from analyzer.capacity.profile.canonical_json import FILE_BYTES as PROFILE_BYTES
 from analyzer.errors import ConfigError
-from analyzer.interfaces.api.asking import Asked, Opt
 from analyzer.interfaces.api.faults import BusyError
+from analyzer.interfaces.api.parameters import Asked, Opt
 from collector.problem import problem_response
 
 _BODY_BYTES = REQUEST_BYTES + PROFILE_BYTES

@@ -5,9 +5,9 @@ from typing import Literal
 from pydantic import Field
 
 from analyzer.capacity.gate.decided import Decided, Verdict
-from analyzer.capacity.gate.keeping import Event, Kept
-from analyzer.interfaces.api.asking import Asked, Paged, Texts
+from analyzer.capacity.gate.request_store import Event, Kept
 from analyzer.interfaces.api.model import Document, Listing, Micros, Model, iso
+from analyzer.interfaces.api.parameters import Asked, Paged, Texts
 
 
 class CapacityListAsked(Paged):

@@ -7,12 +7,12 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.interfaces.api.amounts import Rounding
-from analyzer.interfaces.api.asking import READS, Paged, Selected
 from analyzer.interfaces.api.cursor import Key
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.grouping import Group, grouped
 from analyzer.interfaces.api.ledger import values_of
 from analyzer.interfaces.api.model import Amounts, Coverage, Listing, Model, Span
+from analyzer.interfaces.api.parameters import READS, Paged, Selected
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.interfaces.api.selection import days_of, selection
 from analyzer.ledger.coverage import hours
 from analyzer.period import Calendar, Period

@@ -7,12 +7,12 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.findings.history.judgement import BECAUSE_MAX
-from analyzer.interfaces.api.asking import Asked, Opt, Text
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.model import Document, Micros, Model, iso, iso_or_none
+from analyzer.interfaces.api.parameters import Asked, Opt, Text
+from analyzer.interfaces.api.posts import Word as Said
+from analyzer.interfaces.api.posts import answered, audit, documented, said_by
 from analyzer.interfaces.api.recommendations import AdviceId
-from analyzer.interfaces.api.saying import Word as Said
-from analyzer.interfaces.api.saying import answered, audit, documented, said_by
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.interfaces.api.when import When
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import decide

@@ -8,7 +8,7 @@ from fastapi import Path
 from pydantic import Field
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.finding_told import told
+from analyzer.findings.finding_sentence import told
 from analyzer.findings.history.case import Case
 from analyzer.findings.history.judgement import Judgement, Mute
 from analyzer.findings.history.life import Life
@@ -17,7 +17,7 @@ from analyzer.ids import pattern
 from analyzer.interfaces.api.amounts import Rounding
 from analyzer.interfaces.api.model import CostMicros, Iso, Micros, Milliseconds, Model, Shown, iso
 from analyzer.period import Period
-from analyzer.queries.readings import known_sum
+from analyzer.queries.ledger_query import known_sum
 from analyzer.states import booking
 
 FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or how it begins.")]

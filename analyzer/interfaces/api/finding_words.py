@@ -8,14 +8,14 @@ from starlette.responses import Response
 
 from analyzer.findings.history.judgement import BECAUSE_MAX, Verdict
 from analyzer.findings.history.say import judge, mute
-from analyzer.interfaces.api.asking import Asked, Opt, Text
 from analyzer.interfaces.api.finding_item import FindingId, MuteItem, WordItem
 from analyzer.interfaces.api.model import Document
-from analyzer.interfaces.api.saying import Word, answered, audit, documented, said_by
+from analyzer.interfaces.api.parameters import Asked, Opt, Text
+from analyzer.interfaces.api.posts import Word, answered, audit, documented, said_by
 from analyzer.interfaces.api.when import When
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Desk, Reading
+    from analyzer.interfaces.api.request_service import Desk, Reading
 
 A = TypeVar("A", bound=Asked)
 _Because = Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description="Why; one sentence.")]

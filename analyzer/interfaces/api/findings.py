@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from analyzer.findings.finding import Finding
 from analyzer.ids import by_id
-from analyzer.interfaces.api.asking import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.finding_item import Beside, FindingId, FindingItem, RecordItem, finding_items
 from analyzer.interfaces.api.model import Coverage, Document, Listing, Span
+from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.ledger.coverage import hours
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Period

@@ -15,10 +15,10 @@ from starlette.responses import Response
 from analyzer.capacity.planner.ledger import StoreLedger
 from analyzer.capacity.planner.stock import StockNode
 from analyzer.errors import ConfigError
-from analyzer.interfaces.api.asking import READS, Asked, Text
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.faults import MeaninglessError
 from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso, iso_or_none
+from analyzer.interfaces.api.parameters import READS, Asked, Text
+from analyzer.interfaces.api.request_service import Desk, Reading
 
 _MOST_GPUS = 10_000
 

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.asking import READS, VALUES_MAX, Paged, Spanned
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.model import Coverage, Iso, Listing, Micros, Milliseconds, Model, Span, Status, iso
+from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Paged, Spanned
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.ledger.coverage import hours
 
 _HOURS = """

@@ -10,13 +10,11 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from analyzer.asking import WRONG_USAGE
 from analyzer.errors import ConfigError
 from analyzer.finops.reconcile.bill import Bill, Billed, Other
-from analyzer.finops.reconcile.kept import KEPT_SHOWN, Told, keep, kept_matches
+from analyzer.finops.reconcile.invoice_matches import KEPT_SHOWN, Told, keep, kept_matches
 from analyzer.finops.reconcile.reconcile import hold, ledger_skus
 from analyzer.finops.reconcile.text import answer, comparison_data, label_of, reconcile_text
-from analyzer.interfaces.api.asking import READS, refusals
 from analyzer.interfaces.api.invoice_model import (
     DayAsked,
     InvoiceAsked,
@@ -27,12 +25,14 @@ from analyzer.interfaces.api.invoice_model import (
     OtherAsked,
 )
 from analyzer.interfaces.api.model import iso
-from analyzer.interfaces.api.saying import audit, body_of, said_by
+from analyzer.interfaces.api.parameters import READS, refusals
+from analyzer.interfaces.api.posts import audit, body_of, said_by
 from analyzer.ledger.coverage import ledger_end
+from analyzer.server_client import WRONG_USAGE
 from collector.problem import problem_response
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Desk, Reading
+    from analyzer.interfaces.api.request_service import Desk, Reading
 
 BODY_BYTES = 8 * 2**20
 

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.asking import READS, Paged, Selected
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.grouping import Group, grouped
 from analyzer.interfaces.api.model import Amounts, Class, Coverage, Iso, Listing, Micros, Span, iso
+from analyzer.interfaces.api.parameters import READS, Paged, Selected
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.interfaces.api.selection import days_of, selection
 from analyzer.ledger.coverage import hours
 from analyzer.period import Calendar, local

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from analyzer.interfaces.api.asking import Problem, refusals
+from analyzer.interfaces.api.parameters import Problem, refusals
 from analyzer.interfaces.api.writing import BINARY, ENROL
 from collector.access.endpoints import endpoint_of
 from collector.registry.roles import Right

@@ -11,11 +11,11 @@ from starlette.responses import Response
 
 from analyzer.errors import LedgerError
 from analyzer.findings.finding import Finding
-from analyzer.interfaces.api.asking import READS, Asked, Selected
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.finding_item import FindingItem, finding_items
 from analyzer.interfaces.api.findings import beside
 from analyzer.interfaces.api.model import Amounts, Coverage, Document, Span
+from analyzer.interfaces.api.parameters import READS, Asked, Selected
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.interfaces.api.runs import NotJudged, RunId, span_of
 from analyzer.interfaces.api.selection import Selection, selection
 from analyzer.interfaces.api.signals import Activity, Signal, activity, signals

@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from analyzer.ids import by_id, pattern
 from analyzer.interfaces.api.advice import Advice, advice_data
-from analyzer.interfaces.api.asking import READS, Paged, Spanned, Text, Texts
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.faults import GoneError
 from analyzer.interfaces.api.model import Document, Listing, Span
+from analyzer.interfaces.api.parameters import READS, Paged, Spanned, Text, Texts
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.recommendations.recommendation import Recommendation
 
 AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or how it begins.")]

@@ -7,13 +7,11 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
-from analyzer.asking import WRONG_USAGE
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.adjustments import adjustment_routes
 from analyzer.interfaces.api.capacity import capacity_routes
 from analyzer.interfaces.api.costs import cost_routes
 from analyzer.interfaces.api.decisions import decision_routes
-from analyzer.interfaces.api.desk import Desk
 from analyzer.interfaces.api.faults import BusyError, MeaninglessError, PeopleError, WholeError
 from analyzer.interfaces.api.finding_words import finding_word_routes
 from analyzer.interfaces.api.findings import finding_routes
@@ -25,6 +23,7 @@ from analyzer.interfaces.api.notices import notice_routes
 from analyzer.interfaces.api.openapi import document
 from analyzer.interfaces.api.profiles import profile_routes
 from analyzer.interfaces.api.recommendations import advice_routes
+from analyzer.interfaces.api.request_service import Desk
 from analyzer.interfaces.api.runs import one_run_routes, run_routes
 from analyzer.interfaces.api.savings import savings_routes
 from analyzer.interfaces.api.series import series_routes
@@ -32,7 +31,8 @@ from analyzer.interfaces.api.sizing import sizing_routes
 from analyzer.interfaces.api.topology import topology_routes
 from analyzer.interfaces.api.traffic import traffic_routes
 from analyzer.queries.generation import ByGeneration
-from analyzer.recommendations.judges import Judges
+from analyzer.recommendations.loss_source import Judges
+from analyzer.server_client import WRONG_USAGE
 from analyzer.settings.settings import Settings
 from collector.errors import RegistryError, StoreError
 from collector.problem import answer_with_problems, problem_response, sentences

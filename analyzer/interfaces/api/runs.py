@@ -7,9 +7,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from agent.wire.units import HOUR_US
-from analyzer.interfaces.api.asking import READS, Asked, Opt, Paged, Spanned, Texts
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.model import Amounts, Coverage, Document, Model, Span
+from analyzer.interfaces.api.parameters import READS, Asked, Opt, Paged, Spanned, Texts
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.interfaces.api.run_list import Run, RunPage, run_of, runs_where
 from analyzer.interfaces.api.selection import Selection
 from analyzer.interfaces.api.spent import Entry, entries

@@ -7,15 +7,15 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.asking import READS
 from analyzer.interfaces.api.model import CostMicros, Document, Micros, Milliseconds, Model
+from analyzer.interfaces.api.parameters import READS
 from analyzer.recommendations.lifecycle.realised import Realised, Weekly
-from analyzer.recommendations.lifecycle.standing import Standing
+from analyzer.recommendations.lifecycle.status import Standing
 from analyzer.recommendations.outcome.calibration import Tally
 from analyzer.reports.savings import SavingsReport, savings_report
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.desk import Desk, Reading
+    from analyzer.interfaces.api.request_service import Desk, Reading
 
 
 class Came(Model):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from analyzer.interfaces.api.asking import Selected
+from analyzer.interfaces.api.parameters import Selected
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Calendar, Period, day_starts
 from analyzer.queries.dimensions import COLUMNS, OF_RUNS, ledger_source

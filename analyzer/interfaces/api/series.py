@@ -13,10 +13,10 @@ from starlette.responses import Response
 
 from agent.wire.contract import Column
 from agent.wire.tables import TABLES
-from analyzer.interfaces.api.asking import READS, Asked, Opt
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.faults import GoneError
 from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso
+from analyzer.interfaces.api.parameters import READS, Asked, Opt
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.interfaces.api.runs import RunId, span_of
 from analyzer.ledger.which_run import find_run
 from collector.lake.tiers.series import CHARTED, MAX_POINTS, Series, series

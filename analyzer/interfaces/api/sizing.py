@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.asking import READS
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.model import CostMicros, Document, Model
+from analyzer.interfaces.api.parameters import READS
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.interfaces.questions.sizing import read_known
 
 

@@ -9,9 +9,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.api.asking import READS, Paged, Texts
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.model import Iso, Listing, Micros, Model, iso
+from analyzer.interfaces.api.parameters import READS, Paged, Texts
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.ledger.coverage import EMPTY
 from analyzer.queries.statements import statements
 

@@ -10,17 +10,17 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.asking import READS, Asked
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.faults import GoneError
 from analyzer.interfaces.api.model import CostMicros, Document, Milliseconds, Model, Span
+from analyzer.interfaces.api.parameters import READS, Asked
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.interfaces.api.runs import RunId, span_of
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.traffic.locality import Locality
 from analyzer.measures.traffic.matrix import Basis, Link, Way
-from analyzer.measures.traffic.reading import read_traffic
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.measures.traffic.tariff import tariff_book
+from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.text.as_json import plain_data
 
 _CELLS_MAX = 10_000

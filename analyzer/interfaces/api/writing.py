@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent.wire.envelope import CONTENT_TYPE
-from analyzer.interfaces.api.asking import refusals
+from analyzer.interfaces.api.parameters import refusals
 
 _BINARY = {"type": "string", "contentMediaType": "application/octet-stream"}
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analyzer.asking import asked_json
 from analyzer.errors import LedgerError
 from analyzer.interfaces.backups.proving import chosen, proved
+from analyzer.server_client import asked_json
 from analyzer.settings.settings import Settings
+from collector.backup.backup_maker import KEEP, make
 from collector.backup.layout import Layout
-from collector.backup.making import KEEP, make
 from collector.backup.manifest import Manifest, as_json
 from collector.backup.restoring import restore as put_back
 from collector.backup.routes import PATH

@@ -8,7 +8,7 @@ from analyzer.settings.settings import Settings
 from collector.backup.folder import backups
 from collector.backup.layout import Layout
 from collector.backup.manifest import NAME
-from collector.backup.reading import opened
+from collector.backup.open_backup import opened
 from collector.backup.verifying import Verdict, verify
 from collector.errors import BackupError
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from analyzer.asking import asked_json, zone_of
 from analyzer.errors import ConfigError
+from analyzer.findings.history.history_tables import Said
 from analyzer.findings.history.judgement import mute_until, verdict_of
-from analyzer.findings.history.kept import Said
 from analyzer.findings.history.say import judge, mute
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import decide
 from analyzer.recommendations.lifecycle.word import Decision, moment_of
 from analyzer.reports.reader import Reader
+from analyzer.server_client import asked_json, zone_of
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.words import moment, until_words
 from collector.config import load

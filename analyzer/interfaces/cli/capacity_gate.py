@@ -11,15 +11,14 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from analyzer.asking import asked_json, zone_of
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.decided import Decided, Rate
-from analyzer.capacity.gate.judge import judge
-from analyzer.capacity.gate.keeping import Event, Kept, Teller, decide, identity_of, kept, listed
-from analyzer.capacity.gate.keeping import waive as waive_one
 from analyzer.capacity.gate.policy import Policy, read_policy
+from analyzer.capacity.gate.policy_check import judge
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.request_file import read_request
+from analyzer.capacity.gate.request_store import Event, Kept, Teller, decide, identity_of, kept, listed
+from analyzer.capacity.gate.request_store import waive as waive_one
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.profile.read import ReadProfile, read_profile
@@ -29,9 +28,10 @@ from analyzer.findings.history.judgement import reason_of
 from analyzer.interfaces.cli.by_command import where, who
 from analyzer.interfaces.cli.recording import price_micros
 from analyzer.ledger.believed import believing
+from analyzer.server_client import asked_json, zone_of
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.as_json import as_json
-from analyzer.text.paper import Paper, has_colour, paint
+from analyzer.text.layout import Paper, has_colour, paint
 from collector.registry import Registry
 
 _OK, _STOPPED = 0, 1
@@ -244,7 +244,7 @@ def _read(path: Path, keys: Sequence[TrustedKey] = ()) -> ReadProfile:
 
 def _write_page(decided: Decided, options: argparse.Namespace) -> None:
     """Write page one with the verdict. Its figures keep their signature; its words are this machine's, and unsigned."""
-    from analyzer.capacity.gate.shown import shown_of
+    from analyzer.capacity.gate.decision_words import shown_of
     from analyzer.capacity.gate.work import work_of
     from analyzer.capacity.profile.forms import Form, form_of, in_form
     from analyzer.capacity.profile.read import read_envelope
@@ -261,7 +261,7 @@ def _write_page(decided: Decided, options: argparse.Namespace) -> None:
 
 
 def _registry(options: argparse.Namespace) -> Registry:
-    from collector.access.opening import registry_of
+    from collector.access.open_access import registry_of
     from collector.config import load
     from collector.store.there import check_there
 

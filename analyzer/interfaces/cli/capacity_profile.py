@@ -32,7 +32,7 @@ def profile(argv: list[str]) -> int:
     """
     from analyzer.capacity.profile.forms import FORMS
     from analyzer.interfaces.cli.command import is_ascii, width_of, write
-    from analyzer.text.paper import Paper
+    from analyzer.text.layout import Paper
 
     parser = argparse.ArgumentParser(prog="gpuledger profile", description=profile.__doc__)
     parser.add_argument("--team", metavar="NAME", help="whose work; may be left out where --runs says it")
@@ -198,9 +198,9 @@ def _signed(made: CapacityProfile, path: Path) -> "Ready":
 
 
 def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
-    from analyzer.asking import asked_json
     from analyzer.capacity.profile.forms import Ready
     from analyzer.capacity.profile.read import read_envelope
+    from analyzer.server_client import asked_json
 
     if options.key:
         raise ConfigError("--key is for this machine; a server signs with its own")

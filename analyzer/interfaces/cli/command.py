@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analyzer.asking import asked
 from analyzer.errors import ConfigError
 from analyzer.ledger.believed import believing
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.reports.request import COLUMNS, Request
+from analyzer.server_client import asked
 from analyzer.settings.settings import Settings, settings_file
-from analyzer.text.paper import has_colour, paint
+from analyzer.text.layout import has_colour, paint
 from collector.config import load
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analyzer.capacity.planner.from_text.confirming import about, to_confirm
 from analyzer.capacity.planner.from_text.settings import ModelSettings
-from analyzer.capacity.planner.from_text.understanding import DESCRIPTION_BYTES, understood
+from analyzer.capacity.planner.from_text.task_draft import DESCRIPTION_BYTES, understood
 from analyzer.errors import ConfigError
 
 _STDIN = "-"

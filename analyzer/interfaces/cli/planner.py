@@ -118,7 +118,7 @@ def _confirmed(options: argparse.Namespace, settings: Settings) -> bool:
 
 def _read(options: argparse.Namespace, settings: Settings) -> TaskFile:
     from analyzer.capacity.planner.moments import moment
-    from analyzer.capacity.planner.task_reading import read_tasks
+    from analyzer.capacity.planner.task_parser import read_tasks
 
     now = time.time_ns() // 1000
     name = "standard input" if options.file == _STANDARD_INPUT else options.file
@@ -171,7 +171,7 @@ def _written(facts: PlanFacts, options: argparse.Namespace) -> str:
     from analyzer.capacity.planner.page import plan_html
     from analyzer.capacity.planner.text import plan_text
     from analyzer.interfaces.questions.formatted import formatted
-    from analyzer.text.paper import Paper
+    from analyzer.text.layout import Paper
 
     if options.format == "json":
         return plan_json(facts)

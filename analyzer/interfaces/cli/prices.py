@@ -14,8 +14,8 @@ from analyzer.interfaces.onboarding.unmapped import unmapped_runs
 from analyzer.interfaces.questions.price_questions import NO_FILE, book_text, check_text, checked
 from analyzer.ledger.believed import believing
 from analyzer.ledger.teams import TeamBook
-from analyzer.prices.book import PriceBook
 from analyzer.prices.listing import price_json
+from analyzer.prices.price_book import PriceBook
 from analyzer.reports.request import Request
 from analyzer.settings.settings import BESIDE, Settings
 from analyzer.text.as_json import plain_data

@@ -12,7 +12,7 @@ from analyzer.finops.focus.read import is_own, read_focus
 from analyzer.finops.reconcile.bill import Bill
 from analyzer.finops.reconcile.by_server import reconcile_by_server
 from analyzer.finops.reconcile.compare import Comparison
-from analyzer.finops.reconcile.kept import Told, digest_of, keep
+from analyzer.finops.reconcile.invoice_matches import Told, digest_of, keep
 from analyzer.finops.reconcile.reconcile import reconcile
 from analyzer.finops.reconcile.skus import SkuMap
 from analyzer.finops.reconcile.text import SHOWN, comparison_data, label_of, reconcile_text

@@ -13,13 +13,13 @@ from agent.wire.units import MICROS
 from analyzer.analysis import analyze
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.ledger.believed import believing
-from analyzer.prices.book import FlatPriced
+from analyzer.prices.price_book import FlatPriced
 from analyzer.reports.host_side import HostSide, host_side
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import RunReport
 from collector.errors import BatchError
+from collector.pipeline.batch_commit import Landing
 from collector.pipeline.decoding.batch import decode
-from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from collector.store.session import Session
 

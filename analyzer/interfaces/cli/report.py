@@ -29,7 +29,7 @@ from analyzer.measures.efficiency.step_log import by_log, step_pattern
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.reports.compare import checked_kind
 from analyzer.text.as_json import as_json
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 
 _OK, _CHECK_FAILED = 0, 1
 _REPORTS: tuple[Question[Any], ...] = (WEEK, RUN, TRAFFIC, MONTH, UNITS, ANOMALIES, DEMAND, PORTFOLIO)

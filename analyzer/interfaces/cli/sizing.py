@@ -8,7 +8,7 @@ from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.command import is_ascii, opened, width_of, write
 from analyzer.interfaces.questions.sizing import ask_known, read_known
 from analyzer.measures.efficiency.mfu import parameter_count
-from analyzer.prices.book import PriceBook
+from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.data import sized_json
 from analyzer.sizing.fitting import Asked
 from analyzer.sizing.kinds import kinds
@@ -19,7 +19,7 @@ from analyzer.sizing.sharding import MOST_GPUS
 from analyzer.sizing.sized import Past, Sized, sized
 from analyzer.sizing.text import sized_text
 from analyzer.sizing.work import MOMENT_BYTES, PURPOSES, RECOMPUTES, Work, work_of
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 
 _MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
 _SAID = "--parameters"

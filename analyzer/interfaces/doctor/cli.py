@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from analyzer.asking import asked_json
 from analyzer.errors import LedgerError
 from analyzer.interfaces.doctor.examination import examination
 from analyzer.interfaces.doctor.page import document, page
@@ -16,6 +15,7 @@ from analyzer.interfaces.doctor.sight import MailSight, Sight
 from analyzer.interfaces.mail.sending import greet
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.believed import believing
+from analyzer.server_client import asked_json
 from analyzer.settings.settings import TABLES, Settings, settings_file
 from collector.config import load
 from collector.store.database import Store

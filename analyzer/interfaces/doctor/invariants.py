@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass
 
 from agent.wire.units import HOUR_US
-from analyzer.findings.book import findings
+from analyzer.findings.ledger_findings import findings
 from analyzer.ledger.pending import know_fleet
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.queries.placed import stood
 from analyzer.queries.statements import run as run_sql
 from analyzer.settings.settings import Settings

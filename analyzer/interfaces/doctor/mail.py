@@ -7,8 +7,8 @@ from analyzer.errors import AnalyzerError, ConfigError
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.sight import MailSight, Sight
 from analyzer.interfaces.doctor.words import count, some, span
-from analyzer.interfaces.mail.making import CATCH_UP_US, SETTLED
 from analyzer.interfaces.mail.unsubscribe import masked
+from analyzer.interfaces.mail.week_mails import CATCH_UP_US, SETTLED
 from analyzer.ledger.coverage import hours, newest_hour_end
 from collector.registry import Send
 

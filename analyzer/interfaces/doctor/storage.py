@@ -7,12 +7,12 @@ from agent.wire.units import SECOND_US, WEEK_SECONDS
 from analyzer.interfaces.doctor.line import Line, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import count, size, some, span
+from collector.backup.default_folder import place_of
 from collector.backup.folder import backups
 from collector.backup.manifest import Manifest
-from collector.backup.place import place_of
 from collector.errors import BackupError, StoreError
 from collector.lake.soundness.aside import lost
-from collector.lake.soundness.looking import glanced, told
+from collector.lake.soundness.file_check import glanced, told
 from collector.store.noted import named_files
 
 _OLD_BACKUP_SECONDS = WEEK_SECONDS

@@ -12,7 +12,7 @@ from analyzer.errors import AnalyzerError
 from analyzer.interfaces.cli.command import add_ledger, add_paper, asking, request_of, write
 from analyzer.interfaces.live.screen import screen, size
 from analyzer.reports.request import Order, Request
-from analyzer.text.paper import WIDEST, has_colour, paint
+from analyzer.text.layout import WIDEST, has_colour, paint
 from collector.errors import CollectorError
 
 _OK = 0

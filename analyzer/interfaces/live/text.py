@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.interfaces.live.look import Line, Look
+from analyzer.interfaces.live.live_view import Line, Look
 from analyzer.ledger.breakdown import column_like
-from analyzer.queries.readings import Breakdown
+from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.request import Order
 from analyzer.states import CLASSES
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, counted, decimal, plain, span_words, symbol
 

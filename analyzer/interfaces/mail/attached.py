@@ -11,7 +11,7 @@ from analyzer.finops.focus.exact import text_of
 from analyzer.finops.focus.write import safe_cell
 from analyzer.interfaces.mail.content import Attachment
 from analyzer.period import local
-from analyzer.queries.readings import Breakdown
+from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.week import WeekReport
 from analyzer.text.words import plain_sentence
 

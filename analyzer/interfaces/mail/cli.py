@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analyzer.capacity.gate.decided import Decided
-from analyzer.capacity.gate.keeping import requests_of
+from analyzer.capacity.gate.request_store import requests_of
 from analyzer.errors import ConfigError
 from analyzer.interfaces.mail.editions import edition_message, editions, file_names, tried
 from analyzer.interfaces.mail.errors import UnreachableError
-from analyzer.interfaces.mail.making import check_mailable, contents, make
 from analyzer.interfaces.mail.queue import Round, send_due
 from analyzer.interfaces.mail.sending import Post
 from analyzer.interfaces.mail.settings import MailSettings
-from analyzer.interfaces.mail.standing import STOPPED_BY, standing_lines
+from analyzer.interfaces.mail.status_lines import STOPPED_BY, standing_lines
 from analyzer.interfaces.mail.unsubscribe import subscription_id
+from analyzer.interfaces.mail.week_mails import check_mailable, contents, make
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import TABLES, Settings, settings_file
 from analyzer.text.words import moment
-from collector.access.opening import registry_of
+from collector.access.open_access import registry_of
 from collector.config import load
 from collector.registry import Mails, Registry, Send, beside
 from collector.store.database import Store

@@ -10,7 +10,7 @@ from analyzer.interfaces.mail.sections import sections
 from analyzer.interfaces.mail.usual import Came
 from analyzer.interfaces.text.sentences import cost_words, first_sentence, is_unheld, is_unmeasured, unheld_sentence
 from analyzer.ledger.breakdown import Line, lines
-from analyzer.queries.readings import alike_measured
+from analyzer.queries.ledger_query import alike_measured
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import nearest
 from analyzer.text.words import (

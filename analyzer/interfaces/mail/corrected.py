@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from analyzer.ledger.closing import CLOSES_AFTER
 from analyzer.period import Calendar, Period
-from analyzer.queries.readings import Counted, Entry, fold, known_sum
+from analyzer.queries.ledger_query import Counted, Entry, fold, known_sum
 from analyzer.queries.statements import statements
 from analyzer.text.words import gpu_hours, kind_of, money
 from collector.store.session import Session

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.words import line as request_line
-from analyzer.finops.anomalies.reading import Anomalies, anomalies
+from analyzer.finops.anomalies.anomaly_query import Anomalies, anomalies
 from analyzer.finops.anomalies.text import anomaly_words
-from analyzer.finops.budgets.book import budget_book
+from analyzer.finops.budgets.budget_file import budget_book
 from analyzer.finops.budgets.month import Line, MonthReport, month_report
 from analyzer.finops.budgets.text import between, over_words, since_words
+from analyzer.finops.non_gpu_costs.cost_query import energy_of, read_drawn
 from analyzer.finops.non_gpu_costs.energy import EnergySum
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
-from analyzer.finops.non_gpu_costs.reading import energy_of, read_drawn
 from analyzer.finops.unit_cost.report import UnitReport, unit_report
 from analyzer.finops.unit_cost.text import change_words
 from analyzer.interfaces.mail.content import Extras, Month, Section

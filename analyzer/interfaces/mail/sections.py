@@ -5,7 +5,7 @@ from datetime import date
 from agent.wire.units import MICROS
 from analyzer.finops.charges.edited import edited_words
 from analyzer.finops.charges.sums import Charged
-from analyzer.finops.reconcile.kept import match_words
+from analyzer.finops.reconcile.invoice_matches import match_words
 from analyzer.interfaces.mail.content import Extras, Month, Section, Table
 from analyzer.interfaces.mail.corrected import moved_words
 from analyzer.interfaces.text.by_what_text import by_what_words

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from analyzer.ledger.coverage import Measured, NotJudged
 from analyzer.period import Period
 from analyzer.queries.booked import booked
-from analyzer.queries.readings import Breakdown, Counted, Entry, Unpriced, fold
+from analyzer.queries.ledger_query import Breakdown, Counted, Entry, Unpriced, fold
 from analyzer.reports.by_team import TeamRow, teams
 from analyzer.reports.by_what import Judged, by_what_of_teams
 from analyzer.reports.week import WeekReport

@@ -1,7 +1,7 @@
 """The e-mail as plain text: the same words as its HTML, at most 76 columns but for lines to paste and links."""
 
 from analyzer.interfaces.mail.content import Action, Content, Footer, Section, Table
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 
 _WIDTH = 78  # of the paper, whose text is two columns narrower
 _KLASS, _AMOUNT, _PERCENT = 12, 11, 8

@@ -10,15 +10,15 @@ from urllib.parse import urlsplit
 import analyzer.interfaces.mcp
 import collector.http.server
 from agent.log_format import configure
-from analyzer.asking import TOKEN
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.command import add_place
 from analyzer.interfaces.mcp.over_http import LOOPBACK, PATH, forwarding_app, guarded_app
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite, ServedSite
+from analyzer.server_client import TOKEN
 from analyzer.settings.settings import Settings, settings_file
 from collector.access.gate import is_loopback
-from collector.access.opening import access_of, require_way_in
+from collector.access.open_access import access_of, require_way_in
 from collector.config import CollectorConfig, load
 from collector.http.server import listen
 from collector.store.database import Store

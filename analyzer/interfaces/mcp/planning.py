@@ -17,11 +17,11 @@ from analyzer.capacity.planner.plan import Plan
 from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.simulation.simulate import simulate
 from analyzer.capacity.planner.solve import solve
-from analyzer.capacity.planner.task_reading import read_tasks
+from analyzer.capacity.planner.task_parser import read_tasks
 from analyzer.capacity.planner.validator import Verdict, fingerprint, read_proposal, validate
 from analyzer.errors import LedgerError
 from analyzer.interfaces.mcp.plan_answers import BrokenTold, Simulated, Solved, Validated
-from analyzer.interfaces.mcp.plan_telling import changes_told, looked_up_told, mendings_told, plan_told
+from analyzer.interfaces.mcp.plan_documents import changes_told, looked_up_told, mendings_told, plan_told
 from analyzer.interfaces.mcp.rounds import ROUNDS, Rounds
 from analyzer.interfaces.mcp.untrusted import said_list, sentence
 from analyzer.text.words import plain_sentence

@@ -6,12 +6,12 @@ from mcp.server.mcpserver import Context, MCPServer
 from pydantic import Field
 
 from analyzer.capacity.planner import task_file
-from analyzer.capacity.planner.validator.reading import BYTES_MAX
-from analyzer.interfaces.mcp.asking import READ_ONLY, shown_by, told_at_once
+from analyzer.capacity.planner.validator.proposal_parser import BYTES_MAX
 from analyzer.interfaces.mcp.plan_answers import Simulated, Solved, Validated
 from analyzer.interfaces.mcp.planning import FILE_LETTERS, Planning
 from analyzer.interfaces.mcp.site import Site
 from analyzer.interfaces.mcp.site_ledger import SiteLedger
+from analyzer.interfaces.mcp.tool_errors import READ_ONLY, shown_by, told_at_once
 
 _FORMAT: Final = (
     "A task file as text, not as a path. What it leaves to the ledger (inventory, history) is looked up as far as your "

@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from analyzer.asking import answered
 from analyzer.errors import UnansweredError
 from analyzer.interfaces.api.routes import add_api
 from analyzer.interfaces.mcp.in_process import get
 from analyzer.ledger.believed import believing
+from analyzer.server_client import answered
 from analyzer.settings.settings import Settings
 from collector.access.access import Access
 from collector.access.gate import Gate

@@ -10,7 +10,6 @@ from typing import TypeVar
 from anyio import from_thread
 from pydantic import ValidationError
 
-from analyzer.asking import WRONG_USAGE
 from analyzer.capacity.planner.errors import UnseenError
 from analyzer.capacity.planner.history import History, Peaks
 from analyzer.capacity.planner.stock import Holder, StockNode
@@ -18,6 +17,7 @@ from analyzer.errors import LedgerError, UnansweredError
 from analyzer.interfaces.api.for_plans import HistoryDocument, HolderTold, StockDocument, StockTold
 from analyzer.interfaces.api.model import Document
 from analyzer.interfaces.mcp.site import Query, Site
+from analyzer.server_client import WRONG_USAGE
 
 Asked = TypeVar("Asked", bound=Document)
 

@@ -9,8 +9,8 @@ from prometheus_client.core import GaugeMetricFamily
 
 from agent.wire.units import HOUR_MS, HOUR_SECONDS
 from analyzer.interfaces.metrics.family import PREFIX, many, money, one
+from analyzer.interfaces.metrics.fleet_query import FleetReading, Open, Part, TeamPart
 from analyzer.interfaces.metrics.losing_families import losing_families, recent_families
-from analyzer.interfaces.metrics.reading import FleetReading, Open, Part, TeamPart
 
 _MS = 1000
 _STATE = ("class", "state", "cause")

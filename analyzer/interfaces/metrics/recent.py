@@ -6,7 +6,7 @@ closes, so no cost is told of it; what somebody should hear of within minutes do
 
 from dataclasses import dataclass
 
-from analyzer.interfaces.live.reading import booked_until
+from analyzer.interfaces.live.live_query import booked_until
 from analyzer.interfaces.metrics.losing import RUNS_SHOWN, UNMAPPED, RunPart
 from analyzer.period import WINDOW_MS
 from analyzer.states import Class, booking, words_of

@@ -9,11 +9,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from analyzer.errors import AnalyzerError
-from analyzer.interfaces.metrics.beside import Beside, read_beside
-from analyzer.interfaces.metrics.beside_families import beside_families
 from analyzer.interfaces.metrics.families import families
 from analyzer.interfaces.metrics.family import PREFIX
-from analyzer.interfaces.metrics.reading import FleetReading, read_fleet
+from analyzer.interfaces.metrics.finops_families import beside_families
+from analyzer.interfaces.metrics.finops_query import Beside, read_beside
+from analyzer.interfaces.metrics.fleet_query import FleetReading, read_fleet
 from analyzer.queries.generation import Generations
 from analyzer.reports.reader import Reader
 from collector.errors import CollectorError

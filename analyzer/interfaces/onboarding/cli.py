@@ -16,14 +16,14 @@ from analyzer.interfaces.onboarding.onboard import Asked, onboard, preview
 from analyzer.interfaces.onboarding.prices import given
 from analyzer.interfaces.onboarding.runs import Runs, of_file, of_kube_state, of_labels, of_slurm
 from analyzer.settings.settings import Settings, settings_file
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from collector.cli.history import add_slurm, opened
 from collector.config import CollectorConfig, load
 from collector.importing.span import Span, span, zone
 from collector.prometheus.client import Client, Server
 from collector.prometheus.labels import Clusters
-from collector.prometheus.looking import Found, look
 from collector.prometheus.pull import Progress, Pulled, pull
+from collector.prometheus.server_survey import Found, look
 from collector.schedulers.kubernetes.rows import Labels
 from collector.store.database import Store
 

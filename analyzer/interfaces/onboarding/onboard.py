@@ -16,10 +16,10 @@ from analyzer.interfaces.onboarding.runs import Runs, mapped
 from analyzer.interfaces.onboarding.signals import Told, capabilities, explains_input
 from analyzer.ledger.believed import believing
 from analyzer.ledger.teams import team_book
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted, percent
 from collector.importing.history import Brought, History, bring
 from collector.importing.owned import own

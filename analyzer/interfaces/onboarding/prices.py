@@ -11,9 +11,9 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.prices.book import PriceBook
 from analyzer.prices.list_prices import range_of
 from analyzer.prices.money import dollars
+from analyzer.prices.price_book import PriceBook
 from analyzer.settings.settings import BESIDE, Settings
 
 BOOK = "prices.toml"

@@ -10,7 +10,7 @@ from analyzer.queries.labels import labels_of
 from collector.importing import allocation_file, kube_history, kube_state, slurm_history
 from collector.importing.exporter_history import of_holders
 from collector.importing.history import History
-from collector.importing.known import Sighting
+from collector.importing.known_allocations import Sighting
 from collector.importing.span import Span
 from collector.schedulers.kubernetes.rows import Labels
 

@@ -7,7 +7,7 @@ from math import floor, log10
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.interfaces.onboarding.prices import Priced, hint
 from analyzer.interfaces.onboarding.signals import ANSWERS, Capability, by_answer
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted, duration, money, percent
 
 COLUMN = 14

@@ -22,7 +22,7 @@ from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.reports.run import run_names
 from analyzer.reports.savings import SavingsReport, savings_report
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import get_args
 
 from analyzer.interfaces.html.html import week_html
-from analyzer.interfaces.live.look import Look
-from analyzer.interfaces.live.reading import look
+from analyzer.interfaces.live.live_query import look
+from analyzer.interfaces.live.live_view import Look
 from analyzer.interfaces.live.text import look_text
 from analyzer.interfaces.questions.question import PERIOD, Question, add_part, argument
 from analyzer.interfaces.text.compare_text import compare_text

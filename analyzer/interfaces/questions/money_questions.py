@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from analyzer.errors import ConfigError
-from analyzer.finops.anomalies.reading import Anomalies, anomalies
+from analyzer.finops.anomalies.anomaly_query import Anomalies, anomalies
 from analyzer.finops.anomalies.text import anomalies_text
-from analyzer.finops.budgets.book import refuse_unbound
+from analyzer.finops.budgets.budget_file import refuse_unbound
 from analyzer.finops.budgets.month import MonthReport
-from analyzer.finops.budgets.reading import read_month
+from analyzer.finops.budgets.month_query import read_month
 from analyzer.finops.budgets.text import budgets_text, over_check
 from analyzer.finops.charges.report import ChargesReport, charges_report
 from analyzer.finops.charges.sums import Bearer
 from analyzer.finops.charges.text import charge_data, charge_text
 from analyzer.finops.demand.outlook import Outlook, outlook
 from analyzer.finops.demand.text import demand_text
-from analyzer.finops.non_gpu_costs.reading import Costs, read_costs
+from analyzer.finops.non_gpu_costs.cost_query import Costs, read_costs
 from analyzer.finops.non_gpu_costs.text import costs_data, costs_text
-from analyzer.finops.portfolio.reading import Portfolio, portfolio
 from analyzer.finops.portfolio.text import portfolio_text
+from analyzer.finops.portfolio.workload_query import Portfolio, portfolio
 from analyzer.finops.unit_cost.report import UnitReport, unit_report, with_teams
 from analyzer.finops.unit_cost.text import units_text
 from analyzer.interfaces.questions.ledger_questions import BY
@@ -27,7 +27,7 @@ from analyzer.interfaces.questions.question import PERIOD, Check, Question, argu
 from analyzer.interfaces.text.month_text import month_text
 from analyzer.ledger.coverage import fleet
 from analyzer.period import Period
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.reports.groups import checked_by
 from analyzer.reports.month import MonthPage, month_of
 from analyzer.reports.reader import Reader

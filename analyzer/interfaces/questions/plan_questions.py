@@ -9,7 +9,7 @@ from analyzer.capacity.planner.tables import history_words
 from analyzer.interfaces.questions.question import Question
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import UNKNOWN, bytes_words, counted, money, plain
 
 

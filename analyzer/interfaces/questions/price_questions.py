@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from analyzer.interfaces.questions.question import Question
 from analyzer.ledger.teams import team_book
-from analyzer.prices.book import PriceBook, price_book
 from analyzer.prices.checking.check import complaints
 from analyzer.prices.checking.complaint import Complaint
 from analyzer.prices.checking.fleet import booked_kinds, owned_kinds
 from analyzer.prices.listing import PAPER, beside_lines, book_lines, hint_lines, list_lines, price_json
+from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted
 
 if TYPE_CHECKING:

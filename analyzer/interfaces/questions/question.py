@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from analyzer.interfaces.questions.formatted import formatted
-from analyzer.reports.part import FILTERS
+from analyzer.reports.ledger_filter import FILTERS
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.text.as_json import as_json
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 
 A = TypeVar("A")
 Arguments = Callable[[ArgumentParser], object]  # adds one argument of a command, or some that belong together

@@ -21,7 +21,7 @@ from analyzer.interfaces.questions.money_questions import (
 from analyzer.interfaces.questions.plan_questions import HISTORY, NODES
 from analyzer.interfaces.questions.price_questions import PRICES, PRICES_CHECK
 from analyzer.interfaces.questions.question import Question
-from analyzer.reports.part_reader import of_part
+from analyzer.reports.filtered_reader import of_part
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 

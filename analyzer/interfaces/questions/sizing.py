@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import DAY_US
-from analyzer.asking import asked_json, made, of_this_version
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
+from analyzer.server_client import asked_json, made, of_this_version
 from analyzer.settings.settings import Settings
 from analyzer.sizing.kinds import Kind, Offer, Rate, kinds, read_owned
 from analyzer.sizing.similar import LOOK_BACK_DAYS, PastRun, read_past
@@ -34,7 +34,7 @@ def read_known(session: "Session", settings: Settings, prices: Path | None = Non
         StoreError: the store does not answer.
     """
     from analyzer.ledger.coverage import ledger_end
-    from analyzer.recommendations.site_reading import Reading
+    from analyzer.recommendations.site_query import Reading
 
     book = price_book(replace(settings, prices=prices or settings.prices))
     end = ledger_end(session)

@@ -7,7 +7,7 @@ from analyzer.interfaces.text.moved import largest_move
 from analyzer.recommendations.outcome.effect import Effect, Interval
 from analyzer.recommendations.outcome.work import Unit
 from analyzer.reports.compare import Comparison, Side
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, counted, decimal, hours_decimals, money, plain, signed
 

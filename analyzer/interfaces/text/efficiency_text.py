@@ -11,7 +11,7 @@ from analyzer.measures.efficiency.of_run import Efficiency
 from analyzer.measures.efficiency.scaling import Scaling
 from analyzer.measures.efficiency.steps import How, StepTime
 from analyzer.measures.efficiency.stragglers import Straggler, known_cost
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted, duration, gpu_hours, hours_decimals, moment, money, plain
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from analyzer.findings.explain.argue import Argument
 from analyzer.findings.explain.signs import Sign
 from analyzer.findings.finding import Finding
-from analyzer.findings.finding_told import told
+from analyzer.findings.finding_sentence import told
 from analyzer.interfaces.text.finding_plot import plot_lines
 from analyzer.period import local
 from analyzer.reports.finding_charts import whose_gpus
@@ -25,7 +25,7 @@ from analyzer.reports.finding_view import (
 )
 from analyzer.reports.recommendation_words import saves_words
 from analyzer.text.as_json import plain_data
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted, day, gpu_hours, money, plain, plain_sentence, span_words
 
 _COLUMN, _HEAD = 14, 8

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from analyzer.findings.explain.plot import Plot, Signal
 from analyzer.period import local
-from analyzer.text.paper import LEVELS, Paper
+from analyzer.text.layout import LEVELS, Paper
 from analyzer.text.words import day
 
 _ROWS, _SIGNAL_ROWS = 5, 3

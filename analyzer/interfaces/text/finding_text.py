@@ -9,7 +9,7 @@ from analyzer.interfaces.text.record_text import overconfident_words
 from analyzer.period import local
 from analyzer.reports.finding_list import FindingsReport, at_stake_column, trend
 from analyzer.states import booking
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted, day, decimal, gpu_hours, moment, money, plain, plain_sentence, symbol
 
 _MARKS = {"new": "+", "growing": "^", "shrinking": "v"}

@@ -2,7 +2,7 @@
 
 from analyzer.interfaces.cli.recording import RecordingReport
 from analyzer.reports.host_side import Device, HostSide
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import bytes_words, percent, plain
 
 

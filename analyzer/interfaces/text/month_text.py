@@ -4,7 +4,7 @@ from analyzer.finops.budgets.text import budget_lines
 from analyzer.finops.targets.text import target_lines
 from analyzer.interfaces.text.week_text import week_sections
 from analyzer.reports.month import MonthPage
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 
 
 def month_text(report: MonthPage, paper: Paper, top: int | None = None) -> str:

@@ -1,6 +1,6 @@
 """Which loss changed most from one breakdown to another, in words."""
 
-from analyzer.queries.readings import Breakdown
+from analyzer.queries.ledger_query import Breakdown
 from analyzer.text.rounding import nearest
 from analyzer.text.words import percent
 

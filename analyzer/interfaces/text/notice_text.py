@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.findings.health.notice import Notice
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted, plain, plain_sentence
 
 _SHOWN = 5

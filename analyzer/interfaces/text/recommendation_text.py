@@ -11,7 +11,7 @@ from analyzer.ledger.coverage import Sku
 from analyzer.period import Period
 from analyzer.recommendations.artefact import Artefact, Form
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.part import WHOLE, Part
+from analyzer.reports.ledger_filter import WHOLE, Part
 from analyzer.reports.recommendation_words import (
     HOLDS,
     actor_words,
@@ -29,7 +29,7 @@ from analyzer.reports.recommendation_words import (
     tails_words,
     when_words,
 )
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted, gpu_hours, money, plain, plain_sentence
 
 _LEAST_MICROS = MICROS  # the list leaves out what likely saves less

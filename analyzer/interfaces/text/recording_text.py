@@ -10,10 +10,10 @@ from analyzer.interfaces.text.run_prediction import came_out, predicted
 from analyzer.interfaces.text.run_text import large, run_sentence, sparks
 from analyzer.ledger.breakdown import Line, lines
 from analyzer.prices.list_prices import range_of
-from analyzer.queries.readings import Breakdown
+from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.run import RunReport
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.rounding import apportion_tree, nearest
 from analyzer.text.words import bytes_words, clock, counted, duration, gpu_hours, money, plain, plain_sentence
 

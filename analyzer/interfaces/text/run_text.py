@@ -21,7 +21,7 @@ from analyzer.reports.recommendation_words import actor_words, cost_words, saves
 from analyzer.reports.run import RunFacts, RunReport, worth_showing
 from analyzer.reports.run_energy import run_energy_words
 from analyzer.states import booking
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.rounding import nearest
 from analyzer.text.words import counted, day, duration, gpu_hours, hours_decimals, moment, money, percent, plain, symbol
 

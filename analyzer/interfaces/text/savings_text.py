@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from analyzer.period import local
 from analyzer.recommendations.lifecycle.realised import Realised, Weekly
-from analyzer.recommendations.lifecycle.standing import Standing
+from analyzer.recommendations.lifecycle.status import Standing
 from analyzer.recommendations.outcome.calibration import INNER_PERMILLE, LEAST, OUTER_PERMILLE, Calibration, Tally
 from analyzer.recommendations.outcome.outcome import Outcome
 from analyzer.reports.savings import SavingsReport, Together
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import CENTS_UNDER, counted, day, gpu_hours, money, plain, plain_sentence
 
 _HEAD = "CHECKED AFTERWARDS"

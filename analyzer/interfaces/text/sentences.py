@@ -6,7 +6,7 @@ from agent.wire.units import MICROS
 from analyzer.findings.rule_words import rule_words
 from analyzer.ledger.breakdown import lines
 from analyzer.ledger.coverage import NotJudged, Sku
-from analyzer.queries.readings import LARGE_GAP, Breakdown, alike_measured
+from analyzer.queries.ledger_query import LARGE_GAP, Breakdown, alike_measured
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import over_words
 from analyzer.reports.recommendation_words import FREE, NOT_PRICED, cost_short

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from analyzer.findings.rule_words import rule_words
 from analyzer.ledger.unjudged import Unjudged, by_rule, rules_in
 from analyzer.period import Period
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import counted, plain, plain_sentence
 
 _SHOWN = 10

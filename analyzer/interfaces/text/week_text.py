@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from analyzer.finops.charges.edited import edited_words
-from analyzer.finops.reconcile.kept import match_words
+from analyzer.finops.reconcile.invoice_matches import match_words
 from analyzer.interfaces.text.by_what_text import by_what_words
 from analyzer.interfaces.text.record_text import record_words
 from analyzer.interfaces.text.saving_words import all_priced, bill_words, saved_over, saving_column
@@ -16,7 +16,7 @@ from analyzer.prices.repriced import repriced_words
 from analyzer.reports.charged import charge_lines
 from analyzer.reports.group_table import group_lines
 from analyzer.reports.week import WeekReport
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import (
     NO_BREAK,
     UNKNOWN,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.measures.efficiency import readings
+from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.checkpoints import Checkpoints, checkpoints
 from analyzer.measures.efficiency.figure import Figure, withheld
 from analyzer.measures.efficiency.goodput import Attempt, Goodput, Life, goodput
@@ -53,26 +53,26 @@ def efficiency(session: "Session", run: Subject, log: StepTime | None = None) ->
 
     `log` is a step time that somebody read from the run's own output.
     """
-    if run.stage in readings.NOT_TRAINING:
+    if run.stage in efficiency_query.NOT_TRAINING:
         return None
-    attempts = readings.attempts(session, run.run_id)
-    said = readings.told(session, [run.run_id]).get(run.run_id)
-    labels = readings.labels(session, run.run_id)
+    attempts = efficiency_query.attempts(session, run.run_id)
+    said = efficiency_query.told(session, [run.run_id]).get(run.run_id)
+    labels = efficiency_query.labels(session, run.run_id)
     counted = said is not None and bool(said.steps)
-    wave = None if counted or log else readings.wave(session, run.run_id, run.start_us, run.end_us)
+    wave = None if counted or log else efficiency_query.wave(session, run.run_id, run.start_us, run.end_us)
     rate = _tokens_per_second(said)
     return Efficiency(
         step_time(said, wave, log, is_expired=kept_from(session, ("gpu_samples",)) > run.start_us),
         rate,
         goodput(
-            readings.spent(session, run.run_id, run.start_us, run.end_us),
+            efficiency_query.spent(session, run.run_id, run.start_us, run.end_us),
             attempts,
             Life(run.gpus, run.submitted_at, run.started_at, run.start_us, run.ended_at or run.end_us),
         ),
-        mfu(labels, rate, run.gpus, run.sku, readings.power_limit_watts(session, run.run_id)),
+        mfu(labels, rate, run.gpus, run.sku, efficiency_query.power_limit_watts(session, run.run_id)),
         scaling_of(session, run, labels),
         _checkpoints(session, run, attempts),
-        stragglers(readings.waited(session, run.start_us, run.end_us, run.run_id)),
+        stragglers(efficiency_query.waited(session, run.start_us, run.end_us, run.run_id)),
     )
 
 
@@ -87,11 +87,11 @@ def _tokens_per_second(said: Told | None) -> Figure:
 
 
 def _checkpoints(session: "Session", run: Subject, attempts: tuple[Attempt, ...]) -> Checkpoints | None:
-    own = readings.savings(session, run.start_us, run.end_us, run.run_id)
+    own = efficiency_query.savings(session, run.start_us, run.end_us, run.run_id)
     if not own:
         return None
     nodes = sorted({node for attempt in attempts for node in attempt.nodes})
-    return checkpoints(own[0], readings.failures(session, run.end_us), nodes)
+    return checkpoints(own[0], efficiency_query.failures(session, run.end_us), nodes)
 
 
 def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scaling:
@@ -99,9 +99,9 @@ def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scal
     own = signature(run.name, labels, run.sku)
     if own is None or run.sku is None:
         return Scaling(None, (), "its model or its GPUs are not known")
-    found = readings.peers(session, run.run_id, run.name, labels.get(MODEL_LABEL), run.sku)
+    found = efficiency_query.peers(session, run.run_id, run.name, labels.get(MODEL_LABEL), run.sku)
     alike = [(run_id, gpus) for run_id, name, gpus, theirs in found if signature(name, theirs, run.sku) == own]
-    said = readings.told(session, [run_id for run_id, _ in alike])
+    said = efficiency_query.told(session, [run_id for run_id, _ in alike])
     peers = [peer for run_id, gpus in alike if (peer := peer_of(gpus, said.get(run_id))) is not None]
     if own.batch is not None:
         told = {peer.run_id for peer in peers}
@@ -134,7 +134,7 @@ def _seen(session: "Session", run_id: str, gpus: int) -> Peer | str | None:
     start, end = session.row("SELECT min(hour), max(hour) + 3600000000 FROM ledger WHERE run_id = ?", [run_id])
     if start is None:
         return None
-    wave = readings.wave(session, run_id, start, end)
+    wave = efficiency_query.wave(session, run_id, start, end)
     if wave is None and kept_from(session, ("gpu_samples",)) > start:
         return EXPIRED
     step = by_period(wave)

@@ -27,7 +27,7 @@ _STRONG = 0.7  # of the correlation: below it the period is there, and drowned i
 @dataclass(frozen=True, slots=True)
 class Told:
     """What a run said of itself, in all. `working_us` is the time from its first word to its last in which steps could
-    be made (analyzer.measures.efficiency.readings); None where the ledger does not know. `first_at` is in microseconds
+    be made (efficiency_query.py); None where the ledger does not know. `first_at` is in microseconds
     UTC.
 
     `is_chorus` means that several hosts counted at the same time, so that nobody knows whose count is the run's.

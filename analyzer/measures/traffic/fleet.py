@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from analyzer.errors import LedgerError
 from analyzer.measures.traffic.locality import LOCALITIES, ClassBytes, Locality
-from analyzer.measures.traffic.reading import read_traffic
 from analyzer.measures.traffic.run_traffic import RunTraffic, Waited
 from analyzer.measures.traffic.tariff import Bill, TariffBook
+from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.period import Period
 from analyzer.queries.amount_gaps import Gap, gaps
-from analyzer.queries.readings import known_sum
+from analyzer.queries.ledger_query import known_sum
 from collector.store.session import Session
 
 _NEAR = frozenset(("gpu_link", "rack"))

@@ -3,7 +3,7 @@
 from analyzer.measures.traffic.fleet import FarRun, FleetTraffic, TeamTraffic
 from analyzer.measures.traffic.locality import LOCALITIES, Locality
 from analyzer.measures.traffic.text import LABELS, bill_words
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import bytes_words, counted, gpu_hours, money, percent, plain
 
 _FAR_SHOWN = 5

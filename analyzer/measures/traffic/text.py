@@ -6,7 +6,7 @@ from analyzer.measures.traffic.fold import NO_FLOW, OTHERS, Table, fold
 from analyzer.measures.traffic.locality import Locality
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.measures.traffic.tariff import Bill
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import bytes_words, counted, gpu_hours, hours_decimals, money, percent, plain
 
 LABELS: dict[Locality, str] = {

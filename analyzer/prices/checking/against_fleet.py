@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 
-from analyzer.prices.book import PriceBook
 from analyzer.prices.checking.complaint import Complaint, day_of
 from analyzer.prices.checking.fleet import Booked, Owned
 from analyzer.prices.list_prices import range_of
 from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import row_of
-from analyzer.prices.told import name_of
+from analyzer.prices.price_book import PriceBook
+from analyzer.prices.row_names import name_of
 from analyzer.text.words import counted, gpu_hours
 
 Kind = tuple[str | None, str | None, str | None, str | None]  # SKU, purchase option, node group, region

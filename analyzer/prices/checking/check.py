@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from datetime import date
 
-from analyzer.prices.book import PriceBook
 from analyzer.prices.checking.against_fleet import fleet_faults
 from analyzer.prices.checking.complaint import Complaint
 from analyzer.prices.checking.fleet import Booked, Owned
 from analyzer.prices.checking.order import order_faults
 from analyzer.prices.checking.rows import row_faults
+from analyzer.prices.price_book import PriceBook
 
 
 def complaints(

@@ -5,12 +5,12 @@ from datetime import date, timedelta
 from itertools import pairwise
 
 from agent.wire.units import HOUR_US
-from analyzer.prices.book import PriceBook
 from analyzer.prices.checking.complaint import Complaint, day_of, midnight_us
 from analyzer.prices.derived.spot import Spot
 from analyzer.prices.money import dollars
+from analyzer.prices.price_book import PriceBook
+from analyzer.prices.row_names import name_of
 from analyzer.prices.site import Derived, PriceRow
-from analyzer.prices.told import name_of
 from analyzer.text.words import counted
 
 # Ours: a new contract seldom moves a price by half, and a node's figure taken for a GPU's is eight times too much.

@@ -5,14 +5,14 @@ from datetime import date
 from difflib import get_close_matches
 
 from agent.wire.units import HOUR_US
-from analyzer.prices.book import PriceBook
 from analyzer.prices.charge_rows import Charge
 from analyzer.prices.checking.complaint import Complaint, midnight_us
 from analyzer.prices.list_prices import median_of
 from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import Tariff
+from analyzer.prices.price_book import PriceBook
+from analyzer.prices.row_names import name_of
 from analyzer.prices.site import Derived, PriceRow
-from analyzer.prices.told import name_of
 
 _STALE_DAYS = 90  # list prices of one GPU moved within a quarter (SCREENS 6: a book 16 days old is fresh)
 _STALE_TARIFF_DAYS = 400  # tariffs of power and storage, and internal price lists, are made by the year

@@ -21,11 +21,11 @@ from analyzer.recommendations.fleet_plan.plan import Plan
 from analyzer.recommendations.fleet_plan.planned import CAUSE
 from analyzer.recommendations.fleet_plan.solve import Budget, solve
 from analyzer.recommendations.fleet_plan.validate import broken
-from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.proposal import Proposal, Saved, restart
 from analyzer.recommendations.recommendation import Range
 from analyzer.recommendations.saving import Share, part, recovered, told_over_us
 from analyzer.recommendations.site import Site
+from analyzer.recommendations.trigger import Grounds
 
 if TYPE_CHECKING:
     from collector.store.session import Session

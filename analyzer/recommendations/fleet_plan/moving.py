@@ -7,7 +7,7 @@ from agent.wire.units import HOUR_US, MINUTE_SECONDS, SECOND_US
 from analyzer.recommendations.fleet_plan.move import Move
 from analyzer.recommendations.proposal import RESTART_MS
 from analyzer.recommendations.recommendation import Moving, Part
-from analyzer.recommendations.standing import Life, RunStanding
+from analyzer.recommendations.run_status import Life, RunStanding
 
 # What is assumed where nothing was measured, each ours. Checkpoints: half of an hour between two; published intervals
 # go from half an hour (Check-N-Run, NSDI 2022) to three hours (BLOOM, in Gemini, SOSP 2023).

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from analyzer.findings.finding import Finding
-from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.trigger import Grounds
 from analyzer.states import Confidence
 
 _STATE, CAUSE = "communicating", "cross_rack"

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from analyzer.recommendations.lifecycle.detect import Applied, applied
-from analyzer.recommendations.lifecycle.kept import add_applied, book, predictions
+from analyzer.recommendations.lifecycle.lifecycle_tables import add_applied, book, predictions
 from analyzer.recommendations.lifecycle.shapes import first_drained, first_given_back, shapes
-from analyzer.recommendations.lifecycle.standing import Seen, Standing
+from analyzer.recommendations.lifecycle.status import Seen, Standing
 
 if TYPE_CHECKING:
     from collector.store.session import Session

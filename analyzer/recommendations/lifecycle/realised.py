@@ -8,12 +8,12 @@ from agent.wire.units import DAY_US, WEEK_US
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import local
 from analyzer.queries.statements import statements
-from analyzer.recommendations.lifecycle.kept import book
+from analyzer.recommendations.lifecycle.lifecycle_tables import book
 from analyzer.recommendations.lifecycle.prediction import Amount, Prediction
-from analyzer.recommendations.lifecycle.standing import Standing
+from analyzer.recommendations.lifecycle.status import Standing
 from analyzer.recommendations.outcome.calibration import Case
 from analyzer.recommendations.outcome.outcome import HALF_LEAST, Cluster, Evidence, Outcome, outcome
-from analyzer.recommendations.outcome.reading import Around, works_like, works_of_name
+from analyzer.recommendations.outcome.outcome_query import Around, works_like, works_of_name
 from analyzer.recommendations.outcome.work import Rates, Unit, Work, log_costs, rates_of, unit_of, unlike
 from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US
 from collector.store.session import Session

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from analyzer.findings.finding import Finding
+from analyzer.findings.history.history_tables import Said
 from analyzer.findings.history.judgement import reason_of
-from analyzer.findings.history.kept import Said
 from analyzer.ids import by_id
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.kept import add_predictions, add_word, new_word_id, predictions
+from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word, new_word_id, predictions
 from analyzer.recommendations.lifecycle.predict import predicted
 from analyzer.recommendations.lifecycle.prediction import Prediction
 from analyzer.recommendations.lifecycle.word import Decision, Word

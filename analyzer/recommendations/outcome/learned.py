@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from analyzer.recommendations.lifecycle.kept import book
+from analyzer.recommendations.lifecycle.lifecycle_tables import book
 from analyzer.recommendations.lifecycle.realised import all_realised, case_of
 from analyzer.recommendations.outcome.calibration import Case, proposed_shares
 from analyzer.recommendations.saving import Share, realised_share

@@ -13,10 +13,10 @@ from analyzer.recommendations.artefacts.quoting import listed, remark, words
 from analyzer.recommendations.constraint import Constraint
 from analyzer.recommendations.fleet_plan.move import Move
 from analyzer.recommendations.fleet_plan.places import Host
-from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.proposal import Proposal, Saved
 from analyzer.recommendations.saving import Share, over_words, recovered, told_over_us
 from analyzer.recommendations.site import Site
+from analyzer.recommendations.trigger import Grounds
 from analyzer.recommendations.types.amounts import NOTHING
 from analyzer.recommendations.waking import Waking, waking
 from analyzer.text.wording import counted, some

@@ -16,10 +16,10 @@ from analyzer.recommendations.artefacts.owner import for_scheduler
 from analyzer.recommendations.constraint import Constraint
 from analyzer.recommendations.fleet_plan.move import Move
 from analyzer.recommendations.fleet_plan.places import Placed
-from analyzer.recommendations.grounds import Grounds
 from analyzer.recommendations.proposal import RESTART_MS, Proposal
 from analyzer.recommendations.saving import Share
 from analyzer.recommendations.site import Site
+from analyzer.recommendations.trigger import Grounds
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.amounts import money_of_runs
 from analyzer.text.wording import counted, percent, some

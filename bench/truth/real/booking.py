@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from agent.wire.envelope import encode
 from analyzer.analysis import analyze
-from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
+from analyzer.findings.ledger_findings import findings
 from analyzer.settings.settings import Settings
 from bench.truth.real.sensors import Row
+from collector.pipeline.batch_commit import Landing
 from collector.pipeline.decoding.batch import decode
-from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from collector.store.session import Session
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agent.wire.tables import TABLES
 from collector.lake.sealing.bodies import BrokenBodyError, unpack
 from collector.lake.sealing.syncing import sync
-from collector.lake.soundness.looking import note_written
+from collector.lake.soundness.file_check import note_written
 from collector.pipeline.batch_rows import Part, merged
 from collector.store import sealed_here
 from collector.store.lake_schema import RECEIPTS, sort_key

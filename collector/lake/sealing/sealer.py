@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from collector.errors import RegistryError, StoreError
 from collector.lake.sealing.seal import Sealed, has_rows_of_no_lake, seal
-from collector.precedence import SEALING, let_others_go_first
 from collector.store.seal_mark import Mark
+from collector.thread_priority import SEALING, let_others_go_first
 
 if TYPE_CHECKING:
     from collector.metrics.metrics import Metrics

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
 from collector.errors import StoreError
-from collector.lake.soundness.looking import Damage
+from collector.lake.soundness.file_check import Damage
 from collector.store.books import DATED
 from collector.store.lake import CATALOGUE, delete
 from collector.store.literal import literal

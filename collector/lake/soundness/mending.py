@@ -9,7 +9,7 @@ from collector.backup.copying import copied
 from collector.backup.folder import backups
 from collector.backup.manifest import Manifest, sha256, sync
 from collector.errors import BackupError, StoreError
-from collector.lake.soundness.looking import Damage
+from collector.lake.soundness.file_check import Damage
 from collector.store.noted import Named, Note, named_files, write_notes
 from collector.store.parquet_file import unreadable
 

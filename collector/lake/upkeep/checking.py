@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from collector.errors import StoreError
-from collector.lake.soundness.looking import check, require_catalogue, told
+from collector.lake.soundness.file_check import check, require_catalogue, told
 from collector.lake.upkeep.outcome import Outcome
 from collector.store.noted import named_files
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_US
-from collector.lake.soundness.looking import require_whole
+from collector.lake.soundness.file_check import require_whole
 from collector.lake.upkeep.lake_files import LakeFile, files, flush, paths, scattered
 from collector.lake.upkeep.outcome import Outcome
 from collector.lake.upkeep.writing import writing

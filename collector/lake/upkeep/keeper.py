@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
 from collector.errors import StoreError
-from collector.lake.soundness.looking import note_written, snapshot_of
+from collector.lake.soundness.file_check import note_written, snapshot_of
 from collector.lake.upkeep.counters import Counters
 from collector.lake.upkeep.jobs import WRITE_FILES, Job, jobs
 from collector.lake.upkeep.outcome import Outcome
 from collector.lake.upkeep.retention import Dropped
 from collector.lake.upkeep.turns import JobState, give, prolong, states, take
 from collector.metrics.metrics import Metrics
-from collector.precedence import UPKEEP, let_others_go_first
 from collector.store.tier_schema import make_tables
+from collector.thread_priority import UPKEEP, let_others_go_first
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig

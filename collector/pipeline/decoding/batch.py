@@ -14,8 +14,8 @@ from agent.wire.frame import declared_bytes
 from agent.wire.tables import TABLES
 from collector.errors import BatchError
 from collector.pipeline.decoding.arrow_messages import Message, read_message
-from collector.pipeline.decoding.plausible import Clock, Mask, Reason
-from collector.pipeline.decoding.sifting import Aside, parted, sift
+from collector.pipeline.decoding.range_checks import Clock, Mask, Reason
+from collector.pipeline.decoding.row_quarantine import Aside, parted, sift
 
 _MAX_UNPACKED_BYTES = 64 * 2**20
 _MAX_ROWS = 1_000_000  # of one batch: an agent's hour is some ten thousand

@@ -16,7 +16,7 @@ import pyarrow as pa
 from agent.wire.contract import Table
 from agent.wire.tables import HOST_AUTHORITIES, TABLES
 from collector.errors import BatchError
-from collector.pipeline.decoding.plausible import Mask, Reason, pc
+from collector.pipeline.decoding.range_checks import Mask, Reason, pc
 
 if TYPE_CHECKING:
     from collector.pipeline.decoding.batch import Batch

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from collector.schedulers.alias_book import AliasBook
-from collector.schedulers.book import KEPT_US, AllocationBook
+from collector.schedulers.known_allocations import KEPT_US, AllocationBook
 from collector.schedulers.kubernetes.api import Api
 from collector.schedulers.kubernetes.mirror import Mirror
 from collector.schedulers.kubernetes.nodes import Node, node, place
@@ -15,9 +15,9 @@ from collector.schedulers.kubernetes.owners import Owners, Top
 from collector.schedulers.kubernetes.pod import Pod, pod
 from collector.schedulers.kubernetes.rows import Labels, aliases, allocation, awaited
 from collector.schedulers.kubernetes.workload import PATHS, Workload, workload
-from collector.schedulers.landing import sender
 from collector.schedulers.node_book import NodeBook
 from collector.schedulers.poll import Poll, Row, moment
+from collector.schedulers.poll_batch import sender
 
 if TYPE_CHECKING:
     from collector.store.session import Session

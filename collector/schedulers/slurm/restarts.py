@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from collector.schedulers.slurm.job import Job
 
 if TYPE_CHECKING:
-    from collector.schedulers.book import AllocationBook
+    from collector.schedulers.known_allocations import AllocationBook
 
 _AFTER = re.compile(r"(?:afterany|afternotok):(\d+(?:_\d+)?)")
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.alias_book import AliasBook
-from collector.schedulers.book import AllocationBook, is_withdrawn, withdrawn
-from collector.schedulers.landing import sender
+from collector.schedulers.known_allocations import AllocationBook, is_withdrawn, withdrawn
 from collector.schedulers.node_book import NodeBook
 from collector.schedulers.poll import Poll, Row, moment
+from collector.schedulers.poll_batch import sender
 from collector.schedulers.slurm.attempts import attempt_of
 from collector.schedulers.slurm.job import Job
 from collector.schedulers.slurm.naming import Inventory, Place, places

@@ -13,9 +13,9 @@ from typing import Any
 from agent.attribution.run import Place, attribute
 from agent.errors import AgentError
 from agent.gpu.nvidia import NvmlSource, WaitingNvml, open_nvml
-from agent.remembered import Remembered
 from agent.sources.processes import ProcessSource
 from agent.sources.processes.register import Register
+from agent.state_file import Remembered
 
 
 class Clocks:

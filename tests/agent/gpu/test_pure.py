@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.gpu.nvidia import fields, gpm
-from agent.gpu.nvidia.asking import mended
 from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.energy import Counter, EnergyBook, EnergyMeter
+from agent.gpu.nvidia.expected_devices import Roster
 from agent.gpu.nvidia.gpm import RATES, RATIOS, in_base_units
 from agent.gpu.nvidia.gpu import GpuReading
+from agent.gpu.nvidia.gpu_threads import mended
 from agent.gpu.nvidia.health import action
 from agent.gpu.nvidia.listing import Listed
 from agent.gpu.nvidia.meter import Meter
 from agent.gpu.nvidia.rings import Ring, Samples, of_samples
-from agent.gpu.nvidia.roster import Roster
-from agent.remembered import Remembered
+from agent.state_file import Remembered
 from agent.wire.tables import GPU_SAMPLES
 
 COUNTS = st.integers(0, 2**64 - 1)

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.attribution.aliases import ALIASES_MAX, Aliases
-from agent.attribution.held import PRECEDENCE, Held, Meant, Told, combined
+from agent.attribution.holds import PRECEDENCE, Held, Meant, Told, combined
+from agent.attribution.providers import LATE_SECONDS, Witness, Witnesses
 from agent.attribution.run import Attribution, Authority
-from agent.attribution.witnesses import LATE_SECONDS, Witness, Witnesses
 from agent.errors import SourceError, SourceHungError
-from agent.remembered import Remembered
+from agent.state_file import Remembered
 from tests.waiting import PATIENCE_SECONDS
 
 POD = Attribution("kubernetes/a/ml.x-0", "kubernetes", member="ml/x-0/main")

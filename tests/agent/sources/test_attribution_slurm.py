@@ -12,7 +12,7 @@ from agent.attribution.cgroup import job
 from agent.attribution.devices import Device, Devices
 from agent.attribution.environment import KEYS
 from agent.attribution.evidence import Process
-from agent.attribution.held import Meant, Told
+from agent.attribution.holds import Meant, Told
 from agent.attribution.run import SHARDS, Place, attribute
 from agent.attribution.slurm import EAGER_READINGS, LATER_READINGS, SlurmJobs
 from agent.attribution.slurm import given as given_gpus

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from agent.attribution.aliases import Aliases
 from agent.attribution.devices import Device, Devices
-from agent.attribution.held import Meant, Told
+from agent.attribution.holds import Meant, Told
 from agent.attribution.kubelet import Kubelet
 from agent.attribution.podresources import allocatable, containers, replicas, unit
 from agent.attribution.pods import living
 from agent.attribution.protobuf import fields
-from agent.attribution.witnesses import GOOD_FOR_SECONDS, Witnesses
+from agent.attribution.providers import GOOD_FOR_SECONDS, Witnesses
 from agent.errors import SourceError
-from agent.remembered import Remembered
 from agent.sources.processes.holdings import authorities
 from agent.sources.processes.register import Register
+from agent.state_file import Remembered
 from tests.agent.sources.kubelet_stand_in import StandIn, allocatable_response, field, list_response
 from tests.waiting import PATIENCE_SECONDS, until
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.attribution.devices import Device, Devices, minors
-from agent.attribution.held import Told
+from agent.attribution.holds import Told
 from agent.attribution.kernels_gpus import KernelsGpu, kernels_gpus
 from agent.attribution.mapping import DcgmMapping, Jobstats, jobs, owner, run_id
 from agent.errors import SourceError

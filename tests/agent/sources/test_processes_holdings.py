@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.attribution.gpu_process import Holding
-from agent.attribution.held import Held, Meant, Told
+from agent.attribution.holds import Held, Meant, Told
+from agent.attribution.providers import Witnesses
 from agent.attribution.run import Attribution, Authority, Place
-from agent.attribution.witnesses import Witnesses
 from agent.errors import SourceError
-from agent.remembered import Remembered
 from agent.sources.processes import ProcessSource
 from agent.sources.processes.holdings import SECTION, Holdings
 from agent.sources.processes.register import Register
+from agent.state_file import Remembered
 from tests.agent.sources.conftest import told
 from tests.waiting import PATIENCE_SECONDS
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.attribution.evidence import Process
-from agent.attribution.held import Meant
+from agent.attribution.holds import Meant
 from agent.attribution.ray import RayWorker, cluster_name, ray_labels, ray_member, ray_run_id
 from agent.attribution.run import Place, attribute
 from agent.sources.processes.claims import Claim, Claims

@@ -8,7 +8,7 @@ import pytest
 
 from agent.attribution.devices import Device, Devices
 from agent.attribution.kubelet import Kubelet
-from agent.attribution.witnesses import Witnesses
+from agent.attribution.providers import Witnesses
 from agent.sources.processes.register import Register
 from agent.sources.processes.source import ProcessSource
 from tests.agent.sources.conftest import told

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from analyzer.capacity.gate.decided import Decided
-from analyzer.capacity.gate.judge import judge
 from analyzer.capacity.gate.policy import Policy, read_policy
+from analyzer.capacity.gate.policy_check import judge
 from analyzer.capacity.gate.request import Request, request_of
 from analyzer.capacity.gate.supply import Supply
 from analyzer.capacity.profile.facts import (

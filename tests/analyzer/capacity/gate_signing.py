@@ -6,9 +6,9 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from analyzer.capacity.profile.canonical_json import canonical
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.signature import public_text, signed
-from analyzer.capacity.profile.spelling import canonical
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 

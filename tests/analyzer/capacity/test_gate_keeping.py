@@ -11,8 +11,8 @@ import pytest
 
 from analyzer.capacity.gate.as_data import decided_of
 from analyzer.capacity.gate.decided import Decided
-from analyzer.capacity.gate.judge import judge, request_id
-from analyzer.capacity.gate.keeping import Kept, Teller, decide, identity_of, kept, listed, requests_of, waive
+from analyzer.capacity.gate.policy_check import judge, request_id
+from analyzer.capacity.gate.request_store import Kept, Teller, decide, identity_of, kept, listed, requests_of, waive
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.errors import ConfigError, LedgerError
 from collector.registry import Bounds, CapacityEvent, CapacityRequest, Registry, open_registry

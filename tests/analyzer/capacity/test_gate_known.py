@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from analyzer.capacity.gate.decided import Decided
-from analyzer.capacity.gate.judge import judge
-from analyzer.capacity.gate.known import Names
+from analyzer.capacity.gate.policy_check import judge
+from analyzer.capacity.gate.references import Names
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.errors import ConfigError
 from tests.analyzer.capacity.gate_asking import A100, H100, NOW, policy, profile, read, request

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.capacity.gate.decided import Decided, Rate
-from analyzer.capacity.gate.judge import judge
-from analyzer.capacity.gate.known import Names
 from analyzer.capacity.gate.offer import Asked, asked_of, held_at_once
+from analyzer.capacity.gate.policy_check import judge
+from analyzer.capacity.gate.references import Names
 from analyzer.capacity.gate.supply import FreeGpus, Supply
 from analyzer.capacity.gate.words import offer_words
 from analyzer.capacity.gate.work import work_of

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.gate.judge import _JUDGES
 from analyzer.capacity.gate.policy import NAMES, read_policy
+from analyzer.capacity.gate.policy_check import _JUDGES
 from analyzer.errors import ConfigError
 
 KEY = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="  # RFC 8032, 7.1, test 1, in base64

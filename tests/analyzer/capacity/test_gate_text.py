@@ -9,12 +9,12 @@ import pytest
 
 from analyzer.capacity.gate.as_data import data_of
 from analyzer.capacity.gate.decided import Decided, Waiver
+from analyzer.capacity.gate.decision_words import shown_of
 from analyzer.capacity.gate.history_text import history_text, list_text
-from analyzer.capacity.gate.judge import judge, with_waivers
-from analyzer.capacity.gate.keeping import Event, Kept
 from analyzer.capacity.gate.policy import read_policy
+from analyzer.capacity.gate.policy_check import judge, with_waivers
 from analyzer.capacity.gate.request import Request
-from analyzer.capacity.gate.shown import shown_of
+from analyzer.capacity.gate.request_store import Event, Kept
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.gate.words import line
@@ -22,7 +22,7 @@ from analyzer.capacity.profile.facts import Alternative, CapacityProfile
 from analyzer.capacity.profile.read import read_profile
 from analyzer.interfaces.cli.capacity_gate import gate
 from analyzer.text.as_json import as_json
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.capacity.gate_asking import NOW, SOON, decided, policy, profile, read, request
 from tests.analyzer.capacity.gate_signing import policy_file, signed_text
 from tests.analyzer.capacity.test_gate_request import TOML

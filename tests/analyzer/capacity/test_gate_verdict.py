@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from analyzer.capacity.gate.as_data import data_of, decided_of
 from analyzer.capacity.gate.decided import Decided, Gate, Outcome, Waiver, verdict_of
-from analyzer.capacity.gate.judge import judge, with_waivers
+from analyzer.capacity.gate.policy_check import judge, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.gate.words import line
 from analyzer.errors import LedgerError
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.capacity.gate_asking import HOUR_MS, NOW, decided, policy, profile, request
 
 OUTCOMES = st.sampled_from(["PASS", "FAIL", "N/E"])

@@ -12,7 +12,7 @@ from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.profile.facts import Alternative, Booked, CapacityProfile, Represented
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.capacity_gate import gate as gate_command
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.capacity.gate_asking import HOUR_MS, SAID, SOON, decided, profile, run
 from tests.analyzer.capacity.gate_signing import signed_text
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analyzer.capacity.gate.decided import Decided, Gate
-from analyzer.capacity.gate.judge import judge
+from analyzer.capacity.gate.policy_check import judge
 from analyzer.capacity.gate.supply import Supply
 from analyzer.capacity.profile.facts import Alternative, Booked, CapacityProfile, Holding, Memory, Scale
 from analyzer.errors import ConfigError

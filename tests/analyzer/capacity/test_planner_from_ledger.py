@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from analyzer.capacity.planner.from_ledger import asks_ledger, look_up
-from analyzer.capacity.planner.history_reading import LEAST_RUNS, read_history
+from analyzer.capacity.planner.history_query import LEAST_RUNS, read_history
 from analyzer.capacity.planner.ledger import ServerLedger, StoreLedger
 from analyzer.capacity.planner.offered import LeftOut, offered
 from analyzer.capacity.planner.problem import Network, Node, Task
 from analyzer.capacity.planner.stock import Holder, StockNode
-from analyzer.capacity.planner.stock_reading import read_stock
+from analyzer.capacity.planner.stock_query import read_stock
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
 from analyzer.interfaces.questions.registry import answer

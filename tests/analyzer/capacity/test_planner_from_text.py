@@ -10,7 +10,7 @@ from analyzer.capacity.planner.errors import ProblemError
 from analyzer.capacity.planner.from_text.confirming import about, to_confirm
 from analyzer.capacity.planner.from_text.errors import ModelError
 from analyzer.capacity.planner.from_text.settings import ModelSettings
-from analyzer.capacity.planner.from_text.understanding import DESCRIPTION_BYTES, ROUNDS, Understood, understood
+from analyzer.capacity.planner.from_text.task_draft import DESCRIPTION_BYTES, ROUNDS, Understood, understood
 from analyzer.errors import ConfigError
 from tests.analyzer.capacity.planner_recorded import Endpoint, Recorded, completion, endpoint
 from tests.analyzer.capacity.test_planner_task_reading import FOUR, NOW

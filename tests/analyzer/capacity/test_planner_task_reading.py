@@ -15,7 +15,7 @@ from analyzer.capacity.planner import task_file
 from analyzer.capacity.planner.errors import ProblemError, TaskFileError
 from analyzer.capacity.planner.moments import moment
 from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Rate, Task
-from analyzer.capacity.planner.task_reading import read_tasks
+from analyzer.capacity.planner.task_parser import read_tasks
 from analyzer.capacity.planner.units import rate, size_bytes, span_seconds
 
 NOW = 1_795_420_800_000_000  # Monday 2026-11-23 08:00 UTC

@@ -18,7 +18,7 @@ from analyzer.capacity.planner.offered import LeftOut
 from analyzer.capacity.planner.page import plan_html
 from analyzer.capacity.planner.sentence import sentence
 from analyzer.capacity.planner.text import TASKS_SHOWN, plan_text
-from analyzer.text.paper import Paper, paint
+from analyzer.text.layout import Paper, paint
 from analyzer.text.words import NO_BREAK
 from bench.published_schemas import plan_schema
 from tests.analyzer.capacity.planner_answers import impossible, of_ledger, on_time

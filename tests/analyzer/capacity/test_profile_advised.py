@@ -8,7 +8,7 @@ import pytest
 from agent.wire.units import WEEK_US
 from analyzer.capacity.profile.facts import OpenAdvice
 from analyzer.capacity.profile.work import Asked
-from analyzer.recommendations.lifecycle.kept import add_predictions, add_word
+from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word
 from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, Span, Versions
 from analyzer.recommendations.lifecycle.word import Word
 from tests.analyzer.capacity.profile_small_site import profile_of, small_site

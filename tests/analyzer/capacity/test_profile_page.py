@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from analyzer.capacity.profile.decision_view import Shown, ShownGate, ShownOption
 from analyzer.capacity.profile.details import tables
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.page import page, view
 from analyzer.capacity.profile.read import read_profile
-from analyzer.capacity.profile.shown import Shown, ShownGate, ShownOption
 from analyzer.capacity.profile.signature import Envelope, public_text, signed
 from analyzer.capacity.profile.trusted import TrustedKey
 from tests.analyzer.capacity.profile_example import EXAMPLE

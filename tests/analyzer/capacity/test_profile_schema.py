@@ -7,8 +7,8 @@ import jsonschema_rs
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from analyzer.capacity.profile.canonical_json import canonical
 from analyzer.capacity.profile.signature import Envelope, signed
-from analyzer.capacity.profile.spelling import canonical
 from bench.published_schemas import profile_schema
 from tests.analyzer.capacity.profile_example import EXAMPLE
 

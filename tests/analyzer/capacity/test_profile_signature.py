@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analyzer.capacity.profile.canonical_json import canonical, parsed, profile_of
 from analyzer.capacity.profile.read import read_document, read_profile
 from analyzer.capacity.profile.signature import Envelope, public_text, signed
-from analyzer.capacity.profile.spelling import canonical, parsed, profile_of
 from analyzer.capacity.profile.trusted import TrustedKey
 from analyzer.errors import ProfileError
 from tests.analyzer.capacity.profile_example import EXAMPLE

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from analyzer.capacity.gate.shown import shown_of
+from analyzer.capacity.gate.decision_words import shown_of
 from analyzer.capacity.gate.work import work_of
+from analyzer.capacity.profile.decision_view import Shown
 from analyzer.capacity.profile.forms import Ready, in_form
-from analyzer.capacity.profile.shown import Shown
 from analyzer.capacity.profile.signature import Envelope, signed
 from analyzer.interfaces.cli.capacity_profile import profile
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.capacity.gate_asking import decided
 from tests.analyzer.capacity.profile_example import EXAMPLE
 from tests.analyzer.capacity.test_profile_page import DECIDED, hostile

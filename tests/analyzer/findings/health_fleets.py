@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analyzer.findings.health.book import look
+from analyzer.findings.health.all_notices import look
 from analyzer.findings.health.notice import Notice
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 

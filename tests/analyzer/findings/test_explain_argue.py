@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from analyzer.findings.book import findings
 from analyzer.findings.explain.argue import argue
 from analyzer.findings.explain.idle import IdleGpus
 from analyzer.findings.explain.plot import signal
 from analyzer.findings.explain.ruled_out import ruled_out
 from analyzer.findings.explain.signs import Context, held, signs
 from analyzer.findings.finding import Finding
+from analyzer.findings.ledger_findings import findings
 from analyzer.interfaces.text.finding_plot import plot_lines
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar
 from analyzer.states import BOOKINGS
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import MONDAY
 from tests.analyzer.reports import example_week

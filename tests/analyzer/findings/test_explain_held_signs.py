@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from analyzer.findings.book import findings
 from analyzer.findings.explain.argue import argue
 from analyzer.findings.explain.idle import IdleGpus
 from analyzer.findings.explain.signs import Sign, held
 from analyzer.findings.finding import Finding
+from analyzer.findings.ledger_findings import findings
 from analyzer.findings.rules.evidence import evidence
 from analyzer.ledger.rules import RULE_OF
 from analyzer.ledger.thresholds import Thresholds

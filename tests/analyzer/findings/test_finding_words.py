@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.findings.book import findings
-from analyzer.findings.finding_told import figures, told
+from analyzer.findings.finding_sentence import figures, told
+from analyzer.findings.ledger_findings import findings
 from analyzer.findings.rules.needs import need, need_words, severity
 from analyzer.findings.rules.sentence import host_words, limit_words, run_words, share_words
 from analyzer.findings.rules.words import WORDS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analyzer.findings.health.book import look
+from analyzer.findings.health.all_notices import look
 from analyzer.findings.health.hardware import Health, judged
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 

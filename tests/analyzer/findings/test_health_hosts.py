@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analyzer.findings.health import silent_agents
-from analyzer.findings.health.book import look
+from analyzer.findings.health.all_notices import look
 from analyzer.findings.health.drivers import HostDriver
 from analyzer.findings.health.drivers import judged as judged_drivers
 from analyzer.findings.health.links import Port, judged_ports

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from analyzer.findings.health.book import look
+from analyzer.findings.health.all_notices import look
 from collector.store.database import Store
 from collector.store.lake import beside
 from tests.analyzer.findings.health_fleets import WELL

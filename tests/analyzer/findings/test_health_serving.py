@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from analyzer.findings.health.book import look
+from analyzer.findings.health.all_notices import look
 from analyzer.findings.health.notice import Notice, Span
 from analyzer.findings.health.serving.cold_starts import Starts
 from analyzer.findings.health.serving.cold_starts import judge as judge_starts
 from analyzer.findings.health.serving.figures import Figures
-from analyzer.findings.health.serving.look import JUDGES, Judge
+from analyzer.findings.health.serving.service_notices import JUDGES, Judge
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet
 from tests.analyzer.ledger.serving_services import T, declared, replica, says

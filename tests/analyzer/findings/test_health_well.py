@@ -7,8 +7,8 @@ from pkgutil import iter_modules
 from typing import Any
 
 from analyzer.findings import health as notices
-from analyzer.findings.health import book, serving
-from analyzer.findings.health.book import RULES, look
+from analyzer.findings.health import all_notices, serving
+from analyzer.findings.health.all_notices import RULES, look
 from analyzer.findings.health.ecc import XIDS
 from analyzer.findings.health.limits import LIMITS
 from collector.lake.upkeep.rolling import roll_up
@@ -91,7 +91,7 @@ def test_every_hardware_xid_has_its_remedy() -> None:
 def test_every_rule_is_asked_once() -> None:
     """A rule that was written and is not in the list notices nothing, and no test of its own would say so."""
     names = [f"{notices.__name__}.{found.name}" for found in iter_modules(notices.__path__)]
-    places = [f"{name}.look" if name == serving.__name__ else name for name in names if name != book.__name__]
+    places = [f"{name}.look" if name == serving.__name__ else name for name in names if name != all_notices.__name__]
     written = [place for place in places if hasattr(import_module(place), "look")]
     assert sorted(rule.__module__ for rule in RULES) == sorted(written)
 

@@ -8,14 +8,14 @@ import pytest
 
 from analyzer.analysis import analyze
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.findings.book import findings
 from analyzer.findings.history.case import read_case
+from analyzer.findings.history.history_tables import Said, judgements, mutes
 from analyzer.findings.history.judgement import muted
 from analyzer.findings.history.keep import keep_findings
-from analyzer.findings.history.kept import Said, judgements, mutes
 from analyzer.findings.history.naming import finding_id
 from analyzer.findings.history.record import Tally, VersionTally, record_of
 from analyzer.findings.history.say import judge, mute
+from analyzer.findings.ledger_findings import findings
 from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.pending import Versions
 from analyzer.ledger.thresholds import Thresholds

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
-from analyzer.findings.book import findings
 from analyzer.findings.history.case import read_case
 from analyzer.findings.history.naming import Key, finding_id, named
+from analyzer.findings.ledger_findings import findings
 from analyzer.ids import LENGTH
 from analyzer.period import Period
 from analyzer.reports.reader import Reader

@@ -11,7 +11,7 @@ from analyzer.finops.charges.text import charge_data
 from analyzer.finops.focus.export import Asked, export_focus
 from analyzer.finops.focus.issuer import Issuer
 from analyzer.finops.focus.spreadsheet import export_csv
-from analyzer.finops.non_gpu_costs.reading import read_costs
+from analyzer.finops.non_gpu_costs.cost_query import read_costs
 from analyzer.finops.non_gpu_costs.text import costs_data
 from analyzer.queries.dimensions import ledger_source
 from analyzer.reports.reader import Reader

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from analyzer.finops.anomalies.reading import Anomalies, anomalies
+from analyzer.finops.anomalies.anomaly_query import Anomalies, anomalies
 from analyzer.finops.anomalies.text import anomalies_text
 from analyzer.finops.unit_cost.report import UnitReport, unit_report
 from analyzer.period import Calendar
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Written
 
 UTC = Calendar("UTC")

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError
+from analyzer.finops.non_gpu_costs.cost_query import Costs, costs_of, read_drawn
 from analyzer.finops.non_gpu_costs.energy import Drawn, energy
 from analyzer.finops.non_gpu_costs.energy_by_team import TeamEnergy, energy_by_team
-from analyzer.finops.non_gpu_costs.reading import Costs, costs_of, read_drawn
 from analyzer.finops.non_gpu_costs.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
 from analyzer.finops.non_gpu_costs.text import costs_text
 from analyzer.interfaces.cli.non_gpu_costs import costs as command
 from analyzer.measures.traffic.tariff import Bill, TariffBook
 from analyzer.period import Period
-from analyzer.prices.book import PriceBook
 from analyzer.prices.carbon import CLOUD_REGIONS, COUNTRIES, Intensity, intensity, near
 from analyzer.prices.non_gpu_rows import Beside, Checkpoints, Energy, Host, Storage
-from analyzer.text.paper import Paper
+from analyzer.prices.price_book import PriceBook
+from analyzer.text.layout import Paper
 from collector.lake.tiers.pieces import Span
 from collector.lake.tiers.rolling import planned, roll_hours, roll_minutes
 from collector.store.tier_schema import make_tables

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.finops.budgets.book import Budget
+from analyzer.finops.budgets.budget_file import Budget
 from analyzer.finops.budgets.month import Ending, Line, MonthReport, judged, month_report
 from analyzer.finops.budgets.spent import Days, Spending, Whose
 from analyzer.finops.budgets.text import budgets_text, first_sentence, over_words
@@ -20,7 +20,7 @@ from analyzer.period import Calendar
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from collector.store.database import Store
 from gpuledger import main
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet

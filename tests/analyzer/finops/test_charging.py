@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.charges.file import charge_csv
-from analyzer.finops.charges.reading import read_held
+from analyzer.finops.charges.held_query import read_held
 from analyzer.finops.charges.report import ChargesReport, charges_report
 from analyzer.finops.charges.sums import Bearer, Charged, Held, charges
 from analyzer.finops.charges.text import charge_data, charge_text
 from analyzer.interfaces.cli.charges import charges as command
 from analyzer.ledger.coverage import Hours
 from analyzer.period import Period
-from analyzer.prices.book import PriceBook
 from analyzer.prices.charge_rows import Charge
 from analyzer.prices.checking.check import complaints
+from analyzer.prices.price_book import PriceBook
 from analyzer.reports.reader import Reader
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
 WEEK = Period(0, 168 * HOUR, "2026-W46", "UTC")

@@ -2,9 +2,9 @@
 
 from analyzer.finops.demand.outlook import Outlook, outlook
 from analyzer.finops.demand.text import demand_text
-from analyzer.prices.book import PriceBook
+from analyzer.prices.price_book import PriceBook
 from analyzer.prices.site import PriceRow
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, WEEK, Written
 
 NOW = MONDAY + 6 * WEEK

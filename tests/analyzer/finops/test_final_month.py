@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.finops.budgets.reading import read_month
+from analyzer.finops.budgets.month_query import read_month
 from analyzer.finops.charges.edited import edited as charges_edited
 from analyzer.finops.charges.edited import edited_words
 from analyzer.finops.charges.text import charge_text
@@ -17,11 +17,11 @@ from analyzer.interfaces.text.week_text import prices_words
 from analyzer.period import Calendar
 from analyzer.queries.dimensions import ledger_source
 from analyzer.reports.confining import confined
-from analyzer.reports.part import Part
+from analyzer.reports.ledger_filter import Part
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
-from analyzer.text.paper import Paper
-from collector.backup.making import make
+from analyzer.text.layout import Paper
+from collector.backup.backup_maker import make
 from collector.backup.restoring import restore
 from collector.config import CollectorConfig
 from collector.erasure.erase import erase

@@ -1,10 +1,10 @@
 """The portfolio: the word follows what the GPUs did, and what was not measured gets none."""
 
-from analyzer.finops.portfolio.reading import portfolio
 from analyzer.finops.portfolio.review import Workload, review
 from analyzer.finops.portfolio.text import portfolio_text
+from analyzer.finops.portfolio.workload_query import portfolio
 from analyzer.period import Calendar
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, WEEK, Written
 
 HOUR_MS = 3_600_000

@@ -8,7 +8,7 @@ from analyzer.errors import ConfigError
 from analyzer.finops.focus.read import read_focus
 from analyzer.finops.reconcile.bill import Bill, gather
 from analyzer.finops.reconcile.compare import Comparison, Difference
-from analyzer.finops.reconcile.kept import Told, digest_of, keep, last_match, match_words
+from analyzer.finops.reconcile.invoice_matches import Told, digest_of, keep, last_match, match_words
 from analyzer.finops.reconcile.reconcile import reconcile
 from analyzer.finops.reconcile.skus import SkuMap, known_instances
 from analyzer.finops.reconcile.text import label_of, reconcile_text

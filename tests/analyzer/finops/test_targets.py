@@ -1,11 +1,11 @@
 """Targets: useful is read, not utilization; what is not known is not missed."""
 
-from analyzer.finops.targets.reading import targets
+from analyzer.finops.targets.target_query import targets
 from analyzer.finops.targets.targets import Headroom, Held, Target, judged
 from analyzer.finops.targets.text import target_lines
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.period import Calendar
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 NONE = Headroom(0, 0, 0)

@@ -7,7 +7,7 @@ from analyzer.finops.unit_cost.report import UnitReport, unit_report
 from analyzer.finops.unit_cost.text import units_text
 from analyzer.finops.unit_cost.unit import REQUESTS
 from analyzer.period import Calendar
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Written
 from tests.analyzer.ledger.amounts import book
 

@@ -5,7 +5,7 @@ import pytest
 from analyzer.finops.unit_cost.report import UnitReport, unit_report, with_teams
 from analyzer.finops.unit_cost.text import units_text
 from analyzer.period import Calendar
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Written
 
 UTC = Calendar("UTC")

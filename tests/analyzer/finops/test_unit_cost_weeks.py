@@ -10,7 +10,7 @@ from analyzer.finops.unit_cost.text import trend, units_text
 from analyzer.finops.unit_cost.unit import REQUESTS
 from analyzer.finops.unit_cost.weeks import Week, prices, weeks_between
 from analyzer.period import Calendar
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.finops.test_unit_cost_report import ALL, ranker, read
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Written
 

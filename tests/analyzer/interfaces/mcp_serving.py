@@ -12,7 +12,7 @@ from analyzer.interfaces.mcp.over_http import LOOPBACK, PATH, guarded_app
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite
 from analyzer.settings.settings import Settings
-from collector.access.opening import access_of
+from collector.access.open_access import access_of
 from tests.analyzer.interfaces.api_sites import TOKEN, collector
 from tests.collector.access.conftest import add_key, bearer
 from tests.dashboards.serving import served

@@ -7,9 +7,9 @@ import pytest
 from starlette.requests import Request
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.api.desk import Desk, Reading
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.model import Document
+from analyzer.interfaces.api.request_service import Desk, Reading
 from analyzer.queries.generation import Generations, Kept
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet

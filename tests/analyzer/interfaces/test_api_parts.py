@@ -15,9 +15,9 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.cli.report import report
 from analyzer.interfaces.questions.registry import OF_PART, QUESTIONS, answer
 from analyzer.reports.confining import confine, confined
+from analyzer.reports.filtered_reader import of_part
 from analyzer.reports.groups import By, groups
-from analyzer.reports.part import FILTERS, Part
-from analyzer.reports.part_reader import of_part
+from analyzer.reports.ledger_filter import FILTERS, Part
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from collector.store.session import Session

@@ -3,7 +3,7 @@
 import pytest
 
 from analyzer.reports.confining import confine
-from analyzer.reports.part import Part
+from analyzer.reports.ledger_filter import Part
 from tests.analyzer.interfaces.api_sites import Site
 
 READINGS = (

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.asking import asked
 from analyzer.errors import ConfigError, UnansweredError
 from analyzer.interfaces.cli.command import ask
 from analyzer.reports.request import Request
+from analyzer.server_client import asked
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store

@@ -7,7 +7,7 @@ import pytest
 from analyzer.errors import ConfigError
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.settings import MailSettings
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import TABLES, Settings
 from collector.config import load
 from collector.errors import ConfigError as CollectorConfigError

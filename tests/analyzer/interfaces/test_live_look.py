@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from agent.wire.units import HOUR_MS
 from analyzer.errors import LedgerError
-from analyzer.interfaces.live.look import Figures, Line, Look
-from analyzer.interfaces.live.reading import look
+from analyzer.interfaces.live.live_query import look
+from analyzer.interfaces.live.live_view import Figures, Line, Look
 from analyzer.interfaces.live.text import look_text
-from analyzer.queries.readings import Breakdown, fold
+from analyzer.queries.ledger_query import Breakdown, fold
 from analyzer.reports.request import Order
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from collector.store.database import Store
 from tests.analyzer.finops.focus_books import HOUR, MINUTE_MS, NOVEMBER, SECOND, Books
 

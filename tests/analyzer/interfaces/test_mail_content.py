@@ -16,9 +16,9 @@ from analyzer.interfaces.mail.team_week import of_team, team_facts
 from analyzer.interfaces.mail.text import mail_text
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.ledger.coverage import Measured
-from analyzer.queries.readings import Breakdown
+from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.week import WeekReport
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from collector.store.session import Session
 from tests.analyzer.capacity.gate_asking import decided
 from tests.analyzer.reports import example_week

@@ -19,7 +19,7 @@ from analyzer.interfaces.mcp.over_http import LOOPBACK, PATH, REQUEST_BYTES, for
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite, ServedSite
 from analyzer.settings.settings import Settings, settings_file
-from collector.access.opening import access_of
+from collector.access.open_access import access_of
 from tests.analyzer.interfaces.api_sites import TOKEN, collector
 from tests.analyzer.interfaces.api_sites import Site as Running
 from tests.analyzer.interfaces.api_sites import site as running

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
+from analyzer.interfaces.mcp.api_answers import ANSWER_BYTES
 from analyzer.interfaces.mcp.in_process import get
-from analyzer.interfaces.mcp.readings import ANSWER_BYTES
 from analyzer.interfaces.mcp.server import INSTRUCTIONS, create_server
 from analyzer.interfaces.mcp.site import OwnSite
 from analyzer.settings.settings import Settings
@@ -183,7 +183,7 @@ def test_arguments_are_checked(site: tuple[Path, Settings], name: str, arguments
 def test_an_answer_is_bounded_in_bytes(site: tuple[Path, Settings], monkeypatch: pytest.MonkeyPatch) -> None:
     """Long names make fewer rows, and the cursor leads on from the last that was shown."""
     whole = [item["run_id"] for item in told(site, "runs", READINGS["runs"])["items"]]
-    monkeypatch.setattr("analyzer.interfaces.mcp.readings.ANSWER_BYTES", 4000)
+    monkeypatch.setattr("analyzer.interfaces.mcp.api_answers.ANSWER_BYTES", 4000)
     page = told(site, "runs", READINGS["runs"])
     assert 0 < len(page["items"]) < len(whole)
     assert page["more"]

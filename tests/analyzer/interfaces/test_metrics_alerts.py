@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.exposition import exposition
-from collector.http.pulse import Pulse
+from collector.http.metrics_poller import Pulse
 from collector.metrics.metrics import Metrics
 from collector.store.seal_mark import Mark
 from tests.agent.test_exporter_situations import promtool

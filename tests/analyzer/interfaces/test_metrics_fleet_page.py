@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from analyzer.findings.book import findings
+from analyzer.findings.ledger_findings import findings
+from analyzer.interfaces.metrics.fleet_query import NOBODY, OTHER
 from analyzer.interfaces.metrics.losing import TEAMS_SHOWN, UNMAPPED
-from analyzer.interfaces.metrics.reading import NOBODY, OTHER
 from analyzer.interfaces.metrics.snapshot import FleetPage
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

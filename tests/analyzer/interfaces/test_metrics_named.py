@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from prometheus_client import Metric
 
-from analyzer.findings.book import findings
+from analyzer.findings.ledger_findings import findings
 from analyzer.interfaces.metrics.losing import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN
 from analyzer.interfaces.metrics.snapshot import FleetPage
 from analyzer.reports.reader import Reader

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.doctor.invariants import examine
-from analyzer.prices.book import PriceBook
+from analyzer.prices.price_book import PriceBook
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 

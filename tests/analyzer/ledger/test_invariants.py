@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analyzer.findings.book import findings
+from analyzer.findings.ledger_findings import findings
 from analyzer.states import BOOKINGS, LOSABLE
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.analyzer.ledger.generated import generate

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.ledger.causes.exchange import usual
-from analyzer.ledger.judge import Judge
+from analyzer.ledger.classifier import Judge
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts, RunWindow, Verdict
 from analyzer.period import WINDOW_MS

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analyzer.findings.book import findings
+from analyzer.findings.ledger_findings import findings
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, Fleet
 from tests.analyzer.ledger.serving_services import RESTS, SOURCE, T, declared, replica, says, working

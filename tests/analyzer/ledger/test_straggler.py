@@ -6,7 +6,7 @@ import pytest
 
 from analyzer.ledger.causes.exchange import Usual
 from analyzer.ledger.causes.straggler import NONE_BEHIND, Lag, detect
-from analyzer.ledger.judge import Judge
+from analyzer.ledger.classifier import Judge
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.period import WINDOW_MS

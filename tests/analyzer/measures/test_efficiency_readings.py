@@ -9,7 +9,7 @@ from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.report import report
 from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.efficiency_text import not_known
-from analyzer.measures.efficiency import readings
+from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.of_run import Efficiency
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
@@ -177,8 +177,8 @@ def test_failures_are_counted_with_their_host_hours() -> None:
     fleet.hold(BIG, "n7", ["x"], T, T + 10 * MINUTE, exit_status="failed")
     fleet.analyze()
     with fleet.store.session() as session:
-        found = readings.failures(session, T + DAY)
-        before = readings.failures(session, T)
+        found = efficiency_query.failures(session, T + DAY)
+        before = efficiency_query.failures(session, T)
     assert (found.failures, found.repeating) == (3, (("n1", 3),))
     assert found.node_us == 8 * HOUR + 10 * MINUTE
     assert (before.failures, before.node_us) == (0, 0)
@@ -193,7 +193,7 @@ def test_an_attempt_after_a_checkpoint_is_a_restore() -> None:
     assert found.restored_at is not None
     assert T + 9 * HOUR <= found.restored_at <= T + 9 * HOUR + 5 * MINUTE
     with fleet.store.session() as session:
-        tries = readings.attempts(session, SFT)
+        tries = efficiency_query.attempts(session, SFT)
     assert [(one.number, one.exit_status, one.nodes) for one in tries][2:] == [
         (2, "node_failed", ("n1",)),
         (3, "completed", ("n1",)),
@@ -224,8 +224,8 @@ def test_waiting_for_a_slow_gpu_is_added_by_gpu() -> None:
     rows.append(own_row | {"run_id": SFT, "milliseconds": 3_600_000, "cost_micros": 100})
     with fleet.store.session() as session:
         session.load("ledger", list(rows[0]), [list(each.values()) for each in rows])
-        waited = readings.waited(session, T, T + HOUR)
-        own = readings.waited(session, T, T + HOUR, SFT)
+        waited = efficiency_query.waited(session, T, T + HOUR)
+        own = efficiency_query.waited(session, T, T + HOUR, SFT)
     assert sorted((one.run_id, one.milliseconds, one.cost_micros) for one in waited) == sorted(waits)
     assert [one.run_id for one in own] == [SFT]
     assert {one.node for one in waited} == {"n1"}, "where g1 is, and not where those are that waited"

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from analyzer.interfaces.questions.registry import answer
-from analyzer.measures.traffic.reading import read_traffic
 from analyzer.measures.traffic.run_traffic import RunTraffic, Waited
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.measures.traffic.text import traffic_lines
+from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from tests.analyzer.ledger.fleet import DAY, Fleet, priced
 from tests.analyzer.measures.traffic_small_runs import END, T, alternating, flows, host, links
 

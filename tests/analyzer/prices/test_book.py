@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.prices.book import PriceBook
+from analyzer.prices.price_book import PriceBook
 
 ROW = """
 [[price]]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.interfaces.cli.prices import prices
-from analyzer.prices.book import PriceBook
 from analyzer.prices.checking.check import complaints
 from analyzer.prices.checking.fleet import Booked, Owned
+from analyzer.prices.price_book import PriceBook
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet

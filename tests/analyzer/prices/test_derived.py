@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError
-from analyzer.prices.book import PriceBook
 from analyzer.prices.checking.check import complaints
 from analyzer.prices.derived.parts import Part, spread
-from analyzer.prices.keeping import PriceFile
+from analyzer.prices.price_book import PriceBook
+from analyzer.prices.price_file import PriceFile
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import DAY, MONDAY, Fleet
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.recommendations.grounds import of_finding, with_findings
 from analyzer.recommendations.held_up import (
     THROWN_AWAY,
     WAIT,
@@ -15,6 +14,7 @@ from analyzer.recommendations.held_up import (
     ended_ms,
     thrown_away_ms,
 )
+from analyzer.recommendations.trigger import of_finding, with_findings
 from tests.analyzer.recommendations.sites import RUN, finding
 
 HEAT: Loss = ("throttled", "thermal")

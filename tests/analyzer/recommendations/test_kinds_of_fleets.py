@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from agent.wire.tables import TABLES
-from analyzer.findings.health.book import look
+from analyzer.findings.health.all_notices import look
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.measures.efficiency.figure import Figure, withheld
-from analyzer.prices.book import PriceBook
+from analyzer.prices.price_book import PriceBook
 from analyzer.recommendations.fleet_plan.places import Feed
 from analyzer.recommendations.proposal import Proposal, Saved
 from analyzer.recommendations.rules import NOTICES

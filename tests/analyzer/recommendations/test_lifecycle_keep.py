@@ -5,9 +5,16 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.findings.history.kept import Said
+from analyzer.findings.history.history_tables import Said
 from analyzer.period import Calendar
-from analyzer.recommendations.lifecycle.kept import add_predictions, add_word, book, predictions, rejections, words
+from analyzer.recommendations.lifecycle.lifecycle_tables import (
+    add_predictions,
+    add_word,
+    book,
+    predictions,
+    rejections,
+    words,
+)
 from analyzer.recommendations.lifecycle.realised import all_realised
 from analyzer.recommendations.lifecycle.say import Offer, decide
 from analyzer.recommendations.lifecycle.word import Word

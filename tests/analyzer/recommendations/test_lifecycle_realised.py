@@ -9,7 +9,7 @@ from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.savings_text import came_words
 from analyzer.period import Calendar
 from analyzer.recommendations.lifecycle.keep import look_for_applied
-from analyzer.recommendations.lifecycle.kept import add_predictions, add_word, book
+from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word, book
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
 from analyzer.recommendations.lifecycle.word import Word
 from analyzer.reports.reader import Reader

@@ -1,7 +1,7 @@
 """How far each recommendation has come, and which of its predictions it is held to."""
 
 from analyzer.recommendations.lifecycle.prediction import Prediction, Span
-from analyzer.recommendations.lifecycle.standing import Seen, standings
+from analyzer.recommendations.lifecycle.status import Seen, standings
 from analyzer.recommendations.lifecycle.word import Decision, Word
 from tests.analyzer.recommendations.lifecycle_recurring import prediction
 

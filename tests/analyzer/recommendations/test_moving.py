@@ -16,7 +16,7 @@ from analyzer.recommendations.fleet_plan.moving import (
     moving_words,
     restart_parts,
 )
-from analyzer.recommendations.standing import Life, RunStanding, Wait, read_life
+from analyzer.recommendations.run_status import Life, RunStanding, Wait, read_life
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 

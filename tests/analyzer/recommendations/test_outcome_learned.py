@@ -1,10 +1,10 @@
 """Shares that realised savings show take the place of assumed ones: from twenty cases on, and where it is wished."""
 
+from analyzer.recommendations.advice_options import Wanting
 from analyzer.recommendations.lifecycle.prediction import shares_version
 from analyzer.recommendations.outcome.calibration import Case
 from analyzer.recommendations.outcome.learned import learned_shares, shares_of
 from analyzer.recommendations.saving import ASSUMED, CASES_LEAST, calibrated, sureness
-from analyzer.recommendations.wanting import Wanting
 from analyzer.settings.placement import Advising
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import Fleet

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.units import WEEK_US
-from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
+from analyzer.findings.ledger_findings import findings
 from analyzer.recommendations.advise import recommendations
 from analyzer.recommendations.alternatives import without_doubles
 from analyzer.recommendations.recommendation import Recommendation

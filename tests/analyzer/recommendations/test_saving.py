@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.units import WEEK_US
-from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
+from analyzer.findings.ledger_findings import findings
+from analyzer.recommendations.advice_request import Wanted
 from analyzer.recommendations.advise import recommendations
 from analyzer.recommendations.billing import Spent, divided
 from analyzer.recommendations.recommendation import Range, Saved
@@ -25,7 +26,6 @@ from analyzer.recommendations.saving import (
     sureness,
     told_over_us,
 )
-from analyzer.recommendations.wanted import Wanted
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet, priced
 

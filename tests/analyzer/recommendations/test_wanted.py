@@ -10,27 +10,27 @@ from hypothesis import strategies as st
 
 from agent.wire.tables import TABLES
 from agent.wire.units import WEEK_US
-from analyzer.findings.book import findings
 from analyzer.findings.finding import Finding
+from analyzer.findings.ledger_findings import findings
 from analyzer.interfaces.api.advice import Advice, advice_data
 from analyzer.interfaces.text.recommendation_files import ticket
 from analyzer.interfaces.text.recommendation_text import recommendation_text
 from analyzer.period import Period
 from analyzer.queries.generation import ByGeneration, Generations
+from analyzer.recommendations.advice_options import Wanting
+from analyzer.recommendations.advice_request import Wanted
 from analyzer.recommendations.advise import recommendations
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
 from analyzer.recommendations.fleet_plan.planned import against
-from analyzer.recommendations.grounds import Grounds
-from analyzer.recommendations.judges import Judges
+from analyzer.recommendations.loss_source import Judges
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.wanted import Wanted
-from analyzer.recommendations.wanting import Wanting
+from analyzer.recommendations.trigger import Grounds
 from analyzer.reports.reader import Reader
 from analyzer.settings.placement import Advising
 from analyzer.settings.settings import Settings
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from collector.store.session import Session
 from tests.analyzer.findings.health_fleets import TRAINING
 from tests.analyzer.interfaces.test_api_no_samples import FACTS

@@ -16,10 +16,10 @@ from analyzer.interfaces.text.week_text import week_text
 from analyzer.period import Calendar, Period
 from analyzer.reports.by_what import Judged, by_what, by_what_of_teams
 from analyzer.reports.confining import confine
-from analyzer.reports.part import Part
+from analyzer.reports.ledger_filter import Part
 from analyzer.reports.week import WeekReport
 from analyzer.text.as_json import as_json
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.analyzer.reports import example_week

@@ -11,7 +11,7 @@ from analyzer.interfaces.text.week_text import week_text
 from analyzer.reports.group_table import group_lines
 from analyzer.reports.groups import SHOWN, By, GroupRow, Groups, checked_by, groups
 from analyzer.reports.week import WeekReport
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import UNKNOWN
 from collector.store.session import Session
 from tests.analyzer.reports.example_week import W46

@@ -12,14 +12,14 @@ import pytest
 from mcp.client import Client
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.alarms.looking import present
+from analyzer.interfaces.alarms.present_alarms import present
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import Query
 from analyzer.interfaces.questions.registry import answer
 from analyzer.period import Calendar, Period
-from analyzer.recommendations.lifecycle.kept import words
+from analyzer.recommendations.lifecycle.lifecycle_tables import words
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from tests.analyzer.interfaces.api_sites import Site, settings, site

@@ -17,15 +17,15 @@ from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.ledger import which_run
 from analyzer.ledger.timeline import Point
-from analyzer.recommendations.judges import Judges
+from analyzer.recommendations.loss_source import Judges
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.words import span_words, until_words
 from collector.store.database import Store
 from collector.store.session import Session
-from dashboards.server.readings import ReadAsked
+from dashboards.server.report_route import ReadAsked
 from tests.analyzer.reports import example_week
 
 BERLIN = Settings(cluster="alpha", timezone="Europe/Berlin")

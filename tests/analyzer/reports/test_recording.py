@@ -16,7 +16,7 @@ from analyzer.interfaces.text.run_prediction import came_out
 from analyzer.interfaces.text.run_text import head_pairs
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.reports.week import WeekReport
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from analyzer.text.picture import picture
 from tests.analyzer.reports.example_recording import write_recording
 

@@ -8,8 +8,8 @@ import pytest
 
 from agent.wire.units import HOUR_US
 from analyzer.findings.explain.ruled_out import RuledOut
+from analyzer.finops.non_gpu_costs.cost_query import read_drawn, read_drawn_by_team, read_drawn_of_run
 from analyzer.finops.non_gpu_costs.rates import Rates
-from analyzer.finops.non_gpu_costs.reading import read_drawn, read_drawn_by_team, read_drawn_of_run
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.period import Period
@@ -19,7 +19,7 @@ from analyzer.reports.reader import Reader
 from analyzer.reports.run import RunReport
 from analyzer.reports.run_before import EarlierRun, earlier_runs
 from analyzer.reports.run_energy import RunEnergy, run_energy, run_energy_words
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from collector.store.session import Session
 from tests.analyzer.finops.unit_cost_written import RATE, Written
 from tests.analyzer.ledger.fleet import DAY, MONDAY, Fleet

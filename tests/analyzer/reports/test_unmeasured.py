@@ -13,7 +13,7 @@ from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.moved import largest_move
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar
-from analyzer.queries.readings import Breakdown, fold
+from analyzer.queries.ledger_query import Breakdown, fold
 from analyzer.reports.group_table import group_lines
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request

@@ -13,14 +13,14 @@ from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.interfaces.text.week_text import status_words, week_text
 from analyzer.ledger.breakdown import lines
-from analyzer.queries.readings import Breakdown, Entry, Unpriced
+from analyzer.queries.ledger_query import Breakdown, Entry, Unpriced
 from analyzer.recommendations.recommendation import Range
 from analyzer.reports.by_team import TeamRow
 from analyzer.reports.charged import charge_lines
 from analyzer.reports.group_table import team_lines
 from analyzer.reports.week import WeekReport, best_next_step, week_report
 from analyzer.states import BOOKINGS, CLASSES, Booking, booking
-from analyzer.text.paper import Paper, paint
+from analyzer.text.layout import Paper, paint
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.analyzer.reports import example_week

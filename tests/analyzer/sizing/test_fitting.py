@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError
-from analyzer.prices.book import PriceBook
+from analyzer.prices.price_book import PriceBook
 from analyzer.prices.site import PriceRow
 from analyzer.sizing.fitting import Asked, Fit, gpu_counts, holds, place, room_permille
 from analyzer.sizing.kinds import Kind, Offer, Owned, Rate, kinds, list_offers, named_bytes, site_rate

@@ -16,7 +16,7 @@ import pytest
 from agent.wire.tables import TABLES
 from analyzer.analysis import analyze
 from analyzer.settings.settings import Settings
-from collector.access.opening import registry_of
+from collector.access.open_access import registry_of
 from collector.backup.layout import Layout
 from collector.config import CollectorConfig
 from collector.erasure.erase import _SCRYPT, Erased, _replaced, erase, pseudonym
@@ -28,10 +28,10 @@ from collector.pipeline.writer import Writer
 from collector.registry import Entry, open_registry
 from collector.store.books import mirror
 from collector.store.database import Store
-from collector.store.opening import open_store
+from collector.store.open_store import open_store
 from collector.store.seal_mark import Mark
+from dashboards.page_cache.disk_cache import Shelf
 from dashboards.page_cache.page_file import Made
-from dashboards.page_cache.shelf import Shelf
 from tests.collector.batches import NOW
 from tests.collector.batches import body as encoded
 from tests.waiting import PATIENCE_SECONDS

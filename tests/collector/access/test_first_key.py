@@ -10,7 +10,7 @@ import pytest
 
 import gpuledger
 from collector.access.access import Access
-from collector.access.opening import require_way_in
+from collector.access.open_access import require_way_in
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, RegistryError
 from collector.registry import open_registry

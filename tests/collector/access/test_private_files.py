@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gpuledger
-from collector.backup.making import make
+from collector.backup.backup_maker import make
 from collector.backup.restoring import restore
 from tests.operations.site import Site
 

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from agent.connection import trusting
 from collector.access.certificate import check_certificate
-from collector.access.opening import access_of
+from collector.access.open_access import access_of
 from collector.config import CollectorConfig
 from collector.errors import ConfigError
 from collector.http.server import settings_of

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from collector.importing.history import Brought, bring
-from collector.importing.known import Sighting
+from collector.importing.known_allocations import Sighting
 from collector.importing.slurm_history import Told, history
 from collector.schedulers.slurm.events import Event
 from collector.schedulers.slurm.job import Job

@@ -6,7 +6,7 @@ import pytest
 
 from collector.importing import kube_history, kube_state
 from collector.importing.history import bring
-from collector.importing.known import Sighting
+from collector.importing.known_allocations import Sighting
 from collector.prometheus.client import Client, Server
 from collector.schedulers.kubernetes.rows import Labels
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, SECOND

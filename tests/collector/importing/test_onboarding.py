@@ -18,7 +18,7 @@ from analyzer.interfaces.onboarding.onboard import Asked, onboard
 from analyzer.interfaces.onboarding.prices import given
 from analyzer.interfaces.onboarding.runs import of_slurm
 from analyzer.settings.settings import Settings
-from analyzer.text.paper import Paper
+from analyzer.text.layout import Paper
 from collector.importing.span import Span
 from collector.prometheus.client import Client, Server
 from collector.store.database import Store

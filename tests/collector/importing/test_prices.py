@@ -7,7 +7,7 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.onboarding.prices import BOOK, given, kept, priced
-from analyzer.prices.book import price_book
+from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import BESIDE, Settings
 from tests.analyzer.ledger.fleet import MONDAY
 

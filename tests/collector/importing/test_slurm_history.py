@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.importing.known import Sighting
+from collector.importing.known_allocations import Sighting
 from collector.importing.shares import shares
 from collector.schedulers.slurm.events import Event
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE

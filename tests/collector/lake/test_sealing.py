@@ -11,8 +11,8 @@ import pytest
 from collector.errors import StoreError
 from collector.lake.sealing import seal as sealing
 from collector.lake.sealing.seal import seal
+from collector.pipeline.batch_commit import Landing, Receipt
 from collector.pipeline.decoding.batch import Batch, decode
-from collector.pipeline.landing import Landing, Receipt
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.store.seal_mark import Mark
@@ -164,7 +164,7 @@ def test_another_process_reads_the_lake_while_the_store_is_open(store: Store) ->
 SEALING = """
 import sys, time
 from pathlib import Path
-from collector.pipeline.landing import Landing
+from collector.pipeline.batch_commit import Landing
 from collector.store.seal_mark import Mark
 from collector.lake.sealing.seal import seal
 from tests.collector.lake.test_sealing import batch, lake_store

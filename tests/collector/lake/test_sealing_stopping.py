@@ -9,8 +9,8 @@ from collector.lake.sealing import sealer as sealing
 from collector.lake.sealing.seal import Sealed
 from collector.lake.sealing.sealer import Sealer
 from collector.metrics.metrics import Metrics
+from collector.pipeline.batch_commit import Landing
 from collector.pipeline.decoding.batch import decode
-from collector.pipeline.landing import Landing
 from collector.store.database import Store
 from collector.store.lake import beside
 from collector.store.seal_mark import Mark

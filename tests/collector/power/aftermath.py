@@ -8,10 +8,10 @@ from pathlib import Path
 
 from collector.config import CollectorConfig
 from collector.lake.sealing.seal import seal
+from collector.pipeline.batch_commit import Landing, Receipt
 from collector.pipeline.decoding.batch import decode
-from collector.pipeline.landing import Landing, Receipt
 from collector.store.database import Store
-from collector.store.opening import open_store
+from collector.store.open_store import open_store
 from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.tables import TABLES
-from collector.pipeline.decoding.plausible import Clock, faults
+from collector.pipeline.decoding.range_checks import Clock, faults
 from collector.prometheus.derived import finish
 from collector.prometheus.names import Slot, catalogue
 from collector.prometheus.pivot import Samples, commonest_steps, pivot, rows

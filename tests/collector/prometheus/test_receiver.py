@@ -12,7 +12,7 @@ import pytest
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
 from collector.errors import BatchError, ServerError, StoreError
-from collector.pipeline.decoding.plausible import Clock, faults
+from collector.pipeline.decoding.range_checks import Clock, faults
 from collector.pipeline.writer import Writer
 from collector.prometheus.answer import lines, matrix
 from collector.prometheus.labels import Clusters
@@ -25,7 +25,7 @@ from tests.collector.prometheus.writes import STEP, Series, content, labels
 from tests.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from collector.pipeline.landing import Receipt
+    from collector.pipeline.batch_commit import Receipt
 
 
 class Refusing(Writer):

@@ -5,7 +5,7 @@ from typing import Any
 from collector.schedulers.kubernetes.api import Api, Server
 from collector.schedulers.kubernetes.rows import Labels
 from collector.schedulers.kubernetes.source import Reading, open_kubernetes
-from collector.schedulers.landing import Landing
+from collector.schedulers.poll_batch import Landing
 from tests.collector.schedulers.api_server import Cluster
 from tests.collector.schedulers.asked import Asked
 from tests.collector.schedulers.kubernetes_things import T

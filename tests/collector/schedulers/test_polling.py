@@ -6,8 +6,8 @@ import pytest
 
 from collector.config import CollectorConfig, load
 from collector.errors import ConfigError
-from collector.schedulers.landing import Landing
 from collector.schedulers.poll import Poll
+from collector.schedulers.poll_batch import Landing
 from collector.schedulers.poller import Poller
 from collector.store.database import Store
 from tests.collector.schedulers.small_cluster import EVERY_SECONDS, SmallCluster, T, running

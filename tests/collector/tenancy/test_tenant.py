@@ -10,8 +10,8 @@ import pytest
 
 from collector.errors import BatchError, RegistryError
 from collector.lake.sealing.seal import Sealed, seal
+from collector.pipeline.batch_commit import Landing, Receipt
 from collector.pipeline.decoding.batch import Batch
-from collector.pipeline.landing import Landing, Receipt
 from collector.registry import Registry, open_registry
 from collector.store.database import Store
 from collector.store.lake import beside

@@ -1,8 +1,8 @@
 """What a person is shown before anything is solved: the task file as it is read, without a word of the model's own."""
 
 from analyzer.capacity.planner.from_text.errors import ModelError
-from analyzer.capacity.planner.from_text.understanding import Understood
-from analyzer.capacity.planner.task_reading import read_tasks
+from analyzer.capacity.planner.from_text.task_draft import Understood
+from analyzer.capacity.planner.task_parser import read_tasks
 from analyzer.settings.yaml_text import respelled_yaml
 from analyzer.text.words import counted
 

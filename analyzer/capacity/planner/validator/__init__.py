@@ -2,7 +2,7 @@
 
 from analyzer.capacity.planner.validator.fingerprint import fingerprint
 from analyzer.capacity.planner.validator.proposal import Claims, Placed, Proposal
-from analyzer.capacity.planner.validator.reading import read_proposal
+from analyzer.capacity.planner.validator.proposal_parser import read_proposal
 from analyzer.capacity.planner.validator.validate import validate
 from analyzer.capacity.planner.validator.verdict import Broken, Rule, Verdict
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from analyzer.capacity.planner.plan import Plan
+from analyzer.capacity.planner.validator.formats import exact
 from analyzer.capacity.planner.validator.proposal import Proposal
-from analyzer.capacity.planner.validator.saying import exact
 from analyzer.prices.money import dollars
 
 _CENT_MICROS = 10_000

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from analyzer.capacity.planner.problem import Node, Problem, Task
 from analyzer.capacity.planner.validator.counted import Stay, lasts_on, stay_of
+from analyzer.capacity.planner.validator.formats import exact, listed, nearest_name
 from analyzer.capacity.planner.validator.proposal import Placed, Proposal
-from analyzer.capacity.planner.validator.saying import exact, listed, nearest_name
 from analyzer.capacity.planner.validator.verdict import Broken
 from analyzer.text.words import bytes_words, counted, plain
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from analyzer.capacity.planner.problem import Node, Problem, Task
 from analyzer.capacity.planner.validator.counted import Stay, transfer_of
-from analyzer.capacity.planner.validator.saying import MEDIA, exact, listed
+from analyzer.capacity.planner.validator.formats import MEDIA, exact, listed
 from analyzer.capacity.planner.validator.verdict import Broken
 from analyzer.text.words import bytes_words
 

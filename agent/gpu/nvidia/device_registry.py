@@ -1,0 +1,145 @@
+"""Which GPUs this host has: as the driver lists them, as they are remembered, and those that are missed."""
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from agent.errors import SourceError, SourceHungError
+from agent.gpu.nvidia.context import Surroundings
+from agent.gpu.nvidia.expected_devices import Roster
+from agent.gpu.nvidia.facts import Found
+from agent.gpu.nvidia.gpu import Gpu
+from agent.gpu.nvidia.gpu_threads import Followed, follow
+from agent.gpu.nvidia.inventory import Inventory
+from agent.gpu.nvidia.listing import Listed, Listing, Silence
+from agent.source import Row
+from agent.watchdog_thread import Attendant
+
+_LOG = logging.getLogger(__name__)
+
+
+class Census:
+    """Keeps every GPU that was ever listed, until it is forgotten, and asks for the list on a thread of its own."""
+
+    def __init__(self, around: Surroundings, roster: Roster) -> None:
+        self.gpus: dict[str, Followed] = {}
+        self._around = around
+        self._roster = roster
+        self._inventory = Inventory()
+        self._listing = Listing(around.failures, around.xid, around.seconds)
+        self._lister = Attendant("the NVIDIA driver", self._listing.look)
+        self._listed: Listed | None = None
+        self._is_new = False  # the listing is not yet settled
+        self._hangs = False
+
+    @property
+    def expected(self) -> int:
+        """How many GPUs this host should have."""
+        return self._roster.expected
+
+    @property
+    def ghosts(self) -> Mapping[str, Silence]:
+        """Why each GPU is silent that should be here and was never listed to this agent, by UUID or other name."""
+        return {name: why for name, why in self._roster.absent.items() if name not in self.gpus}
+
+    def at(self, name: str) -> str:
+        """Return where a GPU that tells no name sits on the bus, in words; empty where nobody knows."""
+        return self._roster.at(name)
+
+    @property
+    def lost(self) -> list[str]:
+        """The UUIDs of GPUs that were seen, by this agent or one before it, and are gone."""
+        lost = [uuid for uuid, one in list(self.gpus.items()) if one.gpu.lost]
+        return lost + [name for name, why in self.ghosts.items() if why == "lost"]
+
+    def prepare(self, timeout_seconds: float) -> None:
+        """Ask for the first list before the first beat, which has little time for it.
+
+        Raises:
+            DriverChangedError: another driver answers.
+        """
+        self._lister.begin()
+        try:
+            self._lister.answer(timeout_seconds)
+        except SourceError as error:  # the first reading will meet the same, and say so
+            _LOG.info("%s", error)
+        self._apply()
+
+    def begin(self, timeout_seconds: float) -> bool:
+        """Ask for the list, and return whether it came so soon. Exceptions as `finish`."""
+        self._lister.begin()
+        if not self._lister.ready(timeout_seconds):
+            return False
+        self.finish(0)
+        return True
+
+    def finish(self, timeout_seconds: float) -> None:
+        """Take the list, if it comes in time; while it hangs, those that are known are still read.
+
+        Raises:
+            SourceError: the driver does not answer at all, or hangs and no GPU is known.
+            DriverChangedError: another driver answers.
+        """
+        try:
+            self._lister.answer(timeout_seconds)
+            self._hangs = False
+        except SourceHungError as error:
+            if not self.gpus:
+                raise
+            if not self._hangs:
+                _LOG.warning("%s; the GPUs that are known are still read", error)
+                self._around.failures["listing hangs"] += 1
+            self._hangs = True
+        self._apply()
+
+    def look_again(self) -> None:
+        """Ask for the list at the next beat: a GPU went or came back, and others may have."""
+        self._listing.look_again = True
+
+    def settle(self, facts: Iterable[Row]) -> list[Row]:
+        """Take what the GPUs told of themselves, and return what is new of it.
+
+        What follows from a new list is done here: who is missed, whom the slow threads watch, what the next agent is
+        told.
+        """
+        changed = self._inventory.changes(facts)
+        if self._listed is not None and (self._is_new or changed):
+            self._follow_up(self._listed)
+        return changed
+
+    def keep_energy(self) -> None:
+        """Leave the energy counters to the next agent."""
+        counters = {uuid: one.gpu.energy.counter for uuid, one in self.gpus.items()}
+        self._around.energy.keep({uuid: counter for uuid, counter in counters.items() if counter is not None})
+
+    def close(self) -> None:
+        """End the threads; a GPU that hangs is left behind with its thread."""
+        self._lister.close()
+        for one in self.gpus.values():
+            one.attendant.close()
+            if not one.hung:
+                one.gpu.close()
+
+    def _apply(self) -> None:
+        """Let each GPU know how the driver lists it, where there is a new list."""
+        listed = self._listing.newest
+        if listed is None or listed is self._listed:
+            return
+        self._listed, self._is_new = listed, True
+        for uuid, (index, handle) in listed.gpus.items():
+            if uuid not in self.gpus:
+                self.gpus[uuid] = follow(Gpu(uuid, self._around))
+            others = tuple(other for name, (_, other) in listed.gpus.items() if name != uuid)
+            self.gpus[uuid].gpu.found(Found(index, handle, others, listed.life))
+        if listed.complete:  # else one is listed that cannot be told from others: each is asked by the handle it had
+            for uuid in self.gpus.keys() - listed.gpus.keys():
+                self.gpus[uuid].gpu.missing()
+
+    def _follow_up(self, listed: Listed) -> None:
+        self._is_new = False
+        for uuid in self._roster.update(listed, self._inventory.told):
+            if uuid in self.gpus:
+                self.gpus.pop(uuid).attendant.close()
+        lost = self._listing.lost = frozenset(self.lost)
+        gpus = {uuid: self.gpus[uuid].gpu for uuid in listed.gpus if uuid not in lost}
+        self._around.pcie.follow({uuid: listed.gpus[uuid][1] for uuid, gpu in gpus.items() if not gpu.has_gpm})
+        self.keep_energy()

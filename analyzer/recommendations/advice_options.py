@@ -1,0 +1,75 @@
+"""What recommendations are wanted by the settings of a site; what takes long is made once a generation in a server."""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from analyzer.findings.finding import Finding
+from analyzer.findings.health.all_notices import Looked, look
+from analyzer.period import Period
+from analyzer.prices.price_book import price_book
+from analyzer.queries.generation import ByGeneration
+from analyzer.recommendations.advice_request import Wanted
+from analyzer.recommendations.fleet_plan.fleet_plan import plans
+from analyzer.recommendations.outcome.learned import learned_shares
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.recommendations.saving import Share
+from analyzer.settings.settings import Settings
+from collector.store.session import Session
+
+T = TypeVar("T")
+_Recommend = Callable[["Session", list[Finding], int, int, Wanted], list[Recommendation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanting:
+    """Makes what readings of recommendations ask for. `kept` is None where one command reads once."""
+
+    settings: Settings
+    kept: ByGeneration | None = None
+
+    def advised(
+        self, recommend: _Recommend, session: Session, found: list[Finding], period: Period, *, of_run: bool
+    ) -> list[Recommendation]:
+        """Return what `recommend` makes of these findings: of one run, or of the fleet.
+
+        Raises:
+            ConfigError: the price file cannot be read.
+            StoreError: the store does not answer.
+        """
+        if of_run:
+            return recommend(session, found, period.start, period.end, self.of_run(session))
+        wanted, what = self.of_fleet(session), ("advice", period.start, period.end, tuple(found))
+        return self._once(session, what, lambda: recommend(session, found, period.start, period.end, wanted))
+
+    def of_run(self, session: Session) -> Wanted:
+        """Return what a run's page asks for: what answers its findings, without samples, notices or a plan."""
+        return Wanted(is_of_fleet=False, realised=self.realised(session))
+
+    def of_fleet(self, session: Session) -> Wanted:
+        """Return what the list of the fleet asks for.
+
+        Raises:
+            ConfigError: the price file cannot be read.
+        """
+        seconds = self.settings.advising.plan_seconds
+        plan = partial(plans, seconds=seconds) if seconds else None
+        return Wanted(True, price_book(self.settings), plan, self.realised(session), self.looked)
+
+    def looked(self, session: Session, start_us: int, end_us: int) -> Looked:
+        """Return what is worth a look in a period: the list of notices and the advice both ask."""
+        return self._once(session, ("notices", start_us, end_us), lambda: look(session, start_us, end_us))
+
+    def has_looked(self, session: Session, start_us: int, end_us: int) -> bool:
+        """Whether looked() is made already."""
+        return self.kept is not None and self.kept.has(session, ("notices", start_us, end_us))
+
+    def realised(self, session: Session) -> Mapping[str, Share]:
+        """Return the shares that realised savings show, by kind; none where the settings do not want them used."""
+        if not self.settings.advising.learn_shares:
+            return {}
+        return self._once(session, "shares", lambda: learned_shares(session))
+
+    def _once(self, session: Session, what: Hashable, make: Callable[[], T]) -> T:
+        return make() if self.kept is None else self.kept.get(session, what, make)

@@ -1,0 +1,123 @@
+"""The book of recommendations in the store: predictions as they were made, words as they were said."""
+
+import json
+import secrets
+from collections.abc import Iterable
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
+
+from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, Span, Versions
+from analyzer.recommendations.lifecycle.status import Seen, Standing, standings
+from analyzer.recommendations.lifecycle.word import Word, rejected_at
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+_PREDICTED = (
+    "recommendation_id", "made_at", "period_start", "period_end", "period_label", "kind", "subject", "team", "title",
+    "finding_ids", "run_ids", "nodes", "saves_ms", "saves_micros", "lost_ms", "lost_micros", "held_ms", "held_micros",
+    "shares_version", "rules_version", "price_version",
+)  # fmt: skip
+_SAID = (
+    "word_id", "recommendation_id", "prediction_id", "word", "because", "applied_at", "who", "recorded_at", "team",
+)  # fmt: skip
+
+
+def predictions(session: "Session") -> list[Prediction]:
+    """Return all that was ever predicted, in order."""
+    rows = session.rows(
+        f"SELECT {', '.join(_PREDICTED)} FROM recommendation_predictions ORDER BY period_end, made_at, prediction_id"
+    )
+    return [_prediction(row) for row in rows]
+
+
+def words(session: "Session") -> list[Word]:
+    """Return all that was ever decided, in order."""
+    rows = session.rows(f"SELECT {', '.join(_SAID)} FROM recommendation_words ORDER BY recorded_at, word_id")
+    return [Word(*row) for row in rows]
+
+
+def _seen_applied(session: "Session") -> dict[str, Seen]:
+    """Return the changes that were seen to have been made, by recommendation."""
+    rows = session.rows("SELECT recommendation_id, applied_at, by_run, seen FROM recommendation_applied")
+    return {one: Seen(applied_at, by_run, seen) for one, applied_at, by_run, seen in rows}
+
+
+def book(session: "Session") -> tuple[Standing, ...]:
+    """Return where every recommendation of the book stands."""
+    return standings(predictions(session), words(session), _seen_applied(session))
+
+
+def rejections(session: "Session") -> dict[str, int]:
+    """Return when each recommendation that is rejected now was rejected, by id; microseconds UTC."""
+    return rejected_at(words(session))
+
+
+def add_predictions(session: "Session", made: Iterable[Prediction]) -> int:
+    """Add those that are not there yet, and return how many; what is there stays as it was first written."""
+    known = {one for (one,) in session.rows("SELECT prediction_id FROM recommendation_predictions")}
+    new = {one.id: one for one in made if one.id not in known}
+    session.load("recommendation_predictions", ("prediction_id", *_PREDICTED), [_row(one) for one in new.values()])
+    return len(new)
+
+
+def add_applied(session: "Session", recommendation_id: str, found: Seen, made_at_us: int) -> None:
+    """Write down once that a change was seen to have been made."""
+    columns = ("recommendation_id", "applied_at", "by_run", "seen", "made_at")
+    row = (recommendation_id, found.applied_at, found.by_run, found.seen, made_at_us)
+    session.load("recommendation_applied", columns, [row])
+
+
+def begin_turn(session: "Session", turn: str, made_at_us: int) -> bool:
+    """Return whether this turn was not taken yet, and take it."""
+    if session.rows("SELECT 1 FROM recommendation_turns WHERE turn = ?", [turn]):
+        return False
+    session.load("recommendation_turns", ("turn", "made_at"), [(turn, made_at_us)])
+    return True
+
+
+def add_word(session: "Session", word: Word) -> None:
+    """Add one word; what was said before stays.
+
+    Raises:
+        StoreError: the store refuses.
+    """
+    session.load("recommendation_words", _SAID, [astuple(word)])
+
+
+def new_word_id() -> str:
+    """Return an id that no other word has."""
+    return secrets.token_hex(8)
+
+
+def _row(one: Prediction) -> tuple[object, ...]:
+    lists = (json.dumps(one.finding_ids), json.dumps(one.run_ids), json.dumps(one.nodes))
+    saves = (json.dumps(one.saves_milliseconds), None if one.saves_micros is None else json.dumps(one.saves_micros))
+    what = (one.kind, one.subject, one.team, one.title)
+    amounts = (*astuple(one.lost), *astuple(one.held))
+    return (
+        one.id, one.recommendation_id, one.made_at, *astuple(one.span), *what, *lists, *saves, *amounts,
+        *astuple(one.versions),
+    )  # fmt: skip
+
+
+def _prediction(row: tuple[Any, ...]) -> Prediction:
+    recommendation_id, made_at, start, end, label, kind, subject, team, title, *rest = row
+    found, runs, nodes, saves, money, lost, lost_micros, held, held_micros, *versions = rest
+    return Prediction(
+        recommendation_id,
+        made_at,
+        Span(start, end, label),
+        kind,
+        subject,
+        team,
+        title,
+        tuple(json.loads(found)),
+        tuple(json.loads(runs)),
+        tuple(json.loads(nodes)),
+        json.loads(saves),
+        None if money is None else json.loads(money),
+        Amount(lost, lost_micros),
+        Amount(held, held_micros),
+        Versions(*versions),
+    )
