@@ -19,7 +19,7 @@ _WRITE_SECONDS = 60.0  # between two writes: every write is synced, and the disk
 _MOST_BYTES = 4 * 2**20
 
 
-class Remembered:
+class StateFile:
     """Named sections of JSON; `path` None keeps them in memory only. Safe to use from several threads.
 
     `failures` counts the times the file could not be read or written.

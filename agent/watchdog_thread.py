@@ -35,7 +35,7 @@ class _Answer(Generic[T]):
     came_at: int
 
 
-class Attendant(Generic[T]):
+class WatchdogThread(Generic[T]):
     """Puts one question again and again: begin() asks, answer() waits.
 
     `late` is what begin() found to have come too late for the question before; `lost_answer` is whether there was

@@ -20,7 +20,7 @@ WRONG_USAGE = "usage"  # the `reason` of a refusal: the same words on a store wo
 _UNREADABLE = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
-def asked(server: str, path: str, body: dict[str, object] | None = None) -> str:
+def ask_server(server: str, path: str, body: dict[str, object] | None = None) -> str:
     """Return a server's answer to a GET, or to the POST of a body, as a command asks it: with our own token.
 
     Raises:
@@ -28,14 +28,16 @@ def asked(server: str, path: str, body: dict[str, object] | None = None) -> str:
         UnansweredError: the server cannot be reached, or refuses.
     """
     try:
-        return answered(server, path, body)
+        return server_answer(server, path, body)
     except UnansweredError as error:
         if error.reason == WRONG_USAGE or error.status in _UNREADABLE:
             raise ConfigError(error.said or str(error)) from error
         raise
 
 
-def answered(server: str, path: str, body: dict[str, object] | None = None, *, authorization: str | None = None) -> str:
+def server_answer(
+    server: str, path: str, body: dict[str, object] | None = None, *, authorization: str | None = None
+) -> str:
     """Return a server's answer to a GET, or to the POST of a body; None shows the token of our own environment.
 
     Raises:
@@ -76,13 +78,13 @@ def answered(server: str, path: str, body: dict[str, object] | None = None, *, a
     raise UnansweredError(f"{server} answers {reply.status}: {words}{hint}", reply.status, words, reason)
 
 
-def asked_json(server: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
+def ask_server_json(server: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
     """Return the JSON object that a server answers with.
 
     Raises:
-        ConfigError, LedgerError: as asked() does; also where the answer is no JSON object.
+        ConfigError, LedgerError: as ask_server() does; also where the answer is no JSON object.
     """
-    answer = asked(server, path, body)
+    answer = ask_server(server, path, body)
     try:
         said = json.loads(answer)
     except ValueError as error:
@@ -94,7 +96,7 @@ def asked_json(server: str, path: str, body: dict[str, object] | None = None) ->
 
 @contextmanager
 def of_this_version(server: str) -> Iterator[None]:
-    """Say of an answer that lacks what made() or its reader looks for who gave it.
+    """Say of an answer that lacks what dataclass_of() or its reader looks for who gave it.
 
     Raises:
         LedgerError: something was not there, or of another shape.
@@ -105,7 +107,7 @@ def of_this_version(server: str) -> Iterator[None]:
         raise LedgerError(f"{server} does not answer as gpuledger does: is it of another version?") from error
 
 
-def made(kind: Any, said: Mapping[str, Any], **of: Callable[[Any], object]) -> Any:  # noqa: ANN401 - the kind decides
+def dataclass_of(kind: Any, said: Mapping[str, Any], **of: Callable[[Any], object]) -> Any:  # noqa: ANN401 - the kind decides
     """Return a dataclass of what a server said, each field through its `of`; what this version does not know is left.
 
     Raises:

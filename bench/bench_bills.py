@@ -21,7 +21,7 @@ from typing import get_args
 from analyzer.finops.charges.held_query import read_held
 from analyzer.finops.charges.sums import charges
 from analyzer.finops.focus.columns import Version
-from analyzer.finops.focus.export import Asked, export_focus
+from analyzer.finops.focus.export import ExportOptions, export_focus
 from analyzer.finops.focus.issuer import Issuer
 from analyzer.interfaces.api.costs import Bearer
 from analyzer.interfaces.api.grouping import grouped
@@ -147,7 +147,7 @@ def _ask(session: Session, tally: Tally, random: Random, bill: int, period: Peri
     version: Version = random.choice(get_args(Version))
     path = folder / "bill.csv"
     path.unlink(missing_ok=True)
-    export_focus(session, Asked(Issuer(version, "a", "a", "USD", "UTC"), period), path)
+    export_focus(session, ExportOptions(Issuer(version, "a", "a", "USD", "UTC"), period), path)
     for column in ("EffectiveCost", "BilledCost"):
         printed = sum((Decimal(row[column]) for row in rows_of(path)), Decimal(0)) * MICROS
         tally.check(f"FOCUS {column}", int(printed), whole, bill)

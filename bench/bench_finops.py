@@ -14,7 +14,7 @@ from pathlib import Path
 from analyzer.finops.anomalies.anomaly_query import anomalies
 from analyzer.finops.budgets.month import month_report
 from analyzer.finops.demand.outlook import outlook
-from analyzer.finops.focus.export import Asked, export_focus
+from analyzer.finops.focus.export import ExportOptions, export_focus
 from analyzer.finops.focus.issuer import Issuer
 from analyzer.finops.focus.write import FileFormat
 from analyzer.finops.unit_cost.report import unit_report
@@ -22,7 +22,7 @@ from analyzer.interfaces.text.week_text import week_text
 from analyzer.period import Calendar
 from analyzer.prices.price_book import PriceBook
 from analyzer.reports.week import week_report
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from bench.ledger_fleet import Size, write
 from bench.machine import add_record, keep, machine, told
 from collector.store.database import Store
@@ -38,11 +38,11 @@ def readings(session: Session, folder: Path) -> dict[str, Callable[[], object]]:
 
     def focus(form: FileFormat) -> object:
         issuer = Issuer("1.2", "alpha", "alpha", "USD", WEEK.timezone)
-        return export_focus(session, Asked(issuer, WEEK, form=form), folder / f"week.{form}")
+        return export_focus(session, ExportOptions(issuer, WEEK, form=form), folder / f"week.{form}")
 
     gpus: dict[tuple[str | None, str], int] = {("H100-80GB", "reserved"): 1, ("A100-80GB", "owned"): 1}
     return {
-        "week": lambda: week_text(week_report(session, WEEK, BERLIN, "USD", [], []), Paper()),
+        "week": lambda: week_text(week_report(session, WEEK, BERLIN, "USD", [], []), TextLayout()),
         "budgets": lambda: month_report(session, MONTH, WEEK.end, "USD", []),
         "units": lambda: unit_report(session, WEEK, BERLIN, "USD"),
         "anomalies": lambda: anomalies(session, WEEK, "USD"),

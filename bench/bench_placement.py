@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from analyzer.recommendations.fleet_plan.index import index_of
-from analyzer.recommendations.fleet_plan.search import joined, searched
+from analyzer.recommendations.fleet_plan.search import joined_state, searched
 from analyzer.recommendations.fleet_plan.solve import Budget, solve
 from analyzer.recommendations.fleet_plan.split import parts_of
 from analyzer.recommendations.fleet_plan.state import State, plan_of
@@ -73,7 +73,7 @@ def measure(family: str, gpus: int, moved_share: float | None) -> Measured:
     states, cost_greedy, iterations = searched(
         parts, ITERATIONS[gpus], SEED, lambda share: time.monotonic() >= began + seconds_max * share
     )
-    plan = plan_of(joined(index, parts, states), before, "recreate", iterations, SEED)
+    plan = plan_of(joined_state(index, parts, states), before, "recreate", iterations, SEED)
     seconds, cpu_seconds = time.monotonic() - began, time.process_time() - cpu
     today, bound = PROVEN.get((family, gpus, moved_share), (None, None))
     if today not in (before, None):

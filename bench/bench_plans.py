@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from analyzer.capacity.planner import cp_sat
-from analyzer.capacity.planner.answer import Answer
+from analyzer.capacity.planner.answer import PlanAnswer
 from analyzer.capacity.planner.errors import ProblemError
 from analyzer.capacity.planner.nearest import nearest
 from analyzer.capacity.planner.plan import Plan
@@ -95,7 +95,7 @@ def _one(tally: Tally, seed: int, seconds: float) -> None:
     _mend(tally, seed, answer)
 
 
-def _check(tally: Tally, seed: int, answer: Answer) -> None:
+def _check(tally: Tally, seed: int, answer: PlanAnswer) -> None:
     """Hold each solver's plan to the rules, its figures to ours, the verdict to the plan, and the bound to all."""
     problem = answer.problem
     for plan in (answer.plan, *answer.compared):
@@ -112,7 +112,7 @@ def _check(tally: Tally, seed: int, answer: Answer) -> None:
     )
 
 
-def _enumerate(tally: Tally, seed: int, answer: Answer) -> None:
+def _enumerate(tally: Tally, seed: int, answer: PlanAnswer) -> None:
     """Hold what was found of a tiny problem to the best of all its plans."""
     brute = shortest(answer.problem)
     best, of_all = length(brute), makespan(brute)
@@ -142,7 +142,7 @@ def _impossible(tally: Tally, seed: int, seconds: float) -> None:
     tally.hold(f"told to be impossible: {kind}", seed, None if verdict == "impossible" else verdict)
 
 
-def _mend(tally: Tally, seed: int, answer: Answer) -> None:
+def _mend(tally: Tally, seed: int, answer: PlanAnswer) -> None:
     """Change one thing in the plan, and hold what is nearest to it to the rules."""
     random = Random(seed)
     wrong = _changed(answer.problem, answer.plan, random)

@@ -20,13 +20,13 @@ from bench.machine import add_record, keep, machine, told
 from bench.query_fleet import COLUMNS, LEDGER, MONDAY_US, PER_HOST, Week, asked, book, export, fill
 from bench.tsdb_servers import VictoriaMetrics
 from collector.lake.tiers.series import MAX_POINTS, series
-from collector.lake.tiers.sources import Kept
+from collector.lake.tiers.sources import TableExtent
 from collector.lake.tiers.subjects import gpus_of_run
 from collector.lake.upkeep.compaction import compact
 from collector.lake.upkeep.rolling import roll_up
 from collector.store import tier_schema as schema
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.session import Session
 from collector.tier_tables import tiered
 
@@ -75,7 +75,7 @@ def _made(folder: Path, week: Week) -> dict[str, object]:
     if path.exists():
         return {"made": "before"}
     began = time.monotonic()
-    with Store.open(path, lake=beside(path), memory_limit="2GB") as store:
+    with Store.open(path, lake=default_lake(path), memory_limit="2GB") as store:
         schema.make_tables(store)
         rows = fill(store, week)
         filled = time.monotonic()
@@ -99,15 +99,15 @@ def _asked(folder: Path, week: Week) -> dict[str, object]:
     path = folder / "store.duckdb"
     with Store.open(path, read_only=True) as store, store.session() as session:
         points: list[int] = []
-        asked_first = _timed(lambda: Kept.of(session, tiered("gpu_samples")))
-        kept = Kept.of(session, tiered("gpu_samples"))
+        asked_first = _timed(lambda: TableExtent.of(session, tiered("gpu_samples")))
+        kept = TableExtent.of(session, tiered("gpu_samples"))
         run_week = _timed(lambda: points.append(_week(session, week, kept)))
         avoidable = _timed(lambda: _avoidable(session, week))
     assert set(points) == {PER_HOST * len(COLUMNS)}, points
     return {"series": run_week, "what_is_kept": asked_first, "ledger": avoidable}
 
 
-def _week(session: Session, week: Week, kept: Kept) -> int:
+def _week(session: Session, week: Week, kept: TableExtent) -> int:
     with session.transaction():  # as the API asks
         found = series(session, gpus_of_run(session, "slurm/b/1"), COLUMNS, MONDAY_US, week.until_us, kept=kept)
     assert all(len(each.mean) <= MAX_POINTS and not each.mean.null_count for each in found)

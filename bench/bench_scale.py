@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.machine import add_record, keep, machine, told
 from bench.scale_fleet import Size, found, hour
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 
 GPUS = [1_000, 10_000, 100_000]
 BAR_GPUS, BAR_SECONDS, BAR_MEGABYTES = 10_000, 6.0, 1_000
@@ -84,7 +84,7 @@ def _measure(size: Size, times: int) -> dict[str, list[dict[str, float]]]:
 
 
 def _land(path: Path, size: Size, number: int, batch: int, hosts: range | None = None, *, first: bool = False) -> None:
-    lake = beside(path)
+    lake = default_lake(path)
     if lake.folder is not None:
         lake.folder.mkdir(parents=True, exist_ok=True)
     with Store.open(path, lake=lake, memory_limit="4GB") as store, store.turn, store.session() as session:

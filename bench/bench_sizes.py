@@ -21,10 +21,10 @@ from collector.lake.upkeep.compaction import compact
 from collector.lake.upkeep.lake_files import files
 from collector.lake.upkeep.rolling import roll_up
 from collector.lake_layout import layouts, tier_of
-from collector.pipeline.batch_commit import Landing
+from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 from collector.store.tier_schema import make_tables
 from simulator.site import Host
@@ -52,7 +52,7 @@ def fill(store: Store, hours: int) -> float:
     start = (time.time_ns() // 1000 // DAY_US - 2) * DAY_US
     mark, sent, count = Mark.of(store), 0, 0
     windows = [_windows(simulation, host, hours) for host in simulation.hosts[:HOSTS]]
-    with Landing(store, mark) as landing:
+    with BatchCommit(store, mark) as landing:
         for sequence in range(len(windows[0])):
             bodies = []
             for number, host in enumerate(windows):
@@ -100,7 +100,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="gpuledger-bench-") as folder:
         path = Path(folder) / "store.duckdb"
-        with Store.open(path, lake=beside(path), memory_limit="2GB") as store:
+        with Store.open(path, lake=default_lake(path), memory_limit="2GB") as store:
             body = fill(store, options.hours)
             found = sizes(store, options.hours)
     for size in found:

@@ -18,7 +18,7 @@ from bench.scale_fleet import MONDAY_US, Size, found, hour
 from collector.config import CollectorConfig
 from collector.lake.sealing.seal import seal
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 
 GPUS = 10_000
@@ -81,7 +81,7 @@ def main() -> int:
 def _measured(name: str, filled: Callable[[Store], int]) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "store.duckdb"
-        lake = beside(path)
+        lake = default_lake(path)
         with Store.open(path, lake=lake, memory_limit="4GB") as store:
             samples = filled(store)
         later = str(MONDAY_US + 700 * 24 * 3_600_000_000)

@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent.wire.units import HOUR_MS
-from collector.pipeline.batch_commit import Landing
+from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import Batch, decode
 from collector.store.database import Store
 from simulator.batches import batches
@@ -18,7 +18,7 @@ GROUP = 64  # batches in one commit
 
 def fill(store: Store, fleet: Fleet, every: int = HOUR_MS) -> int:
     """Land every batch of the fleet, of so many milliseconds each; return how many rows of gpu_samples there were."""
-    with Landing(store) as landing, store.session() as session:
+    with BatchCommit(store) as landing, store.session() as session:
         arriving = _decoded(fleet, every)
         while group := list(islice(arriving, GROUP)):
             landing.land(group)

@@ -16,7 +16,7 @@ from bench.ledger_fleet import write as write_ledger
 from collector.config import CollectorConfig
 from collector.http.server import listen
 from collector.store.database import Store
-from dashboards.page_cache.prefetch import Warming
+from dashboards.page_cache.prefetch import Prefetch
 from dashboards.server.app import ServerConfig, create_server
 
 RUN = f"slurm/big/{10_000 + 168 // 48}"  # on node n1, over the last week's first two days
@@ -124,7 +124,7 @@ def main() -> int:
     return 0
 
 
-def _passes(store: Store, warming: Warming) -> None:
+def _passes(store: Store, warming: Prefetch) -> None:
     for _ in sys.stdin:
         with store.session() as session, session.transaction():
             for statement in _PASSED.split(";"):
@@ -132,7 +132,7 @@ def _passes(store: Store, warming: Warming) -> None:
         warming.ask()
 
 
-def _tell(warming: Warming) -> None:
+def _tell(warming: Prefetch) -> None:
     told = 0
     while True:
         if warming.turns > told:

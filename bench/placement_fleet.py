@@ -10,7 +10,7 @@ more of each node that is new, and an empty shared node is worth a twentieth of 
 from dataclasses import dataclass
 from random import Random
 
-from analyzer.recommendations.fleet_plan.problem import Kind, Limits, Needs, Pool, Problem, Run
+from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Pool, Problem, Run, UnitKind
 
 FULL = 0.85
 NODES_PER_RACK = 8
@@ -58,7 +58,7 @@ def fleet(gpus: int, seed: int, moved_share: float | None = None, is_alike: bool
 
 def _alike_pools(nodes: int) -> list[Pool]:
     racks = -(-nodes // NODES_PER_RACK)
-    kind = Kind("H100", GPUS)
+    kind = UnitKind("H100", GPUS)
     return [Pool(f"r{n}", f"r{n}", kind, min(NODES_PER_RACK, nodes - n * NODES_PER_RACK)) for n in range(racks)]
 
 
@@ -79,11 +79,11 @@ def _pools(nodes: int, random: Random) -> list[Pool]:
         shared = 1 if random.random() < 0.8 else 0
         for part, count in (("nvme", nvme), ("plain", inside - nvme)):
             whole = count - shared if part == "plain" and count > shared else count
-            kind = Kind(sku, GPUS, False, part == "nvme", None, taints, reservation)
+            kind = UnitKind(sku, GPUS, False, part == "nvme", None, taints, reservation)
             if whole > 0:
                 found.append(Pool(f"r{rack}/{part}", f"r{rack}", kind, whole))
             for number in range(count - whole):
-                single = Kind(sku, 1, shared=True, taints=taints, reservation=reservation)
+                single = UnitKind(sku, 1, shared=True, taints=taints, reservation=reservation)
                 price = SKUS[sku][1] * GPUS * WEEK_HOURS // 20
                 found.append(Pool(f"r{rack}/shared-{number}", f"r{rack}", single, GPUS, price))
     return found
@@ -130,7 +130,7 @@ def _held(needs: Needs, units: int, pools: list[_Growing], random: Random) -> tu
     return tuple(taken.items())
 
 
-def _suits(kind: Kind, needs: Needs) -> bool:
+def _suits(kind: UnitKind, needs: Needs) -> bool:
     return (
         (kind.nvme or not needs.nvme)
         and kind.taints <= needs.tolerates
@@ -204,7 +204,7 @@ def _tiny_pools(random: Random, racks: int) -> tuple[Pool, ...]:
     for rack in range(racks):
         for part in range(random.choice((1, 1, 2, 3))):
             shared = random.random() < 0.35
-            kind = Kind(
+            kind = UnitKind(
                 sku=random.choice(("H100", "H100", "A100")),
                 gpus_per_unit=1 if shared else random.choice((8, 8, 8, 4)),
                 shared=shared,

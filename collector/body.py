@@ -29,9 +29,9 @@ class Arriving:
         self._held_by: dict[str, int] = {}
 
     @contextmanager
-    def place(self, sender: str | None = None) -> Iterator["Place"]:
+    def place(self, sender: str | None = None) -> Iterator["IncomingBody"]:
         """Give a place to one body, until the end of the context. `sender` is known where it has a key of its own."""
-        place = Place(self, sender)
+        place = IncomingBody(self, sender)
         try:
             yield place
         finally:
@@ -48,7 +48,7 @@ class Arriving:
         return held
 
 
-class Place:
+class IncomingBody:
     """One body on its way in."""
 
     def __init__(self, arriving: Arriving, sender: str | None) -> None:

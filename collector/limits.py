@@ -68,7 +68,7 @@ class SenderLimits:
         if (wait := max(over_batches, over_bytes)) > 0:
             what = "batches" if over_batches >= over_bytes else "bytes"
             sentence = f"{sender} sends more {what} a second than one agent may; send it later"
-            raise BatchError(429, "rate", sentence, retry_after=spread(wait))
+            raise BatchError(429, "rate", sentence, retry_after=spread_seconds(wait))
         spent.batches_until, spent.bytes_until = batches, size_until
 
     def _of(self, sender: str) -> _Spent:
@@ -79,7 +79,7 @@ class SenderLimits:
         return spent
 
 
-def spread(seconds: float) -> int:
+def spread_seconds(seconds: float) -> int:
     """Return the seconds of a Retry-After: at least as long, up to as long again, so that not all return at once."""
     least = max(1, math.ceil(seconds))
     return least + random.randint(0, least)  # noqa: S311 - nothing to guess here

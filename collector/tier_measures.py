@@ -30,7 +30,7 @@ _TYPES = {"string": "VARCHAR", "int64": "BIGINT", "float64": "DOUBLE", "bool": "
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class TierColumn:
     """One column of a tier: its definition, and the expressions that make it.
 
     `told` aggregates pieces of samples (`ms` long, of a whole sample or a part of it); `merged` aggregates rows of a
@@ -49,13 +49,13 @@ class Measure:
     """A column of the contract with what a tier keeps of it."""
 
     column: Column
-    kept: tuple[Kept, ...]
+    kept: tuple[TierColumn, ...]
 
 
 Rule = Callable[[Column], Measure]
 
 
-def spread(column: Column, least: str = "", most: str = "") -> Measure:
+def spread_column(column: Column, least: str = "", most: str = "") -> Measure:
     """Keep a gauge as its mean over time, the milliseconds it was told in, and its extremes.
 
     `least` and `most` are columns in which the driver tells the extremes between two readings.
@@ -64,8 +64,8 @@ def spread(column: Column, least: str = "", most: str = "") -> Measure:
     high = f"greatest({column.name}, {most})" if most else column.name
     name, type_ = column.name, _TYPES[column.type]
     extremes = (
-        Kept(f"{name}_min", type_, f"min({low})", f"min({name}_min)", "least"),
-        Kept(f"{name}_max", type_, f"max({high})", f"max({name}_max)", "most"),
+        TierColumn(f"{name}_min", type_, f"min({low})", f"min({name}_min)", "least"),
+        TierColumn(f"{name}_max", type_, f"max({high})", f"max({name}_max)", "most"),
     )
     return Measure(column, (*mean(column).kept, *extremes))
 
@@ -81,10 +81,12 @@ def mean(column: Column) -> Measure:
     return Measure(
         column,
         (
-            Kept(
+            TierColumn(
                 name, "DOUBLE", _quotient(told, told_ms, scale), _quotient(merged, merged_ms, scale), "mean over time"
             ),
-            Kept(f"{name}_ms", "BIGINT", f"{told_ms}::BIGINT", f"{merged_ms}::BIGINT", "milliseconds it was told in"),
+            TierColumn(
+                f"{name}_ms", "BIGINT", f"{told_ms}::BIGINT", f"{merged_ms}::BIGINT", "milliseconds it was told in"
+            ),
         ),
     )
 
@@ -101,7 +103,7 @@ def amount(column: Column) -> Measure:
     else:
         told = f"sum({_part(_millionths(name))}) / {_MILLIONTHS}"
         merged = f"sum({_millionths(name)}) / {_MILLIONTHS}"
-    return Measure(column, (Kept(name, _TYPES[column.type], told, merged, "sum"),))
+    return Measure(column, (TierColumn(name, _TYPES[column.type], told, merged, "sum"),))
 
 
 def _saturated(total: str) -> str:
@@ -126,14 +128,14 @@ def last(column: Column) -> Measure:
     name = column.name
     told = f"arg_max({name}, piece_from) FILTER ({name} IS NOT NULL)"
     merged = f"arg_max({name}, started_at) FILTER ({name} IS NOT NULL)"
-    return Measure(column, (Kept(name, _TYPES[column.type], told, merged, "the last that was told"),))
+    return Measure(column, (TierColumn(name, _TYPES[column.type], told, merged, "the last that was told"),))
 
 
 def most(column: Column) -> Measure:
     """Keep the highest; of flags, whether it was ever set."""
     name = column.name
     highest = f"bool_or({name})" if column.type == "bool" else f"max({name})"
-    return Measure(column, (Kept(name, _TYPES[column.type], highest, highest, "most"),))
+    return Measure(column, (TierColumn(name, _TYPES[column.type], highest, highest, "most"),))
 
 
 def united(column: Column) -> Measure:
@@ -141,12 +143,12 @@ def united(column: Column) -> Measure:
     name = column.name
     lists = f"list(string_split({name}, ',')) FILTER ({name} IS NOT NULL)"
     each = f"array_to_string(list_sort(list_distinct(flatten({lists}))), ',')"
-    return Measure(column, (Kept(name, _TYPES[column.type], each, each, "each that was told"),))
+    return Measure(column, (TierColumn(name, _TYPES[column.type], each, each, "each that was told"),))
 
 
 def down(column: Column) -> Measure:
     """Keep of a flag that is nearly always set the milliseconds in which it was told not to be."""
-    kept = Kept(
+    kept = TierColumn(
         "down_ms",
         "BIGINT",
         f"coalesce(sum(ms) FILTER ({column.name} = false), 0)::BIGINT",

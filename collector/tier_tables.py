@@ -12,9 +12,9 @@ from agent.wire.contract import Column, Table
 from agent.wire.tables import TABLES
 from agent.wire.units import HOUR_US, MINUTE_US
 from collector.tier_measures import (
-    Kept,
     Measure,
     Rule,
+    TierColumn,
     amount,
     down,
     folded,
@@ -22,7 +22,7 @@ from collector.tier_measures import (
     last,
     mean,
     most,
-    spread,
+    spread_column,
     united,
 )
 
@@ -57,10 +57,10 @@ _EXCEPTIONS: dict[str, dict[str, Rule]] = {
         "utilization_low_ratio": mean,
         "utilization_high_ratio": mean,
         "memory_reserved_bytes": last,
-        "power_watts": partial(spread, least="power_watts_min", most="power_watts_max"),
+        "power_watts": partial(spread_column, least="power_watts_min", most="power_watts_max"),
         "power_watts_min": folded,
         "power_watts_max": folded,
-        "sm_clock_hertz": partial(spread, least="sm_clock_hertz_min"),
+        "sm_clock_hertz": partial(spread_column, least="sm_clock_hertz_min"),
         "sm_clock_hertz_min": folded,
         "sm_clock_reference_hertz": mean,
         "memory_clock_hertz": mean,
@@ -79,7 +79,7 @@ _EXCEPTIONS: dict[str, dict[str, Rule]] = {
     "run_samples": {"cores_allotted": last},
     "service_samples": {"slo_seconds": last},
 }
-_BY_KIND: dict[str, Rule] = {"gauge": spread, "amount": amount, "counter": last, "fact": last}
+_BY_KIND: dict[str, Rule] = {"gauge": spread_column, "amount": amount, "counter": last, "fact": last}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,11 @@ class Tiered:
         return f"{self.stem}_{size}"
 
     @property
-    def kept(self) -> tuple[Kept, ...]:
+    def kept(self) -> tuple[TierColumn, ...]:
         """Every column that is made by an aggregate, `measured_ms` first."""
-        measured = Kept("measured_ms", "BIGINT", "sum(ms)::BIGINT", "sum(measured_ms)::BIGINT", "milliseconds told of")
+        measured = TierColumn(
+            "measured_ms", "BIGINT", "sum(ms)::BIGINT", "sum(measured_ms)::BIGINT", "milliseconds told of"
+        )
         return (measured, *(kept for measure in self.measures for kept in measure.kept))
 
     @property

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from agent.wire.units import HOUR_MS, MINUTE_MS
 from simulator.archetypes import evaluation, interactive, serving, sweep
 from simulator.calendar import MON, THU, clock
-from simulator.plan import Entry, Plan, seats
+from simulator.plan import Plan, PlanEntry, seats
 from simulator.site import Site
 
 
-def crowd(site: Site) -> Iterator[Entry]:
+def crowd(site: Site) -> Iterator[PlanEntry]:
     """Yield them all."""
     yield from _services()
     yield from _notebooks()
@@ -18,7 +18,7 @@ def crowd(site: Site) -> Iterator[Entry]:
     yield from _shared()
 
 
-def _services() -> Iterator[Entry]:
+def _services() -> Iterator[PlanEntry]:
     """Two services that began before the week and outlast it."""
     begun = clock(-12, 9)
     ranker = Plan(
@@ -51,7 +51,7 @@ def _services() -> Iterator[Entry]:
     yield llm, serving.llm
 
 
-def _notebooks() -> Iterator[Entry]:
+def _notebooks() -> Iterator[PlanEntry]:
     for gpu in range(8):
         account = "nlp" if gpu % 2 else "vision"
         begun = clock(-3, 8 + gpu, 20 * gpu % 60)
@@ -63,7 +63,7 @@ def _notebooks() -> Iterator[Entry]:
         )
 
 
-def _sweep(site: Site) -> Iterator[Entry]:
+def _sweep(site: Site) -> Iterator[PlanEntry]:
     """41 trials of two A100s over eleven pairs; those of a kind that fails are short, and some sit on after the end."""
     rng = site.generator("schedule", "det-sweep")
     pairs = [(node, (gpu, gpu + 1)) for node in ("n20", "n21", "n22") for gpu in (0, 2, 4, 6)]
@@ -95,7 +95,7 @@ def _sweep(site: Site) -> Iterator[Entry]:
         )
 
 
-def _evaluations(site: Site) -> Iterator[Entry]:
+def _evaluations(site: Site) -> Iterator[PlanEntry]:
     """212 short runs on one GPU each, one after another on five GPUs of n23."""
     rng = site.generator("schedule", "eval")
     free = [clock(MON, 0, 40 + 11 * gpu) for gpu in range(5)]
@@ -112,7 +112,7 @@ def _evaluations(site: Site) -> Iterator[Entry]:
             )
 
 
-def _shared() -> Iterator[Entry]:
+def _shared() -> Iterator[PlanEntry]:
     """Four small runs on one A100 for six hours."""
     for number in range(4):
         where = seats(("n24",), (7,))

@@ -9,7 +9,7 @@ from simulator.labels import Label
 
 # down: the host is dead, its agent too. drained: nobody may start on it. lost: a GPU is off the bus, the agent says
 # so. silent: the agent is down, nothing is known.
-Kind = Literal["down", "drained", "lost", "silent"]
+OutageKind = Literal["down", "drained", "lost", "silent"]
 
 _TRUTH: dict[str, Label] = {"down": labels.NODE_DOWN, "silent": labels.AGENT_DOWN}
 
@@ -22,7 +22,7 @@ class Outage:
     gpu: int | None
     start: int
     end: int
-    kind: Kind
+    kind: OutageKind
     reason: str
 
     @property

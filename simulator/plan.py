@@ -76,7 +76,7 @@ class Run:
 
 
 Archetype: TypeAlias = Callable[[Plan, int, np.random.Generator], Run]  # plan, horizon, random numbers
-Entry: TypeAlias = tuple[Plan, Archetype]
+PlanEntry: TypeAlias = tuple[Plan, Archetype]
 
 
 def alike(plan: Plan, tape: Tape) -> Run:

@@ -7,12 +7,12 @@ from simulator.archetypes import evaluation, finetuning, interactive, serving, s
 from simulator.calendar import SUN, clock, week_outages
 from simulator.crowd import crowd
 from simulator.outages import Outage
-from simulator.plan import Entry, Plan, seats
+from simulator.plan import Plan, PlanEntry, seats
 from simulator.site import Site
 from simulator.training import training
 
 
-def plans(site: Site) -> list[Entry]:
+def plans(site: Site) -> list[PlanEntry]:
     """Return every attempt of every run of the site's plan, with what it does, by job id and attempt."""
     entries = [*training(), *crowd(site)] if site.plan == "week" else _small()
     return sorted(entries, key=lambda entry: (entry[0].number, entry[0].attempt))
@@ -33,7 +33,7 @@ def pending(site: Site) -> tuple[Plan, ...]:
     )
 
 
-def _small() -> list[Entry]:
+def _small() -> list[PlanEntry]:
     """Two hours on two hosts: a starved run, a service, a notebook, a short evaluation, four sharers, free GPUs."""
     hours = HOUR_MS
     sft = Plan("1", "llama-sft", "nlp", "gpu", seats(("s01",), (0, 1, 2, 3)), 0, 4 * MINUTE_MS, None, None)

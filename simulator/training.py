@@ -16,7 +16,7 @@ from simulator.archetypes import (
     vision,
 )
 from simulator.calendar import FRI, MON, NODE_DIED, SAT, SUN, THU, TUE, WED, clock
-from simulator.plan import Archetype, Entry, Plan, seats
+from simulator.plan import Archetype, Plan, PlanEntry, seats
 
 _LONG = 21 * 86_400.0
 _NODE_NOTICED = NODE_DIED + pretraining.NODE_NOTICED
@@ -24,7 +24,7 @@ _NODE_NOTICED = NODE_DIED + pretraining.NODE_NOTICED
 _CORES_PER_GPU = {"data-prep": 40, "doc-ocr": 4}  # where it is not the site's default: much, and a tight quota
 
 
-def training() -> Iterator[Entry]:
+def training() -> Iterator[PlanEntry]:
     """Yield them all."""
     yield from _pretraining()
     yield from _language()
@@ -33,7 +33,7 @@ def training() -> Iterator[Entry]:
     yield from _odd_jobs()
 
 
-def _pretraining() -> Iterator[Entry]:
+def _pretraining() -> Iterator[PlanEntry]:
     """64 H100, ranks alternating between the racks; n05 dies on Wednesday, n04 takes its place."""
     before = ("n05", "n09", "n06", "n10", "n07", "n11", "n08", "n12")
     after = ("n04", "n09", "n06", "n10", "n07", "n11", "n08", "n12")
@@ -71,7 +71,7 @@ def _pretraining() -> Iterator[Entry]:
     yield second, pretraining.pretrain
 
 
-def _language() -> Iterator[Entry]:
+def _language() -> Iterator[PlanEntry]:
     pair = seats(("n14", "n15"))
     begun, ended = clock(TUE, 8, 12), clock(FRI, 6, 42)
     sft = Plan("81234", "llama-sft", "nlp", "gpu", pair, clock(TUE, 6, 20), begun, ended, "completed")
@@ -86,7 +86,7 @@ def _language() -> Iterator[Entry]:
     yield replace(align, reports_progress=True), alignment.alternating
 
 
-def _speech() -> Iterator[Entry]:
+def _speech() -> Iterator[PlanEntry]:
     host = seats(("n13",))
     tuned = Plan(
         "81177", "asr-finetune", "speech", "gpu", host, clock(MON, 9), clock(MON, 10), clock(WED, 7), "completed"
@@ -98,7 +98,7 @@ def _speech() -> Iterator[Entry]:
     )
 
 
-def _vision() -> Iterator[Entry]:
+def _vision() -> Iterator[PlanEntry]:
     """A multi-host run in one rack, and nine runs of vit-large of which two are preempted."""
     pair = seats(("n02", "n03"))
     yield (
@@ -125,7 +125,7 @@ def _vision() -> Iterator[Entry]:
         yield plan, vision.vit
 
 
-def _odd_jobs() -> Iterator[Entry]:
+def _odd_jobs() -> Iterator[PlanEntry]:
     """H100 work that has one peculiarity each."""
     first, last = (0, 1, 2, 3), (4, 5, 6, 7)
     table: tuple[tuple[str, str, str, str, tuple[int, ...], int, int, Archetype], ...] = (

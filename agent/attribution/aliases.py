@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from agent.attribution.holds import Meant
 from agent.source import Row
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 
 ALIASES_MAX = 1024  # the oldest is forgotten first
 _SECTION = "aliases"
@@ -13,9 +13,9 @@ _SECTION = "aliases"
 class Aliases:
     """Remembers which name stands for which run, and tells each once as a row of `run_aliases`."""
 
-    def __init__(self, remembered: Remembered | None = None) -> None:
-        self._remembered = remembered or Remembered(None)
-        kept = self._remembered.section(_SECTION)
+    def __init__(self, state_file: StateFile | None = None) -> None:
+        self._state_file = state_file or StateFile(None)
+        kept = self._state_file.section(_SECTION)
         self._runs = {name: run for name, run in kept.items() if isinstance(run, str)}
         self._untold: list[Row] = []
 
@@ -41,5 +41,5 @@ class Aliases:
         """Return what was not yet told."""
         rows, self._untold = self._untold, []
         if rows:
-            self._remembered.keep(_SECTION, self._runs)
+            self._state_file.keep(_SECTION, self._runs)
         return rows

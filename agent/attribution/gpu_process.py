@@ -40,7 +40,7 @@ class Holding:
 NOTHING_SAID = Holding()
 
 
-def together(parts: Iterable[Holding]) -> Holding:
+def merged_holdings(parts: Iterable[Holding]) -> Holding:
     """Return what several parts of a host say as one."""
     told = list(parts)
     return Holding(

@@ -19,7 +19,7 @@ _RunOnGpu = tuple[str, str]  # run id and the GPU's UUID
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class GpuHold:
     """A run holds a GPU. `fraction` is the part of the GPU that was asked for, where it is shared and known."""
 
     gpu_uuid: str
@@ -28,10 +28,10 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ProviderReport:
     """What one witness says: who holds what, and which of its names stand for which runs."""
 
-    held: tuple[Held, ...] = ()
+    held: tuple[GpuHold, ...] = ()
     names: Mapping[str, "Meant"] = field(default_factory=dict)
 
 
@@ -43,27 +43,27 @@ class Meant:
     member: str | None = None
 
 
-def combined(witnesses: Iterable[Held], names: Mapping[str, str]) -> dict[_RunOnGpu, Held]:
+def combined(providers: Iterable[GpuHold], names: Mapping[str, str]) -> dict[_RunOnGpu, GpuHold]:
     """Return every run that holds a GPU, once, with all that is known of it.
 
     `names` are other names of runs: both are then one run. Where several tell of one run on one GPU, what the highest
     authority says stands and the others fill its gaps. Runs of different names stay side by side, each with its
     authority: who of them counts is decided where all hosts and schedulers are seen together.
     """
-    found: dict[_RunOnGpu, list[Held]] = {}
-    for one in witnesses:
+    found: dict[_RunOnGpu, list[GpuHold]] = {}
+    for one in providers:
         run_id = names.get(one.attribution.run_id, one.attribution.run_id)
         found.setdefault((run_id, one.gpu_uuid), []).append(one)
     return {key: _merged(key, held) for key, held in found.items()}
 
 
-def _merged(key: _RunOnGpu, witnesses: list[Held]) -> Held:
+def _merged(key: _RunOnGpu, providers: list[GpuHold]) -> GpuHold:
     """Return what all of them say of one run on one GPU; their order decides nothing."""
-    ranked = sorted(witnesses, key=lambda held: PRECEDENCE.index(held.attribution.scheduler))
+    ranked = sorted(providers, key=lambda held: PRECEDENCE.index(held.attribution.scheduler))
     said = [held.attribution for held in ranked]
     labels = sorted((one.labels for one in said), key=lambda labels: sorted(labels.items()))
     run_id, gpu_uuid = key
-    return Held(
+    return GpuHold(
         gpu_uuid=gpu_uuid,
         attribution=Attribution(
             run_id=run_id,
@@ -79,7 +79,7 @@ def _merged(key: _RunOnGpu, witnesses: list[Held]) -> Held:
     )
 
 
-def _highest(ranked: Iterable[Held], of: Callable[[Held], T | None]) -> list[T]:
+def _highest(ranked: Iterable[GpuHold], of: Callable[[GpuHold], T | None]) -> list[T]:
     """Return what is said by the highest authority that says anything; more where several of its kind do."""
     for _, equals in groupby(ranked, key=lambda held: held.attribution.scheduler):
         if known := [value for held in equals if (value := of(held)) is not None]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from agent.attribution.declared import plain_name
 from agent.attribution.devices import Devices
-from agent.attribution.holds import Held, Meant, Told
+from agent.attribution.holds import GpuHold, Meant, ProviderReport
 from agent.attribution.podresources import Container, allocatable, containers, replicas, shared, unit
 from agent.attribution.pods import living, logged
 from agent.attribution.run import Attribution, Authority
@@ -70,7 +70,7 @@ class Kubelet:
         self._replicas: Mapping[str, int] = {}
         self._replicas_at: float | None = None
 
-    def read(self) -> Told | None:
+    def read(self) -> ProviderReport | None:
         """Return who holds what, or None where there has never been a kubelet.
 
         Raises:
@@ -132,9 +132,9 @@ class Kubelet:
             _LOG.warning("%d devices are held by resource claims, whose GPUs only the cluster knows by name", claims)
         self.claims = claims
 
-    def _told(self, listed: Iterable[Container]) -> Told:
+    def _told(self, listed: Iterable[Container]) -> ProviderReport:
         living_uids, uids = living(self._sys), logged(self._logs)
-        held: list[Held] = []
+        held: list[GpuHold] = []
         names: dict[str, Meant] = {}
         for one in listed:
             pod, alias = (one.namespace, one.pod), _pod_run_id(self._cluster, one.namespace, one.pod)
@@ -145,15 +145,15 @@ class Kubelet:
             held += found
             if uid is not None and found:
                 names[alias] = Meant(f"kubernetes/{self._cluster}/{uid}", f"{one.namespace}/{one.pod}")
-        return Told(tuple(held), names)
+        return ProviderReport(tuple(held), names)
 
-    def _held(self, one: Container, run_id: str) -> list[Held]:
+    def _held(self, one: Container, run_id: str) -> list[GpuHold]:
         devices, parts = self._devices(), dict[str, list[str]]()
         for device_id in one.device_ids:
             if (uuid := unit(device_id, devices)) is not None:
                 parts.setdefault(uuid, []).append(device_id)
         attribution = Attribution(run_id, "kubernetes", member=f"{one.namespace}/{one.pod}/{one.name}")
-        return [Held(uuid, attribution, self._fraction(ids)) for uuid, ids in parts.items()]
+        return [GpuHold(uuid, attribution, self._fraction(ids)) for uuid, ids in parts.items()]
 
     def _fraction(self, ids: list[str]) -> float | None:
         whole = self._replicas.get(shared(ids[0]), 0)

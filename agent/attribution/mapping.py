@@ -16,7 +16,7 @@ from agent.attribution.declared import plain_name
 from agent.attribution.devices import Devices
 from agent.attribution.environment import number
 from agent.attribution.evidence import user_name
-from agent.attribution.holds import Held, Told
+from agent.attribution.holds import GpuHold, ProviderReport
 from agent.attribution.run import Attribution, Authority
 from agent.errors import SourceError
 from agent.procfs import short
@@ -43,19 +43,19 @@ class _MappingFiles:
         self._cluster = cluster
         self._devices = devices
 
-    def read(self) -> Told | None:
+    def read(self) -> ProviderReport | None:
         """Return what the files say, or None where there is no directory.
 
         Raises:
             SourceError: it cannot be listed, or one of its files cannot be read.
         """
         files = _files(self._directory)
-        return None if files is None else Told(tuple(self._held(files, self._devices())))
+        return None if files is None else ProviderReport(tuple(self._held(files, self._devices())))
 
     def close(self) -> None:
         """There is nothing to give back."""
 
-    def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[Held]:
+    def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[GpuHold]:
         raise NotImplementedError
 
     def _run(self, job: str, user: str | None = None) -> Attribution:
@@ -67,13 +67,13 @@ class DcgmMapping(_MappingFiles):
 
     name = "dcgm_mapping"
 
-    def _held(self, files: Iterable[_File], devices: Devices) -> Iterator[Held]:
+    def _held(self, files: Iterable[_File], devices: Devices) -> Iterator[GpuHold]:
         for name, content in files:
             if (match := _GPU.fullmatch(name)) is None:
                 continue
             uuid = devices.by_index(int(match[1]), None if match[2] is None else int(match[2]))
             if uuid is not None:
-                yield from (Held(uuid, self._run(job)) for job in jobs(content))
+                yield from (GpuHold(uuid, self._run(job)) for job in jobs(content))
 
 
 class Jobstats(_MappingFiles):
@@ -81,14 +81,14 @@ class Jobstats(_MappingFiles):
 
     name = "jobstats"
 
-    def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[Held]:
-        held: dict[str, Held] = {}
+    def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[GpuHold]:
+        held: dict[str, GpuHold] = {}
         for name, content in sorted(files, key=lambda file: file[0].isdigit()):  # a UUID says more than an index
             uuid = devices.by_index(int(name)) if _GPU.fullmatch(name) and name.isdigit() else name
             found = owner(content)
             if uuid is not None and found is not None and (name.isdigit() or name.startswith(("GPU-", "MIG-"))):
                 job, uid = found
-                held.setdefault(uuid, Held(uuid, self._run(job, user_name(uid))))
+                held.setdefault(uuid, GpuHold(uuid, self._run(job, user_name(uid))))
         return held.values()
 
 

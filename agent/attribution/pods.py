@@ -23,7 +23,7 @@ _ON_THE_WAY = re.compile(r"kube|burstable|besteffort|guaranteed")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PodEvidence:
     """What the processes of one uid show: the GPUs that they hold, and their host names as far as they can be read."""
 
     gpus: frozenset[str]
@@ -83,7 +83,9 @@ def _listed(place: Path) -> list[str]:
         return []
 
 
-def joined(pods: Mapping[Pod, frozenset[str]], seen: Mapping[str, Seen], known: Mapping[Pod, str]) -> dict[Pod, str]:
+def pods_by_uid(
+    pods: Mapping[Pod, frozenset[str]], seen: Mapping[str, PodEvidence], known: Mapping[Pod, str]
+) -> dict[Pod, str]:
     """Return the uid of every pod for which it follows, from what each pod holds and what each uid's processes show.
 
     A uid whose processes hold a GPU that the pod does not have is another's: that of a server which many pods share.
@@ -100,13 +102,13 @@ def joined(pods: Mapping[Pod, frozenset[str]], seen: Mapping[str, Seen], known: 
         found |= only
 
 
-def _named(pod: Pod, seen: Mapping[str, Seen]) -> set[str]:
+def _named(pod: Pod, seen: Mapping[str, PodEvidence]) -> set[str]:
     # A host name has 63 characters at most; a longer pod's is cut.
     return {uid for uid, what in seen.items() if pod[1][:63].rstrip("-.") in what.hostnames}
 
 
 def _only(
-    pods: Mapping[Pod, frozenset[str]], open_pods: Iterable[Pod], open_uids: Mapping[str, Seen]
+    pods: Mapping[Pod, frozenset[str]], open_pods: Iterable[Pod], open_uids: Mapping[str, PodEvidence]
 ) -> dict[Pod, str]:
     """Return the pairs in which the one can only be the other."""
     may: dict[Pod, set[str]] = {

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.attribution.aliases import Aliases
-from agent.attribution.holds import Told
+from agent.attribution.holds import ProviderReport
 from agent.attribution.run import Authority
 from agent.errors import SourceError, SourceHungError
-from agent.watchdog_thread import Attendant
+from agent.watchdog_thread import WatchdogThread
 from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)
@@ -24,14 +24,14 @@ LATE_SECONDS = 60.0  # without an answer before a slow witness counts as failing
 GOOD_FOR_SECONDS = 3600.0
 
 
-class Witness(Protocol):
+class HolderProvider(Protocol):
     """Who can say what is held on this host: Slurm's cgroups, the kubelet, files of a prolog."""
 
     name: str
     authority: Authority  # of its word
     period_seconds: float  # 0 is asked at every reading
 
-    def read(self) -> Told | None:
+    def read(self) -> ProviderReport | None:
         """Return what is held now, or None where there is nothing of the kind on this host.
 
         Raises:
@@ -58,23 +58,23 @@ class Condition:
 
 @dataclass(slots=True)
 class _Asked:
-    witness: Witness
-    attendant: Attendant[Told | None]
+    provider: HolderProvider
+    attendant: WatchdogThread[ProviderReport | None]
     began_at: float
     asked_at: float | None = None
-    told: Told | None = None
+    told: ProviderReport | None = None
     told_at: float | None = None  # when it last said anything, be it that there is nothing of the kind
     failing: bool = False
     why: str = ""
     failures: int = 0
 
 
-class Witnesses:
+class HolderProviders:
     """Asks every witness on a thread of its own, each no more often than it wants to be asked."""
 
     def __init__(
         self,
-        witnesses: Sequence[Witness] = (),
+        providers: Sequence[HolderProvider] = (),
         aliases: Aliases | None = None,
         seconds: Callable[[], float] = time.monotonic,
         patience_seconds: float = _PATIENCE_SECONDS,
@@ -83,7 +83,9 @@ class Witnesses:
         self.aliases = aliases or Aliases()
         self._seconds = seconds
         self._patience_seconds, self._late_seconds = patience_seconds, late_seconds
-        self._asked = [_Asked(one, Attendant(one.name, one.read, self._microseconds), seconds()) for one in witnesses]
+        self._asked = [
+            _Asked(one, WatchdogThread(one.name, one.read, self._microseconds), seconds()) for one in providers
+        ]
 
     @property
     def pending(self) -> bool:
@@ -95,12 +97,12 @@ class Witnesses:
         """Whose word is missing since the agent began, and may yet come: what it said before that counts."""
         now = self._seconds()
         return frozenset(
-            one.witness.authority
+            one.provider.authority
             for one in self._asked
             if one.told_at is None and now - one.began_at <= GOOD_FOR_SECONDS
         )
 
-    def told(self) -> Told:
+    def told(self) -> ProviderReport:
         """Return what they say, each as it last said it; never fails, and waits only for a moment."""
         now = self._seconds()
         due = [one for one in self._asked if one.asked_at is None or now - one.asked_at >= _period(one)]
@@ -118,13 +120,13 @@ class Witnesses:
         held = tuple(held for one in self._asked if one.told for held in one.told.held)
         for one in self._asked:
             self.aliases.learn(one.told.names if one.told else {})
-        return Told(held)
+        return ProviderReport(held)
 
     def ages(self) -> dict[str, float]:
         """Return how old the answer of each witness is that says anything, in seconds."""
         now = self._seconds()
         return {
-            one.witness.name: now - one.told_at
+            one.provider.name: now - one.told_at
             for one in self._asked
             if one.told is not None and one.told_at is not None
         }
@@ -133,7 +135,7 @@ class Witnesses:
         """Return how each witness does that is on this host, or fails to say whether it is."""
         ages = self.ages()
         return [
-            Condition(one.witness.name, ages.get(one.witness.name), one.failures, one.why if one.failing else "")
+            Condition(one.provider.name, ages.get(one.provider.name), one.failures, one.why if one.failing else "")
             for one in self._asked
             if one.told is not None or one.failures
         ]
@@ -142,7 +144,7 @@ class Witnesses:
         """End the threads and the connections."""
         for one in self._asked:
             one.attendant.close()
-            one.witness.close()
+            one.provider.close()
 
     def _microseconds(self) -> int:
         return round(self._seconds() * SECOND_US)
@@ -159,9 +161,9 @@ class Witnesses:
         except Exception as error:  # noqa: BLE001  a mistake of ours in one witness must not silence the others
             self._fails(one, f"BUG: {error!r}")
 
-    def _take(self, one: _Asked, told: Told | None, at: float) -> None:
+    def _take(self, one: _Asked, told: ProviderReport | None, at: float) -> None:
         if one.failing:
-            _LOG.info("%s says again what is held", one.witness.name)
+            _LOG.info("%s says again what is held", one.provider.name)
         one.told, one.told_at, one.failing = told, at, False
 
     def _fails(self, one: _Asked, why: str) -> None:
@@ -169,7 +171,7 @@ class Witnesses:
         one.why = why
         if not one.failing:
             _LOG.warning(
-                "%s does not say what is held: %s; what it said last stands for an hour", one.witness.name, why
+                "%s does not say what is held: %s; what it said last stands for an hour", one.provider.name, why
             )
         one.failing = True
 
@@ -177,9 +179,9 @@ class Witnesses:
         if one.told is None or one.told_at is None or not one.failing:
             return
         if self._seconds() - one.told_at > GOOD_FOR_SECONDS:
-            _LOG.warning("%s has not said for an hour what is held: it is no longer taken for true", one.witness.name)
+            _LOG.warning("%s has not said for an hour what is held: it is no longer taken for true", one.provider.name)
             one.told = None
 
 
 def _period(one: _Asked) -> float:
-    return one.witness.period_seconds * 0.9  # readings are not to the millisecond
+    return one.provider.period_seconds * 0.9  # readings are not to the millisecond

@@ -16,7 +16,7 @@ SHARDS = "slurm_shards"  # label: parts of a GPU that a Slurm job asked for; of 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostIdentity:
     """Where the agent runs: its host, and the name of the cluster that its schedulers' runs bear."""
 
     node: str
@@ -36,7 +36,7 @@ class Attribution:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def attribute(process: Process, place: Place) -> Attribution:
+def attribute(process: Process, place: HostIdentity) -> Attribution:
     """Return the run of a process: by its scheduler's cgroup, else as declared, else the process alone.
 
     An environment's SLURM_JOB_ID counts where a step of that job has started the process, as on hosts without Slurm's
@@ -56,7 +56,7 @@ def attribute(process: Process, place: Place) -> Attribution:
     )
 
 
-def _by_cgroup(process: Process, environment: Mapping[str, str], place: Place) -> Attribution | None:
+def _by_cgroup(process: Process, environment: Mapping[str, str], place: HostIdentity) -> Attribution | None:
     found = job(process.cgroup)
     if found is None:
         return None
@@ -66,7 +66,7 @@ def _by_cgroup(process: Process, environment: Mapping[str, str], place: Place) -
     return Attribution(f"slurm/{place.cluster}/{name}", "cgroup", slurm_attempt(found.id, environment))
 
 
-def _declared(process: Process, environment: Mapping[str, str], place: Place) -> Attribution | None:
+def _declared(process: Process, environment: Mapping[str, str], place: HostIdentity) -> Attribution | None:
     job_id = slurm_job_id(environment)
     if job_id is not None and job_id == process.slurm_job:
         run_id = f"slurm/{place.cluster}/{slurm_name(job_id, environment)}"
@@ -83,6 +83,6 @@ def _declared(process: Process, environment: Mapping[str, str], place: Place) ->
     return Attribution(found, "declared", owner=process.owner) if found else None
 
 
-def _alone(process: Process, place: Place) -> Attribution:
+def _alone(process: Process, place: HostIdentity) -> Attribution:
     run_id = f"process/{place.node}/{process.pid}.{process.started_ticks}"
     return Attribution(run_id, "process", owner=process.owner)

@@ -14,7 +14,7 @@ from agent.attribution.cgroup import job
 from agent.attribution.devices import Devices
 from agent.attribution.environment import number
 from agent.attribution.evidence import Process, read_process
-from agent.attribution.holds import Held, Meant, Told
+from agent.attribution.holds import GpuHold, Meant, ProviderReport
 from agent.attribution.run import Attribution, Authority
 from agent.procfs import text
 
@@ -60,7 +60,7 @@ class SlurmJobs:
         self._jobs: dict[str, _Job] = {}
         self._daemons: set[Path] = set()  # the cgroup of each slurmd that had a job here
 
-    def read(self) -> Told | None:
+    def read(self) -> ProviderReport | None:
         """Return what each job was given, or None where no job ever had a cgroup here."""
         found = {_identity(place): place for place in _job_directories(self._sys)}
         if not found and not self._jobs:
@@ -72,12 +72,12 @@ class SlurmJobs:
                 self._look(known, found[identity])
             known.looks += 1
         held = [
-            Held(uuid, known.attribution)
+            GpuHold(uuid, known.attribution)
             for known in self._jobs.values()
             if known.attribution is not None
             for uuid in known.gpus
         ]
-        return Told(tuple(held), self._names(found))
+        return ProviderReport(tuple(held), self._names(found))
 
     def close(self) -> None:
         """There is nothing to give back."""

@@ -11,7 +11,7 @@ from agent import log_format
 from agent.cli.control import WORDS, control
 from agent.clock import SystemClock
 from agent.daemon.lifetime import run_for_ever
-from agent.daemon.once import lines, read_once
+from agent.daemon.once import read_once, reading_lines
 from agent.errors import AgentError, ConfigError
 from agent.quantity import duration, seconds
 from agent.run.command import NOT_EXECUTABLE, NOT_FOUND, CommandError
@@ -75,12 +75,12 @@ def _every(given: str) -> float:
 
 def _once(config: AgentConfig, every_seconds: float, *, as_json: bool) -> int:
     clock = SystemClock()
-    eyes = open_eyes(config, clock.wall)
+    host_sources = open_eyes(config, clock.wall)
     try:
-        reading = read_once(config, eyes, clock, every_seconds)
+        reading = read_once(config, host_sources, clock, every_seconds)
     finally:
-        eyes.close()
-    print(json.dumps(reading.document(), indent=1) if as_json else "\n".join(lines(reading)))
+        host_sources.close()
+    print(json.dumps(reading.document(), indent=1) if as_json else "\n".join(reading_lines(reading)))
     return 0
 
 

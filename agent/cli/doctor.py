@@ -5,7 +5,7 @@ import json
 import os
 
 from agent.doctor.examine import examine
-from agent.doctor.page import document, lines
+from agent.doctor.page import doctor_lines, document
 from agent.settings.config import DEFAULT_FILE, load, settings_file
 
 _FAILED = 1
@@ -22,5 +22,5 @@ def doctor(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="as JSON")
     given = parser.parse_args(argv)
     found = examine(load(settings_file(given.config), os.environ))
-    print(json.dumps(document(found), indent=1) if given.json else "\n".join(lines(found)))
+    print(json.dumps(document(found), indent=1) if given.json else "\n".join(doctor_lines(found)))
     return 0 if found.healthy else _FAILED

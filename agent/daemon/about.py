@@ -13,7 +13,7 @@ from agent.delivery.sender import Sender
 from agent.procfs import text
 from agent.sampling.lateness import LATENESS_SECONDS, Beats
 from agent.sampling.sampler import Sampler
-from agent.sampling.wiring import Eyes
+from agent.sampling.wiring import HostSources
 from agent.source import Reading, Value
 from agent.spool import Spool
 
@@ -25,7 +25,7 @@ class AgentState:
     sampler: Sampler
     spool: Spool | None
     sender: Sender | None
-    eyes: Eyes
+    host_sources: HostSources
     paused: bool = False
 
 
@@ -54,11 +54,11 @@ class AgentSource:
 
 
 def _gauges(state: AgentState) -> dict[str, Value]:
-    expected, seen = state.eyes.gpus.counts or (None, None)
+    expected, seen = state.host_sources.gpus.counts or (None, None)
     return {
         "gpus_expected": expected,
         "gpus_seen": seen,
-        "attribution_age_seconds": state.eyes.attribution_age_seconds(),
+        "attribution_age_seconds": state.host_sources.attribution_age_seconds(),
         "spool_bytes": state.spool.waiting_bytes if state.spool else None,
         "clock_offset_seconds": state.sender.counts.clock_offset_seconds if state.sender else None,
         "sources_failing": len(state.sampler.failing),
@@ -100,8 +100,8 @@ def own_families(state: AgentState) -> Iterable[Metric]:
         failures.add_metric((track.source.name,), track.failures)
         hung.add_metric((track.source.name,), track.hung)
     yield from (up, failures, hung)
-    if conditions := state.eyes.witnesses():
-        yield from _witnesses(conditions)
+    if conditions := state.host_sources.providers():
+        yield from _providers(conditions)
     yield _lateness(sampler.beats)
     implausible = sampler.plausibility.refused
     yield _counter("gpuledger_agent_implausible_values_total", "Values that cannot be true, left out.", implausible)
@@ -121,7 +121,7 @@ def own_families(state: AgentState) -> Iterable[Metric]:
         yield _counter("gpuledger_agent_send_failures_total", "Tries that ended without it.", counts.failures)
 
 
-def _witnesses(conditions: Iterable[Condition]) -> Iterable[Metric]:
+def _providers(conditions: Iterable[Condition]) -> Iterable[Metric]:
     """Yield how those do who are asked what holds a GPU."""
     age = GaugeMetricFamily("gpuledger_agent_holder_age_seconds", "Age of what each said last.", labels=("holder",))
     failures = CounterMetricFamily("gpuledger_agent_holder_failures_total", "Failures of each.", labels=("holder",))

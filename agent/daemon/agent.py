@@ -17,7 +17,7 @@ from agent.metrics import Scraped, Snapshot, registry
 from agent.metrics.http import Door, ScrapeServer, Secret
 from agent.sampling.lateness import Beats
 from agent.sampling.sampler import Sampler, Stamped
-from agent.sampling.wiring import Eyes, open_stamper
+from agent.sampling.wiring import HostSources, open_stamper
 from agent.settings.config import AgentConfig
 from agent.spool import Spool, open_spool
 
@@ -32,19 +32,19 @@ class Agent:
         SpoolError: the spool's directory cannot be used.
     """
 
-    def __init__(self, config: AgentConfig, eyes: Eyes, clock: Clock) -> None:
+    def __init__(self, config: AgentConfig, host_sources: HostSources, clock: Clock) -> None:
         link = link_of(config) if config.collector else None
         self._spool = _spool(config) if link else None
         self._scribe = Scribe(self._spool) if self._spool else None
         self._sender = Sender(self._spool, link, clock) if self._spool and link else None
         beats = Beats()
         self._pause = PauseWatch(config.control)
-        self._eyes = eyes
+        self._host_sources = host_sources
         own = AgentSource(self._state, config.proc)
         stamper = open_stamper(config)
         self._sampler = Sampler(
             stamper,
-            [*eyes.sources, own],
+            [*host_sources.sources, own],
             clock,
             config.beat_seconds,
             beats,
@@ -57,7 +57,9 @@ class Agent:
         )
         families = registry(
             self._snapshot,
-            Scraped(self._own, eyes.gpus.supported, eyes.gpus.xids, config.dcgm_names, node=config.node_name),
+            Scraped(
+                self._own, host_sources.gpus.supported, host_sources.gpus.xids, config.dcgm_names, node=config.node_name
+            ),
         )
         try:
             self._server = _scrape_server(config, families)
@@ -109,10 +111,10 @@ class Agent:
             yield self._server.family()
 
     def _state(self) -> AgentState:
-        return AgentState(self._sampler, self._spool, self._sender, self._eyes, paused=self._pause.paused)
+        return AgentState(self._sampler, self._spool, self._sender, self._host_sources, paused=self._pause.paused)
 
     def _let_be(self) -> Collection[str]:
-        return [source.name for source in self._eyes.sources] if self._pause.look() else ()
+        return [source.name for source in self._host_sources.sources] if self._pause.look() else ()
 
 
 def _spool(config: AgentConfig) -> Spool:

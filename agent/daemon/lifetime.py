@@ -12,7 +12,7 @@ from agent.clock import Clock
 from agent.daemon.agent import Agent
 from agent.daemon.malloc_tuning import one_arena
 from agent.errors import AgentError, ConfigError, DriverChangedError
-from agent.sampling.wiring import Eyes, open_eyes
+from agent.sampling.wiring import HostSources, open_eyes
 from agent.settings.config import AgentConfig
 
 _LOG = logging.getLogger("agent")
@@ -84,14 +84,14 @@ def run_for_ever(config: AgentConfig, read_again: Callable[[], AgentConfig], clo
             try:
                 _beat(started.running, orders.stop)
             finally:
-                started.eyes.close()
+                started.host_sources.close()
             wanted = orders.next()
 
 
 @dataclass(frozen=True, slots=True)
 class _Started:
     config: AgentConfig
-    eyes: Eyes
+    host_sources: HostSources
     running: Agent
 
 
@@ -115,18 +115,18 @@ def _started(config: AgentConfig, good: AgentConfig | None, clock: Clock) -> _St
 
 
 def _start(config: AgentConfig, clock: Clock) -> _Started:
-    eyes = open_eyes(config, clock.wall, lasting=True)
+    host_sources = open_eyes(config, clock.wall, lasting=True)
     try:
-        running = Agent(config, eyes, clock)
+        running = Agent(config, host_sources, clock)
     except BaseException:
-        eyes.close()
+        host_sources.close()
         raise
-    _LOG.info("%s", _greeting(config, eyes, running))
-    return _Started(config, eyes, running)
+    _LOG.info("%s", _greeting(config, host_sources, running))
+    return _Started(config, host_sources, running)
 
 
-def _greeting(config: AgentConfig, eyes: Eyes, running: Agent) -> str:
-    what = f"no GPU here ({eyes.gpus.no_gpu})" if eyes.gpus.no_gpu else "reading GPUs and host"
+def _greeting(config: AgentConfig, host_sources: HostSources, running: Agent) -> str:
+    what = f"no GPU here ({host_sources.gpus.no_gpu})" if host_sources.gpus.no_gpu else "reading GPUs and host"
     metrics = "off" if running.port is None else f"on port {running.port}"
     sending = config.collector or "nobody, since no collector is set"
     return f"{config.node_name}: {what}; every {config.beat_seconds:g} s; metrics {metrics}; sending to {sending}"

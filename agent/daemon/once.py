@@ -8,7 +8,7 @@ from agent.clock import Clock
 from agent.daemon.about import AgentSource, AgentState
 from agent.sampling.sampler import Sampler, tables_of
 from agent.sampling.track import UNHURRIED_SECONDS
-from agent.sampling.wiring import Eyes, open_stamper
+from agent.sampling.wiring import HostSources, open_stamper
 from agent.settings.config import AgentConfig
 from agent.source import Tables, Value
 from agent.wire.units import GB, SECOND_US
@@ -17,7 +17,7 @@ Row = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class IntervalReading:
     """What the host said of one interval; `failing` names the sources that could not be read, and why."""
 
     node: str
@@ -37,22 +37,24 @@ class Reading:
         }
 
 
-def read_once(config: AgentConfig, eyes: Eyes, clock: Clock, every_seconds: float) -> Reading:
+def read_once(config: AgentConfig, host_sources: HostSources, clock: Clock, every_seconds: float) -> IntervalReading:
     """Read everything, wait, read everything again, and return what was said of the time between."""
     stamper = open_stamper(config)
-    own = AgentSource(lambda: AgentState(sampler, None, None, eyes), config.proc)
-    sampler = Sampler(stamper, [*eyes.sources, own], clock, every_seconds, hang_seconds=UNHURRIED_SECONDS)
+    own = AgentSource(lambda: AgentState(sampler, None, None, host_sources), config.proc)
+    sampler = Sampler(stamper, [*host_sources.sources, own], clock, every_seconds, hang_seconds=UNHURRIED_SECONDS)
     said = sampler.beat(everything=True)
     began = clock.monotonic()
     clock.wait_until(began + round(every_seconds * SECOND_US), threading.Event())
     said += sampler.beat(everything=True)
     sampler.close()
     elapsed_seconds = (clock.monotonic() - began) / SECOND_US
-    silent = {one.name: one.failing for one in eyes.witnesses() if one.failing}
-    return Reading(config.node_name, elapsed_seconds, tables_of(said), sampler.failing | silent, eyes.gpus.no_gpu)
+    silent = {one.name: one.failing for one in host_sources.providers() if one.failing}
+    return IntervalReading(
+        config.node_name, elapsed_seconds, tables_of(said), sampler.failing | silent, host_sources.gpus.no_gpu
+    )
 
 
-def lines(reading: Reading) -> list[str]:
+def reading_lines(reading: IntervalReading) -> list[str]:
     """Return the reading as lines for a person; what was not reported is left out, never shown as 0."""
     inventory = {str(row.get("gpu_uuid")): row for row in reading.tables.get("inventory", [])}
     gpus = reading.tables.get("gpu_samples", [])

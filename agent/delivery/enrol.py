@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from agent.connection import ask
-from agent.delivery.post import MAX_ANSWER_BYTES, TIMEOUT_SECONDS, Answer, Link
+from agent.delivery.post import MAX_ANSWER_BYTES, TIMEOUT_SECONDS, Link, PostAnswer
 from agent.errors import ConfigError
 from agent.settings.config import AgentConfig
 from agent.wire.bounded import json_said
@@ -51,7 +51,7 @@ class JoiningLink(Link):
         if not self.secure and self.host not in _HERE:
             _LOG.warning("the key of this host will come from %s as plain text; use https://", self.url)
 
-    def post(self, body: bytes, *more: int | None) -> Answer:
+    def post(self, body: bytes, *more: int | None) -> PostAnswer:
         """Send one batch; without a key ask for one first, and return the refusal where there is none to be had.
 
         Raises:
@@ -61,7 +61,7 @@ class JoiningLink(Link):
             return refusal
         return super().post(body, *more)
 
-    def _enrol(self) -> Answer | None:
+    def _enrol(self) -> PostAnswer | None:
         if not self._key_file.parent.is_dir():  # asked first: the token has so many uses and no more
             return self._cannot_keep("its folder does not exist")
         try:
@@ -71,7 +71,7 @@ class JoiningLink(Link):
         if answer.status != HTTPStatus.CREATED or not key:
             # Never a status that judges the batch (400, 409, 413, 422): it waits until this is put right.
             status = answer.status if answer.status >= 500 else HTTPStatus.FORBIDDEN
-            return Answer(status, f"not enrolled: {answer.error}", "enrol")
+            return PostAnswer(status, f"not enrolled: {answer.error}", "enrol")
         try:
             write_private(self._key_file, key)
         except OSError as error:  # the same token gives another key, as long as this one has opened nothing
@@ -81,10 +81,10 @@ class JoiningLink(Link):
         _LOG.info("this host is enrolled as %s; its key is in %s", self._node, self._key_file)
         return None
 
-    def _cannot_keep(self, why: str) -> Answer:
-        return Answer(HTTPStatus.FORBIDDEN, f"not enrolled: cannot write key_file {self._key_file}: {why}", "enrol")
+    def _cannot_keep(self, why: str) -> PostAnswer:
+        return PostAnswer(HTTPStatus.FORBIDDEN, f"not enrolled: cannot write key_file {self._key_file}: {why}", "enrol")
 
-    def _key(self, token: str) -> tuple[Answer, str]:
+    def _key(self, token: str) -> tuple[PostAnswer, str]:
         """Show the join token; return what was answered, and the key in it."""
         body = json.dumps({"token": token, "node": self._node}).encode()
         reply = ask(
@@ -98,7 +98,7 @@ class JoiningLink(Link):
         said = _fields(reply.body)
         key = said.get("key")
         sentence = str(said.get("error") or reply.reason)[:300]
-        return Answer(reply.status, sentence), key if isinstance(key, str) and _is_shown(key) else ""
+        return PostAnswer(reply.status, sentence), key if isinstance(key, str) and _is_shown(key) else ""
 
 
 def write_private(path: Path, text: str) -> None:

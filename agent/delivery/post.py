@@ -20,7 +20,7 @@ _BELIEVED = 2**62  # the largest number that is believed; microseconds and seque
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PostAnswer:
     """What was answered; what was not said is None. `server_time` is in microseconds, `date` that of the header.
 
     `reason` is the collector's word for a refusal: an answer without it is that of a proxy, or of something else.
@@ -64,7 +64,7 @@ class Link:
         except OSError as error:
             raise ConfigError(f"cannot read the certificates in {ca_file}: {error}") from error
 
-    def post(self, body: bytes, epoch: int | None = None) -> Answer:
+    def post(self, body: bytes, epoch: int | None = None) -> PostAnswer:
         """Send one batch, under the epoch of its stream where that has changed hands, and return the answer.
 
         Raises:
@@ -93,14 +93,14 @@ class Link:
         self._connection.close()
 
 
-def _answer(reply: Reply) -> Answer:
+def _answer(reply: Reply) -> PostAnswer:
     try:
         said = json_said(reply.body)
     except ValueError:
         said = None
     fields = said if isinstance(said, dict) else {}
     reasons = fields.get("reasons")
-    return Answer(
+    return PostAnswer(
         status=reply.status,
         error=str(fields.get("error") or reply.reason)[:300],
         reason=str(fields.get("reason") or "")[:300],

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from agent.clock import Clock
 from agent.delivery.backoff import LONGEST_SECONDS, Backoff, retry_after
-from agent.delivery.post import Answer, Link
+from agent.delivery.post import Link, PostAnswer
 from agent.spool import Spool
 from agent.wire.units import SECOND_US
 
@@ -110,7 +110,7 @@ class Sender:
         except OSError as error:
             return self._later("disk", f"the spool cannot be read or written: {error}")
 
-    def _ask(self, body: bytes) -> Answer:
+    def _ask(self, body: bytes) -> PostAnswer:
         """Post to the owner of our stream as far as we know it, and once more where that one names another."""
         try:
             answer = self._timed(self._link, body)
@@ -124,7 +124,7 @@ class Sender:
             raise _NoAnswerError from error
         return answer
 
-    def _timed(self, link: Link, body: bytes) -> Answer:
+    def _timed(self, link: Link, body: bytes) -> PostAnswer:
         """Post, and take the offset of the clocks from the middle of it, where ours did not jump meanwhile."""
         before, began = self._clock.wall(), self._clock.monotonic()
         answer = link.post(body, self._epoch)
@@ -133,7 +133,7 @@ class Sender:
             self.counts.clock_offset_seconds = (answer.server_time - before - took / 2) / SECOND_US
         return answer
 
-    def _judge(self, sequence: int, answer: Answer) -> float:
+    def _judge(self, sequence: int, answer: PostAnswer) -> float:
         if 200 <= answer.status < 300 and answer.sealed_through is not None:
             self._delivered(sequence, answer.sealed_through)
             self._note_disbelief(answer)
@@ -153,7 +153,7 @@ class Sender:
             asked = max(asked or 0.0, LONGEST_SECONDS)
         return self._later(str(answer.status), f"{self._link.url} answered {answer.status}: {_said(answer)}", asked)
 
-    def _hopeless(self, answer: Answer) -> bool:
+    def _hopeless(self, answer: PostAnswer) -> bool:
         """Return whether the batch will never be taken.
 
         One from the future is hopeless when it was sealed by a clock that has been set since. While the clocks still
@@ -200,7 +200,7 @@ class Sender:
             self._spool.send_again()
         self._sealed_through = sealed
 
-    def _note_disbelief(self, answer: Answer) -> None:
+    def _note_disbelief(self, answer: PostAnswer) -> None:
         """Count the rows that the collector does not believe; say so once, for a faulty driver says it every second."""
         if answer.put_aside and not self.counts.rows_put_aside:
             _LOG.warning("the collector does not believe a row: %s; further ones are only counted", answer.disbelief)
@@ -216,7 +216,7 @@ class Sender:
         return self._backoff.seconds(asked)
 
 
-def _said(answer: Answer) -> str:
+def _said(answer: PostAnswer) -> str:
     if answer.status == 421:
         return f"{answer.error}; its {answer.location!r} is no address, or without TLS and on another host"
     return answer.error if answer.reason else f"{answer.error} (and not as a collector does)"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from agent.clock import SystemClock
 from agent.doctor import gpus, host
 from agent.doctor.cost import Cost, measure
-from agent.doctor.finding import Line
+from agent.doctor.finding import HostCheckLine
 from agent.doctor.leaving import Leaving, leaving
 from agent.doctor.reach import collector_line, spool_line
-from agent.sampling.wiring import Eyes, open_eyes
+from agent.sampling.wiring import HostSources, open_eyes
 from agent.settings.config import AgentConfig
 from agent.version import installed_version
 
@@ -26,7 +26,7 @@ class Examination:
     driver: str | None
     version: str
     user: str
-    measures: tuple[Line, ...]
+    measures: tuple[HostCheckLine, ...]
     cost: Cost
     leaves: Leaving
 
@@ -43,18 +43,18 @@ def examine(config: AgentConfig) -> Examination:
         AgentError: a topology file is wrong, or the driver was replaced.
     """
     clock = SystemClock()
-    eyes = open_eyes(config, clock.wall)
+    host_sources = open_eyes(config, clock.wall)
     try:
-        cost = measure(config, eyes.sources, clock)
-        lines = _lines(config, eyes, cost)
+        cost = measure(config, host_sources.sources, clock)
+        lines = _lines(config, host_sources, cost)
     finally:
-        eyes.close()
+        host_sources.close()
     inventory = cost.tables.get("inventory", [])
     skus = [str(row.get("sku") or "GPU") for row in inventory if row.get("gpu_uuid") and not row.get("parent_uuid")]
     return Examination(
         node=config.node_name,
         gpus=", ".join(f"{skus.count(sku)} x {sku}" for sku in dict.fromkeys(skus))
-        or f"no GPU ({eyes.gpus.no_gpu or 'none answered'})",
+        or f"no GPU ({host_sources.gpus.no_gpu or 'none answered'})",
         driver=next((str(row["driver_version"]) for row in inventory if row.get("driver_version")), None),
         version=installed_version() or "(a checkout that is not installed)",
         user=_user(),
@@ -64,17 +64,17 @@ def examine(config: AgentConfig) -> Examination:
     )
 
 
-def _lines(config: AgentConfig, eyes: Eyes, cost: Cost) -> Sequence[Line]:
+def _lines(config: AgentConfig, host_sources: HostSources, cost: Cost) -> Sequence[HostCheckLine]:
     tables = cost.tables
     return [
-        *gpus.measured(eyes.gpus.supported()),
+        *gpus.measured(host_sources.gpus.supported()),
         *host.feeds(tables, config),
-        *(Line("some", words) for words in eyes.coverage()),
+        *(HostCheckLine("some", words) for words in host_sources.coverage()),
         *host.holders(config),
         *host.processes(config),
-        *host.place(tables),
-        *gpus.health(eyes.gpus.counts, tables.get("gpu_samples", [])),
-        *(Line("bad", f"{name} cannot be read: {why}") for name, why in cost.failing.items()),
+        *host.rack_line(tables),
+        *gpus.health(host_sources.gpus.counts, tables.get("gpu_samples", [])),
+        *(HostCheckLine("bad", f"{name} cannot be read: {why}") for name, why in cost.failing.items()),
         *spool_line(config),
         *collector_line(config),
     ]

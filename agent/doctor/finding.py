@@ -3,14 +3,14 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Answer = Literal["yes", "some", "no", "bad"]
+HostAnswer = Literal["yes", "some", "no", "bad"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HostCheckLine:
     """`bad` is a failure that somebody must mend, and makes the command's exit code 1; `no` only says what is not."""
 
-    answer: Answer
+    answer: HostAnswer
     what: str
     remedy: str = ""
 

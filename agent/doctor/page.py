@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.doctor.examine import Examination
-from agent.doctor.finding import Line
+from agent.doctor.finding import HostCheckLine
 from agent.wire.units import MINUTE_SECONDS
 
 WIDTH = 80
@@ -13,7 +13,7 @@ _ANSWER = 7  # columns before what is said
 _MEGA = 10**6
 
 
-def lines(found: Examination) -> Iterator[str]:
+def doctor_lines(found: Examination) -> Iterator[str]:
     """Yield the page's lines, at most 80 columns wide where words allow it."""
     driver = f", driver {found.driver}" if found.driver else ""
     yield from _wrapped(f"host {found.node}: {found.gpus}{driver}; agent {found.version}, user {found.user}")
@@ -49,7 +49,7 @@ def document(found: Examination) -> dict[str, Any]:
     }
 
 
-def _line(line: Line) -> Iterator[str]:
+def _line(line: HostCheckLine) -> Iterator[str]:
     yield from _wrapped(line.what, f"  {line.answer:<4} ")
     if line.remedy:
         yield from _wrapped(line.remedy, " " * _ANSWER + "-> ", " " * (_ANSWER + 3))

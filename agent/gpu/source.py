@@ -8,7 +8,7 @@ from typing import Protocol
 from agent.attribution.devices import Device
 from agent.attribution.gpu_process import GpuProcess, Holding
 from agent.source import Source, Supported
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 
 
 class GpuSource(Source, Protocol):
@@ -51,5 +51,5 @@ class GpuHost:
     expected_gpus: int  # as the operator says; 0 where nobody does
     hang_seconds: float  # after which a question counts as hung
     process_seconds: float  # between two lists of processes
-    remembered: Remembered
+    state_file: StateFile
     quiet: Callable[[], frozenset[str]]

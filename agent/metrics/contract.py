@@ -6,7 +6,7 @@ from prometheus_client import Metric
 
 from agent.metrics.holders import IDENTITY
 from agent.metrics.series import Labels, family, label
-from agent.metrics.snapshot import Shown, View
+from agent.metrics.snapshot import TableSnapshot, View
 from agent.source import Value
 from agent.wire.contract import Column, Table, metric_name
 from agent.wire.tables import TABLES
@@ -26,7 +26,7 @@ def contract_families(view: View) -> Iterator[Metric]:
     yield _left_out(view)
 
 
-def _family(name: str, table: Table, column: Column, shown: Shown) -> Metric:
+def _family(name: str, table: Table, column: Column, shown: TableSnapshot) -> Metric:
     words = f"{column.help} Source: {column.source}." if column.source else column.help
     read = shown.carried if column.kind == "amount" else shown.rows
     kind = "gauge" if column.kind == "gauge" else "counter"

@@ -11,7 +11,7 @@ from prometheus_client import Metric
 
 from agent.metrics.dcgm_labels import both_labels, current_labels, legacy_labels, run_labels
 from agent.metrics.dcgm_values import Values, values
-from agent.metrics.holders import Holder
+from agent.metrics.holders import LabelledHolder
 from agent.metrics.series import family
 from agent.metrics.snapshot import View
 from agent.settings.config import DcgmNames
@@ -77,8 +77,8 @@ def _seen(view: View) -> Iterator[_Seen]:
         yield _Seen(uuid, parent, values(row, shown.carried[labels], gpu), made)
 
 
-def _by_gpu(holders: Sequence[Holder]) -> dict[str, list[Holder]]:
-    found: dict[str, list[Holder]] = {}
+def _by_gpu(holders: Sequence[LabelledHolder]) -> dict[str, list[LabelledHolder]]:
+    found: dict[str, list[LabelledHolder]] = {}
     for holder in holders:
         found.setdefault(holder.gpu_uuid, []).append(holder)
     return found

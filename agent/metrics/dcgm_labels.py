@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from agent.metrics.holders import Holder
+from agent.metrics.holders import LabelledHolder
 from agent.metrics.series import label
 from agent.source import Row
 from agent.wire.units import GIB
@@ -28,7 +28,7 @@ def both_labels(row: Row, gpu: Row, whole: Row) -> _Named:
     return legacy_labels(row, gpu, whole) | current_labels(row, gpu, whole)
 
 
-def run_labels(holders: Sequence[Holder]) -> _Named:
+def run_labels(holders: Sequence[LabelledHolder]) -> _Named:
     """Return the labels of the one run that holds a GPU; none where it is not one, or no scheduler's."""
     if len(holders) != 1:
         return {}

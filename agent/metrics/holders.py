@@ -11,7 +11,7 @@ IDENTITY = ("scheduler", "member", "user", "account", "project", "name", "queue"
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LabelledHolder:
     """A run that holds a GPU; `identity` has what is known of IDENTITY, "" for what is not."""
 
     gpu_uuid: str
@@ -39,7 +39,7 @@ class Holders:
                     left_out += 1
         return left_out
 
-    def holding(self, processes: Iterable[Row]) -> list[Holder]:
+    def holding(self, processes: Iterable[Row]) -> list[LabelledHolder]:
         """Return one holder for each GPU and run, with what its allocation and its processes tell of it."""
         owners = {
             (str(row["gpu_uuid"]), str(row["run_id"])): row.get("owner") for row in processes if row.get("gpu_uuid")
@@ -48,6 +48,6 @@ class Holders:
         return [_holder(key, self._open.get(key, {}), owners.get(key)) for key in keys[:MOST_SERIES]]
 
 
-def _holder(key: tuple[str, str], allocation: Row, owner: object) -> Holder:
+def _holder(key: tuple[str, str], allocation: Row, owner: object) -> LabelledHolder:
     known = {name: str(allocation.get(name) or "") for name in IDENTITY}
-    return Holder(*key, known | {"user": known["user"] or str(owner or "")})
+    return LabelledHolder(*key, known | {"user": known["user"] or str(owner or "")})

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.metrics.holders import Holder, Holders
+from agent.metrics.holders import Holders, LabelledHolder
 from agent.metrics.series import MOST_SERIES, Labels, label
 from agent.sampling.sampler import Stamped
 from agent.source import Row
@@ -23,7 +23,7 @@ _Carried = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TableSnapshot:
     """What is shown of one table: the last row of each series, and what is carried from reading to reading.
 
     Carried are the sum of each amount, and facts that last. `until` is on the clock of the snapshot, in microseconds.
@@ -38,14 +38,14 @@ class Shown:
 class View:
     """What a scrape shows: fresh readings by table, GPUs as found by UUID, who holds them, and what was left out."""
 
-    tables: Mapping[str, Shown]
+    tables: Mapping[str, TableSnapshot]
     gpus: Mapping[str, Row]
-    holders: Sequence[Holder]
+    holders: Sequence[LabelledHolder]
     left_out: Mapping[str, int]
 
-    def shown(self, table: str) -> Shown:
+    def shown(self, table: str) -> TableSnapshot:
         """Return what is fresh of a table; nothing where its sources are silent."""
-        return self.tables.get(table, Shown())
+        return self.tables.get(table, TableSnapshot())
 
 
 class Snapshot:
@@ -58,7 +58,7 @@ class Snapshot:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._shown: dict[tuple[str, str], Shown] = {}  # by table and source: two may tell of one table
+        self._shown: dict[tuple[str, str], TableSnapshot] = {}  # by table and source: two may tell of one table
         self._gpus: dict[str, Row] = {}
         self._holders = Holders()
         self._left_out: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class Snapshot:
         """Return what is to be shown now; later beats leave it as it is."""
         with self._lock:
             now = self._now()
-            fresh: dict[str, Shown] = {}
+            fresh: dict[str, TableSnapshot] = {}
             for (table, _), shown in self._shown.items():
                 if now <= shown.until:
                     fresh[table] = _together(fresh[table], shown) if table in fresh else shown
@@ -86,17 +86,17 @@ class Snapshot:
         for name, rows in said.tables.items():
             if TABLES[name].family is not None:
                 key = (name, said.source)
-                self._shown[key] = self._next(TABLES[name], self._shown.get(key, Shown()), rows, until)
+                self._shown[key] = self._next(TABLES[name], self._shown.get(key, TableSnapshot()), rows, until)
         self._take_gpus(said.tables)
         self._left_out["allocations"] += self._holders.take(said.tables.get("allocations", ()))
 
-    def _next(self, table: Table, before: Shown, rows: Iterable[Row], until: int) -> Shown:
+    def _next(self, table: Table, before: TableSnapshot, rows: Iterable[Row], until: int) -> TableSnapshot:
         found: dict[Labels, list[Row]] = {}
         for row in rows:
             found.setdefault(tuple(label(row.get(name)) for name in table.labels), []).append(row)
         kept = _kept(list(found), before)
         self._left_out[table.name] += len(found) - len(kept)
-        return Shown(
+        return TableSnapshot(
             until,
             {labels: found[labels][-1] for labels in kept},
             {labels: _carried(table, before.carried.get(labels, {}), found[labels]) for labels in kept},
@@ -110,7 +110,7 @@ class Snapshot:
             self._gpus = {uuid: row for uuid, row in self._gpus.items() if uuid in read}
 
 
-def _kept(found: list[Labels], before: Shown) -> list[Labels]:
+def _kept(found: list[Labels], before: TableSnapshot) -> list[Labels]:
     """Return the series that are shown: all, or of too many those that were shown before and then the first."""
     if len(found) <= MOST_SERIES:
         return found
@@ -129,5 +129,5 @@ def _carried(table: Table, before: _Carried, rows: Iterable[Row]) -> _Carried:
     return carried
 
 
-def _together(one: Shown, other: Shown) -> Shown:
-    return Shown(max(one.until, other.until), {**one.rows, **other.rows}, {**one.carried, **other.carried})
+def _together(one: TableSnapshot, other: TableSnapshot) -> TableSnapshot:
+    return TableSnapshot(max(one.until, other.until), {**one.rows, **other.rows}, {**one.carried, **other.carried})

@@ -10,10 +10,10 @@ from agent.daemon.about import cpu_seconds, rss_bytes
 from agent.delivery.batch import Batcher
 from agent.errors import AgentError, SourceError
 from agent.run.command import Ended
-from agent.run.visible import ChosenGpus, Gpu, listed, visible
+from agent.run.visible import ChosenGpus, Gpu, visible, visible_gpus
 from agent.sampling.sampler import Paced, Sampler, Stamped
 from agent.sampling.stamp import Stamper
-from agent.sampling.wiring import Eyes
+from agent.sampling.wiring import HostSources
 from agent.settings.config import AgentConfig
 from agent.source import Row, Source, Value
 from agent.wire.recording import VERSION, RecordingEnd, RecordingHeader, RecordingWriter
@@ -46,20 +46,25 @@ class Subject:
         return ", ".join(f"{skus.count(sku)} x {sku}" for sku in dict.fromkeys(skus)) + " and this host"
 
 
-def chosen(eyes: Eyes, environment: Mapping[str, str], every: float | None) -> tuple[list[Source], list[Gpu], str]:
+def chosen_sources(
+    host_sources: HostSources, environment: Mapping[str, str], every: float | None
+) -> tuple[list[Source], list[Gpu], str]:
     """Return the sources for one run, the GPUs that it can use, and why there are none where there are none."""
     gpus: list[Gpu] = []
-    sources, no_gpu = [source for source in eyes.sources if source is not eyes.gpus], eyes.gpus.no_gpu
+    sources, no_gpu = (
+        [source for source in host_sources.sources if source is not host_sources.gpus],
+        host_sources.gpus.no_gpu,
+    )
     if not no_gpu:
         try:
-            first = eyes.gpus.read()
+            first = host_sources.gpus.read()
         except SourceError as error:
             no_gpu = str(error)
         else:
-            gpus = visible(listed(first.get("inventory", [])), environment)
+            gpus = visible(visible_gpus(first.get("inventory", [])), environment)
             no_gpu = "" if gpus else "the environment's list of visible GPUs names none of this host's"
     paced: list[Source] = [Paced(source, max(HOST_SECONDS, every or 0)) for source in sources]
-    return ([ChosenGpus(eyes.gpus, gpus, first), *paced] if gpus else paced), gpus, no_gpu
+    return ([ChosenGpus(host_sources.gpus, gpus, first), *paced] if gpus else paced), gpus, no_gpu
 
 
 class Observation:

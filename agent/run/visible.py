@@ -16,7 +16,7 @@ class Gpu:
     parent_uuid: str | None = None
 
 
-def listed(inventory: Sequence[Row]) -> list[Gpu]:
+def visible_gpus(inventory: Sequence[Row]) -> list[Gpu]:
     """Return the GPUs of inventory rows, in the driver's order."""
     gpus = [
         Gpu(

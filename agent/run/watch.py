@@ -21,7 +21,7 @@ from agent.attribution.declared import VARIABLE, users_run_id
 from agent.clock import SystemClock
 from agent.errors import AgentError
 from agent.run import command
-from agent.run.observation import HOST_SECONDS, Observation, Subject, chosen
+from agent.run.observation import HOST_SECONDS, Observation, Subject, chosen_sources
 from agent.run.steps import StepCounter
 from agent.sampling.sampler import Paced
 from agent.sampling.wiring import open_eyes
@@ -78,9 +78,9 @@ def watch(
     pids: list[int] = []
     # Signals are held before any thread begins, so that none of them takes one.
     with command.signals_held(), closing(_said(run_id, config, environment, counted=counter is not None)) as said:
-        eyes = open_eyes(replace(config, process_seconds=_PROCESS_SECONDS), clock.wall, lambda: pids, run_id)
+        host_sources = open_eyes(replace(config, process_seconds=_PROCESS_SECONDS), clock.wall, lambda: pids, run_id)
         try:
-            sources, gpus, no_gpu = chosen(eyes, environment, every_seconds)
+            sources, gpus, no_gpu = chosen_sources(host_sources, environment, every_seconds)
             subject = Subject(run_id, spoken(words), tuple(gpus), no_gpu)
             say(f"watching {subject.what}; the report comes at the end")
             place = _Place()
@@ -101,7 +101,7 @@ def watch(
                 counter.finish(_COPY_SECONDS)
             return Watched(place.path, ended.exit_code, observed.end(ended))
         finally:
-            eyes.close()
+            host_sources.close()
 
 
 def _said(run_id: str, config: AgentConfig, environment: Mapping[str, str], *, counted: bool) -> OwnProgress:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from agent.settings.config import AgentConfig
 from agent.source import Reading, Row
-from agent.sources.topology import Place
+from agent.sources.topology import NodePlace
 from agent.version import installed_version
 
 _LOOK_AGAIN_SECONDS = 600.0
@@ -17,7 +17,7 @@ class HostInventory:
     name = "inventory"
     period_seconds = _LOOK_AGAIN_SECONDS
 
-    def __init__(self, config: AgentConfig, place: Callable[[], Place]) -> None:
+    def __init__(self, config: AgentConfig, place: Callable[[], NodePlace]) -> None:
         self._config = config
         self._place = place
         self._told: Row = {}

@@ -15,7 +15,7 @@ _LOG = logging.getLogger(__name__)
 _MAX_NAMED = 200  # columns that are logged by name, once each; a host has no more
 
 
-class Plausibility:
+class RangeChecks:
     """Takes out values that cannot be true. `refused` counts them."""
 
     def __init__(self) -> None:

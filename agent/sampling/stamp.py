@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent.sampling.names import with_pseudonym
-from agent.sampling.range_checks import Plausibility
+from agent.sampling.range_checks import RangeChecks
 from agent.settings.config import IdentityMode
 from agent.source import Reading, Row, Tables, Value
 from agent.wire.contract import Sensitivity, Table
@@ -72,7 +72,7 @@ class Stamper:
     def __init__(self, node: str, identity: Identity | None = None) -> None:
         self._node = node
         self._identity = identity or Identity()
-        self.plausibility = Plausibility()
+        self.plausibility = RangeChecks()
 
     def stamped(self, reading: Reading, started_at: int, ended_at: int, *, amounts: bool = True) -> Tables:
         """Return the reading as rows of the contract; without its amounts where they tell of another time."""

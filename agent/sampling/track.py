@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from agent.errors import DriverChangedError, SourceError, SourceHungError
 from agent.source import Reading, Row, Source
-from agent.watchdog_thread import Attendant, Late
+from agent.watchdog_thread import Late, WatchdogThread
 from agent.wire.tables import TABLES
 from agent.wire.units import SECOND_US
 
@@ -28,24 +28,24 @@ class Track:
         self.failing: str | None = None
         self.failures = 0
         self.carried: dict[str, Sequence[Row]] = {}  # facts of the first reading, told with the second
-        self._attendant: Attendant[Reading] = Attendant(source.name, source.read, now)
+        self._thread: WatchdogThread[Reading] = WatchdogThread(source.name, source.read, now)
         self._in_a_row = 0
         self._paused_until = 0
 
     @property
     def late(self) -> Late[Reading] | None:
         """What came too late for an earlier beat."""
-        return self._attendant.late
+        return self._thread.late
 
     @property
     def lost_answer(self) -> bool:
         """Whether an answer came late and was a failure, so that amounts since the last reading are unknown."""
-        return self._attendant.lost_answer and self._attendant.late is None
+        return self._thread.lost_answer and self._thread.late is None
 
     @property
     def hung(self) -> int:
         """How many questions got no answer in time."""
-        return self._attendant.hung
+        return self._thread.hung
 
     def due(self, now: int, beat: int) -> bool:
         """Return whether it is to be asked at this beat, the beats being so far apart."""
@@ -64,8 +64,8 @@ class Track:
 
     def begin(self, timeout_seconds: float) -> bool:
         """Ask, and return whether the answer is there after so long."""
-        self._attendant.begin()
-        return self._attendant.ready(timeout_seconds)
+        self._thread.begin()
+        return self._thread.ready(timeout_seconds)
 
     def reading(self, timeout_seconds: float, now: int, beat: int) -> Reading | None:
         """Return what was answered, or None where nothing was; failures are counted, and lead to a pause.
@@ -74,7 +74,7 @@ class Track:
             DriverChangedError: only a new process can load the new driver.
         """
         try:
-            reading = _known(self._attendant.answer(timeout_seconds))
+            reading = _known(self._thread.answer(timeout_seconds))
         except DriverChangedError:
             raise
         except SourceHungError as error:
@@ -94,7 +94,7 @@ class Track:
 
     def close(self) -> None:
         """End the thread, if it is not hung."""
-        self._attendant.close()
+        self._thread.close()
 
     def _fails(self, why: str, *, trace: bool = False) -> None:
         self.failures += 1

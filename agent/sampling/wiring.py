@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from agent.attribution.evidence import Process
 from agent.attribution.run import Attribution
-from agent.attribution.run import Place as Here
+from agent.attribution.run import HostIdentity as Here
 from agent.sampling.stamp import Identity, Stamper
 from agent.settings.config import AgentConfig
 from agent.source import Source
-from agent.sources.topology import Place
+from agent.sources.topology import NodePlace
 
 if TYPE_CHECKING:
-    from agent.attribution.providers import Condition, Witnesses
+    from agent.attribution.providers import Condition, HolderProviders
     from agent.gpu.source import GpuSource
     from agent.sources.disk import DiskSource
     from agent.sources.flows import FlowSource
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from agent.sources.processes.source import ProcessSource
     from agent.sources.progress import ProgressSource
     from agent.sources.services import ServiceSource
-    from agent.state_file import Remembered
+    from agent.state_file import StateFile
 
 _RunOf = Callable[["Process"], "Attribution"]
 
 
 @dataclass(frozen=True, slots=True)
-class Eyes:
+class HostSources:
     """The sources of a host, GPUs first, since their readings must lie closest to the beat; and what they know of
     themselves. Nothing here asks the hardware: it may be called from any thread.
     """
@@ -38,7 +38,7 @@ class Eyes:
     close: Callable[[], None]
     coverage: Callable[[], Sequence[str]] = tuple  # what the sources know that they do not see, in words
     attribution_age_seconds: Callable[[], float | None] = lambda: None  # of the oldest map of holders in use
-    witnesses: Callable[[], Sequence["Condition"]] = tuple  # who else is asked what holds a GPU, and how it answers
+    providers: Callable[[], Sequence["Condition"]] = tuple  # who else is asked what holds a GPU, and how it answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def open_eyes(
     own_run: str | None = None,
     *,
     lasting: bool = False,
-) -> Eyes:
+) -> HostSources:
     """Open every source of this host.
 
     `watched` names processes that are read although they may hold no GPU; `lasting` is whether what must outlive a
@@ -72,15 +72,15 @@ def open_eyes(
     """
     from agent.sampling.inventory import HostInventory
     from agent.sources.host import HostSource
-    from agent.state_file import Remembered
+    from agent.state_file import StateFile
 
     here = Here(config.node_name, config.cluster)
     host = _Host(config, here, _run_of(here, own_run), lasting, alone=own_run is not None)
     feeds, place = _feeds(host), _place(config)  # what may be wrong in a file is found before anything is opened
-    remembered = Remembered(config.state if lasting else None)
-    gpus = _gpus(host, remembered)
-    witnesses, words = _witnesses(host, gpus, remembered), _words(host, gpus)
-    runs = _processes(host, gpus, witnesses, remembered, now, watched)
+    state_file = StateFile(config.state if lasting else None)
+    gpus = _gpus(host, state_file)
+    providers, words = _providers(host, gpus, state_file), _words(host, gpus)
+    runs = _processes(host, gpus, providers, state_file, now, watched)
     sources: list[Source] = [
         *([gpus] if lasting or not gpus.no_gpu else []),  # a driver may yet be loaded under a daemon
         HostSource(config.proc),
@@ -91,16 +91,16 @@ def open_eyes(
     ]
 
     def close() -> None:
-        for part in (*words, witnesses, gpus, remembered):
+        for part in (*words, providers, gpus, state_file):
             part.close()
 
-    return Eyes(
+    return HostSources(
         sources,
         gpus=gpus,
         close=close,
         coverage=lambda: [line for part in (*feeds, runs) for line in part.coverage()],
-        attribution_age_seconds=lambda: max(witnesses.ages().values(), default=None),
-        witnesses=witnesses.conditions,
+        attribution_age_seconds=lambda: max(providers.ages().values(), default=None),
+        providers=providers.conditions,
     )
 
 
@@ -109,7 +109,7 @@ def open_stamper(config: AgentConfig) -> Stamper:
     return Stamper(config.node_name, Identity(config.identity, config.identity_key))
 
 
-def _gpus(host: _Host, remembered: "Remembered") -> "GpuSource":
+def _gpus(host: _Host, state_file: "StateFile") -> "GpuSource":
     from agent.control.quiet import Quiet, make_directory, users
     from agent.gpu.nvidia.open_nvidia import open_nvidia
     from agent.gpu.source import GpuHost
@@ -131,7 +131,7 @@ def _gpus(host: _Host, remembered: "Remembered") -> "GpuSource":
             expected_gpus=config.expected_gpus,
             hang_seconds=config.hang_seconds,
             process_seconds=config.process_seconds,
-            remembered=remembered,
+            state_file=state_file,
             quiet=quiet.gpus,
         )
     )
@@ -150,30 +150,30 @@ def _run_of(here: Here, own_run: str | None) -> _RunOf:
     return run_of
 
 
-def _witnesses(host: _Host, gpus: "GpuSource", remembered: "Remembered") -> "Witnesses":
+def _providers(host: _Host, gpus: "GpuSource", state_file: "StateFile") -> "HolderProviders":
     """Return who else is asked what holds a GPU; nobody where `gpuledger run` watches one run alone."""
-    from agent.attribution.providers import Witnesses
-    from agent.sampling.open_providers import open_witnesses
+    from agent.attribution.providers import HolderProviders
+    from agent.sampling.open_providers import open_providers
     from agent.sources.processes.holdings import authorities
 
     if host.alone:
-        return Witnesses()
-    told_before = authorities(remembered)
-    return open_witnesses(host.config, gpus.devices, host.run_of, remembered, told_before, lasting=host.lasting)
+        return HolderProviders()
+    told_before = authorities(state_file)
+    return open_providers(host.config, gpus.devices, host.run_of, state_file, told_before, lasting=host.lasting)
 
 
 def _processes(
     host: _Host,
     gpus: "GpuSource",
-    witnesses: "Witnesses",
-    remembered: "Remembered",
+    providers: "HolderProviders",
+    state_file: "StateFile",
     now: Callable[[], int],
     watched: Callable[[], Sequence[int]],
 ) -> "ProcessSource":
     from agent.sources.processes.register import Register
     from agent.sources.processes.source import ProcessSource
 
-    config, register = host.config, Register(witnesses, remembered, host.here)
+    config, register = host.config, Register(providers, state_file, host.here)
     return ProcessSource(
         gpus.holding,
         host.run_of,
@@ -183,7 +183,7 @@ def _processes(
         config.sys,
         config.process_seconds,
         register=register,
-        remembered=remembered,
+        state_file=state_file,
     )
 
 
@@ -247,7 +247,7 @@ def _run_of_cgroup(here: Here) -> Callable[[str], str | None]:
     return run_of
 
 
-def _place(config: AgentConfig) -> Callable[[], Place]:
+def _place(config: AgentConfig) -> Callable[[], NodePlace]:
     from agent.sources.topology import read_topology
 
     topology = read_topology(

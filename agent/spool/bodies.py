@@ -4,7 +4,7 @@ import errno
 import logging
 from collections.abc import Callable
 
-from agent.spool.segment_store import Shelf
+from agent.spool.segment_store import SegmentStore
 
 _LOG = logging.getLogger(__name__)
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
@@ -14,7 +14,7 @@ FULL_DISK_TRIES = 8  # each makes room by one batch
 class Bodies:
     """The bodies of one spool. `held` are those in memory; `unwritten` counts what the disk refused at first."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: SegmentStore) -> None:
         self.unwritten = 0
         self.held: dict[int, bytes] = {}
         self.held_bytes = 0

@@ -106,7 +106,7 @@ def noted(stream: str, ranges: Sequence[Range]) -> bytes:
     return json.dumps({"stream": stream, "lost": ranges}).encode()
 
 
-def listed(stream: str, note: bytes) -> list[Range]:
+def lost_ranges(stream: str, note: bytes) -> list[Range]:
     """Return the ranges of a note; none where it is of another stream.
 
     Raises:

@@ -15,7 +15,7 @@ from agent.spool.bodies import FULL_DISK, FULL_DISK_TRIES, Bodies
 from agent.spool.losses import Losses, Range
 from agent.spool.pile import Pile, occupied
 from agent.spool.record import rows_of
-from agent.spool.segment_store import Shelf
+from agent.spool.segment_store import SegmentStore
 
 # Trouble of the process or of the whole disk that passes: no batch is at fault.
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT)
@@ -30,7 +30,7 @@ class Spool:
     the disk refuses waits in memory, so that a disk that is full or broken does not blind a host whose network works.
     """
 
-    def __init__(self, shelf: Shelf, max_bytes: int, kept_bytes: int) -> None:
+    def __init__(self, shelf: SegmentStore, max_bytes: int, kept_bytes: int) -> None:
         self._shelf = shelf
         self._bodies = Bodies(shelf)
         self._max_bytes = max_bytes
@@ -275,4 +275,4 @@ def open_spool(directory: Path, max_bytes: int, kept_bytes: int, *, sync: bool =
     Raises:
         SpoolError: the directory cannot be made or read, or another agent holds it.
     """
-    return Spool(Shelf(directory, Disk(sync=sync)), max_bytes, kept_bytes)
+    return Spool(SegmentStore(directory, Disk(sync=sync)), max_bytes, kept_bytes)

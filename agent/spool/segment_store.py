@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agent.errors import EnvelopeError, SpoolError
 from agent.files import ASIDE, Disk, hold_lock
-from agent.spool.losses import Range, listed, noted
+from agent.spool.losses import Range, lost_ranges, noted
 from agent.spool.pile import occupied
 from agent.spool.quarantine import Quarantine
 from agent.spool.record import DONE, SUFFIX, fault_of, file_name, renumbered, sequence_of
@@ -28,7 +28,7 @@ _MOST_LOST_BYTES = 16 * 2**10
 PRIVATE = 0o700  # batches name users
 
 
-class Shelf:
+class SegmentStore:
     """The directory of one spool. It knows files; what waits and what may go is the spool's business.
 
     What it found at the start: `found` are the whole batches, sequence to bytes on disk, ascending; `broken` the
@@ -192,7 +192,7 @@ class Shelf:
         path = self._directory / _LOST
         try:
             with path.open("rb") as file:
-                return listed(self.stream, file.read(_MOST_LOST_BYTES))
+                return lost_ranges(self.stream, file.read(_MOST_LOST_BYTES))
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:

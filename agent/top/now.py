@@ -19,7 +19,7 @@ _WANTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HoldingRun:
     """A run that holds a GPU. `processes` is its tree there, None where the agent sees none."""
 
     run_id: str
@@ -43,7 +43,7 @@ class GpuNow:
     power_watts: float | None
     temperature_celsius: float | None
     throttled_seconds: Mapping[str, float]  # by reason, since the agent began
-    held: tuple[Held, ...]
+    held: tuple[HoldingRun, ...]
     lists_holders: bool = True  # False: the driver does not say who holds it, so that nobody is not nobody
 
 
@@ -94,7 +94,7 @@ def _gpu(uuid: str, info: Mapping[str, str], found: Mapping[str, list[Sample]]) 
     )
 
 
-def _held(uuid: str, found: Mapping[str, list[Sample]]) -> tuple[Held, ...]:
+def _held(uuid: str, found: Mapping[str, list[Sample]]) -> tuple[HoldingRun, ...]:
     trees = {
         each.labels.get("run_id", ""): int(each.value) + 1  # the workers are below their root
         for each in found.get("gpuledger_process_workers", ())
@@ -102,7 +102,7 @@ def _held(uuid: str, found: Mapping[str, list[Sample]]) -> tuple[Held, ...]:
     }
     holders = [each.labels for each in found.get("gpuledger_gpu_run_info", ()) if each.labels.get("gpu_uuid") == uuid]
     return tuple(
-        Held(one.get("run_id", ""), one.get("name", ""), one.get("user", ""), trees.get(one.get("run_id", "")))
+        HoldingRun(one.get("run_id", ""), one.get("name", ""), one.get("user", ""), trees.get(one.get("run_id", "")))
         for one in sorted(holders, key=lambda one: one.get("run_id", ""))
     )
 

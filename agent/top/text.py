@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agent.top.now import GpuNow, Held, HostNow, slowed
+from agent.top.now import GpuNow, HoldingRun, HostNow, slowed
 from agent.wire.units import GIB
 
 _UNKNOWN = "-"
@@ -56,7 +56,7 @@ def _index(gpu: GpuNow) -> str:
     return f"{number}*" if gpu.parent_uuid else number  # a MIG instance bears its GPU's number
 
 
-def _holder(one: Held, width: int) -> str:
+def _holder(one: HoldingRun, width: int) -> str:
     short = one.run_id.rpartition("/")[2]
     name = f"{one.name} {short}" if one.name and one.name != one.run_id else short
     user = f"{_clean(one.user)[:11]:<12}" if width >= _WIDE else ""

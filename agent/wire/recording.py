@@ -22,7 +22,7 @@ from agent.wire.bounded import json_said
 VERSION = 1
 _MAX_LINE = 128 * 2**20  # characters; longer than any batch that a watcher writes
 
-Part = TypeVar("Part", bound="RecordingHeader | RecordingEnd")
+PartT = TypeVar("PartT", bound="RecordingHeader | RecordingEnd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _lines(path: Path, file: IO[str]) -> Iterator[Mapping[str, Any]]:
         yield line
 
 
-def _part(kind: type[Part], line: Mapping[str, Any], path: Path) -> Part:
+def _part(kind: type[PartT], line: Mapping[str, Any], path: Path) -> PartT:
     """Return a header or an end; what a newer release added is passed over."""
     wanted = {field.name: field.type for field in fields(kind)}
     try:

@@ -13,7 +13,7 @@ Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GanttRow:
     """One task, in seconds from the axis's start; None for nothing of it. `told` is said where one points at it."""
 
     name: str
@@ -41,7 +41,7 @@ _KINDS = {
 }
 
 
-def gantt(rows: Sequence[Row], ticks: Sequence[tuple[float, str]], deadline: float | None) -> dict[str, object]:
+def gantt(rows: Sequence[GanttRow], ticks: Sequence[tuple[float, str]], deadline: float | None) -> dict[str, object]:
     """Return the rows from top to bottom over an axis with these ticks; `deadline` is a place on it, or None."""
     spans: dict[str, list[tuple[int, Span]]] = {kind: [] for kind in _KINDS}
     for place, row in enumerate(rows):
@@ -69,7 +69,7 @@ def gantt(rows: Sequence[Row], ticks: Sequence[tuple[float, str]], deadline: flo
     )
 
 
-def _bars(kind: _Kind, spans: Sequence[tuple[int, Span]], rows: Sequence[Row]) -> go.Bar:
+def _bars(kind: _Kind, spans: Sequence[tuple[int, Span]], rows: Sequence[GanttRow]) -> go.Bar:
     return go.Bar(
         name=kind.name,
         orientation="h",

@@ -44,7 +44,7 @@ class Size:
     ideal: float
 
 
-def whole(shares: Sequence[Share]) -> dict[str, object]:
+def class_bar(shares: Sequence[Share]) -> dict[str, object]:
     """Return the classes as one bar."""
     traces = [
         go.Bar(

@@ -6,7 +6,7 @@ from analyzer.period import WEEKDAYS, local
 from analyzer.text.words import CENTS_UNDER, day, gpu_hours, money
 
 
-def told(finding: Finding, currency: str, timezone: str) -> str:
+def finding_sentence(finding: Finding, currency: str, timezone: str) -> str:
     """Return the sentence with its figures: "... 12.3 GPU-hours, $84 since Monday." """
     return f"{finding.sentence} {figures(finding, currency, timezone)}."
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.findings.finding import Finding
-from analyzer.findings.history.naming import Key, longer_ids, named
+from analyzer.findings.history.naming import LossKey, longer_ids, named
 from analyzer.findings.history.rule_versions import rule_versions
 from analyzer.findings.rules.evidence import evidence, speedup
 from analyzer.findings.rules.sentence import host_words, limit_words, root_words, run_words, share_words
@@ -145,8 +145,8 @@ def _places(session: "Session", gpus: Iterable[str], start_us: int, end_us: int)
     return dict(rows)
 
 
-def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
-    losses: dict[Key, _Loss] = defaultdict(_Loss)
+def _losses(session: "Session", asked: dict[str, object]) -> dict[LossKey, _Loss]:
+    losses: dict[LossKey, _Loss] = defaultdict(_Loss)
     for subject, team, state, cause, run_id, caused_by, confidence, ms, cost, first, last, runs, hosts in session.rows(
         _LOSSES, asked
     ):
@@ -162,7 +162,7 @@ def _losses(session: "Session", asked: dict[str, object]) -> dict[Key, _Loss]:
     return losses
 
 
-def _wanted(losses: dict[Key, _Loss]) -> dict[str, set[tuple[str, str | None]]]:
+def _wanted(losses: dict[LossKey, _Loss]) -> dict[str, set[tuple[str, str | None]]]:
     """Return which states and causes each run lost time to."""
     wanted: dict[str, set[tuple[str, str | None]]] = defaultdict(set)
     for (_, _, state, cause), loss in losses.items():
@@ -239,7 +239,7 @@ def _throttled(window: RunWindow) -> list[tuple[str, str | None]]:
 
 
 def _finding(
-    key: Key,
+    key: LossKey,
     loss: _Loss,
     who: _Named,
     held_ms: int,

@@ -11,7 +11,7 @@ from agent.wire.units import DAY_MS
 from analyzer.ledger import fabric
 from analyzer.ledger.causes.serving.services import Service
 from analyzer.ledger.causes.stages.stage_booking import count_hours
-from analyzer.ledger.chunk_verdicts import judge_chunk
+from analyzer.ledger.chunk_verdicts import classify_chunk
 from analyzer.ledger.chunks import cut
 from analyzer.ledger.pending import MARGIN_US, Chunk, Versions, complete
 from analyzer.ledger.precedence import booking_texts
@@ -145,7 +145,7 @@ def _book_chunk(
         _keep_habits(session, span, limits)
     _count_work(session, chunk.from_ms, chunk.until_ms, rules.bucket_ms, limits)
     with session.transaction():
-        judge_chunk(session, chunk, facts, limits, services)
+        classify_chunk(session, chunk, facts, limits, services)
         count_hours(session, chunk, rules.settings.timezone, limits)
         run_sql(session, "ledger/unwatched.sql", **span)
         rules_of = {"bucket_ms": rules.bucket_ms, "gap_ms": limits.gap_ms, "losable": sorted(LOSABLE)}

@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import Literal
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.queries.ledger_query import Breakdown, Entry
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry
 from analyzer.states import CLASSES, Class
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import apportion, apportion_tree, nearest
 from analyzer.text.words import UNKNOWN, at_least, decimal, hours_decimals, money_decimals, signed
 
@@ -16,7 +16,7 @@ _Level = Literal["class", "row", "only", "total"]  # "only": a class and its sin
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BreakdownLine:
     """One printed line. Money and change are None where the column is left out.
 
     `is_part` says that some of its time has no price; `paid` is the amount with the mark of that.
@@ -59,7 +59,7 @@ class Column:
 class Rounded:
     """A whole breakdown, rounded."""
 
-    groups: list[list[Entry]]
+    groups: list[list[BreakdownEntry]]
     hours: Column
     money: Column | None
     percent: Column
@@ -86,19 +86,21 @@ def _comparable(now: Breakdown, before: Breakdown) -> bool:
     return before.priced == now.priced and before.total_weight > 0 and now.total_weight > 0
 
 
-def _groups(now: Breakdown, before: Breakdown | None) -> list[list[Entry]]:
+def _groups(now: Breakdown, before: Breakdown | None) -> list[list[BreakdownEntry]]:
     known = {(entry.klass, entry.label) for entry in now.entries}
     gone = [
-        Entry(e.klass, e.label, 0, None) for e in (before.entries if before else ()) if (e.klass, e.label) not in known
+        BreakdownEntry(e.klass, e.label, 0, None)
+        for e in (before.entries if before else ())
+        if (e.klass, e.label) not in known
     ]
     ordered = sorted([*now.entries, *gone], key=lambda entry: CLASSES.index(entry.klass))
     return [list(members) for _, members in groupby(ordered, key=lambda entry: entry.klass)]
 
 
-def _change(groups: list[list[Entry]], now: Breakdown, before: Breakdown) -> Column:
+def _change(groups: list[list[BreakdownEntry]], now: Breakdown, before: Breakdown) -> Column:
     then = {(entry.klass, entry.label): before.weight(entry) for entry in before.entries}
 
-    def points(entry: Entry) -> int:
+    def points(entry: BreakdownEntry) -> int:
         weight_then = then.get((entry.klass, entry.label), 0)
         return 100 * (now.weight(entry) * before.total_weight - weight_then * now.total_weight)
 
@@ -107,11 +109,13 @@ def _change(groups: list[list[Entry]], now: Breakdown, before: Breakdown) -> Col
     )
 
 
-def lines(breakdown: Breakdown, previous: Breakdown | None = None, *, subtotals: bool = True) -> tuple[Line, ...]:
+def breakdown_lines(
+    breakdown: Breakdown, previous: Breakdown | None = None, *, subtotals: bool = True
+) -> tuple[BreakdownLine, ...]:
     """Return the lines of "where it went": classes with their rows, then the total."""
     columns = rounded(breakdown, previous)
     whole = max(1, breakdown.total_weight)
-    found: list[Line] = []
+    found: list[BreakdownLine] = []
     for place, group in enumerate(columns.groups):
         only = len(group) == 1
         if subtotals and not only:
@@ -126,11 +130,11 @@ def lines(breakdown: Breakdown, previous: Breakdown | None = None, *, subtotals:
 
 def _line(
     columns: Rounded, level: _Level, klass: Class, label: str, place: int, member: int | None, share: float
-) -> Line:
+) -> BreakdownLine:
     def value(column: Column) -> int:
         return column.classes[place] if member is None else column.members[place][member]
 
-    return Line(
+    return BreakdownLine(
         level,
         klass,
         label,
@@ -143,7 +147,7 @@ def _line(
     )
 
 
-def _has_price(group: list[Entry], member: int | None) -> bool:
+def _has_price(group: list[BreakdownEntry], member: int | None) -> bool:
     """Whether any of it has a price, or it is nothing: what has none is unknown, and not 0."""
     entries = group if member is None else [group[member]]
     return any(entry.cost_micros is not None or not entry.milliseconds for entry in entries)
@@ -153,15 +157,15 @@ def _paid(column: Column, value: Callable[[Column], int], *, known: bool) -> str
     return decimal(value(column), column.decimals) if known else UNKNOWN
 
 
-def _is_part(group: list[Entry], member: int | None) -> bool:
+def _is_part(group: list[BreakdownEntry], member: int | None) -> bool:
     """Whether a class or a row of it has time without a price beside time with one."""
     return Breakdown(tuple(group if member is None else [group[member]])).is_part
 
 
-def _total(columns: Rounded, *, is_part: bool) -> Line:
+def _total(columns: Rounded, *, is_part: bool) -> BreakdownLine:
     money = decimal(columns.money.total, columns.money.decimals) if columns.money else None
     hours = decimal(columns.hours.total, columns.hours.decimals)
-    return Line("total", None, "total", hours, money, decimal(columns.percent.total, 1), None, 1.0, is_part)
+    return BreakdownLine("total", None, "total", hours, money, decimal(columns.percent.total, 1), None, 1.0, is_part)
 
 
 def column_like(total: int, exact: list[int], denominator: int, decimals: int) -> list[str]:
@@ -171,20 +175,20 @@ def column_like(total: int, exact: list[int], denominator: int, decimals: int) -
     ]
 
 
-def went(title: str, table: Sequence[Line], paper: Paper, sign: str) -> list[str]:
+def went(title: str, table: Sequence[BreakdownLine], layout: TextLayout, sign: str) -> list[str]:
     """Return a breakdown as a table with bars; columns without figures are left out."""
     with_money, with_change = table[0].money is not None, any(line.change is not None for line in table)
-    label = max(20 if paper.extra > -10 else 18, *(len(line.label) + 1 for line in table))
-    hours = 12 if paper.extra > -10 else 10
+    label = max(20 if layout.extra > -10 else 18, *(len(line.label) + 1 for line in table))
+    hours = 12 if layout.extra > -10 else 10
     fixed = 15 + label + hours + 10 * with_money + 7 + 6 * with_change
-    bar = max(0, min(10 + max(0, paper.extra), paper.width - fixed))
+    bar = max(0, min(10 + max(0, layout.extra), layout.width - fixed))
     head = f"{'GPU-hours':>{hours}}" + f"{sign.strip():>10}" * with_money + f"{'%':>7}" + f"{'+/-':>6}" * with_change
     largest = max((line.share for line in table if line.level != "total"), default=0.0)
     found = [title.ljust(13 + label + bar) + head]
     for line in table:
-        drawn = "" if line.level == "total" else paper.bar(line.share, largest, bar)
+        drawn = "" if line.level == "total" else layout.bar(line.share, largest, bar)
         first = line.label if line.level == "total" else line.klass if line.level in ("class", "only") else ""
-        name = "" if line.level == "total" else paper.cut(line.label, label - 1)
+        name = "" if line.level == "total" else layout.cut(line.label, label - 1)
         text = f"  {first:<11}{name:<{label}}{drawn:<{bar}}{line.hours:>{hours}}"
         text += f"{line.paid:>10}" if with_money else ""
         text += f"{line.percent:>7}" + (f"{line.change or '':>6}" if with_change else "")

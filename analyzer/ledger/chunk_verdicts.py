@@ -12,7 +12,7 @@ from analyzer.ledger.causes import exchange
 from analyzer.ledger.causes.exchange import Usual
 from analyzer.ledger.causes.serving.holding import hold_to_policy
 from analyzer.ledger.causes.serving.services import Service
-from analyzer.ledger.classifier import Judge
+from analyzer.ledger.classifier import Classifier
 from analyzer.ledger.pending import Chunk
 from analyzer.ledger.thresholds import CONTEXT_MS, Thresholds
 from analyzer.ledger.unjudged import Unjudged, unjudged
@@ -25,7 +25,7 @@ _VERDICT_VALUES = attrgetter(*_VERDICT_COLUMNS)
 _SQL_TYPES: dict[object, str] = {bool: "BOOLEAN", int: "BIGINT"}  # by a field's annotation; all else is text
 
 
-def judge_chunk(
+def classify_chunk(
     session: Session,
     chunk: Chunk,
     facts: Mapping[str, RunFacts],
@@ -47,7 +47,7 @@ def judge_chunk(
     for run_id, of_run in groupby(windows, key=lambda window: window.run_id):
         own = list(of_run)
         near = sorted(before[run_id] + own, key=lambda window: window.window_ms)
-        judge = Judge(near, facts[run_id], limits)
+        judge = Classifier(near, facts[run_id], limits)
         past = _Past(session, run_id, near, chunk.from_ms - CONTEXT_MS)
         for hour_ms, of_hour in groupby(own, key=lambda window: window.window_ms // HOUR_MS * HOUR_MS):
             hour = list(of_hour)

@@ -12,7 +12,7 @@ from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts, RunWindow, Verdict
 
 
-class Judge:
+class Classifier:
     """Knows the windows of one run, in order of time, and judges any of them in the light of those about it."""
 
     def __init__(self, windows: Sequence[RunWindow], facts: RunFacts, limits: Thresholds) -> None:
@@ -20,14 +20,14 @@ class Judge:
         self._starts = [window.window_ms for window in windows]
         self._signs = [input_starvation.sign(window, limits) for window in windows]
 
-    def seen(self, from_ms: int, until_ms: int) -> "Seen":
+    def seen(self, from_ms: int, until_ms: int) -> "ClassifierWindows":
         """Return what is known of the run in [from_ms, until_ms)."""
         first, last = bisect_left(self._starts, from_ms), bisect_left(self._starts, until_ms)
-        return Seen(self._windows[first:last], self._signs[first:last], self._facts, self._limits)
+        return ClassifierWindows(self._windows[first:last], self._signs[first:last], self._facts, self._limits)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClassifierWindows:
     """Windows of one run that abut or nearly, with what each shows by itself."""
 
     windows: Sequence[RunWindow]

@@ -8,7 +8,7 @@ from analyzer.ledger.closing import is_reached
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.period import Period
-from analyzer.queries.ledger_query import Entry, fold, within
+from analyzer.queries.ledger_query import BreakdownEntry, fold, within
 from analyzer.queries.statements import statements
 from collector.store.session import Session
 
@@ -105,7 +105,7 @@ def cluster(session: Session, period: Period) -> str | None:
     return rows[0][0] if len(rows) == 1 else None
 
 
-def hours(session: Session, period: Period) -> Hours:
+def known_hours(session: Session, period: Period) -> Hours:
     """Return which hours of the period are in the ledger; open while some of it is still to be booked."""
     where, values = within(period)
     rows = session.rows(f"SELECT status, rules_version, price_version FROM ledger_hours WHERE {where}", values)
@@ -192,7 +192,7 @@ def unjudged(session: Session, period: Period) -> list[Unjudged]:
     return [Unjudged(*row) for row in rows]
 
 
-def corrections(session: Session, period: Period) -> tuple[Entry, ...]:
+def corrections(session: Session, period: Period) -> tuple[BreakdownEntry, ...]:
     """Return what was moved after hours of the period had closed; the amounts sum to nothing."""
     where, values = within(period)
     return fold(

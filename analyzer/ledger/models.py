@@ -18,7 +18,7 @@ from pathlib import Path
 from analyzer.errors import ConfigError
 from analyzer.ledger.teams import CONDITIONS, RunIdentity, Terms, fits
 from analyzer.settings.settings import Settings
-from analyzer.settings.toml_entry import Entry, read_toml
+from analyzer.settings.toml_entry import TomlEntry, read_toml
 
 _LABEL = "model"
 _NO_MODEL = frozenset({"", "none"})  # what people write where there is none
@@ -59,7 +59,7 @@ class ModelBook:
         return told or next((name for name in (run.labels.get(_LABEL), served) if _is_named(name)), None)
 
 
-def _rule(entry: Entry) -> ModelRule:
+def _rule(entry: TomlEntry) -> ModelRule:
     terms, served = Terms.of(entry), entry.text_or_none("served")
     if not terms.patterns and not terms.labels and served is None:
         raise ConfigError(

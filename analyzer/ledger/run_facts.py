@@ -1,7 +1,7 @@
 """What is known of each run beside its samples: names, stage, team, size, racks and order of ranks."""
 
 from analyzer.ledger.causes.stages.stage_booking import write_stages
-from analyzer.ledger.causes.stages.words import DEFAULT, RunNames, Stage, said
+from analyzer.ledger.causes.stages.words import DEFAULT, RunNames, Stage, stage_named
 from analyzer.ledger.models import ModelBook
 from analyzer.ledger.teams import RunIdentity, TeamBook
 from analyzer.ledger.windows import RunFacts
@@ -26,7 +26,7 @@ def write_runs(session: Session, teams: TeamBook, models: ModelBook) -> dict[str
     for row in session.rows("SELECT * FROM run_summary ORDER BY run_id"):
         run_id, rid, name, account, owner, project, queue, labels, started_us, serves, served, gpus, nodes, racks = row
         identity = RunIdentity(run_id, started_us, account, owner, queue, project, name, labels_of(labels))
-        found = said(RunNames(name, queue, labels, serves))
+        found = stage_named(RunNames(name, queue, labels, serves))
         word = found.word if found else DEFAULT
         facts[run_id] = RunFacts(run_id, word, gpus, nodes, racks)
         whose = erased.get(run_id) or _whose(teams, identity)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 
-def known(session: "Session", period: Period) -> Period:
+def known_part(session: "Session", period: Period) -> Period:
     """Return the part of a period that the ledger has, under its name; all of it where it has nothing."""
     first, end = session.row(
         "SELECT min(hour), max(hour) + 3600000000 FROM ledger_hours WHERE hour >= ? AND hour < ?",
@@ -25,5 +25,5 @@ def known(session: "Session", period: Period) -> Period:
 
 def like_before(session: "Session", period: Period, calendar: Calendar) -> Period:
     """Return what a period is compared with: the one before it, and of that no more hours than have passed of this."""
-    before, until = calendar.before(period), known(session, period).end
+    before, until = calendar.before(period), known_part(session, period).end
     return replace(before, end=min(before.end, before.start + until - period.start))

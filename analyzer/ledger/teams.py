@@ -20,7 +20,7 @@ from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.settings.settings import Settings
-from analyzer.settings.toml_entry import Entry, read_toml
+from analyzer.settings.toml_entry import TomlEntry, read_toml
 
 CONDITIONS = ("account", "namespace", "user", "queue", "project", "name")
 
@@ -62,7 +62,7 @@ class Terms:
     ends_at: int | None
 
     @classmethod
-    def of(cls, entry: Entry) -> "Terms":
+    def of(cls, entry: TomlEntry) -> "Terms":
         """Read the conditions and dates of a rule.
 
         Raises:
@@ -110,7 +110,7 @@ class TeamBook:
         return next((rule.team for rule in self.rules if rule.terms.fits(run)), None)
 
 
-def _rule(entry: Entry) -> Rule:
+def _rule(entry: TomlEntry) -> Rule:
     terms, team = Terms.of(entry), Team(entry.text("team"), entry.text_or_none("cost_centre"))
     if not terms.patterns and not terms.labels:
         raise ConfigError(f"{entry.where}: a rule needs one of {', '.join(CONDITIONS)} or labels; '*' fits any value")

@@ -7,7 +7,7 @@ a fleet. Most sites have no services, no flows or no progress, and a pass reads 
 from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
-from collector.store.lake import written
+from collector.store.lake import tables_with_rows
 from collector.store.lake_schema import declared
 
 if TYPE_CHECKING:
@@ -27,6 +27,6 @@ def hide_unwritten(session: "Session") -> None:
     if not path.startswith("lake."):
         return
     columns = declared()
-    for table in TABLES.keys() - written(session, "main"):
+    for table in TABLES.keys() - tables_with_rows(session, "main"):
         nulls = ", ".join("NULL::{1} AS {0}".format(*column.split()) for column in columns[table])
         session.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT {nulls} WHERE false")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from analyzer.prices.options import ANY, option_of
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.toml_entry import TomlEntry
 
 _KEYS = ("team", "sku", "purchase_option", "from", "until", "source", "as_of")
 
@@ -60,7 +60,7 @@ def charge_keys(amount: str) -> tuple[str, ...]:
     return (*_KEYS, amount)
 
 
-def read_charge(entry: Entry, amount: str) -> Charge:
+def read_charge(entry: TomlEntry, amount: str) -> Charge:
     """Return one [[charge]].
 
     Raises:

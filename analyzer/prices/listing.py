@@ -12,10 +12,10 @@ from analyzer.prices.options import ANY
 from analyzer.prices.price_book import PriceBook
 from analyzer.prices.row_names import place_of
 from analyzer.prices.site import Derived, PriceRow
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted
 
-PAPER = Paper(82, ascii=True)  # lines of at most 80 columns
+PAPER = TextLayout(82, ascii=True)  # lines of at most 80 columns
 _HEAD, _DATED, _SAID = 21, 45, 6  # where the head, the periods, and the line below a price begin
 
 

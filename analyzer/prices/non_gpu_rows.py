@@ -38,7 +38,7 @@ from analyzer.errors import ConfigError
 from analyzer.prices.carbon import Intensity, intensity, near
 from analyzer.prices.derived.owned import read_pue
 from analyzer.prices.overlaps import refuse_overlaps
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.toml_entry import TomlEntry
 
 BESIDE_KEYS = ("energy", "storage", "checkpoints", "host")
 _ALWAYS = ("from", "until", "source", "as_of")
@@ -103,7 +103,7 @@ class Host(Tariff):
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class NonGpuPrices:
     """Everything of a price file that is not the price of a GPU."""
 
     energy: tuple[Energy, ...] = ()
@@ -126,7 +126,7 @@ def row_of(rows: Sequence[_Row], name: str | None, at_us: int) -> _Row | None:
     return max(fitting, key=lambda row: row.name is not None, default=None)
 
 
-def read_beside(file: Entry, money: str) -> Beside:
+def read_beside(file: TomlEntry, money: str) -> NonGpuPrices:
     """Return the rows; `money` is the currency as keys begin: usd.
 
     Raises:
@@ -135,7 +135,7 @@ def read_beside(file: Entry, money: str) -> Beside:
     per_kwh, month, written = f"{money}_per_kwh", f"{money}_per_gib_month", f"{money}_per_gib_written"
     core, memory = f"{money}_per_core_hour", f"{money}_per_gib_hour"
     energy_keys = ("node_group", per_kwh, "pue", "carbon", "grams_per_kwh", *_ALWAYS)
-    found = Beside(
+    found = NonGpuPrices(
         tuple(_energy(entry, per_kwh) for entry in file.entries("energy", energy_keys)),
         tuple(_storage(entry, month) for entry in file.entries("storage", ("name", "gib", month, *_ALWAYS))),
         tuple(
@@ -151,24 +151,24 @@ def read_beside(file: Entry, money: str) -> Beside:
     return found
 
 
-def _tariff(entry: Entry, kind: str, key: str | None) -> tuple[str, str | None, int, int | None, str, date]:
+def _tariff(entry: TomlEntry, kind: str, key: str | None) -> tuple[str, str | None, int, int | None, str, date]:
     starts_at, ends_at = entry.period()
     name = entry.text_or_none(key) if key else None
     return (kind, name, starts_at, ends_at, entry.text("source"), entry.day("as_of"))
 
 
-def _storage(entry: Entry, month: str) -> Storage:
+def _storage(entry: TomlEntry, month: str) -> Storage:
     entry.text("name")
     return Storage(*_tariff(entry, "storage", "name"), entry.micros("gib"), entry.micros(month))
 
 
-def _energy(entry: Entry, per_kwh: str) -> Energy:
+def _energy(entry: TomlEntry, per_kwh: str) -> Energy:
     return Energy(
         *_tariff(entry, "energy", "node_group"), entry.micros_or_none(per_kwh), read_pue(entry), _carbon(entry)
     )
 
 
-def _carbon(entry: Entry) -> Intensity | None:
+def _carbon(entry: TomlEntry) -> Intensity | None:
     if entry.has("carbon") and entry.has("grams_per_kwh"):
         raise ConfigError(f"{entry.where}: give one of 'carbon' and 'grams_per_kwh', not both")
     if entry.has("grams_per_kwh"):

@@ -1,13 +1,13 @@
 """The ways of paying for a GPU, as the fleet's ownership and the price file name them."""
 
 from analyzer.errors import ConfigError
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.toml_entry import TomlEntry
 
 PURCHASE_OPTIONS = ("on_demand", "reserved", "spot", "owned")
 ANY = "any"
 
 
-def option_of(entry: Entry) -> str | None:
+def option_of(entry: TomlEntry) -> str | None:
     """Return a row's purchase option, None for any.
 
     Raises:

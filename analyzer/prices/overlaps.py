@@ -30,7 +30,7 @@ class Dated(Protocol):
         """Who says so."""
 
 
-Row = TypeVar("Row", bound=Dated)
+DatedT = TypeVar("DatedT", bound=Dated)
 
 
 def _subject(row: Dated) -> tuple[object, ...]:
@@ -39,9 +39,9 @@ def _subject(row: Dated) -> tuple[object, ...]:
 
 def refuse_overlaps(
     where: str,
-    rows: Sequence[Row],
+    rows: Sequence[DatedT],
     what: str = "prices",
-    subject: Callable[[Row], tuple[object, ...]] = _subject,
+    subject: Callable[[DatedT], tuple[object, ...]] = _subject,
     way_out: str = "end one with 'until'",
 ) -> None:
     """Do nothing where no two rows of one subject hold at the same time.

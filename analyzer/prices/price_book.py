@@ -12,10 +12,10 @@ from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.prices.charge_rows import Charge
-from analyzer.prices.derived.parts import Part
-from analyzer.prices.non_gpu_rows import Beside, Tariff
+from analyzer.prices.derived.parts import PricePart
+from analyzer.prices.non_gpu_rows import NonGpuPrices, Tariff
 from analyzer.prices.regions import Regions
-from analyzer.prices.site import Derived, PriceRow, SitePrices, priced, read_price_file
+from analyzer.prices.site import Derived, PriceRow, SitePrices, price_books, read_price_file
 from analyzer.settings.settings import Settings
 
 _LATER = ("provider", "region")  # keys that rows did not always have: where they are not used, the version is the same
@@ -45,7 +45,7 @@ class PriceBook:
     version: str = ""
     derived: tuple[Derived, ...] = ()
     charges: tuple[Charge, ...] = ()
-    beside: Beside = field(default_factory=Beside)
+    beside: NonGpuPrices = field(default_factory=NonGpuPrices)
     regions: Regions = field(default_factory=Regions)
 
     @classmethod
@@ -61,7 +61,7 @@ class PriceBook:
     @classmethod
     def parse(cls, where: str, content: bytes, folder: Path | None = None) -> "PriceBook":
         """Read a price file's content; ConfigError names it as `where`. `folder` is where its series lie."""
-        return cls._of(priced(where, content, folder=folder))
+        return cls._of(price_books(where, content, folder=folder))
 
     @classmethod
     def _of(cls, said: SitePrices) -> "PriceBook":
@@ -94,7 +94,7 @@ class PriceBook:
             return None
         return Price(micros, row.source, row.purchase_option, row.as_of, self.version)
 
-    def parts(self, sku: str | None, purchase_option: str | None, at_us: int) -> tuple[tuple[Part, int], ...]:
+    def parts(self, sku: str | None, purchase_option: str | None, at_us: int) -> tuple[tuple[PricePart, int], ...]:
         """Return what the price at a time consists of, each part with its millionths; nothing where it has no parts."""
         row = self.row(sku, purchase_option, at_us)
         return tuple((part, part.micros_at(at_us)) for part in row.parts()) if row else ()

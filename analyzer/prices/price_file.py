@@ -19,7 +19,7 @@ MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PriceFileState:
     """What the file says, the tag of these very bytes, and the version of the prices, which the ledger's hours bear."""
 
     content: bytes
@@ -35,7 +35,7 @@ class PriceFile:
         self._currency = currency
         self._lock = threading.Lock()
 
-    def told(self) -> Told:
+    def told(self) -> PriceFileState:
         """Return what it says now.
 
         Raises:
@@ -47,7 +47,7 @@ class PriceFile:
             raise ConfigError(f"cannot read {self.path}: {error.strerror}; mend its permissions") from error
         return self._understood(content)
 
-    def put(self, content: bytes, tag: str, before: Callable[[Told, Told], None]) -> Told:
+    def put(self, content: bytes, tag: str, before: Callable[[PriceFileState, PriceFileState], None]) -> PriceFileState:
         """Put new content in the place of what has this tag, durably; return what it says then.
 
         `before` is called with what it says now and what it will say, once nothing is wrong with either.
@@ -72,11 +72,11 @@ class PriceFile:
                 ) from error
             return then
 
-    def _understood(self, content: bytes) -> Told:
+    def _understood(self, content: bytes) -> PriceFileState:
         book = PriceBook.parse(self.path.name, content, self.path.parent)
         if book.currency != self._currency:
             raise ConfigError(f"{self.path.name} counts in {book.currency}, the ledger in {self._currency}")
-        return Told(content, hashlib.sha256(content).hexdigest()[:16], book.version)
+        return PriceFileState(content, hashlib.sha256(content).hexdigest()[:16], book.version)
 
 
 def _replace(path: Path, content: bytes) -> None:

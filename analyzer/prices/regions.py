@@ -16,16 +16,16 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from analyzer.errors import ConfigError
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.toml_entry import TomlEntry
 
-Place = tuple[str | None, str | None]  # provider, region; None is any
+GroupAndRegion = tuple[str | None, str | None]  # provider, region; None is any
 
 
 class Placed(Protocol):
     """Anything that may name a provider and a region."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> GroupAndRegion:
         """What it names of them."""
 
     @property
@@ -46,7 +46,7 @@ class Regions:
         """Return whose a region is; None where the table does not say."""
         return dict(self.providers).get(region) if region is not None else None
 
-    def wanted(self, row: Placed) -> Place:
+    def wanted(self, row: Placed) -> GroupAndRegion:
         """Return which GPUs a row is of by where they stand; a region's row is of its provider, named or not."""
         if not self:
             return None, None
@@ -65,7 +65,7 @@ class Regions:
         return wanted in (None, region) and provider in (None, self.provider_of(region))
 
 
-def read_regions(file: Entry, rows: Iterable[Placed]) -> Regions:
+def read_regions(file: TomlEntry, rows: Iterable[Placed]) -> Regions:
     """Return the table of a file, once its rows have been held to it.
 
     Raises:

@@ -33,16 +33,16 @@ from analyzer.errors import ConfigError
 from analyzer.prices.charge_rows import Charge, charge_keys, read_charge
 from analyzer.prices.derived.keys import PRICE_MOST_MICROS
 from analyzer.prices.derived.owned import Owned, owned_keys, read_owned
-from analyzer.prices.derived.parts import Part
+from analyzer.prices.derived.parts import PricePart
 from analyzer.prices.derived.reserved import Reserved, read_reserved, reserved_keys
 from analyzer.prices.derived.spot import SPOT_KEYS, Spot, read_spot
 from analyzer.prices.list_prices import ListPrice, list_prices
 from analyzer.prices.money import dollars
-from analyzer.prices.non_gpu_rows import BESIDE_KEYS, Beside, read_beside
+from analyzer.prices.non_gpu_rows import BESIDE_KEYS, NonGpuPrices, read_beside
 from analyzer.prices.options import ANY, option_of
 from analyzer.prices.overlaps import refuse_overlaps
 from analyzer.prices.regions import Regions, read_regions
-from analyzer.settings.toml_entry import Entry, read_toml, toml_of
+from analyzer.settings.toml_entry import TomlEntry, read_toml, toml_of
 
 _KEYS = ("currency", "regions", "price", "list_price", "reserved", "owned", "spot", "charge", *BESIDE_KEYS)
 _PRICE_KEYS = ("sku", "purchase_option", "from", "until", "source", "as_of", "node_group", "provider", "region")
@@ -92,7 +92,7 @@ class PriceRow:
         """Return what a GPU-hour costs at this microsecond; None where the price is not in effect."""
         return self.micros_per_gpu_hour if self.covers(at_us) else None
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PricePart, ...]:
         """Return none: it was written as it is."""
         return ()
 
@@ -105,7 +105,7 @@ class SitePrices:
     rows: tuple[PriceRow, ...] = ()
     derived: tuple[Derived, ...] = ()
     charges: tuple[Charge, ...] = ()
-    beside: Beside = field(default_factory=Beside)
+    beside: NonGpuPrices = field(default_factory=NonGpuPrices)
     regions: Regions = field(default_factory=Regions)
 
 
@@ -118,7 +118,7 @@ def read_price_file(path: Path, lists: Sequence[ListPrice] | None = None) -> Sit
     return _priced(read_toml(path, _KEYS), lists, path.parent)
 
 
-def priced(
+def price_books(
     where: str, content: bytes, lists: Sequence[ListPrice] | None = None, folder: Path | None = None
 ) -> SitePrices:
     """Return the same of a price file's content; `where` names it in messages, `folder` is where series lie.
@@ -129,7 +129,7 @@ def priced(
     return _priced(toml_of(where, content, _KEYS), lists, folder)
 
 
-def _priced(file: Entry, lists: Sequence[ListPrice] | None, folder: Path | None) -> SitePrices:
+def _priced(file: TomlEntry, lists: Sequence[ListPrice] | None, folder: Path | None) -> SitePrices:
     currency = _currency(file)
     money = currency.lower()
     amount = f"{money}_per_gpu_hour"
@@ -157,7 +157,7 @@ def _refuse_overlaps(where: str, rows: Sequence[PriceRow | Derived], regions: Re
     refuse_overlaps(where, rows, subject=lambda row: (row.subject, regions.wanted(row)), way_out=way_out)
 
 
-def _derived(file: Entry, money: str, folder: Path | None) -> tuple[Derived, ...]:
+def _derived(file: TomlEntry, money: str, folder: Path | None) -> tuple[Derived, ...]:
     found: list[Derived] = [read_reserved(entry, money) for entry in file.entries("reserved", reserved_keys(money))]
     found += [read_owned(entry, money) for entry in file.entries("owned", owned_keys(money))]
     found += [read_spot(entry, money, folder) for entry in file.entries("spot", SPOT_KEYS)]
@@ -170,14 +170,14 @@ def _derived(file: Entry, money: str, folder: Path | None) -> tuple[Derived, ...
     return tuple(found)
 
 
-def _currency(file: Entry) -> str:
+def _currency(file: TomlEntry) -> str:
     currency = file.text_or_none("currency") or "USD"
     if not (len(currency) == 3 and currency.isascii() and currency.isupper() and currency.isalpha()):
         raise ConfigError(f"{file.where}: 'currency' must be an ISO 4217 code such as USD, not {currency!r}")
     return currency
 
 
-def _price(entry: Entry, amount: str) -> PriceRow:
+def _price(entry: TomlEntry, amount: str) -> PriceRow:
     starts_at, ends_at = entry.period()
     return PriceRow(
         sku=entry.text("sku"),
@@ -193,7 +193,7 @@ def _price(entry: Entry, amount: str) -> PriceRow:
     )
 
 
-def _listed(entry: Entry, lists: Sequence[ListPrice], *, is_placed: bool) -> PriceRow:
+def _listed(entry: TomlEntry, lists: Sequence[ListPrice], *, is_placed: bool) -> PriceRow:
     wanted = tuple(entry.text(key) for key in ("provider", "region", "instance_type", "purchase_option"))
     found = [row for row in lists if (row.provider, row.region, row.instance_type, row.purchase_option) == wanted]
     if len(found) != 1:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.wire.units import HOUR_US
 from analyzer.period import Period
-from analyzer.text.words import counted, moment
+from analyzer.text.words import counted, moment_words
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-Kind = Literal["served", "latency", "progress", "energy", "traffic"]
-_NOUNS: dict[Kind, str] = {
+GapKind = Literal["served", "latency", "progress", "energy", "traffic"]
+_NOUNS: dict[GapKind, str] = {
     "served": "requests and tokens of services",
     "latency": "latencies of services",
     "progress": "what runs say of their work",
@@ -27,14 +27,14 @@ class Gap:
     They were never kept, or no pass has booked them yet (`is_waiting`).
     """
 
-    kind: Kind
+    kind: GapKind
     hours: int
     until: int
     is_waiting: bool
 
     def words(self, timezone: str) -> str:
         """Return the sentence that stands beside the figures."""
-        noun, hours, until = _NOUNS[self.kind], counted(self.hours, "hour"), moment(self.until, timezone)
+        noun, hours, until = _NOUNS[self.kind], counted(self.hours, "hour"), moment_words(self.until, timezone)
         if self.is_waiting:
             return f"Not booked yet: {noun}, of {hours} until {until}. The next analysis books them."
         return (
@@ -43,7 +43,7 @@ class Gap:
         )
 
 
-def gaps(session: "Session", period: Period, *kinds: Kind) -> tuple[Gap, ...]:
+def gaps(session: "Session", period: Period, *kinds: GapKind) -> tuple[Gap, ...]:
     """Return what the hours of the ledger in a period lack of these kinds.
 
     Raises:

@@ -100,7 +100,7 @@ class Generations:
         return digest.hexdigest()
 
 
-class Kept:
+class ReadingCache:
     """Readings that were made before, the least recently asked for goes first.
 
     Any number of threads may ask; of those that ask for the same, one makes it and the others wait for that.
@@ -145,7 +145,7 @@ class ByGeneration:
 
     def __init__(self, generations: Generations) -> None:
         self._generations = generations
-        self._kept = Kept()
+        self._kept = ReadingCache()
 
     def name(self, session: "Session") -> str:
         """Return the name of this state of the ledger; `session` must see everything."""

@@ -13,7 +13,7 @@ _ORDER = {key: place for place, key in enumerate(dict.fromkeys((b.klass, b.label
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BreakdownEntry:
     """One label of a breakdown: GPU milliseconds, and what the priced part of them cost (None: nothing is priced)."""
 
     klass: Class
@@ -40,7 +40,7 @@ class Unpriced:
 class Breakdown:
     """Where GPU time went: entries by class, largest first, and the time that has no price."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[BreakdownEntry, ...]
     unpriced: tuple[Unpriced, ...] = ()
 
     @property
@@ -77,7 +77,7 @@ class Breakdown:
         """Whether a twentieth or more of it was not measured: shares and changes of it may then be others."""
         return (self.milliseconds - self.measured.milliseconds) * LARGE_GAP >= max(1, self.milliseconds)
 
-    def weight(self, entry: Entry) -> int:
+    def weight(self, entry: BreakdownEntry) -> int:
         """Return what shares are taken of: money where all of it is known, else time."""
         return (entry.cost_micros or 0) if self.priced else entry.milliseconds
 
@@ -102,16 +102,16 @@ def known_sum(amounts: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def fold(counted: Iterable[Counted]) -> tuple[Entry, ...]:
+def fold(counted: Iterable[Counted]) -> tuple[BreakdownEntry, ...]:
     """Return entries by class and label from counts by state and cause: classes in order, largest first.
 
     A count without cost is time that has no price: whoever counts keeps that apart from what has one.
     """
-    sums: dict[tuple[Class, str], Entry] = {}
+    sums: dict[tuple[Class, str], BreakdownEntry] = {}
     for state, cause, milliseconds, cost in counted:
         what = booking(state, cause)
-        before = sums.get((what.klass, what.label), Entry(what.klass, what.label, 0, None))
-        sums[what.klass, what.label] = Entry(
+        before = sums.get((what.klass, what.label), BreakdownEntry(what.klass, what.label, 0, None))
+        sums[what.klass, what.label] = BreakdownEntry(
             what.klass,
             what.label,
             before.milliseconds + milliseconds,
@@ -121,7 +121,7 @@ def fold(counted: Iterable[Counted]) -> tuple[Entry, ...]:
     return tuple(sorted((one for one in sums.values() if one.milliseconds or one.cost_micros), key=_place))
 
 
-def _place(entry: Entry) -> tuple[int, int, int, int]:
+def _place(entry: BreakdownEntry) -> tuple[int, int, int, int]:
     order = _ORDER[entry.klass, entry.label]
     return CLASSES.index(entry.klass), -(entry.cost_micros or 0), -entry.milliseconds, order
 

@@ -6,11 +6,11 @@ from functools import partial
 from typing import TypeVar
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.health.all_notices import Looked, look
+from analyzer.findings.health.all_notices import PeriodNotices, notices_in
 from analyzer.period import Period
 from analyzer.prices.price_book import price_book
 from analyzer.queries.generation import ByGeneration
-from analyzer.recommendations.advice_request import Wanted
+from analyzer.recommendations.advice_request import AdviceRequest
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
 from analyzer.recommendations.outcome.learned import learned_shares
 from analyzer.recommendations.recommendation import Recommendation
@@ -19,11 +19,11 @@ from analyzer.settings.settings import Settings
 from collector.store.session import Session
 
 T = TypeVar("T")
-_Recommend = Callable[["Session", list[Finding], int, int, Wanted], list[Recommendation]]
+_Recommend = Callable[["Session", list[Finding], int, int, AdviceRequest], list[Recommendation]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanting:
+class AdviceOptions:
     """Makes what readings of recommendations ask for. `kept` is None where one command reads once."""
 
     settings: Settings
@@ -43,11 +43,11 @@ class Wanting:
         wanted, what = self.of_fleet(session), ("advice", period.start, period.end, tuple(found))
         return self._once(session, what, lambda: recommend(session, found, period.start, period.end, wanted))
 
-    def of_run(self, session: Session) -> Wanted:
+    def of_run(self, session: Session) -> AdviceRequest:
         """Return what a run's page asks for: what answers its findings, without samples, notices or a plan."""
-        return Wanted(is_of_fleet=False, realised=self.realised(session))
+        return AdviceRequest(is_of_fleet=False, realised=self.realised(session))
 
-    def of_fleet(self, session: Session) -> Wanted:
+    def of_fleet(self, session: Session) -> AdviceRequest:
         """Return what the list of the fleet asks for.
 
         Raises:
@@ -55,11 +55,11 @@ class Wanting:
         """
         seconds = self.settings.advising.plan_seconds
         plan = partial(plans, seconds=seconds) if seconds else None
-        return Wanted(True, price_book(self.settings), plan, self.realised(session), self.looked)
+        return AdviceRequest(True, price_book(self.settings), plan, self.realised(session), self.looked)
 
-    def looked(self, session: Session, start_us: int, end_us: int) -> Looked:
+    def looked(self, session: Session, start_us: int, end_us: int) -> PeriodNotices:
         """Return what is worth a look in a period: the list of notices and the advice both ask."""
-        return self._once(session, ("notices", start_us, end_us), lambda: look(session, start_us, end_us))
+        return self._once(session, ("notices", start_us, end_us), lambda: notices_in(session, start_us, end_us))
 
     def has_looked(self, session: Session, start_us: int, end_us: int) -> bool:
         """Whether looked() is made already."""

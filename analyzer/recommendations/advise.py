@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
-from analyzer.recommendations.advice_request import OF_FLEET, Wanted
+from analyzer.recommendations.advice_request import OF_FLEET, AdviceRequest
 from analyzer.recommendations.billing import Bill, divided, read_bill
 from analyzer.recommendations.fleet_plan.moving import gpu_milliseconds, moving, moving_words
 from analyzer.recommendations.gather import gather
@@ -17,7 +17,7 @@ from analyzer.recommendations.recommended_runs import recommendation_id
 from analyzer.recommendations.run_status import SERVING, Life, read_life
 from analyzer.recommendations.saving import Share, calibrated, recovered, sureness, told_over_us
 from analyzer.recommendations.site import read_site
-from analyzer.recommendations.trigger import Grounds
+from analyzer.recommendations.trigger import Trigger
 from analyzer.states import Confidence
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def recommendations(
     found: Sequence[Finding],
     start_us: int,
     end_us: int,
-    wanted: Wanted = OF_FLEET,
+    wanted: AdviceRequest = OF_FLEET,
 ) -> list[Recommendation]:
     """Return what to change for these findings, by money saved a week (P50); suspicions give none.
 
@@ -82,7 +82,7 @@ def recommendations(
     )
 
 
-def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Recommendation:
+def _recommendation(grounds: Trigger, proposal: Proposal, facts: _Facts) -> Recommendation:
     saved, share = _saved(grounds, proposal, facts)
     freed, billed = divided(saved, facts.bill.of(grounds, proposal.move))
     cost = _cost(grounds, proposal, saved, facts.life)
@@ -125,7 +125,7 @@ def _recommendation(grounds: Grounds, proposal: Proposal, facts: _Facts) -> Reco
     )
 
 
-def _saved(grounds: Grounds, proposal: Proposal, facts: _Facts) -> tuple[Saved, Share | None]:
+def _saved(grounds: Trigger, proposal: Proposal, facts: _Facts) -> tuple[Saved, Share | None]:
     """Return what a proposal saves: an amount of its own, or a share (returned too) of what it stands on."""
     if isinstance(proposal.saves, Saved):
         return proposal.saves, None
@@ -136,7 +136,7 @@ def _saved(grounds: Grounds, proposal: Proposal, facts: _Facts) -> tuple[Saved, 
     return Saved(recovered(grounds.milliseconds or 0, period_us, share), micros), share
 
 
-def _cost(grounds: Grounds, proposal: Proposal, saved: Saved, life: Life) -> _Cost:
+def _cost(grounds: Trigger, proposal: Proposal, saved: Saved, life: Life) -> _Cost:
     """Return what moving costs: as measured of the runs that would be restarted, nothing where none runs any more."""
     running = life.running(grounds.run_ids)
     if proposal.ends_work:  # what may be lost with it is its owner's to say: no amount, and not 0
@@ -155,7 +155,7 @@ def _cost(grounds: Grounds, proposal: Proposal, saved: Saved, life: Life) -> _Co
     return _Cost(moving_words(cost, len(running)), took, _price(took, grounds, saved), cost, "now")
 
 
-def _price(milliseconds: int, grounds: Grounds, saved: Saved) -> int | None:
+def _price(milliseconds: int, grounds: Trigger, saved: Saved) -> int | None:
     """Return the price of GPU time at the rate of what the change stands on; None where no price is known."""
     if grounds.milliseconds:
         return None if grounds.micros is None else grounds.micros * milliseconds // grounds.milliseconds
@@ -164,7 +164,7 @@ def _price(milliseconds: int, grounds: Grounds, saved: Saved) -> int | None:
     return saved.micros.p50 * milliseconds // saved.milliseconds.p50
 
 
-def _untimed(grounds: Grounds, facts: _Facts) -> Latency | None:
+def _untimed(grounds: Trigger, facts: _Facts) -> Latency | None:
     """Return that a service's requests are not timed, or were not looked at; None of what is no service."""
     runs = facts.life.runs
     if not any(runs[run].stage == SERVING for run in grounds.run_ids if run in runs):
@@ -172,7 +172,7 @@ def _untimed(grounds: Grounds, facts: _Facts) -> Latency | None:
     return _NOT_TIMED if facts.looks_at_services else _NOT_LOOKED
 
 
-def _last_end(grounds: Grounds, life: Life) -> int | None:
+def _last_end(grounds: Trigger, life: Life) -> int | None:
     """Return when the last of its runs reaches its time limit; None where one has none, or runs of its name come again.
 
     A guard lets every recommendation end some days after its period.

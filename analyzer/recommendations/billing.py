@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from analyzer.queries.statements import statements
 from analyzer.recommendations.fleet_plan.move import Move
 from analyzer.recommendations.recommendation import Saved
-from analyzer.recommendations.trigger import Grounds
+from analyzer.recommendations.trigger import Trigger
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -44,7 +44,7 @@ class Bill:
     runs: dict[str, dict[tuple[str, str], Spent]] = field(default_factory=dict)
     nodes: dict[str, Spent] = field(default_factory=dict)
 
-    def of(self, grounds: Grounds, move: Move | None) -> Spent:
+    def of(self, grounds: Trigger, move: Move | None) -> Spent:
         """Return what was spent where the loss is: by its runs in its states, else by its runs, else on its hosts."""
         own = [part for run in set(grounds.run_ids) for part in self.runs.get(run, {}).items()]
         lost = [spent for where, spent in own if where in grounds.losses]

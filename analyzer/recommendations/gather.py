@@ -4,23 +4,23 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.health.all_notices import Looked
-from analyzer.recommendations.advice_request import Wanted
+from analyzer.findings.health.all_notices import PeriodNotices
+from analyzer.recommendations.advice_request import AdviceRequest
 from analyzer.recommendations.fleet_plan.planned import against
 from analyzer.recommendations.held_up import ended_together
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.rules import FINDINGS, FLEET, NOTICES
 from analyzer.recommendations.site import Site
-from analyzer.recommendations.trigger import Grounds, of_finding, of_notice
+from analyzer.recommendations.trigger import Trigger, of_finding, of_notice
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-_Proposed = tuple[Grounds, Proposal]
+_Proposed = tuple[Trigger, Proposal]
 
 
 def gather(
-    session: "Session", site: Site, found: Sequence[Finding], start_us: int, end_us: int, wanted: Wanted
+    session: "Session", site: Site, found: Sequence[Finding], start_us: int, end_us: int, wanted: AdviceRequest
 ) -> Iterator[_Proposed]:
     """Yield every change that is proposed for a period, with what it stands on; suspicions give none.
 
@@ -58,7 +58,7 @@ def _of_findings(found: Sequence[Finding], site: Site) -> Iterator[_Proposed]:
                     yield of_finding(finding), proposal
 
 
-def _of_notices(looked: Looked, site: Site) -> Iterator[_Proposed]:
+def _of_notices(looked: PeriodNotices, site: Site) -> Iterator[_Proposed]:
     for notice in looked.notices:
         for noticed in NOTICES:
             if noticed.rule == notice.rule and (proposal := noticed.propose(notice, site)) is not None:

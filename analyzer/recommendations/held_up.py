@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from analyzer.findings.finding import Finding
 from analyzer.queries.statements import statements
 from analyzer.recommendations.proposal import Proposal
-from analyzer.recommendations.saving import BEYOND, Share, part
-from analyzer.recommendations.trigger import Grounds, with_findings
+from analyzer.recommendations.saving import BEYOND, Share, share_of_loss
+from analyzer.recommendations.trigger import Trigger, with_findings
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -49,11 +49,11 @@ class SlowHour:
 
 def ended_together(
     session: "Session",
-    proposed: Sequence[tuple[Grounds, Proposal]],
+    proposed: Sequence[tuple[Trigger, Proposal]],
     found: Sequence[Finding],
     start_us: int,
     end_us: int,
-) -> list[tuple[Grounds, Proposal]]:
+) -> list[tuple[Trigger, Proposal]]:
     """Return what is proposed, in its order; what ends the slowness of hosts stands on all that their slowness cost."""
     runs = {run for grounds, proposal in proposed if proposal.slow_hosts for run in grounds.run_ids}
     hours = _read(session, runs, start_us, end_us)
@@ -110,8 +110,8 @@ def _ended(hour: Sequence[SlowHour], against: Loss) -> int:
 
 
 def _with_all(
-    grounds: Grounds, proposal: Proposal, found: Sequence[Finding], hours: Sequence[SlowHour]
-) -> tuple[Grounds, Proposal]:
+    grounds: Trigger, proposal: Proposal, found: Sequence[Finding], hours: Sequence[SlowHour]
+) -> tuple[Trigger, Proposal]:
     """Return a change with all that it ends: the findings of its runs, and the share of them that is its hosts'."""
     against = (grounds.state or "", grounds.cause)
     others = [
@@ -126,8 +126,8 @@ def _with_all(
     if not isinstance(proposal.saves, Share) or not ended:
         return grounds, proposal
     whole = with_findings(grounds, others)
-    share = part(proposal.saves, ended, whole.milliseconds or 0)
-    lucky = part(proposal.saves, ended + thrown_away_ms(hours, proposal.slow_hosts), whole.milliseconds or 0)
+    share = share_of_loss(proposal.saves, ended, whole.milliseconds or 0)
+    lucky = share_of_loss(proposal.saves, ended + thrown_away_ms(hours, proposal.slow_hosts), whole.milliseconds or 0)
     return whole, replace(proposal, saves=replace(share, p95=min(BEYOND, lucky.p95)))
 
 

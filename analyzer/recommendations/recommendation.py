@@ -57,7 +57,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RestartPart:
     """One part of what a restart takes: `seconds` of all its GPUs. `measured` of the run itself, else assumed."""
 
     what: Cost
@@ -71,7 +71,7 @@ class Moving:
     """What has to be restarted for it: how many GPUs, what that takes, and when the run was last moved (or None)."""
 
     gpus: int
-    parts: tuple[Part, ...]
+    parts: tuple[RestartPart, ...]
     moved_at: int | None = None
 
 

@@ -8,7 +8,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.site import Site
-from analyzer.recommendations.trigger import Grounds
+from analyzer.recommendations.trigger import Trigger
 from analyzer.recommendations.types import (
     checkpointing,
     data_locality,
@@ -48,7 +48,7 @@ class NoticeRule:
 
 
 # What no finding and no notice says, looked for in the store between start and end, microseconds UTC.
-_FleetLook = Callable[["Session", Site, int, int], Iterable[tuple[Grounds, Proposal]]]
+_FleetLook = Callable[["Session", Site, int, int], Iterable[tuple[Trigger, Proposal]]]
 
 FINDINGS = (
     FindingRule("communicating", "cross_rack", links.order_ranks),
@@ -85,4 +85,4 @@ NOTICES = (
     NoticeRule("serving/kv_cache_full", serving.kv_cache),
 )
 
-FLEET: tuple[_FleetLook, ...] = (idle_nodes.look, spot.look)
+FLEET: tuple[_FleetLook, ...] = (idle_nodes.find_changes, spot.find_changes)

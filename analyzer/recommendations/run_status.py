@@ -17,7 +17,7 @@ SERVING = "serving"
 
 
 @dataclass(frozen=True, slots=True)
-class RunStanding:
+class RunStatus:
     """One run as it stands. Times are microseconds UTC; `ended_at` is None while it runs, all else where unknown.
 
     `usual_us` is how long half of the `others`, runs of its name and team in the last four weeks, took at most.
@@ -56,11 +56,11 @@ class Life:
     """Runs by id as they stand at `now`, and waits by queue; checkpoints are read when a run has to be restarted."""
 
     now: int
-    runs: Mapping[str, RunStanding] = field(default_factory=dict)
+    runs: Mapping[str, RunStatus] = field(default_factory=dict)
     waits: Mapping[str, Wait] = field(default_factory=dict)
     checkpoints: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # moments, in order
 
-    def running(self, run_ids: Collection[str]) -> list[RunStanding]:
+    def running(self, run_ids: Collection[str]) -> list[RunStatus]:
         """Return those of these runs that still run, the largest first."""
         found = [self.runs[run] for run in run_ids if run in self.runs]
         alive = [run for run in found if run.ended_at is None or run.ended_at > self.now]
@@ -79,7 +79,7 @@ class Life:
         return Outlook(True, seconds, recurs, told)
 
 
-def _rest(run: RunStanding, now: int) -> tuple[int, str]:
+def _rest(run: RunStatus, now: int) -> tuple[int, str]:
     """Return for how many seconds a run goes on, and from what that is taken."""
     if run.limit_at is not None and run.limit_at > now:  # a limit that has passed holds nobody
         return (run.limit_at - now) // SECOND_US, "until its time limit"
@@ -101,7 +101,7 @@ def read_life(session: "Session", placed: Mapping[str, int | None], restarted: C
     span = {"now": now, "since": now - _WEEKS_BACK_US}
     (standing,), (waiting,) = statements("recommendations/standing.sql"), statements("recommendations/queue_waits.sql")
     rows = session.rows(standing, {"runs": sorted(placed)} | span)
-    runs = {row[0]: RunStanding(*row) for row in rows}
+    runs = {row[0]: RunStatus(*row) for row in rows}
     runs = {run_id: replace(run, gpus=placed[run_id] or run.gpus) for run_id, run in runs.items()}
     waits = {queue: Wait(median, starts) for queue, median, starts in session.rows(waiting, span)}
     life = Life(now, runs, waits)

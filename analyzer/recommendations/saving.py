@@ -125,7 +125,7 @@ def reordering(crossings: int, racks: int) -> Share:
     return Share(careful, likely, lucky, avoided * 4 // 5, most, source="crossings of the ring", computed=True)
 
 
-def part(share: Share, of: int, whole: int) -> Share:
+def share_of_loss(share: Share, of: int, whole: int) -> Share:
     """Return a share of which only a part of the loss is meant."""
     quantiles = (share.p20, share.p50, share.p80, share.p5, share.p95)
     p20, p50, p80, p5, p95 = (each * of // max(1, whole) for each in quantiles)

@@ -10,8 +10,8 @@ from analyzer.findings.health.fragmentation import Wait
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.prices.price_book import PriceBook
 from analyzer.recommendations import site_query
-from analyzer.recommendations.fleet_plan.move import Place
-from analyzer.recommendations.fleet_plan.places import Feed, Host, Limited, Placed, Rate, Served
+from analyzer.recommendations.fleet_plan.move import Placement
+from analyzer.recommendations.fleet_plan.places import Feed, Host, KindRate, Limited, Placed, Served
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -36,7 +36,7 @@ class Site:
     waiting: tuple[Wait, ...] = ()
     feeds: dict[str, tuple[Feed, ...]] = field(default_factory=dict)
     limited: dict[str, Limited] = field(default_factory=dict)
-    rates: tuple[Rate, ...] = ()
+    rates: tuple[KindRate, ...] = ()
     checkpoints: dict[str, Checkpoints] = field(default_factory=dict)  # of runs that were seen to save
     prices: PriceBook = field(default_factory=PriceBook)
     start_us: int = 0
@@ -72,14 +72,14 @@ class Site:
         """Return the kind of GPU that a run has, as its first known host says, or None where none is known."""
         return next((self.hosts[node].sku for node in placed.hosts if node in self.hosts), None)
 
-    def place(self, placed: Placed) -> Place:
+    def place(self, placed: Placed) -> Placement:
         """Return where a run is."""
         return self.place_on(placed.hosts, placed.gpus, self.sku_of(placed))
 
-    def place_on(self, nodes: Iterable[str], gpus: int, sku: str | None = None) -> Place:
+    def place_on(self, nodes: Iterable[str], gpus: int, sku: str | None = None) -> Placement:
         """Return so many GPUs on these hosts as a place."""
         there = tuple(nodes)
-        return Place(there, self.racks(there), gpus, sku)
+        return Placement(there, self.racks(there), gpus, sku)
 
     def beside(self, node: str, *runs: str) -> list[Placed]:
         """Return the runs that hold GPUs of a host, without these, by id."""
@@ -142,7 +142,7 @@ def read_site(
         StoreError: the store does not answer.
     """
     looks = site_query.SAMPLED if with_samples else _looks_for(session, about)
-    reading = site_query.Reading(session, start_us, end_us, looks)
+    reading = site_query.SiteQuery(session, start_us, end_us, looks)
     hosts, runs = reading.hosts(), reading.runs()
     return Site(
         hosts,

@@ -12,7 +12,7 @@ from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.cadence import Failures
 from analyzer.measures.efficiency.checkpoints import Checkpoints, checkpoints
 from analyzer.queries.statements import statements
-from analyzer.recommendations.fleet_plan.places import Feed, Host, Limited, Placed, Rate, Served
+from analyzer.recommendations.fleet_plan.places import Feed, Host, KindRate, Limited, Placed, Served
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -23,7 +23,7 @@ SAMPLED = frozenset(("states", "services", "feeds", "power", "gauges", "checkpoi
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SiteQuery:
     """A period of a store, [start_us, end_us) in microseconds UTC. Every method may raise StoreError.
 
     What of samples is not among `looks` is not known, and no table of it is asked.
@@ -97,9 +97,9 @@ class Reading:
         """Return the GPUs that lost clock for power."""
         return {row[0]: Limited(*row) for row in self._rows("power")}
 
-    def rates(self) -> tuple[Rate, ...]:
+    def rates(self) -> tuple[KindRate, ...]:
         """Return what GPU-hours came to, by kind and purchase option."""
-        return tuple(Rate(*row) for row in self._rows("rates"))
+        return tuple(KindRate(*row) for row in self._rows("rates"))
 
     def checkpoints(self) -> dict[str, Checkpoints]:
         """Return what is known of the checkpoints of runs that train, by run."""

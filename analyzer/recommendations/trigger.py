@@ -11,7 +11,7 @@ _LEAST_SURE_FIRST: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class Trigger:
     """The loss behind a change, and whose it is.
 
     `milliseconds` of GPU time and `micros` of money are lost in the period; None where a notice, which claims no
@@ -42,9 +42,9 @@ class Grounds:
         return self.subject.removesuffix(f" ({len(self.run_ids)})")
 
 
-def of_finding(finding: Finding) -> Grounds:
+def of_finding(finding: Finding) -> Trigger:
     """Return a finding as the grounds of a change."""
-    return Grounds(
+    return Trigger(
         finding.subject,
         finding.team,
         finding.actor,
@@ -58,7 +58,7 @@ def of_finding(finding: Finding) -> Grounds:
     )
 
 
-def with_findings(grounds: Grounds, others: Sequence[Finding]) -> Grounds:
+def with_findings(grounds: Trigger, others: Sequence[Finding]) -> Trigger:
     """Return the same grounds with further findings: their losses added, as sure as the least sure of them.
 
     The runs stay those of the first, and so does what it is called. Where one has no price, all have none.
@@ -75,9 +75,9 @@ def with_findings(grounds: Grounds, others: Sequence[Finding]) -> Grounds:
     )
 
 
-def of_notice(notice: Notice) -> Grounds:
+def of_notice(notice: Notice) -> Trigger:
     """Return a notice as the grounds of a change."""
-    return Grounds(
+    return Trigger(
         notice.subject,
         notice.team,
         notice.actor,

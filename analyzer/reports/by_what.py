@@ -29,7 +29,7 @@ FROM judged GROUP BY ALL ORDER BY ALL
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class MeasuredWith:
     """Measured GPU milliseconds of one kind of GPU, and by what they were judged.
 
     `sm_activity` and `utilization` are None where an earlier release counted all of it, and fall short of
@@ -42,34 +42,34 @@ class Judged:
     utilization: int | None
 
 
-def by_what(session: Session, period: Period) -> tuple[Judged, ...]:
+def by_what(session: Session, period: Period) -> tuple[MeasuredWith, ...]:
     """Return the measured time that runs held by kind of GPU, most first."""
     return _by_kind(judged for _, judged in _rows(session, period))
 
 
-def by_what_of_teams(session: Session, period: Period) -> dict[str, tuple[Judged, ...]]:
+def by_what_of_teams(session: Session, period: Period) -> dict[str, tuple[MeasuredWith, ...]]:
     """Return the same of each team's runs."""
-    found: dict[str, list[Judged]] = {}
+    found: dict[str, list[MeasuredWith]] = {}
     for team, judged in _rows(session, period):
         if team is not None:
             found.setdefault(team, []).append(judged)
     return {team: _by_kind(own) for team, own in found.items()}
 
 
-def _rows(session: Session, period: Period) -> list[tuple[str | None, Judged]]:
+def _rows(session: Session, period: Period) -> list[tuple[str | None, MeasuredWith]]:
     where, values = within(period)
     return [
-        (team, Judged(*row))
+        (team, MeasuredWith(*row))
         for team, *row in session.rows(_JUDGED.format(ledger=booked("ledger"), where=where), [*values, *values])
     ]
 
 
-def _by_kind(every: Iterable[Judged]) -> tuple[Judged, ...]:
-    kinds: dict[str | None, list[Judged]] = {}
+def _by_kind(every: Iterable[MeasuredWith]) -> tuple[MeasuredWith, ...]:
+    kinds: dict[str | None, list[MeasuredWith]] = {}
     for one in every:
         kinds.setdefault(one.sku, []).append(one)
     sums = [
-        Judged(
+        MeasuredWith(
             sku,
             sum(one.milliseconds for one in own),
             known_sum(one.sm_activity for one in own),

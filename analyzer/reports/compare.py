@@ -12,7 +12,7 @@ from analyzer.queries.ledger_query import Breakdown, Counted, fold
 from analyzer.recommendations.lifecycle.word import moment_of
 from analyzer.recommendations.outcome.before_after import LEAST, before_after
 from analyzer.recommendations.outcome.effect import Effect
-from analyzer.recommendations.outcome.outcome_query import Around, works_of_name, works_of_runs
+from analyzer.recommendations.outcome.outcome_query import MomentWindow, works_of_name, works_of_runs
 from analyzer.recommendations.outcome.work import Unit, Work, log_costs, rates_of, unit_of
 from collector.store.session import Session
 
@@ -20,7 +20,7 @@ _BACK_US = 56 * DAY_US
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedSide:
     """What runs on one side did together. `units` is how much work they did, None where they do not say."""
 
     label: str
@@ -40,8 +40,8 @@ class Comparison:
     subject: str
     timezone: str
     currency: str
-    before: Side
-    after: Side
+    before: ComparedSide
+    after: ComparedSide
     unit: Unit | None
     change: float | None
     is_priced: bool
@@ -77,7 +77,7 @@ def compare_at(session: Session, timezone: str, currency: str, name: str, at: st
     teams = session.rows("SELECT DISTINCT team FROM runs WHERE name = ? ORDER BY team", [name])
     if not teams:
         raise LedgerError(f"the ledger knows no run named {name!r}; gpuledger report week and findings name some")
-    around = Around(moment - _BACK_US, moment, newest)
+    around = MomentWindow(moment - _BACK_US, moment, newest)
     works = [work for (team,) in teams for work in works_of_name(session, name, team, around) if not work.is_cut]
     before, after = ([work for work in works if work.is_after is side] for side in (False, True))
     for side, found in (("before", before), ("after", after)):
@@ -113,8 +113,8 @@ def _compared(
         change = fmean(sides[1]) - fmean(sides[0]) if all(sides) else None
         effect = before_after(*sides) if min(map(len, sides)) >= LEAST else None
     is_priced = all(spent.sku in rates for work in (*before, *after) for spent in work.spent if spent.milliseconds)
-    first = Side(labels[0], *_totals(session, before, unit))
-    second = Side(labels[1], *_totals(session, after, unit))
+    first = ComparedSide(labels[0], *_totals(session, before, unit))
+    second = ComparedSide(labels[1], *_totals(session, after, unit))
     return Comparison(*about, first, second, unit, change, is_priced, effect)
 
 

@@ -12,7 +12,7 @@ from analyzer.queries.booked import COLUMNS, booked
 from collector.store.literal import literal
 
 if TYPE_CHECKING:
-    from analyzer.reports.ledger_filter import Part
+    from analyzer.reports.ledger_filter import LedgerFilter
     from collector.store.session import Session
 
 # Facts of the site that belong to no team: where hosts stand, which hours there are, which invoice matched.
@@ -26,7 +26,7 @@ _RUN_COLUMNS = {
 
 
 @contextmanager
-def confined(whole: "Session", part: "Part") -> "Iterator[Session]":
+def confined(whole: "Session", part: "LedgerFilter") -> "Iterator[Session]":
     """Yield another session on the same store, in one snapshot, that sees this part alone."""
     (path,) = whole.row("SELECT current_setting('search_path')")
     with whole.another() as own:
@@ -36,7 +36,7 @@ def confined(whole: "Session", part: "Part") -> "Iterator[Session]":
             yield own
 
 
-def confine(session: "Session", part: "Part") -> None:
+def confine(session: "Session", part: "LedgerFilter") -> None:
     """Let a session see the runs of this part alone, whatever it asks; a table that names no run is empty to it.
 
     Once and for all: views that were made anew would stand before the tables and not before the first ones, and show
@@ -58,7 +58,7 @@ def confine(session: "Session", part: "Part") -> None:
     session.stand_before({name: f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS {sql}" for name, sql in views.items()})
 
 
-def _of_closed(places: "dict[str, str]", part: "Part") -> Iterator[tuple[str, str]]:
+def _of_closed(places: "dict[str, str]", part: "LedgerFilter") -> Iterator[tuple[str, str]]:
     """Yield the views of what closes with a month: of a closed hour is seen what was this part's then.
 
     Charges are by team: of other parts no hour counts as closed, and they are told as the rates are now.

@@ -12,21 +12,21 @@ from typing import Protocol, cast
 from analyzer.errors import LedgerError
 from analyzer.findings.explain.argue import Argument
 from analyzer.findings.finding import Finding
-from analyzer.findings.health.all_notices import Looked
-from analyzer.findings.history.case import Case
+from analyzer.findings.health.all_notices import PeriodNotices
+from analyzer.findings.history.case import FindingHistory
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.confining import confined
 from analyzer.reports.finding_list import FindingsReport
 from analyzer.reports.groups import By
-from analyzer.reports.ledger_filter import WHOLE, Part
+from analyzer.reports.ledger_filter import WHOLE, LedgerFilter
 from analyzer.reports.reader import Reader
 from analyzer.reports.savings import checked
 from analyzer.reports.week import WeekReport
 
 
-class Held(Protocol):
+class AboutRuns(Protocol):
     """What is about runs: a finding, a notice, a recommendation, a prediction."""
 
     @property
@@ -39,7 +39,7 @@ class Held(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PartReader(Reader):
+class FilteredReader(Reader):
     """Reads the runs of `part`, which are `runs`; `whole` reads the fleet for it."""
 
     whole: Reader | None = None
@@ -49,7 +49,7 @@ class PartReader(Reader):
     def _fleet(self) -> Reader:
         return cast("Reader", self.whole)
 
-    def holds(self, one: Held) -> bool:
+    def holds(self, one: AboutRuns) -> bool:
         """Return whether something is of this part: of its team, and of its runs alone where more is asked for."""
         if self.part.teams is not None and one.team not in self.part.teams:
             return False
@@ -77,15 +77,15 @@ class PartReader(Reader):
         made = self._fleet.all_advice(self._fleet.findings(period), period, of_run=of_run)
         return [one for one in made if self.holds(one)]
 
-    def looked(self, period: Period) -> Looked:
+    def looked(self, period: Period) -> PeriodNotices:
         """Return the notices of these runs; what could not be judged of the fleet is the fleet's."""
-        return Looked(tuple(one for one in self._fleet.looked(period).notices if self.holds(one)), ())
+        return PeriodNotices(tuple(one for one in self._fleet.looked(period).notices if self.holds(one)), ())
 
     def checked(self, period: Period) -> tuple[Realised, ...]:
         """Return what came of changes of these runs."""
         return checked(self._fleet.session, period, self.holds)
 
-    def case(self, period: Period) -> Case:
+    def case(self, period: Period) -> FindingHistory:
         """Return what is kept of all findings: it is looked up by the ids of those that are shown."""
         return self._fleet.case(period)
 
@@ -104,7 +104,7 @@ class PartReader(Reader):
 
 
 @contextmanager
-def of_part(whole: Reader, part: Part) -> Iterator[PartReader]:
+def of_part(whole: Reader, part: LedgerFilter) -> Iterator[FilteredReader]:
     """Yield a reader of a part of the ledger.
 
     Raises:
@@ -114,4 +114,4 @@ def of_part(whole: Reader, part: Part) -> Iterator[PartReader]:
         runs = frozenset(run_id for (run_id,) in own.rows("SELECT run_id FROM runs"))
         if not runs:
             raise LedgerError(f"the ledger has no run of {part.words}: gpuledger report week names what it has")
-        yield PartReader(own, whole.settings, whole.judges, clock=whole.clock, part=part, whole=whole, runs=runs)
+        yield FilteredReader(own, whole.settings, whole.judges, clock=whole.clock, part=part, whole=whole, runs=runs)

@@ -8,21 +8,21 @@ from typing import Literal
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.findings.history.case import Case
+from analyzer.findings.history.case import FindingHistory
 from analyzer.findings.history.judgement import Verdict
 from analyzer.findings.history.life import Life, State
 from analyzer.findings.history.record import Record, RuleTally
 from analyzer.findings.still_costs import StillCosts
 from analyzer.ledger.coverage import Measured
 from analyzer.period import Period
-from analyzer.reports.ledger_filter import Part
+from analyzer.reports.ledger_filter import LedgerFilter
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import decimal, money, nothing_avoidable
 
 _MOVED_PERMILLE = 100  # a finding grows or shrinks where it changed by more than a tenth
 _CENTS = 100
 
-Moved = Literal["new", "growing", "as before", "shrinking"]
+FindingTrend = Literal["new", "growing", "as before", "shrinking"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Followed:
     """
 
     id: str
-    moved: Moved | None
+    moved: FindingTrend | None
     state: State | None
     opened_at: int | None
     closed_at: int | None
@@ -64,7 +64,7 @@ class FindingsReport:
     sure: str | None = None
     alarming: tuple[str, ...] = ()  # the ids for which --check fails
     still: StillCosts | None = None  # what goes on costing most until somebody lets go
-    part: Part | None = None  # of which runs they are, where not of all
+    part: LedgerFilter | None = None  # of which runs they are, where not of all
     measured: Measured | None = None  # how much of what runs held was: what was not has no finding
 
     @property
@@ -152,7 +152,7 @@ def findings_report(
     *,
     everything: bool = False,
     sure: str | None = None,
-    case: Case | None = None,
+    case: FindingHistory | None = None,
     still: StillCosts | None = None,
     measured: Measured | None = None,
 ) -> FindingsReport:
@@ -166,7 +166,7 @@ def findings_report(
     before = None if previous is None else tuple(finding for finding in previous if not finding.suspicion)
     sizes = None if before is None else {one.id: one.milliseconds for one in before}
     suspicions = sorted((finding for finding in found if finding.suspicion), key=lambda f: (-f.milliseconds, f.id))
-    known = case or Case()
+    known = case or FindingHistory()
     report = FindingsReport(
         period,
         currency,
@@ -186,7 +186,7 @@ def findings_report(
     return replace(report, alarming=tuple(one.id for one in report.findings if _is_alarming(report, one)))
 
 
-def _followed(finding: Finding, sizes: Mapping[str, int] | None, case: Case, period: Period) -> Followed:
+def _followed(finding: Finding, sizes: Mapping[str, int] | None, case: FindingHistory, period: Period) -> Followed:
     life, word, mute = case.lives.get(finding.id), case.word(finding.id, period), case.mutes.get(finding.id)
     return Followed(
         finding.id,
@@ -200,7 +200,7 @@ def _followed(finding: Finding, sizes: Mapping[str, int] | None, case: Case, per
     )
 
 
-def _moved(finding: Finding, before: int | None, life: Life | None, period: Period) -> Moved:
+def _moved(finding: Finding, before: int | None, life: Life | None, period: Period) -> FindingTrend:
     """Return how a finding moved since the period before; one that was opened again in this period is new."""
     if before is None or (life is not None and life.opened_at >= period.start):
         return "new"

@@ -7,7 +7,7 @@ from agent.wire.units import DAY_US, HOUR_US
 from analyzer.findings.explain.argue import Argument
 from analyzer.findings.explain.ruled_out import RuledOut
 from analyzer.findings.finding import Finding
-from analyzer.findings.finding_sentence import told
+from analyzer.findings.finding_sentence import finding_sentence
 from analyzer.findings.history.judgement import Judgement, Mute
 from analyzer.findings.history.life import Life
 from analyzer.findings.rules.needs import MODERATE_PERMILLE, SEVERE_PERMILLE, need_words
@@ -19,7 +19,7 @@ from analyzer.text.words import (
     counted,
     day,
     gpu_hours,
-    moment,
+    moment_words,
     money,
     plain,
     plain_sentence,
@@ -63,7 +63,7 @@ class Words:
     def when(self, finding: Finding) -> str:
         """Return from when to when it was seen; whether it is closed is the book's to say."""
         if finding.still_open:
-            return f"since {moment(finding.first_at, self.timezone)}, still open"
+            return f"since {moment_words(finding.first_at, self.timezone)}, still open"
         return f"seen {span_words(finding.first_at, finding.last_at, self.timezone)}"
 
     def saves(self, advice: Recommendation) -> str:
@@ -110,7 +110,7 @@ def finding_view(explained: Explained) -> FindingView:
         finding,
         argument,
         words,
-        told(finding, explained.currency, zone),
+        finding_sentence(finding, explained.currency, zone),
         words.stake(finding),
         state_words(finding, explained.life, zone),
         actor_of(finding),

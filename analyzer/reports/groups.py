@@ -7,12 +7,12 @@ from typing import Literal, get_args
 from analyzer.errors import ConfigError
 from analyzer.period import Period
 from analyzer.queries.dimensions import COLUMNS, ledger_source
-from analyzer.queries.ledger_query import Breakdown, Counted, Entry, fold, known_sum
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, fold, known_sum
 from analyzer.states import Class
 from collector.store.session import Session
 
 By = Literal["team", "user", "project", "model", "stage", "queue", "node-group", "run"]
-SHOWN = 20  # in full; what is beyond is one line, so that the columns still sum
+GROUPS_SHOWN = 20  # in full; what is beyond is one line, so that the columns still sum
 
 # What people call runs of which it is not known.
 _UNKNOWN: dict[By, str] = {
@@ -57,7 +57,7 @@ class Groups:
             return row.name
         return " ".join([*([self.called[row.name]] if row.name in self.called else []), row.name.rsplit("/", 1)[-1]])
 
-    def shortened(self, most: int = SHOWN) -> "Groups":
+    def shortened(self, most: int = GROUPS_SHOWN) -> "Groups":
         """Return the dearest groups, and in one line the others that have a name."""
         named = [row for row in self.rows if row.held and row.name is not None]
         beyond = named[most - 1 :] if len(named) > most else []
@@ -106,12 +106,12 @@ def _place(row: GroupRow) -> tuple[bool, bool, int, int, str]:
     return not row.held, row.name is None, -cost, -row.breakdown.milliseconds, row.name or ""
 
 
-def _merged(rows: Iterable[GroupRow]) -> tuple[Entry, ...]:
+def _merged(rows: Iterable[GroupRow]) -> tuple[BreakdownEntry, ...]:
     """Return the entries of several groups as those of one; shown are their sums alone."""
-    sums: dict[tuple[Class, str], Entry] = {}
+    sums: dict[tuple[Class, str], BreakdownEntry] = {}
     for entry in (entry for row in rows for entry in row.breakdown.entries):
-        before = sums.get((entry.klass, entry.label), Entry(entry.klass, entry.label, 0, None))
-        sums[entry.klass, entry.label] = Entry(
+        before = sums.get((entry.klass, entry.label), BreakdownEntry(entry.klass, entry.label, 0, None))
+        sums[entry.klass, entry.label] = BreakdownEntry(
             entry.klass,
             entry.label,
             before.milliseconds + entry.milliseconds,

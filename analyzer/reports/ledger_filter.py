@@ -10,7 +10,7 @@ from collector.store.literal import literal
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LedgerFilter:
     """Runs with all of these, as the ledger names them; None is any. What nobody held is in no part but the whole.
 
     `teams` are those that whoever asks may see, where not all: what is asked for narrows further, and never beyond.
@@ -39,7 +39,7 @@ class Part:
         return {name: value for name in FILTERS if (value := getattr(self, name)) is not None}
 
     @property
-    def asked(self) -> "Part":
+    def asked(self) -> "LedgerFilter":
         """The same as a request can say it: without what may be seen."""
         return replace(self, teams=None)
 
@@ -71,5 +71,5 @@ class Part:
         return " AND ".join([*seen, *asked]) or "true"
 
 
-FILTERS = tuple(field.name for field in fields(Part) if field.name != "teams")
-WHOLE = Part()
+FILTERS = tuple(field.name for field in fields(LedgerFilter) if field.name != "teams")
+WHOLE = LedgerFilter()

@@ -9,7 +9,7 @@ from analyzer.finops.budgets.month_query import read_month
 from analyzer.finops.targets.target_query import targets
 from analyzer.finops.targets.targets import Target
 from analyzer.finops.unit_cost.report import unit_report
-from analyzer.ledger.coverage import hours
+from analyzer.ledger.coverage import known_hours
 from analyzer.period import Period, local
 from analyzer.reports.groups import By
 from analyzer.reports.week import WeekReport
@@ -45,4 +45,4 @@ def month_of(reader: "Reader", month: str | None, by: By | None = None) -> Month
 def _last(reader: "Reader") -> Period:
     now = reader.calendar.month_of(reader.now() - 1)
     before = reader.calendar.before(now)
-    return before if reader.now() < now.end and hours(reader.session, before).known else now
+    return before if reader.now() < now.end and known_hours(reader.session, before).known else now

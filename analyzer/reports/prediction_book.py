@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import DAY_US
 from analyzer.errors import LedgerError
 from analyzer.ledger.believed import believing
-from analyzer.ledger.coverage import hours, newest_hour_end
+from analyzer.ledger.coverage import known_hours, newest_hour_end
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.keep import look_for_applied
 from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, begin_turn
@@ -57,5 +57,5 @@ def _keep_week(reader: Reader, now_us: int) -> int:
 
 def _is_whole(reader: Reader, week: Period) -> bool:
     """Whether a week is known whole, and its hours no longer wait for late telemetry."""
-    known = hours(reader.session, week)
+    known = known_hours(reader.session, week)
     return known.complete and known.status not in (None, "provisional")

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from analyzer.findings.explain.argue import Argument, argue
 from analyzer.findings.finding import Finding
-from analyzer.findings.health.all_notices import Looked
-from analyzer.findings.history.case import Case, read_case
+from analyzer.findings.health.all_notices import PeriodNotices
+from analyzer.findings.history.case import FindingHistory, read_case
 from analyzer.findings.history.history_tables import lives
 from analyzer.findings.still_costs import still_costs
 from analyzer.finops.charges.edited import edited
@@ -16,8 +16,8 @@ from analyzer.finops.charges.held_query import charged
 from analyzer.finops.charges.sums import Charged
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
 from analyzer.ids import TYPED_LEAST, by_id
-from analyzer.ledger.coverage import fleet, hours, ledger_end, measured, newest_hour_end, unjudged
-from analyzer.ledger.running import known, like_before
+from analyzer.ledger.coverage import fleet, known_hours, ledger_end, measured, newest_hour_end, unjudged
+from analyzer.ledger.running import known_part, like_before
 from analyzer.ledger.unjudged import Unjudged, rules_in
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.efficiency.steps import StepTime
@@ -28,18 +28,18 @@ from analyzer.period import ALARMS_PERIOD, Calendar, Period
 from analyzer.prices.price_book import price_book
 from analyzer.prices.repriced import repriced
 from analyzer.queries.generation import ByGeneration
-from analyzer.recommendations.advice_options import Wanting
+from analyzer.recommendations.advice_options import AdviceOptions
 from analyzer.recommendations.guards import Moment, guarded
 from analyzer.recommendations.lifecycle.lifecycle_tables import predictions, rejections
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.lifecycle.say import Offer
-from analyzer.recommendations.loss_source import Judges
+from analyzer.recommendations.loss_source import LossSource
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.recommended_runs import runs_of
 from analyzer.reports.finding_list import FindingsReport, findings_report
 from analyzer.reports.finding_view import Explained
 from analyzer.reports.groups import By, groups
-from analyzer.reports.ledger_filter import WHOLE, Part
+from analyzer.reports.ledger_filter import WHOLE, LedgerFilter
 from analyzer.reports.run import (
     SPARK_POINTS,
     RunReport,
@@ -65,13 +65,13 @@ class Reader:
 
     session: Session
     settings: Settings
-    judges: Judges = field(default_factory=Judges.own)
+    judges: LossSource = field(default_factory=LossSource.own)
     step_log: StepTime | None = None  # what a log of the run told, where somebody named one
-    part: Part = WHOLE  # what of the ledger the session sees; part_reading.py reads what is less than all
+    part: LedgerFilter = WHOLE  # what of the ledger the session sees; part_reading.py reads what is less than all
     kept: ByGeneration | None = None  # what a server makes once for all who read one state of the ledger
     clock: Callable[[], int] = field(default=lambda: time_ns() // 1000, repr=False)  # decides which mutes hold, no more
     _made: dict[Hashable, object] = field(default_factory=dict, repr=False, compare=False)
-    _looked: dict[tuple[int, int], Looked] = field(default_factory=dict, repr=False, compare=False)
+    _looked: dict[tuple[int, int], PeriodNotices] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def calendar(self) -> Calendar:
@@ -87,7 +87,7 @@ class Reader:
         now = self.now()
         if since is None and until is None:
             week = self.calendar.last_complete_week(now)
-            return week if hours(self.session, week).known else self.calendar.week_of(now - 1)
+            return week if known_hours(self.session, week).known else self.calendar.week_of(now - 1)
         return self.calendar.span(since, until, now)
 
     def now(self) -> int:
@@ -162,16 +162,16 @@ class Reader:
         return [one for one in self.all_advice(found, period, of_run=True) if one.stands]
 
     @property
-    def wanting(self) -> Wanting:
+    def wanting(self) -> AdviceOptions:
         """What recommendations are made by."""
-        return Wanting(self.settings, self.kept)
+        return AdviceOptions(self.settings, self.kept)
 
     def all_advice(self, found: list[Finding], period: Period, *, of_run: bool = False) -> list[Recommendation]:
         """Return also what a guard holds back, and what is instead of a better one, each with its reason.
 
         What is saved a week is scaled from the hours that are known of the period.
         """
-        period = known(self.session, period)
+        period = known_part(self.session, period)
         priced = by_saving(
             self.wanting.advised(self.judges.recommendations, self.session, found, period, of_run=of_run)
         )
@@ -186,7 +186,7 @@ class Reader:
             self._made[what] = make() if self.kept is None else self.kept.get(self.session, what, make)
         return self._made[what]  # type: ignore[return-value]  # a key names what is of one type
 
-    def case(self, period: Period) -> Case:
+    def case(self, period: Period) -> FindingHistory:
         """Return what is kept of the findings of a period: lives, judgements, mutes."""
         return read_case(self.session, period, self.clock())
 
@@ -224,7 +224,7 @@ class Reader:
     def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
         """Return the findings of a period and how they moved since the one before."""
         before = like_before(self.session, period, self.calendar)
-        is_known = hours(self.session, before).complete
+        is_known = known_hours(self.session, before).complete
         return findings_report(
             period,
             self.settings.currency,
@@ -239,7 +239,7 @@ class Reader:
             measured=measured(self.session, period),
         )
 
-    def looked(self, period: Period) -> Looked:
+    def looked(self, period: Period) -> PeriodNotices:
         """Return what is worth a look in a period."""
         span = (period.start, period.end)
         if span not in self._looked:

@@ -1,11 +1,11 @@
 """What is said of one recommendation: the same words on screens, pages and tickets."""
 
 from agent.wire.units import SECOND_US
-from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.fleet_plan.move import Move, Placement
 from analyzer.recommendations.latency import Latency
 from analyzer.recommendations.recommendation import Alternative, Range, Recommendation
 from analyzer.recommendations.saving import over_words
-from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, moment, money, plain, plain_sentence
+from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, moment_words, money, plain, plain_sentence
 
 _NOT_PREDICTED = "not predicted: try it, and compare (gpuledger compare)"
 _NODES_SHOWN = 4
@@ -137,7 +137,7 @@ def when_words(advice: Recommendation, timezone: str) -> str:
         again = counted(outlook.recurs, "other run") if outlook.recurs else "no other run"
         words.append(f"{again} of its name in four weeks")
     if advice.expires_at is not None:
-        words.append(f"holds until {moment(advice.expires_at, timezone)}")
+        words.append(f"holds until {moment_words(advice.expires_at, timezone)}")
     return "; ".join(words)
 
 
@@ -171,7 +171,7 @@ def stays(move: Move) -> bool:
     return (here.gpus, here.sku, here.slice_) == (there.gpus, there.sku, there.slice_)
 
 
-def place_words(place: Place) -> str:
+def place_words(place: Placement) -> str:
     """Return "16 H100-80GB on n14, n15 (rack-2)"."""
     kind = " ".join(filter(None, (plain(place.sku or ""), plain(place.slice_ or ""))))
     what = f"{place.gpus:,} {kind}" if kind else counted(place.gpus, "GPU")

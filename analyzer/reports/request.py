@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from analyzer.reports.ledger_filter import FILTERS, Part
+from analyzer.reports.ledger_filter import FILTERS, LedgerFilter
 from analyzer.states import Confidence
 
 Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
@@ -65,13 +65,13 @@ class Request:
     )
 
     @property
-    def part(self) -> Part:
+    def part(self) -> LedgerFilter:
         """Which part of the ledger is meant.
 
         Raises:
             ConfigError: a name is none.
         """
-        return Part(**{name: getattr(self, name) for name in FILTERS})
+        return LedgerFilter(**{name: getattr(self, name) for name in FILTERS})
 
     def query(self) -> dict[str, str]:
         """Return it as the parameters of /v1/read."""

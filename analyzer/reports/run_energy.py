@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from analyzer.finops.non_gpu_costs.cost_query import energy_of, read_drawn_of_run
-from analyzer.finops.non_gpu_costs.energy import MILLIJOULES_PER_KWH, together
+from analyzer.finops.non_gpu_costs.energy import MILLIJOULES_PER_KWH, summed_energy
 from analyzer.finops.non_gpu_costs.rates import Rates
 from analyzer.period import Period
 from analyzer.text.rounding import nearest
@@ -32,7 +32,7 @@ def run_energy(session: Session, run_id: str, span: Period, rates: Rates) -> Run
     drawn = read_drawn_of_run(session, span, run_id)
     if not drawn:
         return None
-    whole = together(energy_of(drawn, session, span, rates))
+    whole = summed_energy(energy_of(drawn, session, span, rates))
     return RunEnergy(whole.gpu_millijoules, whole.measured_ms, whole.facility_millijoules, whole.carbon_milligrams)
 
 

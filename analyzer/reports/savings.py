@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from agent.wire.units import DAY_US
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.lifecycle_tables import book
+from analyzer.recommendations.lifecycle.lifecycle_tables import lifecycle_statuses
 from analyzer.recommendations.lifecycle.prediction import Prediction
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
-from analyzer.recommendations.lifecycle.status import Standing
+from analyzer.recommendations.lifecycle.status import LifecycleStatus
 from analyzer.recommendations.outcome.calibration import Calibration, calibration, proposed_shares
 from collector.store.session import Session
 
@@ -35,8 +35,8 @@ class SavingsReport:
     currency: str
     proposed: int
     applied: tuple[Realised, ...]
-    accepted: tuple[Standing, ...]
-    rejected: tuple[Standing, ...]
+    accepted: tuple[LifecycleStatus, ...]
+    rejected: tuple[LifecycleStatus, ...]
     together: Together
     calibration: Calibration
     shares: Mapping[str, Mapping[str, int]]
@@ -55,7 +55,7 @@ def savings_report(
 
     `learns` says whether the settings have the shares that are offered used.
     """
-    known = [one for one in book(session) if sees(one.prediction)]
+    known = [one for one in lifecycle_statuses(session) if sees(one.prediction)]
     applied = all_realised(session, known)
     cases = [case for one in applied if (case := case_of(one)) is not None]
     return SavingsReport(
@@ -65,7 +65,7 @@ def savings_report(
         applied,
         tuple(one for one in known if one.stage == "accepted"),
         tuple(one for one in known if one.stage == "rejected"),
-        together(applied),
+        summed_savings(applied),
         calibration(cases),
         proposed_shares(cases),
         learns,
@@ -81,14 +81,14 @@ def checked(
     """
     recent = [
         one
-        for one in book(session)
+        for one in lifecycle_statuses(session)
         if one.applied_at is not None and period.end - _WEEKS_SHOWN_US <= one.applied_at < period.end
         if sees(one.prediction)
     ]
     return all_realised(session, sorted(recent, key=lambda one: one.applied_at or 0)[-_CHECKED_MOST:], period.end)
 
 
-def together(applied: Iterable[Realised]) -> Together:
+def summed_savings(applied: Iterable[Realised]) -> Together:
     """Return the sums over those of which an effect could be told."""
     told = [(one.standing.prediction, one.milliseconds, one.micros) for one in applied if one.milliseconds is not None]
     times = [(prediction.saves_milliseconds["p50"], came.likely) for prediction, came, _ in told if came is not None]

@@ -16,13 +16,13 @@ from analyzer.ledger.coverage import Hours, Measured, NotJudged, Sku, Unheld
 from analyzer.ledger.running import like_before
 from analyzer.period import Calendar, Period, micros
 from analyzer.prices.repriced import Repriced
-from analyzer.queries.ledger_query import Breakdown, Entry, breakdown
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, breakdown
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.by_team import TeamRow, teams
-from analyzer.reports.by_what import Judged, by_what
+from analyzer.reports.by_what import MeasuredWith, by_what
 from analyzer.reports.groups import GroupRow, Groups
-from analyzer.reports.ledger_filter import Part
+from analyzer.reports.ledger_filter import LedgerFilter
 from analyzer.reports.recommendation_words import is_predicted
 from collector.store.session import Session
 
@@ -46,7 +46,7 @@ class WeekReport:
     recommendations: tuple[Recommendation, ...]
     measured: Measured
     not_judged: tuple[NotJudged, ...]
-    corrections: tuple[Entry, ...]
+    corrections: tuple[BreakdownEntry, ...]
     closes_at: int
     final_at: int
     record: Record | None = None
@@ -56,8 +56,8 @@ class WeekReport:
     grouped: Groups | None = None  # where the table of teams is to be one of models or the like
     repriced: Repriced | None = None  # hours that the present prices have not reached
     edited: Edited | None = None  # what was edited after its hours had closed for finance
-    by_what: tuple[Judged, ...] = ()  # by which signal the measured time was judged
-    part: Part | None = None  # of which runs it is, where not of all; then nothing in it is what nobody held
+    by_what: tuple[MeasuredWith, ...] = ()  # by which signal the measured time was judged
+    part: LedgerFilter | None = None  # of which runs it is, where not of all; then nothing in it is what nobody held
     unheld: Unheld | None = None  # what nobody held, and how much of it was at work
 
     @property
@@ -90,13 +90,13 @@ def week_report(
 ) -> WeekReport:
     """Read the ledger of a period."""
     before = like_before(session, period, calendar)
-    comparable = coverage.hours(session, before).complete
+    comparable = coverage.known_hours(session, before).complete
     return WeekReport(
         period,
         currency,
         coverage.cluster(session, period),
         coverage.fleet(session, period),
-        coverage.hours(session, period),
+        coverage.known_hours(session, period),
         breakdown(session, period),
         breakdown(session, before) if comparable else None,
         teams(session, period),

@@ -21,7 +21,7 @@ def of_environment(environ: Mapping[str, str], prefix: str, known: Sequence[str]
     return given
 
 
-def whole(variable: str, text: str) -> int:
+def whole_number(variable: str, text: str) -> int:
     """Return a variable's text as a whole number.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Any
 
 from analyzer.errors import ConfigError
 from analyzer.settings.environment import of_environment
-from analyzer.settings.toml_entry import Entry, read_toml
+from analyzer.settings.toml_entry import TomlEntry, read_toml
 
 # A key that [mail] and [alarms] once had, with what has taken its place.
 SITE_ADDRESS = {
@@ -27,7 +27,7 @@ class OwnTable:
     name: str
     prefix: str
     keys: Sequence[str]
-    of_file: Callable[[Entry, str, Path], Any]
+    of_file: Callable[[TomlEntry, str, Path], Any]
     of_text: Callable[[str, str], Any]
     moved: Mapping[str, str] = field(default_factory=dict)
 
@@ -39,7 +39,7 @@ class OwnTable:
         Raises:
             ConfigError: a table or key is unknown or has moved, a value is wrong, or the file cannot be read.
         """
-        content = Entry("the settings", {}, tables) if path is None else read_toml(path, tables)
+        content = TomlEntry("the settings", {}, tables) if path is None else read_toml(path, tables)
         known = [*self.keys, *self.moved]
         table, folder = content.table(self.name, known), path.parent if path is not None else Path()
         told = of_environment(os.environ if environ is None else environ, self.prefix, known)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from analyzer.errors import ConfigError
-from analyzer.settings.environment import is_true, of_environment, whole
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.environment import is_true, of_environment, whole_number
+from analyzer.settings.toml_entry import TomlEntry
 
 TABLE = "placement"
 _ENVIRONMENT = "GPULEDGER_PLACEMENT_"
@@ -60,7 +60,7 @@ _FLAGS = ("learn_shares",)
 _PERCENT = ("least_gain_percent", "moved_percent")
 
 
-def guards_of(content: Entry, environ: Mapping[str, str]) -> Guards:
+def guards_of(content: TomlEntry, environ: Mapping[str, str]) -> Guards:
     """Return the guards of a settings file with GPULEDGER_PLACEMENT_… variables over them.
 
     Raises:
@@ -69,7 +69,7 @@ def guards_of(content: Entry, environ: Mapping[str, str]) -> Guards:
     return _checked(replace(Guards(), **_given(content, environ, _GUARDS)))
 
 
-def advising_of(content: Entry, environ: Mapping[str, str]) -> Advising:
+def advising_of(content: TomlEntry, environ: Mapping[str, str]) -> Advising:
     """Return how recommendations are made, by the same table and variables.
 
     Raises:
@@ -78,13 +78,13 @@ def advising_of(content: Entry, environ: Mapping[str, str]) -> Advising:
     return replace(Advising(), **_given(content, environ, _ADVISING))
 
 
-def _given(content: Entry, environ: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, Any]:
+def _given(content: TomlEntry, environ: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, Any]:
     """Return those of these keys that are given: whole numbers, and flags as true or false."""
     table, told = content.table(TABLE, _KEYS), of_environment(environ, _ENVIRONMENT, _KEYS)
     given: dict[str, Any] = {}
     for name in wanted:
         if name in told:
-            given[name] = (is_true if name in _FLAGS else whole)(_ENVIRONMENT + name.upper(), told[name])
+            given[name] = (is_true if name in _FLAGS else whole_number)(_ENVIRONMENT + name.upper(), told[name])
         elif table.has(name):
             given[name] = table.flag(name) if name in _FLAGS else table.count(name)
     return given

@@ -9,14 +9,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from analyzer.errors import ConfigError
 from analyzer.period import WEEKDAYS, Calendar
-from analyzer.settings.environment import of_environment, whole
+from analyzer.settings.environment import of_environment, whole_number
 from analyzer.settings.placement import TABLE, Advising, Guards, advising_of, guards_of
-from analyzer.settings.toml_entry import Entry, read_toml
+from analyzer.settings.toml_entry import TomlEntry, read_toml
 from analyzer.settings.web_address import web_address
 
 TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms", "model")
 _ENVIRONMENT = "GPULEDGER_ANALYZER_"
-BESIDE = "gpuledger.toml"  # the settings that lie beside a store are that store's
+SETTINGS_NAME = "gpuledger.toml"  # the settings that lie beside a store are that store's
 PATHS = ("prices", "teams", "models", "tariffs", "services", "budgets", "profile_key", "gates")  # beside the settings
 OWN_TABLE = ("guards", "advising")  # what [placement] says
 
@@ -84,7 +84,7 @@ class Settings:
         Raises:
             ConfigError: a key is unknown or a value is wrong; the sentence names both.
         """
-        content = Entry("the settings", {}, TABLES) if path is None else read_toml(path, TABLES)
+        content = TomlEntry("the settings", {}, TABLES) if path is None else read_toml(path, TABLES)
         around = os.environ if environ is None else environ
         settings = cls() if path is None else _from_file(cls(), content, path)
         guards, advising = guards_of(content, around), advising_of(content, around)
@@ -98,7 +98,7 @@ class Settings:
 
 def settings_file(store: Path, config: Path | None) -> Path | None:
     """Return the settings that somebody named, else those that lie beside a store; None where there are none."""
-    beside = store.parent / BESIDE
+    beside = store.parent / SETTINGS_NAME
     return config or (beside if beside.exists() else None)
 
 
@@ -107,14 +107,14 @@ def _own_keys() -> list[str]:
     return [key.name for key in fields(Settings) if key.name not in OWN_TABLE]
 
 
-def _from_file(settings: Settings, content: Entry, path: Path) -> Settings:
+def _from_file(settings: Settings, content: TomlEntry, path: Path) -> Settings:
     known = _own_keys()
     table = content.table("analyzer", known)
     given: dict[str, Any] = {name: _value(table, name, path.parent) for name in known if table.has(name)}
     return replace(settings, **given)
 
 
-def _value(table: Entry, name: str, directory: Path) -> str | int | Path:
+def _value(table: TomlEntry, name: str, directory: Path) -> str | int | Path:
     if name == "threads":
         return table.count(name)
     text = table.text(name)
@@ -130,4 +130,4 @@ def _from_environment(settings: Settings, environ: Mapping[str, str]) -> Setting
 def _from_text(name: str, text: str) -> str | int | Path:
     if name != "threads":
         return Path(text) if name in PATHS else text
-    return whole(f"{_ENVIRONMENT}THREADS", text)
+    return whole_number(f"{_ENVIRONMENT}THREADS", text)

@@ -16,7 +16,7 @@ _MOST = 10**12  # a trillion: sums of more would not fit the ledger's integers
 _DIGITS_MOST = 40  # behind the point: 1e-999999999 is no price, and its fraction would fill the memory
 
 
-def read_toml(path: Path, known: Collection[str]) -> "Entry":
+def read_toml(path: Path, known: Collection[str]) -> "TomlEntry":
     """Return the file's top level; numbers are exact decimals, never binary floats.
 
     Raises:
@@ -29,7 +29,7 @@ def read_toml(path: Path, known: Collection[str]) -> "Entry":
     return toml_of(str(path), content, known)
 
 
-def toml_of(where: str, content: bytes, known: Collection[str]) -> "Entry":
+def toml_of(where: str, content: bytes, known: Collection[str]) -> "TomlEntry":
     """Return the top level of a file's content; `where` names it in messages.
 
     Raises:
@@ -43,10 +43,10 @@ def toml_of(where: str, content: bytes, known: Collection[str]) -> "Entry":
         raise ConfigError(f"{where} is not TOML as it may be: {error}") from error
     except ValueError as error:  # not TOML, or not UTF-8
         raise ConfigError(f"{where} is not TOML: {error}") from error
-    return Entry(where, values, known)
+    return TomlEntry(where, values, known)
 
 
-class Entry:
+class TomlEntry:
     """One table of a TOML file. `where` names it in messages: "prices.toml, price 3"."""
 
     def __init__(self, where: str, values: Mapping[str, object], known: Collection[str]) -> None:
@@ -58,23 +58,23 @@ class Entry:
                 hint = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(sorted(known))}"
                 raise ConfigError(f"{where}: unknown key {key!r}; {hint}")
 
-    def entries(self, key: str, known: Collection[str]) -> "list[Entry]":
+    def entries(self, key: str, known: Collection[str]) -> "list[TomlEntry]":
         """Return the entries of [[key]], in the file's order; empty where there are none."""
         values = self._values.get(key, [])
         if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise ConfigError(f"{self.where}: {key!r} must be written as [[{key}]]")
-        return [Entry(f"{self.where}, {key} {number}", value, known) for number, value in enumerate(values, 1)]
+        return [TomlEntry(f"{self.where}, {key} {number}", value, known) for number, value in enumerate(values, 1)]
 
     def has(self, key: str) -> bool:
         """Say whether the key was given."""
         return key in self._values
 
-    def table(self, key: str, known: Collection[str]) -> "Entry":
+    def table(self, key: str, known: Collection[str]) -> "TomlEntry":
         """Return the table [key], empty where it is left out."""
         value = self._values.get(key, {})
         if not isinstance(value, dict):
             raise ConfigError(f"{self.where}: {key!r} must be written as [{key}]")
-        return Entry(f"{self.where}, [{key}]", value, known)
+        return TomlEntry(f"{self.where}, [{key}]", value, known)
 
     def count(self, key: str) -> int:
         """Return a whole number that must be there, 0 or more."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import PERMILLE
 from analyzer.errors import ConfigError
-from analyzer.sizing.kinds import Kind, Offer, Rate
+from analyzer.sizing.kinds import GpuKind, HourlyRate, Offer
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model
 from analyzer.sizing.precision import cannot
@@ -26,7 +26,7 @@ _LEAST_JOINED_GPUS = 4  # ours: on hosts of fewer no model is spread over severa
 class Fit:
     """So many GPUs of a kind that hold the model, and what each of them holds."""
 
-    kind: Kind
+    kind: GpuKind
     memory: Memory
 
     @property
@@ -40,11 +40,11 @@ class Fit:
         return self.kind.offer(self.gpus)
 
     @property
-    def rate(self) -> Rate | None:
+    def rate(self) -> HourlyRate | None:
         """What a GPU-hour costs: the site's price, else the cheapest list price of hosts that could run it."""
         if not self.kind.offers:
             return self.kind.rate
-        return None if self.offer is None else Rate(self.offer.micros_per_gpu_hour, "list", "on_demand")
+        return None if self.offer is None else HourlyRate(self.offer.micros_per_gpu_hour, "list", "on_demand")
 
     @property
     def gpus_a_node(self) -> int:
@@ -81,44 +81,44 @@ class Fit:
 class Misfit:
     """A kind of GPU that does not hold the model, and why."""
 
-    kind: Kind
+    kind: GpuKind
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GpuRequest:
     """What somebody wants of it: so many GPUs, spread so. None: whatever fits."""
 
     gpus: int | None = None
     sharding: str | None = None
 
 
-def room_permille(used_bytes: int, kind: Kind) -> int:
+def room_permille(used_bytes: int, kind: GpuKind) -> int:
     """Return how much of a GPU's memory stays free, in thousandths; negative where it is too little."""
     return PERMILLE - -(-used_bytes * PERMILLE // kind.memory_bytes) if kind.memory_bytes else -PERMILLE
 
 
-def holds(used_bytes: int, kind: Kind) -> bool:
+def holds(used_bytes: int, kind: GpuKind) -> bool:
     """Say whether a GPU holds so much and keeps the least room."""
     return room_permille(used_bytes, kind) >= _LEAST_ROOM_PERMILLE
 
 
-def place(
-    model: Model, work: Work, candidates: Sequence[Kind], asked: Asked | None = None
+def fitting_offers(
+    model: Model, work: Work, candidates: Sequence[GpuKind], asked: GpuRequest | None = None
 ) -> tuple[list[Fit], list[Misfit]]:
     """Return what fits, the cheapest first and what has no price last; and what does not, by SKU.
 
     Raises:
         ConfigError: what was asked for divides neither the GPUs nor the model.
     """
-    wish = asked or Asked()
+    wish = asked or GpuRequest()
     found = [_of_kind(model, work, kind, wish) for kind in candidates]
     fits = [one for one in found if isinstance(one, Fit)]
     fits.sort(key=lambda fit: (fit.micros_per_hour is None, fit.micros_per_hour, fit.kind.sku))
     return fits, [one for one in found if isinstance(one, Misfit)]
 
 
-def _of_kind(model: Model, work: Work, kind: Kind, asked: Asked) -> Fit | Misfit:
+def _of_kind(model: Model, work: Work, kind: GpuKind, asked: GpuRequest) -> Fit | Misfit:
     if kind.memory_bytes is None:
         return Misfit(kind, "how much memory it has is not known")
     if (why := cannot(kind.sku, work.precision)) is not None:
@@ -159,7 +159,7 @@ def gpu_counts(gpus_a_node: int) -> Iterator[int]:
         yield nodes * gpus_a_node
 
 
-def _ways(model: Model, work: Work, kind: Kind, gpus: int, asked: Asked) -> Iterator[Sharding]:
+def _ways(model: Model, work: Work, kind: GpuKind, gpus: int, asked: GpuRequest) -> Iterator[Sharding]:
     """Yield the ways to spread a model over GPUs that its shape allows, the least intrusive first.
 
     Raises:

@@ -40,7 +40,7 @@ class Owned:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class HourlyRate:
     """What a GPU-hour costs, in millionths: by the site's price file, or by one provider's list price on demand."""
 
     micros_per_gpu_hour: int
@@ -60,7 +60,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class GpuKind:
     """One kind of GPU. Without an inventory its memory is the size in its name, of which the driver keeps some.
 
     `offers` are list prices, the lowest first, of a kind that the site's file has no price for; `rate` is then the
@@ -70,7 +70,7 @@ class Kind:
     sku: str
     memory_bytes: int | None
     gpus_a_node: int
-    rate: Rate | None
+    rate: HourlyRate | None
     owned_gpus: int | None  # None: no fleet was asked
     offers: tuple[Offer, ...] = ()
 
@@ -92,7 +92,7 @@ def read_owned(session: "Session") -> dict[str, Owned]:
     return {sku: Owned(*rest) for sku, *rest in session.rows(_OWNED)}
 
 
-def kinds(book: PriceBook, now_us: int, fleet: Mapping[str, Owned] | None = None) -> list[Kind]:
+def kinds(book: PriceBook, now_us: int, fleet: Mapping[str, Owned] | None = None) -> list[GpuKind]:
     """Return every kind that the fleet, the price file or the list prices name, by SKU; `fleet` None: none is known."""
     listed = {row.sku: 0 for row in list_prices()}
     for row in list_prices():
@@ -107,9 +107,9 @@ def kinds(book: PriceBook, now_us: int, fleet: Mapping[str, Owned] | None = None
         rate = site_rate(book, sku, now_us, is_owned=owned is not None)
         offers = list_offers(sku) if rate is None and book.currency == _LIST_CURRENCY else ()
         if offers:
-            rate = Rate(offers[0].micros_per_gpu_hour, "list", "on_demand")
+            rate = HourlyRate(offers[0].micros_per_gpu_hour, "list", "on_demand")
         owned_gpus = None if fleet is None else (owned.gpus if owned else 0)
-        found.append(Kind(sku, told, on_node, rate, owned_gpus, offers))
+        found.append(GpuKind(sku, told, on_node, rate, owned_gpus, offers))
     return found
 
 
@@ -119,7 +119,7 @@ def named_bytes(sku: str) -> int | None:
     return int(match[1]) * GIB if match else None
 
 
-def site_rate(book: PriceBook, sku: str, now_us: int, *, is_owned: bool) -> Rate | None:
+def site_rate(book: PriceBook, sku: str, now_us: int, *, is_owned: bool) -> HourlyRate | None:
     """Return the lowest price of a SKU that the site's file has now. A row for any GPU is for GPUs that it has."""
     wanted = (sku, None) if is_owned else (sku,)
     rows = [row for row in (*book.rows, *book.derived) if row.subject[0] in wanted and row.covers(now_us)]
@@ -129,7 +129,7 @@ def site_rate(book: PriceBook, sku: str, now_us: int, *, is_owned: bool) -> Rate
     if not found:
         return None
     micros, option = min(found, key=lambda one: (one[0], one[1] or ""))
-    return Rate(micros, "site", option)
+    return HourlyRate(micros, "site", option)
 
 
 def list_offers(sku: str) -> tuple[Offer, ...]:

@@ -16,7 +16,7 @@ _OVERHEAD_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MemoryPart:
     """One part of the memory of a GPU, in bytes; None: not known without the model's shape. `told` says what it is."""
 
     name: str
@@ -28,7 +28,7 @@ class Part:
 class Memory:
     """What one GPU holds, part by part."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
     sharding: Sharding
 
     @property
@@ -49,12 +49,12 @@ class Memory:
 def memory(model: Model, work: Work, sharding: Sharding) -> Memory:
     """Return what each GPU holds of this model for this work, spread so. Of several stages it is the fullest."""
     kept = states(model, work, sharding)
-    parts = [Part("weights", kept.weights, f"{work.precision.name}{_wide(model, work)}")]
+    parts = [MemoryPart("weights", kept.weights, f"{work.precision.name}{_wide(model, work)}")]
     if sharding.zero == 3 and sharding.data > 1:
-        parts.append(Part("gathered weights", kept.gathered, "two layers at a time are whole while they compute"))
+        parts.append(MemoryPart("gathered weights", kept.gathered, "two layers at a time are whole while they compute"))
     parts += _trained(work, kept.adapters, kept.gradients, kept.optimizer) if work.is_training else []
     parts += _moving(model, work, sharding)
-    parts.append(Part("framework", _OVERHEAD_BYTES, "assumed: context, kernels, workspaces, collectives"))
+    parts.append(MemoryPart("framework", _OVERHEAD_BYTES, "assumed: context, kernels, workspaces, collectives"))
     return Memory(tuple(parts), sharding)
 
 
@@ -64,30 +64,32 @@ def _wide(model: Model, work: Work) -> str:
     return "; embeddings and norms in 16 bits" if model.shape else "; embeddings too: its shape is not known"
 
 
-def _trained(work: Work, adapters: int | None, gradients: int | None, optimizer: int | None) -> list[Part]:
-    found = [Part("adapters", adapters, f"rank {work.rank} on every linear")] if work.purpose != "full" else []
+def _trained(work: Work, adapters: int | None, gradients: int | None, optimizer: int | None) -> list[MemoryPart]:
+    found = [MemoryPart("adapters", adapters, f"rank {work.rank} on every linear")] if work.purpose != "full" else []
     copy = "moments" if work.value_bytes == 4 else "32-bit copy, moments"
     return [
         *found,
-        Part("gradients", gradients, f"{work.value_bytes} bytes for each parameter that is trained"),
-        Part("optimizer", optimizer, f"{work.optimizer}: {copy}"),
+        MemoryPart("gradients", gradients, f"{work.value_bytes} bytes for each parameter that is trained"),
+        MemoryPart("optimizer", optimizer, f"{work.optimizer}: {copy}"),
     ]
 
 
-def _moving(model: Model, work: Work, sharding: Sharding) -> list[Part]:
+def _moving(model: Model, work: Work, sharding: Sharding) -> list[MemoryPart]:
     """Return what depends on batch, context and sequences."""
     shape = model.shape
     if work.is_training:
         told = f"batch {work.batch} x {work.context:,} tokens, recompute {work.recompute}"
         if shape is None:
-            return [Part("activations", None, told)]
+            return [MemoryPart("activations", None, told)]
         if work.recompute != "full":
             less = training_bytes(shape, replace(work, recompute="full"), sharding)
             told += f"; {gib(less)} with --recompute full"
-        return [Part("activations", training_bytes(shape, work, sharding), told)]
+        return [MemoryPart("activations", training_bytes(shape, work, sharding), told)]
     cache = (work.cache.name if work.cache else None) or ("fp32" if work.value_bytes == 4 else "bf16")
     told = f"{work.sequences:,} x {work.context:,} tokens, {cache}"
     return [
-        Part("KV cache", None if shape is None else cache_bytes(shape, work, sharding), told),
-        Part("prompt", None if shape is None else prompt_bytes(shape, work, sharding), "one layer's widest tensors"),
+        MemoryPart("KV cache", None if shape is None else cache_bytes(shape, work, sharding), told),
+        MemoryPart(
+            "prompt", None if shape is None else prompt_bytes(shape, work, sharding), "one layer's widest tensors"
+        ),
     ]

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.settings.toml_entry import Entry, read_toml
+from analyzer.settings.toml_entry import TomlEntry, read_toml
 from analyzer.sizing.shape import Shape
 
 _TABLE = Path(__file__).with_name("models.toml")
@@ -49,7 +49,7 @@ def known_models() -> tuple[Model, ...]:
     return tuple(_model(entry) for entry in read_toml(_TABLE, ("model",)).entries("model", known))
 
 
-def _model(entry: Entry) -> Model:
+def _model(entry: TomlEntry) -> Model:
     hidden, heads = entry.count("hidden"), entry.count("heads")
     shape = Shape(
         layers=entry.count("layers"),

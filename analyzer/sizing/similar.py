@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import DAY_US
 from analyzer.queries.statements import statements
 from analyzer.sizing.fitting import Fit, usual_ways
-from analyzer.sizing.kinds import Kind
+from analyzer.sizing.kinds import GpuKind
 from analyzer.sizing.memory import memory
 from analyzer.sizing.model import Model, plain_name
 from analyzer.sizing.work import Work
@@ -109,7 +109,7 @@ def read_past(session: "Session", end_us: int, peaks: Mapping[str, int]) -> list
 
 
 def similar(
-    past: Sequence[PastRun], model: Model, work: Work, fits: Sequence[Fit], kinds: Sequence[Kind], like: str | None
+    past: Sequence[PastRun], model: Model, work: Work, fits: Sequence[Fit], kinds: Sequence[GpuKind], like: str | None
 ) -> Similar | None:
     """Return what is known of runs like it; None where there are none. `like` is the ledger's name of the model."""
     wanted = [run for run in past if _is_kind_of_work(run, work)]
@@ -121,7 +121,7 @@ def similar(
     return _told("near in memory and GPUs", near, model, work, kinds) if near and not like else None
 
 
-def spread(amounts: Sequence[int]) -> Spread | None:
+def quantiles(amounts: Sequence[int]) -> Spread | None:
     """Return tenth, half and nine tenths (nearest rank) of amounts; of few the least and the most."""
     if not amounts:
         return None
@@ -134,7 +134,7 @@ def spread(amounts: Sequence[int]) -> Spread | None:
     return Spread(ordered[0] if few else at(10), at(50), ordered[-1] if few else at(90), len(ordered), few)
 
 
-def _told(by: str, runs: Sequence[PastRun], model: Model, work: Work, kinds: Sequence[Kind]) -> Similar:
+def _told(by: str, runs: Sequence[PastRun], model: Model, work: Work, kinds: Sequence[GpuKind]) -> Similar:
     checked = None if "near" in by else _check(runs, model, work, kinds)
     by_kind: dict[tuple[str, int], list[PastRun]] = {}
     for run in runs:
@@ -149,7 +149,7 @@ def _of_kind(sku: str, gpus: int, runs: Sequence[PastRun]) -> OfKind:
     whole = [run for run in runs if not run.is_open]
     costs = [run.micros for run in whole if run.micros is not None]
     hourly = [run.micros * 3600 // run.seconds for run in runs if run.micros is not None and run.seconds > 0]
-    return OfKind(sku, gpus, len(runs), spread(costs), spread(hourly), spread([run.seconds for run in whole]))
+    return OfKind(sku, gpus, len(runs), quantiles(costs), quantiles(hourly), quantiles([run.seconds for run in whole]))
 
 
 def _is_kind_of_work(run: PastRun, work: Work) -> bool:
@@ -168,7 +168,7 @@ def _is_near(run: PastRun, fit: Fit) -> bool:
     return abs(run.peak_bytes - estimate) * 100 <= _NEAR_PERCENT * estimate
 
 
-def _check(runs: Sequence[PastRun], model: Model, work: Work, kinds: Sequence[Kind]) -> Check | None:
+def _check(runs: Sequence[PastRun], model: Model, work: Work, kinds: Sequence[GpuKind]) -> Check | None:
     """Hold the estimate against the run that used most of a GPU; spread as would fit there, else as needs least."""
     measured = [run for run in runs if run.peak_bytes is not None]
     if not measured or model.shape is None:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from analyzer.sizing.fitting import Asked, Fit, Misfit, place
-from analyzer.sizing.kinds import Kind
+from analyzer.sizing.fitting import Fit, GpuRequest, Misfit, fitting_offers
+from analyzer.sizing.kinds import GpuKind
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model
 from analyzer.sizing.sharding import Sharding, sharding_of
@@ -35,14 +35,19 @@ class Sized:
 
 
 def sized(
-    model: Model, work: Work, kinds: Sequence[Kind], asked: Asked, currency: str = "USD", past: Past | None = None
+    model: Model,
+    work: Work,
+    kinds: Sequence[GpuKind],
+    asked: GpuRequest,
+    currency: str = "USD",
+    past: Past | None = None,
 ) -> Sized:
     """Return all that is known of a model's size.
 
     Raises:
         ConfigError: what was asked for divides neither the GPUs nor the model.
     """
-    fits, misfits = place(model, work, kinds, asked)
+    fits, misfits = fitting_offers(model, work, kinds, asked)
     named = sharding_of(asked.sharding, asked.gpus) if asked.sharding and asked.gpus else Sharding()
     known = similar(past.runs, model, work, fits, kinds, past.like) if past else None
     needed = memory(model, work, named)

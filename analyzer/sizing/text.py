@@ -5,11 +5,11 @@ from collections.abc import Callable
 from agent.wire.units import GIB
 from analyzer.prices.options import ANY
 from analyzer.sizing.fitting import Fit
-from analyzer.sizing.kinds import Rate
-from analyzer.sizing.memory import Part
+from analyzer.sizing.kinds import HourlyRate
+from analyzer.sizing.memory import MemoryPart
 from analyzer.sizing.similar import LOOK_BACK_DAYS, Check, OfKind, Similar, Spread
 from analyzer.sizing.sized import Sized
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain
 
@@ -24,17 +24,17 @@ _PURPOSE = {
 _HEAD = f"  {'GPU':<18}{'GPUs':>4}  {'nodes':<7}{'each holds':>10}{'room':>7} {'sharding':<19}"
 
 
-def sized_text(one: Sized, paper: Paper) -> str:
+def sized_text(one: Sized, layout: TextLayout) -> str:
     """Return the whole answer."""
-    return paper.page(
+    return layout.page(
         [
-            *_heading(one, paper),
+            *_heading(one, layout),
             "",
-            *_memory(one, paper),
+            *_memory(one, layout),
             "",
-            *_fits(one, paper),
-            *_misfits(one, paper),
-            *_past(one, paper),
+            *_fits(one, layout),
+            *_misfits(one, layout),
+            *_past(one, layout),
         ]
     )
 
@@ -44,7 +44,7 @@ def _gib(amount_bytes: int) -> str:
     return f"{decimal(nearest(amount_bytes * 10, GIB), 1)}{NO_BREAK}GiB"
 
 
-def _heading(one: Sized, paper: Paper) -> list[str]:
+def _heading(one: Sized, layout: TextLayout) -> list[str]:
     shape = one.model.shape
     of = f"{_billions(one.model.parameters)} parameters"
     if shape is not None and shape.experts > 1:
@@ -52,7 +52,7 @@ def _heading(one: Sized, paper: Paper) -> list[str]:
     lines = [f"{plain(one.model.name)}: {of}; {_PURPOSE[one.work.purpose]}"]
     if shape is None:
         why = "Its shape is not known: say --layers and --hidden, and what depends on batch and context is counted too."
-        lines += paper.wrap(why)
+        lines += layout.wrap(why)
     return lines
 
 
@@ -60,23 +60,23 @@ def _billions(count: int) -> str:
     return f"{decimal(nearest(count, 10**7), 2)} bn"
 
 
-def _memory(one: Sized, paper: Paper) -> list[str]:
+def _memory(one: Sized, layout: TextLayout) -> list[str]:
     sharding = one.memory.sharding
     on = "on one GPU" if sharding.gpus == 1 else f"on each of {sharding.gpus} GPUs, {sharding.told}"
     lines = [f"MEMORY ({on})"]
     for part in one.memory.parts:
-        lines += paper.wrap(part.told, f"  {part.name:<18}{_part(part):>12}  ", " " * 34)
+        lines += layout.wrap(part.told, f"  {part.name:<18}{_part(part):>12}  ", " " * 34)
     total = one.memory.total_bytes
     least = "" if one.memory.is_whole else "at least "
     also = f"{decimal(nearest(total * 10, _GIGA), 1)} GB; every part is rounded by itself"
-    return [*lines, *paper.wrap(also, f"  {'together':<14}{least + _gib(total):>16}  ", " " * 34)]
+    return [*lines, *layout.wrap(also, f"  {'together':<14}{least + _gib(total):>16}  ", " " * 34)]
 
 
-def _part(part: Part) -> str:
+def _part(part: MemoryPart) -> str:
     return "not known" if part.bytes is None else _gib(part.bytes)
 
 
-def _fits(one: Sized, paper: Paper) -> list[str]:
+def _fits(one: Sized, layout: TextLayout) -> list[str]:
     if not one.fits:
         return ["WHERE IT FITS", "  on no kind of GPU that is known here"]
     what = "WHERE IT FITS" if one.memory.is_whole else "WHERE WHAT IS KNOWN FITS"
@@ -84,7 +84,7 @@ def _fits(one: Sized, paper: Paper) -> list[str]:
         f"{what} (the cheapest first; room under 20 % is tight)",
         f"{_HEAD}{one.currency + '/h':>9}".rstrip(),
     ]
-    lines += [_fit(fit, paper) for fit in one.fits]
+    lines += [_fit(fit, layout) for fit in one.fits]
     told = []
     paid = [f"{fit.kind.sku} {rate.option or ANY}" for fit in one.fits if (rate := _site_rate(fit)) is not None]
     if paid:
@@ -100,7 +100,7 @@ def _fits(one: Sized, paper: Paper) -> list[str]:
         owned = ", ".join(f"{fit.kind.owned_gpus} {fit.kind.sku}" for fit in one.fits if fit.kind.owned_gpus)
         told.append(f"the fleet has {owned or 'none of these'}")
     for sentence in told:
-        lines += paper.wrap(sentence, "  ", "    ")
+        lines += layout.wrap(sentence, "  ", "    ")
     return lines
 
 
@@ -108,24 +108,24 @@ def _is_listed(fit: Fit) -> bool:
     return fit.rate is not None and fit.rate.source == "list"
 
 
-def _site_rate(fit: Fit) -> Rate | None:
+def _site_rate(fit: Fit) -> HourlyRate | None:
     return fit.rate if fit.rate is not None and fit.rate.source == "site" else None
 
 
-def _fit(fit: Fit, paper: Paper) -> str:
+def _fit(fit: Fit, layout: TextLayout) -> str:
     whole = fit.gpus % fit.gpus_a_node == 0
     on = str(fit.nodes) if whole else f"{fit.gpus} of {fit.nodes * fit.gpus_a_node}"
     room = f"{decimal(fit.room_permille // 10, 0)} %{'!' if fit.is_tight else ' '}"
     price = UNKNOWN if fit.micros_per_hour is None else amount(fit.micros_per_hour)
     price += "*" if _is_listed(fit) else " "
-    sharding = paper.cut(fit.memory.sharding.told, 18)
+    sharding = layout.cut(fit.memory.sharding.told, 18)
     return (
-        f"  {paper.cut(fit.kind.sku, 17):<18}{fit.gpus:>4}  {on:<7}{_gib(fit.memory.total_bytes):>10}{room:>7} "
+        f"  {layout.cut(fit.kind.sku, 17):<18}{fit.gpus:>4}  {on:<7}{_gib(fit.memory.total_bytes):>10}{room:>7} "
         f"{sharding:<19}{price:>10}"
     )
 
 
-def _misfits(one: Sized, paper: Paper) -> list[str]:
+def _misfits(one: Sized, layout: TextLayout) -> list[str]:
     if not one.misfits:
         return []
     by_reason: dict[str, list[str]] = {}
@@ -133,41 +133,41 @@ def _misfits(one: Sized, paper: Paper) -> list[str]:
         by_reason.setdefault(misfit.why, []).append(plain(misfit.kind.sku))
     lines = ["", "WHERE IT DOES NOT"]
     for why, skus in by_reason.items():
-        lines += paper.wrap(f"{', '.join(skus)}: {why}", "  ", "    ")
+        lines += layout.wrap(f"{', '.join(skus)}: {why}", "  ", "    ")
     return lines
 
 
-def _past(one: Sized, paper: Paper) -> list[str]:
+def _past(one: Sized, layout: TextLayout) -> list[str]:
     if not one.has_ledger:
         return []
     found = one.similar
     if found is None:
-        return ["", "RUNS LIKE IT", *paper.wrap("the ledger has none: of this model, or near in memory and GPUs")]
+        return ["", "RUNS LIKE IT", *layout.wrap("the ledger has none: of this model, or near in memory and GPUs")]
     lines = [
         "",
         "RUNS LIKE IT",
-        *paper.labelled("found", f"{counted(len(found.runs), 'run')} {found.by}, in {LOOK_BACK_DAYS} days"),
+        *layout.labelled("found", f"{counted(len(found.runs), 'run')} {found.by}, in {LOOK_BACK_DAYS} days"),
     ]
-    lines += paper.labelled("which", _which(found))
+    lines += layout.labelled("which", _which(found))
     several = len(found.of_kinds) > 1
     for of in found.of_kinds[:_KINDS_SHOWN]:
         if several:
-            lines += ["", *paper.wrap(f"on {of.gpus} {plain(of.sku)}, {counted(of.runs, 'run')}", "  ")]
-        lines += _of_kind(of, one.currency, paper)
+            lines += ["", *layout.wrap(f"on {of.gpus} {plain(of.sku)}, {counted(of.runs, 'run')}", "  ")]
+        lines += _of_kind(of, one.currency, layout)
     if len(found.of_kinds) > _KINDS_SHOWN:
         lines += ["", f"  and {len(found.of_kinds) - _KINDS_SHOWN} more kinds or numbers of GPUs (--json)"]
     if found.check is not None:
-        lines += paper.labelled("formula", _checked(found.check))
+        lines += layout.labelled("formula", _checked(found.check))
     return lines
 
 
-def _of_kind(of: OfKind, currency: str, paper: Paper) -> list[str]:
+def _of_kind(of: OfKind, currency: str, layout: TextLayout) -> list[str]:
     unpriced, running = "not known: none with a price for all of its time", "not known: none has ended"
     why = running if of.seconds is None else unpriced
     return [
-        *paper.labelled("an hour", _spread(of.micros_per_hour, lambda m: money(m, currency), unpriced)),
-        *paper.labelled("a whole run", _spread(of.micros, lambda m: money(m, currency), why)),
-        *paper.labelled("its time", _spread(of.seconds, duration, running)),
+        *layout.labelled("an hour", _spread(of.micros_per_hour, lambda m: money(m, currency), unpriced)),
+        *layout.labelled("a whole run", _spread(of.micros, lambda m: money(m, currency), why)),
+        *layout.labelled("its time", _spread(of.seconds, duration, running)),
     ]
 
 

@@ -9,7 +9,7 @@ from analyzer.text.words import plain
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
 
 
-def sheet_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return the rows below their head; None is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

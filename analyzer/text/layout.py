@@ -17,7 +17,7 @@ _ASCII = str.maketrans({"·": "|", "…": "~", "→": ">", "≤": "<", "≥": ">
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class TextLayout:
     """A page of fixed width in characters. `ascii` is for pipes: the same columns, `#` for bars."""
 
     width: int = 80

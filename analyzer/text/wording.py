@@ -3,7 +3,7 @@
 from agent.wire.units import GIB, HOUR_MS
 
 
-def hours(ms: int) -> str:
+def length_of_time(ms: int) -> str:
     """Return a length of time: "3.5 h", "40 min"."""
     if ms < HOUR_MS:
         return f"{ms // 60_000} min"

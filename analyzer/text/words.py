@@ -131,7 +131,7 @@ def day(moment: datetime) -> str:
     return f"{_DAYS[moment.weekday()]} {moment.day} {_MONTHS[moment.month - 1]}"
 
 
-def moment(instant: int, timezone: str) -> str:
+def moment_words(instant: int, timezone: str) -> str:
     """Return a local time as "Tue 10 Nov 08:12"."""
     at = local(instant, timezone)
     return f"{day(at)} {at:%H:%M}"
@@ -139,24 +139,28 @@ def moment(instant: int, timezone: str) -> str:
 
 def short_moment(instant: int, timezone: str) -> str:
     """Return a local time without its weekday: "17 Nov 06:00"."""
-    return moment(instant, timezone).split(" ", 1)[1]
+    return moment_words(instant, timezone).split(" ", 1)[1]
 
 
 def until_words(instant: int, timezone: str) -> str:
     """Return a moment as an end: "the end of Tue 1 Dec" where it is midnight, else "Tue 1 Dec 08:00"."""
     at = local(instant, timezone)
-    return f"the end of {day(local(instant - 1, timezone))}" if at.hour == at.minute == 0 else moment(instant, timezone)
+    return (
+        f"the end of {day(local(instant - 1, timezone))}"
+        if at.hour == at.minute == 0
+        else moment_words(instant, timezone)
+    )
 
 
 def span_words(start: int, end: int, timezone: str) -> str:
     """Return "Wed 11 Nov 09:00 - 14:00", or both days where they differ; midnight belongs to the day that it ends."""
     first, last = local(start, timezone), local(end, timezone)
     if first.date() == last.date():
-        return f"{moment(start, timezone)} - {last:%H:%M}"
+        return f"{moment_words(start, timezone)} - {last:%H:%M}"
     if last.hour == last.minute == 0:
         closing = local(end - 1, timezone)
-        return f"{moment(start, timezone)} - {'' if first.date() == closing.date() else f'{day(closing)} '}24:00"
-    return f"{moment(start, timezone)} - {moment(end, timezone)}"
+        return f"{moment_words(start, timezone)} - {'' if first.date() == closing.date() else f'{day(closing)} '}24:00"
+    return f"{moment_words(start, timezone)} - {moment_words(end, timezone)}"
 
 
 def kind_of(period: Period) -> str:
@@ -170,7 +174,7 @@ def days(period: Period) -> str:
     """Return a period's days: "Mon 9 Nov - Sun 15 Nov", or times where it does not begin and end at midnight."""
     first, last = local(period.start, period.timezone), local(period.end, period.timezone)
     if first.hour or last.hour:
-        return f"{moment(period.start, period.timezone)} - {moment(period.end, period.timezone)}"
+        return f"{moment_words(period.start, period.timezone)} - {moment_words(period.end, period.timezone)}"
     final = local(period.end - 1, period.timezone)
     return day(first) if first.date() == final.date() else f"{day(first)} - {day(final)}"
 

@@ -22,7 +22,7 @@ from collector.lake.upkeep.rolling import roll_up
 from collector.lake.upkeep.writing import writing
 from collector.store.books import mirror
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 from collector.store.tier_schema import make_tables
 from dashboards.demo.demo_site import write_settings
@@ -64,7 +64,7 @@ class Aged:
 def opened(folder: Path) -> Iterator[Store]:
     """Yield the store of a site as its server opens it."""
     path = folder / "store.duckdb"
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         yield store
 
 
@@ -107,7 +107,7 @@ def _roll_up_most(store: Store) -> None:
     """Roll all up, and let the last hours wait again: it takes longest, and each schedule would do the same again."""
     with writing(store) as session:
         due.note(session)
-        last = due.waiting(session)[-LEFT_HOURS:]
+        last = due.waiting_hours(session)[-LEFT_HOURS:]
     roll_up(store, time.monotonic() + 3600)
     with writing(store) as session:
         session.load("tier_due", ("hour",), [(hour,) for hour in last])

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from agent.attribution.environment import allowed
 from agent.attribution.evidence import Process
 from agent.attribution.ray import cluster_name
-from agent.attribution.run import Place, attribute
+from agent.attribution.run import HostIdentity, attribute
 from agent.control.note import read_note
 from agent.errors import AgentError
 from agent.metrics.http.request import MOST_HEAD, RefusedError
@@ -36,16 +36,16 @@ from analyzer.errors import AnalyzerError
 from analyzer.finops.budgets.budget_file import BudgetBook
 from analyzer.finops.focus.read import NEEDED, read_focus
 from analyzer.interfaces.api.capacity_body import parsed as capacity_body
-from analyzer.interfaces.api.cursor import read as cursor
+from analyzer.interfaces.api.cursor import cursor_position as cursor
 from analyzer.interfaces.api.invoice_model import InvoiceAsked
 from analyzer.interfaces.api.invoices import BODY_BYTES as INVOICE_BYTES
 from analyzer.interfaces.mcp.over_http import REQUEST_BYTES
 from analyzer.ledger.causes.serving.policy import PolicyBook
 from analyzer.ledger.teams import TeamBook
-from analyzer.prices.site import priced
+from analyzer.prices.site import price_books
 from analyzer.queries.labels import labels_of
 from analyzer.settings.settings import Settings
-from collector.access.enrol import asked
+from collector.access.enrol import enrolment_of
 from collector.access.forms import FORM_BYTES, fields_of
 from collector.config import load as collector_settings
 from collector.errors import CollectorError
@@ -88,7 +88,7 @@ def _of_files(name: str, language: str, good: str, read: Callable[[Path], object
 
 def _environment(text: bytes, _: Path) -> object:
     return attribute(
-        Process(4711, 99213, "", allowed(text.decode("utf-8", "replace")), uid=1001, owner="a"), Place("n")
+        Process(4711, 99213, "", allowed(text.decode("utf-8", "replace")), uid=1001, owner="a"), HostIdentity("n")
     )
 
 
@@ -113,7 +113,7 @@ DOORS = (
         "prices.toml",
         "toml",
         f'[[price]]\nsku = "H100"\nusd_per_gpu_hour = 2.5\n{DATED}[[owned]]\nsku = "A100"\npue = 1.3\n{DATED}',
-        lambda text, folder: priced("prices", text, folder=folder),
+        lambda text, folder: price_books("prices", text, folder=folder),
     ),
     _of_files(
         "request.toml",
@@ -157,7 +157,7 @@ DOORS = (
         ",".join(NEEDED) + "\n1.5,USD,Usage,2026-11-02T00:00:00Z,2026-11-01T00:00:00Z,1.5\n",
         lambda path: sum(1 for _ in read_focus(path)),
     ),
-    Door("enrolment", "json", '{"token": "gl_join_a", "node": "n14"}', lambda text, _: asked(text)),
+    Door("enrolment", "json", '{"token": "gl_join_a", "node": "n14"}', lambda text, _: enrolment_of(text)),
     Door("form", "form", "key=gl_read_a&csrf=b&next=%2Fmoney%3Fa%3Db", lambda text, _: fields_of(text[:FORM_BYTES])),
     Door("cursor", "cursor", "WyJhYiIsbnVsbCxbMSwieCJdXQ", lambda text, _: cursor(text.decode("latin-1"), "q", (int,))),
     Door(

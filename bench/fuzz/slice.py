@@ -26,14 +26,14 @@ from collector.config import CollectorConfig
 from collector.errors import BatchError, CollectorError, FileRefusedError
 from collector.importing.importer import import_file
 from collector.lake.sealing.seal import seal
-from collector.pipeline.batch_commit import Landing
+from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import Batch, decode
 from collector.pipeline.writer import Writer
 from collector.prometheus.labels import Clusters
 from collector.prometheus.receiver import Limits, Receiver
 from collector.prometheus.request import unpacked
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 
 GROUP = 400
@@ -76,7 +76,7 @@ def ingest(store: Store, mark: Mark, seed: int, count: int, folder: Path) -> Out
     dice, now = random.Random(seed), time.time_ns() // 1000
     outcome, bodies, waiting = Outcome("ingest", seed), Bodies(f"fuzz-{seed}", now, dice), []
     outcome.good_microseconds_before = _good(bodies)
-    with Landing(store, mark) as landing:
+    with BatchCommit(store, mark) as landing:
         for _ in range(count):
             layer, body = bodies.next()
             began = time.perf_counter()
@@ -95,7 +95,7 @@ def ingest(store: Store, mark: Mark, seed: int, count: int, folder: Path) -> Out
     return outcome
 
 
-def _land(landing: Landing, waiting: list[Batch], outcome: Outcome) -> None:
+def _land(landing: BatchCommit, waiting: list[Batch], outcome: Outcome) -> None:
     try:
         landing.land(waiting)
     except CollectorError:
@@ -192,7 +192,7 @@ def _stored(kind: str, seed: int, count: int, folder: Path) -> Outcome:
     """Do a slice of what is kept, and hold what was stored to the contract."""
     path = folder / "store.duckdb"
     # A commit of the lake a file would take most of the time, and what is imported takes the same way without one.
-    with Store.open(None) if kind == "files" else Store.open(path, lake=beside(path)) as store:
+    with Store.open(None) if kind == "files" else Store.open(path, lake=default_lake(path)) as store:
         mark = Mark.of(store)
         outcome = KINDS[kind](store, mark, seed, count, folder)
         if store.lake is not None and (broken := seal(store, mark).broken):

@@ -10,7 +10,7 @@ from typing import Literal
 
 from agent.wire.units import GB
 from analyzer.capacity.planner.errors import ProblemError
-from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Rate, Task
+from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Task, TransferRate
 
 Impossible = Literal["fits nowhere", "circle", "deadline", "own deadline"]
 IMPOSSIBLE: tuple[Impossible, ...] = ("fits nowhere", "circle", "deadline", "own deadline")
@@ -124,7 +124,7 @@ def _refused(problem: Problem, tasks: tuple[Task, ...]) -> ProblemError:
     raise AssertionError("BUG: a problem that cannot be solved was taken")
 
 
-def _all_rates(network: Network) -> tuple[Rate, ...]:
+def _all_rates(network: Network) -> tuple[TransferRate, ...]:
     return network.local, network.rack, network.cross_rack, network.storage
 
 
@@ -171,5 +171,5 @@ def _network(random: Random) -> Network:
     if random.random() < 0.3:
         return Network(path="storage")
     if random.random() < 0.3:
-        return Network(rack=Rate(3 * GB, 7), cross_rack=Rate(GB, 11))
+        return Network(rack=TransferRate(3 * GB, 7), cross_rack=TransferRate(GB, 11))
     return Network()

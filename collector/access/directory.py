@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from collector.access.secret import Shown, digest, matches
+from collector.access.secret import PresentedSecret, digest, matches
 from collector.errors import AccessError, RegistryError
-from collector.registry import Key, Registry
+from collector.registry import AccessKey, Registry
 from collector.registry.roles import KEY_ROLES, Principal
 
 _LOG = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class Directory:
     def __init__(self, registry: Registry, now: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
         self._registry = registry
         self._now = now
-        self._keys: dict[str, Key] = {}
+        self._keys: dict[str, AccessKey] = {}
         self._change = 0
         self._read_at = time.monotonic()
         self._tried_at = self._read_at
@@ -65,11 +65,11 @@ class Directory:
             if self._tried_at < asked:
                 self._refresh()
 
-    def knows(self, shown: Shown) -> bool:
+    def knows(self, shown: PresentedSecret) -> bool:
         """Return whether this is a key, by its id and its secret; how long it takes tells neither."""
         return self._found(shown) is not None
 
-    def principal(self, shown: Shown) -> Principal:
+    def principal(self, shown: PresentedSecret) -> Principal:
         """Return whose key this is.
 
         Raises:
@@ -81,12 +81,12 @@ class Directory:
         """Return whose key it is that a browser logged in with. Raises as principal()."""
         return self._principal(self._keys.get(key_id))
 
-    def _found(self, shown: Shown) -> Key | None:
+    def _found(self, shown: PresentedSecret) -> AccessKey | None:
         key = self._keys.get(shown.id)
         right = matches(shown.secret, key.hash if key is not None else _NO_HASH)
         return key if key is not None and right and key.role == shown.role else None
 
-    def _principal(self, key: Key | None) -> Principal:
+    def _principal(self, key: AccessKey | None) -> Principal:
         if time.monotonic() - self._read_at > TRUSTED_SECONDS:
             raise AccessError(503, "registry", "the registry has not answered for an hour, so no key is trusted")
         if key is None or key.role not in KEY_ROLES:

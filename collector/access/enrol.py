@@ -11,10 +11,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.wire.bounded import json_said
 from collector.access.attempts import Attempts
-from collector.access.secret import JOIN, digest, made, matches, parsed
+from collector.access.secret import JOIN, digest, matches, new_secret, parsed
 from collector.errors import JoinError, RegistryError
 from collector.problem import problem_response
-from collector.registry import Key, Registry
+from collector.registry import AccessKey, Registry
 
 if TYPE_CHECKING:
     from collector.access.access import Access
@@ -40,7 +40,7 @@ class Enrol:
         try:
             if wait := math.ceil(self._attempts.wait_seconds(address)):
                 raise JoinError(429, _BUSY, f"too many enrolments of this address were refused; come again in {wait} s")
-            token, node = asked(await _body(receive))
+            token, node = enrolment_of(await _body(receive))
             key = await asyncio.to_thread(_enrolled, self._access.registry, token, node)
             await asyncio.to_thread(self._access.directory.refresh)
             answer = JSONResponse({"key": key, "node": node}, 201, {"Cache-Control": "no-store"})
@@ -69,8 +69,8 @@ def _enrolled(registry: Registry, token: str, node: str) -> str:
     join = registry.joins.find(shown.id)
     if not matches(shown.secret, join.hash if join is not None else digest("")) or join is None:
         raise JoinError(403, "join_token", "no such join token; make one: gpuledger access join")
-    new, now = made("agent"), time.time_ns() // 1000
-    key = Key(new.id, "agent", node, digest(new.secret), now, f"join:{join.id}", node)
+    new, now = new_secret("agent"), time.time_ns() // 1000
+    key = AccessKey(new.id, "agent", node, digest(new.secret), now, f"join:{join.id}", node)
     registry.joins.enrol(join.id, key, node, now)
     return new.text
 
@@ -90,7 +90,7 @@ async def _body(receive: Receive) -> bytes:
         raise JoinError(408, "slow", f"the enrolment took more than {_PATIENCE_SECONDS:g} s to arrive") from error
 
 
-def asked(body: bytes) -> tuple[str, str]:
+def enrolment_of(body: bytes) -> tuple[str, str]:
     """Return the token and the name of the host that an enrolment shows.
 
     Raises:

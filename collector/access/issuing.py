@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from collector.access.secret import JOIN, digest, made
+from collector.access.secret import JOIN, digest, new_secret
 from collector.errors import ConfigError
-from collector.registry import Join, Key, Registry
+from collector.registry import AccessKey, Join, Registry
 from collector.registry.roles import KeyRole
 
 _NEVER = "never"
@@ -42,10 +42,10 @@ def issue(registry: Registry, wish: Wish, by: str, now: int) -> str:
         raise ConfigError("--node goes with --role agent, and an agent's key needs it: it writes rows of one host")
     if not wish.name.strip() or len(wish.name) > _LONGEST_NAME or not wish.name.isprintable():
         raise ConfigError(f"--name says who holds the key, in 1 to {_LONGEST_NAME} characters")
-    new = made(wish.role)
+    new = new_secret(wish.role)
     until = now + wish.lifetime if wish.lifetime is not None else None
     teams = tuple(sorted(set(wish.teams))) or None
-    registry.keys.add(Key(new.id, wish.role, wish.name, digest(new.secret), now, by, wish.node, teams, until))
+    registry.keys.add(AccessKey(new.id, wish.role, wish.name, digest(new.secret), now, by, wish.node, teams, until))
     return new.text
 
 
@@ -60,7 +60,7 @@ def rotate(registry: Registry, key_id: str, overlap: int | None, lifetime: int |
         raise ConfigError(f"there is no open key {key_id}; gpuledger access list shows them")
     if overlap is None:
         raise ConfigError("--overlap has an end: two keys for one holder are for the time of a change")
-    new = made(old.role)
+    new = new_secret(old.role)
     successor = replace(
         old,
         id=new.id,
@@ -94,7 +94,7 @@ def join(
         raise ConfigError(f"--uses is {uses}: not 1 to {_MOST_USES} hosts")
     if not node_glob or len(node_glob) > _LONGEST_NAME:
         raise ConfigError("--node-glob is a pattern of host names, like 'n*'")
-    new = made(JOIN)
+    new = new_secret(JOIN)
     registry.joins.add(Join(new.id, digest(new.secret), node_glob, uses, now, by, now + lifetime, replaces=replaces))
     return new.text
 

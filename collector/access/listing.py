@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from collector.registry import Entry, Join, Key
+from collector.registry import AccessKey, AuditEntry, Join
 
 _GAP = "  "
 _WORDS = {"read": "read", "change": "changed", "refused": "refused"}
 
 
-def key_lines(keys: Sequence[Key], now: int, *, every: bool) -> list[str]:
+def key_lines(keys: Sequence[AccessKey], now: int, *, every: bool) -> list[str]:
     """Return the table of keys: those that are open, or `every` one."""
     shown = [key for key in keys if every or key.live(now)]
     rows = [(key.id, key.role, key.name, _scope(key), _state(key, now), _used(key), key.created_by) for key in shown]
@@ -27,12 +27,12 @@ def join_lines(joins: Sequence[Join], now: int, *, every: bool) -> list[str]:
     return ["", *table] if table else []
 
 
-def documents(rows: Sequence[Key] | Sequence[Join]) -> list[dict[str, object]]:
+def documents(rows: Sequence[AccessKey] | Sequence[Join]) -> list[dict[str, object]]:
     """Return keys or join tokens for programs: all but the hash."""
     return [{name: value for name, value in asdict(row).items() if name != "hash"} for row in rows]
 
 
-def audit_lines(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]:
+def audit_lines(entries: Sequence[AuditEntry], names: Mapping[str, str]) -> list[str]:
     """Return the audit, the oldest first; `names` are those of the keys."""
     return _table(
         ("WHEN", "WHO", "DID", "WHAT", "", "TIMES"),
@@ -50,13 +50,13 @@ def audit_lines(entries: Sequence[Entry], names: Mapping[str, str]) -> list[str]
     )
 
 
-def _scope(key: Key) -> str:
+def _scope(key: AccessKey) -> str:
     if key.node is not None:
         return f"host {key.node}"
     return f"team {', '.join(key.teams)}" if key.teams is not None else "all"
 
 
-def _state(key: Key, now: int) -> str:
+def _state(key: AccessKey, now: int) -> str:
     if key.revoked_at is not None:
         return f"revoked {_moment(key.revoked_at)}"
     if key.expires_at is None:
@@ -64,7 +64,7 @@ def _state(key: Key, now: int) -> str:
     return f"{'until' if key.live(now) else 'over since'} {_moment(key.expires_at)}"
 
 
-def _used(key: Key) -> str:
+def _used(key: AccessKey) -> str:
     return _moment(key.used_at) if key.used_at is not None else "never"
 
 

@@ -9,7 +9,7 @@ from collector.access.access import Access
 from collector.access.gate import is_loopback
 from collector.config import CollectorConfig, load
 from collector.errors import ConfigError
-from collector.registry import Bounds, Registry, beside, open_registry
+from collector.registry import Bounds, Registry, open_registry, registry_file
 from collector.store.there import SHARED
 
 _LOG = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ def registry_of(config: CollectorConfig, store: Path | None) -> Registry:
     Raises:
         RegistryError: it cannot be opened.
     """
-    where = config.lake if config.lake.startswith(SHARED) else beside(store)
+    where = config.lake if config.lake.startswith(SHARED) else registry_file(store)
     return open_registry(where, Bounds(config.capacity_requests, config.capacity_days))
 
 

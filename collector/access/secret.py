@@ -14,7 +14,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PresentedSecret:
     """A key or join token as it was shown: its parts. repr() does not tell the secret."""
 
     role: str
@@ -30,18 +30,18 @@ class Shown:
         return "_".join((_PREFIX, self.role, self.id, self.secret))
 
 
-def made(role: str) -> Shown:
+def new_secret(role: str) -> PresentedSecret:
     """Return a new one."""
     name = "".join(secrets.choice(_ID_LETTERS) for _ in range(_ID_LENGTH))
-    return Shown(role, name, secrets.token_urlsafe(_SECRET_BYTES))
+    return PresentedSecret(role, name, secrets.token_urlsafe(_SECRET_BYTES))
 
 
-def parsed(text: str) -> Shown | None:
+def parsed(text: str) -> PresentedSecret | None:
     """Return the parts of what somebody shows, or None where it is none of ours."""
     parts = text.split("_", 3)  # the secret may hold the character itself
     if len(text) > _LONGEST or len(parts) != 4 or parts[0] != _PREFIX or not all(parts):
         return None
-    return Shown(*parts[1:])
+    return PresentedSecret(*parts[1:])
 
 
 def digest(secret: str) -> str:

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from agent.wire.units import HOUR_US
 from collector.errors import RegistryError
 from collector.registry import Registry
-from collector.registry.audit import Entry, Kind
+from collector.registry.audit import AuditEntry, AuditKind
 
 _LOG = logging.getLogger(__name__)
 MOST_LINES = 10_000  # of one hour; what is beyond is counted under one name
 _OTHERS = "others"
 
-_Line = tuple[Kind, str, str, str]  # kind, actor, action, subject
+_Line = tuple[AuditKind, str, str, str]  # kind, actor, action, subject
 
 
 class Usage:
@@ -31,12 +31,12 @@ class Usage:
         self._lock = threading.Lock()
         self._hour = self._this_hour()
         self._counts: dict[_Line, int] = {}
-        self._waiting: list[Entry] = []
+        self._waiting: list[AuditEntry] = []
         self._used: set[str] = set()  # keys to write down; there are no more of them than keys
         self._seen: set[str] = set()  # those of this hour
         self._silent = False
 
-    def note(self, kind: Kind, actor: str, action: str, subject: str) -> None:
+    def note(self, kind: AuditKind, actor: str, action: str, subject: str) -> None:
         """Count one request; `actor` is a key's id, `subject` the route."""
         line: _Line = (kind, actor, action, subject)
         with self._lock:
@@ -45,7 +45,7 @@ class Usage:
                 line = (kind, _OTHERS, action, _OTHERS)
             if line not in self._counts:
                 self._counts[line] = 0
-                self._waiting.append(Entry(self._hour, *line))
+                self._waiting.append(AuditEntry(self._hour, *line))
             else:
                 self._counts[line] += 1
 
@@ -73,7 +73,7 @@ class Usage:
             return
         self._silent = False
 
-    def _keep(self, entries: list[Entry], used: set[str], error: RegistryError) -> None:
+    def _keep(self, entries: list[AuditEntry], used: set[str], error: RegistryError) -> None:
         """Keep what could not be written, up to a bound."""
         with self._lock:
             self._waiting = (entries + self._waiting)[: 2 * MOST_LINES]
@@ -87,7 +87,7 @@ class Usage:
         hour = self._this_hour()
         if hour == self._hour and not at_once:
             return
-        self._waiting += [Entry(self._hour, *line, count=more) for line, more in self._counts.items() if more]
+        self._waiting += [AuditEntry(self._hour, *line, count=more) for line, more in self._counts.items() if more]
         self._waiting = self._waiting[: 2 * MOST_LINES]
         self._hour = hour
         self._seen = set()

@@ -37,7 +37,7 @@ _CATALOGUE_TRIES = 5  # a file may be compacted away while it is about to be cop
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeBackup:
     """A backup that is whole. `new_bytes` were copied, the rest is shared with the one before."""
 
     path: Path
@@ -47,7 +47,9 @@ class Made:
     seconds: float
 
 
-def make(store: Store, folder: Path, *, keep: int = KEEP, stopping: Callable[[], bool] = lambda: False) -> Made:
+def make_backup(
+    store: Store, folder: Path, *, keep: int = KEEP, stopping: Callable[[], bool] = lambda: False
+) -> MadeBackup:
     """Make a backup in `folder`, beside those that are there, and let go of the oldest beyond `keep`.
 
     `stopping` is asked before each file; once it says yes, nothing is left of this backup.
@@ -69,7 +71,7 @@ def make(store: Store, folder: Path, *, keep: int = KEEP, stopping: Callable[[],
         manifest = copy.manifest(made_at)
         manifest.write(place)
     gone = let_go(folder, keep)
-    return Made(folder / name_of(made_at), manifest, copy.new_bytes, len(gone), time.monotonic() - began)
+    return MadeBackup(folder / name_of(made_at), manifest, copy.new_bytes, len(gone), time.monotonic() - began)
 
 
 class Copy:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector.backup.backup_maker import make
+from collector.backup.backup_maker import make_backup
 from collector.errors import BackupError, CollectorError
 from collector.store.database import Store
 
@@ -87,7 +87,7 @@ class BackupJob:
         self.started_at = None
 
     def _made(self, folder: Path, keep: int, started: int) -> Outcome:
-        made = make(self._store, folder, keep=keep, stopping=self._ending.is_set)
+        made = make_backup(self._store, folder, keep=keep, stopping=self._ending.is_set)
         _LOG.warning("backup %s: %d bytes, %d of them new", made.path, made.manifest.bytes, made.new_bytes)
         return Outcome(
             started,

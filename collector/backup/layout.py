@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.power import copy_of
 
 _STORE = "store.duckdb"
@@ -44,12 +44,12 @@ class Layout:
     @property
     def catalogue(self) -> Path:
         """The lake's catalogue."""
-        return Path(beside(self.store).catalogue.removeprefix("sqlite:"))
+        return Path(default_lake(self.store).catalogue.removeprefix("sqlite:"))
 
     @property
     def data(self) -> Path:
         """The lake's Parquet files."""
-        return Path(beside(self.store).data)
+        return Path(default_lake(self.store).data)
 
     @property
     def pages(self) -> Path:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from collector.backup.layout import Layout
 from collector.store.database import Store
-from collector.store.lake import LakeSettings, written
+from collector.store.lake import LakeSettings, tables_with_rows
 from collector.store.session import Session
 
 _MEMORY, _THREADS = "256MB", 1
 
 
 @contextmanager
-def opened(copy: Layout) -> Iterator[Store]:
+def open_backup(copy: Layout) -> Iterator[Store]:
     """Give the store of a backup, read-only; it may have been moved since it was made.
 
     Raises:
@@ -44,11 +44,11 @@ def lake_rows(copy: Layout) -> dict[str, int]:
 
     Those into which nobody ever wrote have none, and are not asked: most tables of a site.
     """
-    with opened(copy) as store, store.session() as session:
+    with open_backup(copy) as store, store.session() as session:
         tables = session.rows(
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'lake' ORDER BY ALL"
         )
-        filled = {schema: written(session, schema) for schema in {schema for schema, _ in tables}}
+        filled = {schema: tables_with_rows(session, schema) for schema in {schema for schema, _ in tables}}
         places = {f"{schema}.{table}": f"lake.{schema}.{table}" for schema, table in tables if table in filled[schema]}
         counts = _counted(session, places)
         return {name: counts.get(name, 0) for name in (f"{schema}.{table}" for schema, table in tables)}
@@ -56,7 +56,7 @@ def lake_rows(copy: Layout) -> dict[str, int]:
 
 def hot_rows(copy: Layout, tables: Iterator[str] | list[str]) -> dict[str, int]:
     """Return the rows of these tables of a copy's hot file."""
-    with opened(copy) as store, store.hot_session() as session:
+    with open_backup(copy) as store, store.hot_session() as session:
         return _counted(session, {table: table for table in tables})
 
 

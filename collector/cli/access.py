@@ -18,7 +18,7 @@ from collector.access.listing import audit_lines, documents, join_lines, key_lin
 from collector.access.open_access import registry_of
 from collector.config import CollectorConfig, load
 from collector.errors import StoreError
-from collector.registry import Registry, beside
+from collector.registry import Registry, registry_file
 from collector.registry.roles import KEY_ROLES
 
 _OK, _CHECK_FAILED = 0, 1
@@ -128,7 +128,7 @@ def _say(sentence: str) -> None:
 def _config(options: argparse.Namespace) -> CollectorConfig:
     """Return the settings; without any the store is the one of this directory, and must be there."""
     config = load(options.config, os.environ, {"store": options.store})
-    registry = beside(config.store)
+    registry = registry_file(config.store)
     named = options.config or options.store or config.lake
     if not named and not config.store.exists() and not (registry and registry.exists()):
         raise StoreError(

@@ -12,7 +12,7 @@ from collector.config import CollectorConfig, load
 from collector.errors import ConfigError
 from collector.importing.claims import Ground
 from collector.importing.history import Brought, bring
-from collector.importing.slurm_history import Told, history
+from collector.importing.slurm_history import SlurmAnswer, history
 from collector.importing.slurm_told import clusters, from_commands, from_files, of_cluster
 from collector.importing.span import Span, span, zone
 from collector.schedulers.slurm.commands import Commands
@@ -35,7 +35,7 @@ def import_slurm(argv: list[str]) -> int:
     config = load(options.config, os.environ)
     asked = span(options.since, options.until, time.time_ns() // 1000, zone(options.timezone or "UTC"))
     told, cluster, notes = slurm_told(options, asked)
-    with opened(config, options.store, dry_run=options.dry_run) as store:
+    with open_target(config, options.store, dry_run=options.dry_run) as store:
         with store.session() as session:
             found = history(session, told, cluster, asked.since, asked.until)
         brought = bring(store, found, write=not options.dry_run)
@@ -60,7 +60,7 @@ def add_slurm(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> No
     parser.add_argument("--slurm-commands", type=Path, metavar="DIR", help="directory of Slurm's commands")
 
 
-def slurm_told(options: argparse.Namespace, asked: Span) -> tuple[Told, str, tuple[str, ...]]:
+def slurm_told(options: argparse.Namespace, asked: Span) -> tuple[SlurmAnswer, str, tuple[str, ...]]:
     """Return what Slurm says, of which cluster, and sentences about what it did not say.
 
     Raises:
@@ -101,7 +101,7 @@ def _summary(brought: Brought, asked: Span) -> list[str]:
 
 
 @contextmanager
-def opened(config: CollectorConfig, path: Path | None, *, dry_run: bool) -> Iterator[Store]:
+def open_target(config: CollectorConfig, path: Path | None, *, dry_run: bool) -> Iterator[Store]:
     """Open the store to be brought to; for a dry run read it only, and where there is none take an empty one in memory.
 
     Raises:

@@ -13,7 +13,7 @@ from collector.backup.default_folder import place_of
 from collector.config import CollectorConfig, load
 from collector.errors import StoreError
 from collector.lake.soundness.aside import FOLDER, Lost, give_up, set_aside
-from collector.lake.soundness.file_check import Damage, require_catalogue, told
+from collector.lake.soundness.file_check import Damage, damage_sentence, require_catalogue
 from collector.lake.soundness.file_check import check as look_through
 from collector.lake.soundness.mending import put_back
 from collector.store.database import Store
@@ -72,7 +72,9 @@ def _chosen(damages: list[Damage], names: list[str]) -> list[Damage]:
     by_name = {damage.name: damage for damage in damages}
     for name in names:
         if name not in by_name:
-            raise StoreError(f"no file {name} of the lake is damaged; " + (told(damages) if damages else "none is"))
+            raise StoreError(
+                f"no file {name} of the lake is damaged; " + (damage_sentence(damages) if damages else "none is")
+            )
     return [by_name[name] for name in names]
 
 

@@ -15,12 +15,12 @@ from collector.access.open_tenant import tenant_of
 from collector.backup.layout import Layout
 from collector.config import CollectorConfig
 from collector.erasure.lake_bytes import purge, tidy_catalogue
-from collector.erasure.names import ERASED, Place, Replacement, places
+from collector.erasure.names import ERASED, NameColumns, Replacement, places
 from collector.errors import StoreError
 from collector.lake.sealing.seal import seal
 from collector.lake.soundness.aside import FOLDER
 from collector.lake.upkeep.lake_files import flush
-from collector.registry import Entry, Registry
+from collector.registry import AuditEntry, Registry
 from collector.store.database import Store
 from collector.store.lake import found_beside
 from collector.store.open_store import open_store
@@ -79,7 +79,9 @@ def erase(config: CollectorConfig, registry: Registry, replacement: Replacement,
         rewrite(path, config.memory_limit)
     erased = Erased(rows, files)
     detail = f"{erased.row_count} rows, {files} files"
-    registry.audit.add([Entry(time.time_ns() // 1000, "change", by, "erase user", _proof(replacement.name), detail)])
+    registry.audit.add(
+        [AuditEntry(time.time_ns() // 1000, "change", by, "erase user", _proof(replacement.name), detail)]
+    )
     return erased
 
 
@@ -120,7 +122,7 @@ def _replaced(store: Store, replacement: Replacement) -> dict[str, int]:
     return rows
 
 
-def _change(session: Session, found: Sequence[Place], replacement: Replacement) -> dict[str, int]:
+def _change(session: Session, found: Sequence[NameColumns], replacement: Replacement) -> dict[str, int]:
     rows: dict[str, int] = {}
     with session.transaction():
         for place in found:
@@ -144,6 +146,6 @@ def _check(store: Store, replacement: Replacement) -> None:
                 raise StoreError(f"{place.table} still has the name; is a collector sealing? run the same again")
 
 
-def _places(session: Session, hot: str | None) -> list[Place]:
+def _places(session: Session, hot: str | None) -> list[NameColumns]:
     database = (hot or "").removesuffix(".main").strip('"').replace('""', '"')
     return places(session, database)

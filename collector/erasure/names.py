@@ -46,7 +46,7 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NameColumns:
     """One table and those of its columns in which a name can stand."""
 
     table: str  # with its database and schema, as SQL has it
@@ -68,7 +68,7 @@ class Place:
         return f"UPDATE {self.table} SET {sets} WHERE {self.holds}"
 
 
-def places(session: "Session", database: str) -> list[Place]:
+def places(session: "Session", database: str) -> list[NameColumns]:
     """Return every place of an attached database."""
     found: dict[tuple[str, str], list[str]] = {}
     for schema, table, column in session.rows(
@@ -80,6 +80,6 @@ def places(session: "Session", database: str) -> list[Place]:
             found.setdefault((schema, table), []).append(column)
     quoted = '"' + database.replace('"', '""') + '"'
     return [
-        Place(f"{quoted}.{schema}.{table}", tuple(columns), table == _FREE_TEXT[0])
+        NameColumns(f"{quoted}.{schema}.{table}", tuple(columns), table == _FREE_TEXT[0])
         for (schema, table), columns in found.items()
     ]

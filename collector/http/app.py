@@ -14,10 +14,10 @@ from collector.access.gate import Gate
 from collector.access.open_access import access_of
 from collector.backup.routes import add_backups
 from collector.config import CollectorConfig
-from collector.http.asgi_mount import Entrance
+from collector.http.asgi_mount import AsgiMount
 from collector.http.health import add_health, is_alive, of_collector
 from collector.http.ingest import Ingest
-from collector.http.metrics_poller import Pulse
+from collector.http.metrics_poller import MetricsPoller
 from collector.http.server_metrics import Counted, add_server_metrics
 from collector.lake.sealing.sealer import Sealer
 from collector.lake.upkeep.keeper import Upkeep
@@ -37,9 +37,9 @@ def create_app(config: CollectorConfig, store: Store, writer: Writer) -> FastAPI
 
     access = access_of(config, store.path)
     sealer = _sealer_of(config, store, writer)
-    beside: list[Poller | Pulse | Upkeep] = [
+    beside: list[Poller | MetricsPoller | Upkeep] = [
         *configured(config, store, writer),
-        Pulse(store, writer.mark, writer.metrics),
+        MetricsPoller(store, writer.mark, writer.metrics),
         Upkeep(store, config, writer.metrics, sealing_is_behind=lambda: sealer is not None and sealer.is_behind),
     ]
     prometheus = remote_write.RemoteWrite(config, store, writer)
@@ -76,7 +76,7 @@ def create_app(config: CollectorConfig, store: Store, writer: Writer) -> FastAPI
     app = FastAPI(title="gpuledger collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Gate, access=access)
     counts = add_server_metrics(app, writer.metrics.registry)
-    app.state.entrance = Entrance(app, {"/v1/batches": Counted(Gate(ingest, access), counts)})
+    app.state.entrance = AsgiMount(app, {"/v1/batches": Counted(Gate(ingest, access), counts)})
     app.router.routes.append(Route("/v1/enrol", Enrol(access), methods=["POST"]))
     app.router.routes.append(Route("/v1/batches", ingest, methods=["POST"]))
     app.router.routes.append(Route(remote_write.PATH, prometheus, methods=["POST"]))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class Entrance:
+class AsgiMount:
     """An ASGI application before another; `direct` are the ones that are posted to, by path."""
 
     def __init__(self, app: "ASGIApp", direct: Mapping[str, "ASGIApp"]) -> None:

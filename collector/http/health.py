@@ -172,7 +172,7 @@ def of_collector(config: "CollectorConfig", store: "Store", writer: "Writer") ->
     began = time.time()  # what an earlier process left unsealed is late only from then on
     readiness = Readiness(
         [
-            lambda: opened(store),
+            lambda: check_store(store),
             lambda: _writes(writer),
             lambda: _has_room(config, writer),
             lambda: _seals(config, store, writer.mark, began),
@@ -184,7 +184,7 @@ def of_collector(config: "CollectorConfig", store: "Store", writer: "Writer") ->
     return readiness
 
 
-def opened(store: "Store") -> Check:
+def check_store(store: "Store") -> Check:
     """Check that the store answers and is of this release."""
     try:
         with store.hot_session() as session:

@@ -19,10 +19,10 @@ from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
 from collector.access.host_book import HostBook
 from collector.body import Arriving
 from collector.errors import BatchError, RegistryError
-from collector.limits import SenderLimits, spread
+from collector.limits import SenderLimits, spread_seconds
 from collector.pipeline.answers import Answers, unknown_yet
 from collector.pipeline.batch_commit import Receipt
-from collector.pipeline.decoding.batch import Batch, opened, read
+from collector.pipeline.decoding.batch import Batch, opened_batch, read
 from collector.pipeline.decoding.decoders import Decoders, command
 from collector.pipeline.decoding.own_word import check_host, foreign_part, gpus_named, own_part
 from collector.pipeline.decoding.verdict import Question
@@ -159,7 +159,7 @@ class Ingest:
         return batch
 
     def _opened(self, body: bytes, principal: "Principal | None") -> Batch:
-        sealed = opened(body, self._config.unpacked_bytes)
+        sealed = opened_batch(body, self._config.unpacked_bytes)
         self._limits.spend((principal and principal.node) or sealed.header.agent, len(body))
         batch = read(sealed, time.time_ns() // 1000, self._config.rows)
         check_host(principal, batch)
@@ -191,7 +191,7 @@ async def _refuse(send: Send, refusal: BatchError) -> None:
         more["epoch"] = refusal.epoch
     headers: list[tuple[bytes, bytes]] = []
     if refusal.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
-        seconds = refusal.retry_after or spread(_RETRY_AFTER_SECONDS)
+        seconds = refusal.retry_after or spread_seconds(_RETRY_AFTER_SECONDS)
         headers.append((b"retry-after", str(seconds).encode()))
     if refusal.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
         headers.append((b"connection", b"close"))  # the rest of the body is not waited for

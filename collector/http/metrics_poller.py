@@ -22,7 +22,7 @@ _SPAN = 3_600_000_000 << 8  # an hour in the numbers of batches: microseconds, a
 _PREFIX = "gpuledger_collector"
 
 
-class Pulse:
+class MetricsPoller:
     """Looks at one store on behalf of one page of /metrics."""
 
     def __init__(self, store: "Store", mark: Mark, metrics: "Metrics") -> None:

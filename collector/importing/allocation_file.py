@@ -20,8 +20,8 @@ from collector.importing.claims import Claim, Ground
 from collector.importing.files import Skipped, pieces
 from collector.importing.history import History
 from collector.importing.hosts import Hosts
-from collector.importing.importer import judged
-from collector.importing.shares import shares
+from collector.importing.importer import checked_rows
+from collector.importing.shares import gpus_by_host
 from collector.pipeline.decoding.range_checks import Clock, pc
 from collector.schedulers.slurm import gres, hostlist
 from collector.schedulers.slurm.job import ENDINGS
@@ -123,7 +123,7 @@ def _take(raw: pa.RecordBatch, clock: Clock, read: _Read) -> None:
     raw = raw.rename_columns([_column(name, raw.schema.names) for name in raw.schema.names])
     if missing := [name for name in _NEEDED if name not in raw.schema.names]:
         raise FileRefusedError(f"the allocations lack {', '.join(missing)}, which every row needs")
-    rows, bad, reasons = judged(ALLOCATIONS, raw, None, clock)
+    rows, bad, reasons = checked_rows(ALLOCATIONS, raw, None, clock)
     nothing = pc.is_null(rows.column("run_id"))
     read.bad += pc.sum(pc.or_(bad, nothing)).as_py() or 0
     read.reasons |= {says: None for says, mask in reasons if pc.any(mask).as_py()}
@@ -205,7 +205,7 @@ def _counted(claims: Sequence[Claim], hosts: Hosts) -> list[Claim]:
     total = claims[0].facts.get("requested_gpus")
     if any(claim.gpus for claim in claims) or not isinstance(total, int):
         return list(claims)
-    counts = shares(total, [len(hosts.gpus.get(claim.node, ())) for claim in claims])
+    counts = gpus_by_host(total, [len(hosts.gpus.get(claim.node, ())) for claim in claims])
     return [replace(claim, gpus=count) for claim, count in zip(claims, counts, strict=True)]
 
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from agent.wire.tables import TABLES
 from collector.importing.claims import PLACEMENT, Claim, Ground, Placed
 from collector.importing.hosts import Hosts, work_of
-from collector.importing.known_allocations import Known, Sighting, by_name, seen_on, waiting_told
-from collector.importing.placing import by_host, place
-from collector.pipeline.chunked_import import parcel
+from collector.importing.known_allocations import KnownAllocations, Sighting, by_name, seen_on, waiting_told
+from collector.importing.placing import by_host, place_claims
+from collector.pipeline.chunked_import import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.range_checks import Clock, faults, pc
 from collector.schedulers.known_allocations import key_of, withdrawn
@@ -93,21 +93,23 @@ class _Placing:
 
     own: list[Placed]
     beside: list[Placed]
-    known: Known
+    known: KnownAllocations
     unplaced: dict[str, int]
 
 
 def _placed(session: "Session", history: History, sightings: Sequence[Sighting]) -> _Placing:
     hosts = Hosts.read(session)
     claims = [replace(claim, node=hosts.name(claim.node)) for claim in history.claims]
-    known = Known.read(session, claims, history.until)
+    known = KnownAllocations.read(session, claims, history.until)
     seen = by_name([*sightings, *known.sightings(claims)])
     claims = [known.with_named(seen_on(claim, seen)) for claim in claims]
     own = {claim.key for claim in claims}
     everyone = by_host([*claims, *known.neighbours(claims, history.until)])
     work = work_of(session, everyone, hosts)
     found = [
-        one for node, listed in everyone.items() for one in place(listed, hosts.gpus.get(node, ()), work.get(node, ()))
+        one
+        for node, listed in everyone.items()
+        for one in place_claims(listed, hosts.gpus.get(node, ()), work.get(node, ()))
     ]
     ours = [one for one in found if one.claim.key in own]
     return _Placing(ours, [one for one in found if one.claim.key not in own], known, _unplaced(ours, hosts))
@@ -259,7 +261,7 @@ def _land(store: "Store", name: str, rows: Mapping[str, Sequence[Row]]) -> tuple
         return _counted(rows), 0
     digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
     landed, implausible = _counted(rows), 0
-    with parcel(store, agent=f"import:{name}", stream=f"import:{name}/{uuid4()}", body_hash=digest) as taking:
+    with chunked_import(store, agent=f"import:{name}", stream=f"import:{name}/{uuid4()}", body_hash=digest) as taking:
         if taking is None:
             raise AssertionError("BUG: a stream that was made just now has been taken")
         for table, listed in rows.items():

@@ -15,7 +15,7 @@ from agent.wire.contract import Table
 from collector.importing.columns import convert
 from collector.importing.files import Piece, Skipped, column_names, file_hash, pieces
 from collector.importing.tables import require_keys, table_of
-from collector.pipeline.chunked_import import parcel
+from collector.pipeline.chunked_import import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.range_checks import Clock, Mask, faults, pc
 
@@ -84,7 +84,7 @@ def _sink(
         return
     digest = file_hash(path)
     stream = f"import:{digest}:{table.name}"
-    with parcel(store, agent=f"import:{path.name}", stream=stream, body_hash=digest) as taking:
+    with chunked_import(store, agent=f"import:{path.name}", stream=stream, body_hash=digest) as taking:
         result.repeated = taking is None
         yield None if taking is None else lambda rows: taking.add(table.name, rows)
 
@@ -93,7 +93,7 @@ def _read(path: Path, table: Table, node: str | None, result: Imported, land: Ca
     now = time.time_ns() // 1000
     skipped = Skipped()
     for piece in pieces(path, skipped):
-        rows, bad, reasons = judged(table, piece.rows, node, Clock(now, now))
+        rows, bad, reasons = checked_rows(table, piece.rows, node, Clock(now, now))
         blank = _blank(piece.rows)
         good = rows.filter(pc.invert(pc.or_(bad, blank)))
         result.read += rows.num_rows - (pc.sum(blank).as_py() or 0)
@@ -108,7 +108,7 @@ def _read(path: Path, table: Table, node: str | None, result: Imported, land: Ca
     result.rejects.sort(key=lambda reject: reject.line)
 
 
-def judged(
+def checked_rows(
     table: Table, raw: pa.RecordBatch, node: str | None, clock: Clock
 ) -> tuple[pa.RecordBatch, Mask, list[tuple[str, Mask]]]:
     """Return the rows in the contract's columns, which of them are bad, and for each reason the rows it holds for."""

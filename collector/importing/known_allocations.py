@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from agent.wire.bounded import json_said
 from agent.wire.tables import ALLOCATIONS
 from collector.importing.claims import GROUNDS, PLACEMENT, Claim, Ground
-from collector.schedulers.known_allocations import Key, is_withdrawn, key_of, withdrawn
-from collector.schedulers.poll import Row, moment
+from collector.schedulers.known_allocations import AllocationKey, is_withdrawn, key_of, withdrawn
+from collector.schedulers.poll import Row, moment_of
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -44,14 +44,14 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownAllocations:
     """The last word on each allocation of some runs, and of whoever else was on the same hosts then."""
 
-    rows: Mapping[Key, Row] = field(default_factory=dict)
+    rows: Mapping[AllocationKey, Row] = field(default_factory=dict)
     _runs: Mapping[str, Sequence[Row]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, rows: Iterable[Row]) -> "Known":
+    def of(cls, rows: Iterable[Row]) -> "KnownAllocations":
         """Return the book of these rows."""
         kept = {key_of(row): row for row in rows}
         runs: dict[str, list[Row]] = defaultdict(list)
@@ -60,7 +60,7 @@ class Known:
         return cls(kept, runs)
 
     @classmethod
-    def read(cls, session: "Session", claims: Iterable[Claim], until: int) -> "Known":
+    def read(cls, session: "Session", claims: Iterable[Claim], until: int) -> "KnownAllocations":
         """Return what the store was told of the runs of these claims, and of their hosts meanwhile."""
         listed = list(claims)
         names = {name for claim in listed for name in (*claim.ids, *claim.names)}
@@ -81,7 +81,10 @@ class Known:
     def same(self, claim: Claim) -> Iterator[Row]:
         """Yield what was told of a claim: those rows that are still true."""
         for row in (row for run_id in claim.ids for row in self.of_run(run_id)):
-            at_once = (moment(row, "started_at"), moment(row, "attempt") or 0) == (claim.started_at, claim.attempt)
+            at_once = (moment_of(row, "started_at"), moment_of(row, "attempt") or 0) == (
+                claim.started_at,
+                claim.attempt,
+            )
             there = _short(row.get("node")) == _short(claim.node) and row.get("member") == claim.member
             if at_once and there and not is_withdrawn(row):
                 yield row
@@ -100,7 +103,7 @@ class Known:
         hosts = {claim.node for claim in listed}
         rows = (row for row in self.rows.values() if row["run_id"] not in own and row["node"] in hosts)
         taken = (row for row in rows if row.get("gpu_uuid") and not _is_of_hosts(row) and not is_withdrawn(row))
-        return [_as_claim(row) for row in taken if (moment(row, "started_at") or 0) < until]
+        return [_as_claim(row) for row in taken if (moment_of(row, "started_at") or 0) < until]
 
     def sightings(self, claims: Iterable[Claim]) -> list[Sighting]:
         """Return what hosts have told of GPUs and runs, under whatever name."""
@@ -109,8 +112,8 @@ class Known:
             Sighting(
                 str(row["run_id"]),
                 str(row["gpu_uuid"]),
-                moment(row, "started_at") or 0,
-                moment(row, "ended_at") or 2**63 - 1,
+                moment_of(row, "started_at") or 0,
+                moment_of(row, "ended_at") or 2**63 - 1,
             )
             for row in self.rows.values()
             if row.get("gpu_uuid") and (_is_of_hosts(row) or row["run_id"] not in own)
@@ -198,10 +201,10 @@ def _as_claim(row: Row) -> Claim:
     uuid, is_assumed = str(row["gpu_uuid"]), _ground_of(row) == "assumed"
     return Claim(
         run_id=str(row["run_id"]),
-        attempt=moment(row, "attempt") or 0,
+        attempt=moment_of(row, "attempt") or 0,
         node=str(row["node"]),
-        started_at=moment(row, "started_at") or 0,
-        ended_at=moment(row, "ended_at"),
+        started_at=moment_of(row, "started_at") or 0,
+        ended_at=moment_of(row, "ended_at"),
         gpus=1,
         member=uuid,
         named=() if is_assumed else ((uuid, _ground_of(row)),),

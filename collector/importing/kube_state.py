@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from agent.wire.units import DAY_MS, SECOND_US
 
 if TYPE_CHECKING:
-    from collector.prometheus.answer import Answer
+    from collector.prometheus.answer import SeriesAnswer
 
 PRESENT_MS = 60_000  # how finely it is seen until when a pod was there that nobody saw end
 _CREATED = {
@@ -33,10 +33,10 @@ _PART = re.compile(r"nvidia_com_(gpu_shared|[A-Za-z0-9_]+_shared|mig_[0-9]+g_[0-
 _Owner = tuple[str, str]  # kind, name
 
 
-class Asked(Protocol):
+class QueryClient(Protocol):
     """What answers a query: a client of Prometheus."""
 
-    def evaluated(self, expression: str, since: int, until: int, step: int) -> "Answer":
+    def evaluated(self, expression: str, since: int, until: int, step: int) -> "SeriesAnswer":
         """Return an expression's values at since, since + step, … until, milliseconds UTC."""
         ...
 
@@ -86,7 +86,7 @@ class State:
         return None if owner is None or owner[0] == "Node" else owner
 
 
-def read(client: Asked, since: int, until: int) -> State:
+def read(client: QueryClient, since: int, until: int) -> State:
     """Return the pods with GPUs between two times (microseconds UTC).
 
     Raises:
@@ -100,7 +100,7 @@ def read(client: Asked, since: int, until: int) -> State:
     return state
 
 
-def _read_day(client: Asked, state: State, start: int, end: int) -> None:
+def _read_day(client: QueryClient, state: State, start: int, end: int) -> None:
     within = f"[{end - start}ms]"
     asked = f"max_over_time({_GPUS}{within})"
     for labels, value in _last(client, asked, end):
@@ -130,7 +130,7 @@ def _note_request(state: State, labels: Mapping[str, str], value: float) -> None
     pod.asked[labels.get("container", ""), resource] = 0 if is_part else int(value)
 
 
-def _read_owners(client: Asked, state: State, within: str, end: int) -> None:
+def _read_owners(client: QueryClient, state: State, within: str, end: int) -> None:
     kinds = {pod.owner[0] for pod in state.pods.values() if pod.owner}
     for kind, (metric, label) in _ABOVE.items():
         if kind in kinds:
@@ -200,7 +200,7 @@ def _own(labels: Mapping[str, str], name: str) -> str:
     return labels.get(f"exported_{name}") or labels.get(name, "")
 
 
-def _last(client: Asked, expression: str, at: int) -> Iterator[tuple[Mapping[str, str], float]]:
+def _last(client: QueryClient, expression: str, at: int) -> Iterator[tuple[Mapping[str, str], float]]:
     """Yield the series of an expression at a moment with their values."""
     found = client.evaluated(expression, at, at, 1000)
     values = found.values.to_pylist()
@@ -211,7 +211,7 @@ def _last(client: Asked, expression: str, at: int) -> Iterator[tuple[Mapping[str
         at_row += length
 
 
-def _present(client: Asked, expression: str, start: int, end: int) -> Iterator[tuple[Mapping[str, str], float]]:
+def _present(client: QueryClient, expression: str, start: int, end: int) -> Iterator[tuple[Mapping[str, str], float]]:
     """Yield the series of an expression with the last value of each.
 
     A server repeats the last sample for five minutes where nothing says that the series has ended; the expression asks

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from agent.wire.tables import OWNERSHIP
-from collector.pipeline.chunked_import import parcel
+from collector.pipeline.chunked_import import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.schedulers.poll import Row
 
@@ -40,7 +40,9 @@ def own(store: "Store", since: int, source: str) -> int:
         rows = _rows(session, since, source)
     if rows:
         made = pa.Table.from_pylist(rows, schema=arrow_schema(OWNERSHIP))
-        with parcel(store, agent=f"import:{source}", stream=f"import:{source}/owned/{uuid4()}", body_hash="") as taking:
+        with chunked_import(
+            store, agent=f"import:{source}", stream=f"import:{source}/owned/{uuid4()}", body_hash=""
+        ) as taking:
             if taking is None:
                 raise AssertionError("BUG: a stream that was made just now has been taken")
             taking.add(OWNERSHIP.name, made)

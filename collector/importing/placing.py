@@ -51,7 +51,7 @@ class _Open:
         return len(self.own) >= self.needs
 
 
-def place(claims: Iterable[Claim], gpus: Sequence[Gpu], work: Iterable[Work] = ()) -> list[Placed]:
+def place_claims(claims: Iterable[Claim], gpus: Sequence[Gpu], work: Iterable[Work] = ()) -> list[Placed]:
     """Return for each claim of one host its GPUs, in the order of the claims' starts."""
     ordered = sorted(claims, key=lambda claim: (claim.started_at, claim.key))
     host = _Host(ordered, gpus)

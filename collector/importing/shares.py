@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def shares(total: int | None, sizes: Sequence[int]) -> list[int]:
+def gpus_by_host(total: int | None, sizes: Sequence[int]) -> list[int]:
     """Return how many GPUs a job has on each of its hosts; accounting knows only the sum. `sizes` are 0 if unknown.
 
     Who takes all takes all of each. Else it is divided evenly, as `--gpus-per-node` and `--gres` do, what is left over

@@ -8,14 +8,14 @@ from agent.wire.units import SECOND_US
 from collector.importing.claims import Claim, Ground
 from collector.importing.history import History
 from collector.importing.hosts import Hosts
-from collector.importing.known_allocations import Known
-from collector.importing.shares import shares
+from collector.importing.known_allocations import KnownAllocations
+from collector.importing.shares import gpus_by_host
 from collector.schedulers.poll import Row, Value
 from collector.schedulers.slurm.attempts import attempt_of
 from collector.schedulers.slurm.events import Event
 from collector.schedulers.slurm.job import Job
-from collector.schedulers.slurm.naming import Place
-from collector.schedulers.slurm.rows import alias, holding, waiting
+from collector.schedulers.slurm.naming import JobGpu
+from collector.schedulers.slurm.rows import alias, holding, waiting_row
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -26,7 +26,7 @@ _PLACES = ("node", "gpu_uuid", "rank", "run_id", "attempt", "started_at", "ended
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SlurmAnswer:
     """What Slurm told of a span: accounting's jobs, the queue's (None: nobody was asked), hosts out of service."""
 
     accounted: Sequence[Job]
@@ -34,12 +34,12 @@ class Told:
     events: Sequence[Event] = ()
 
 
-def history(session: "Session", told: Told, cluster: str, since: int, until: int) -> History:
+def history(session: "Session", told: SlurmAnswer, cluster: str, since: int, until: int) -> History:
     """Return what Slurm says of a span, as it was at its end; microseconds UTC."""
     prefix, notes = f"slurm/{cluster}/", _Notes()
     jobs = _merged(told, since, until, notes)
     hosts = Hosts.read(session)
-    known = Known.read(session, (Claim(f"{prefix}{job.id}", 0, "", since, None, 0) for job in jobs), until)
+    known = KnownAllocations.read(session, (Claim(f"{prefix}{job.id}", 0, "", since, None, 0) for job in jobs), until)
     rows: dict[str, list[Row]] = {}
     claims: list[Claim] = []
     for job in jobs:
@@ -52,7 +52,7 @@ def history(session: "Session", told: Told, cluster: str, since: int, until: int
         name=f"slurm/{cluster}",
         until=until,
         claims=claims,
-        waiting=[waiting(job, prefix, job.restarts or 0) for job in _waiting(told)],
+        waiting=[waiting_row(job, prefix, job.restarts or 0) for job in _waiting(told)],
         queue=None if told.queued is None else prefix,
         aliases=[row for job in jobs if (row := alias(job, prefix))],
         states=[row for event in told.events for row in _states(event, hosts, since, until)],
@@ -88,7 +88,7 @@ class _Notes:
             yield f"{len(self.overdue):,} jobs run in accounting, past their time limit: {way_out}"
 
 
-def _merged(told: Told, since: int, until: int, notes: _Notes) -> list[Job]:
+def _merged(told: SlurmAnswer, since: int, until: int, notes: _Notes) -> list[Job]:
     """Return the jobs that held GPUs in the span, each once, as they were at its end; in the order of their starts."""
     queued = {(job.id, job.started_at): job for job in told.queued or ()}
     present = None if told.queued is None else {job.id for job in told.queued}
@@ -125,16 +125,16 @@ def _is_overdue(job: Job, until: int) -> bool:
     return limit is not None and (job.started_at or 0) + round(limit * SECOND_US) + _OVERDUE_US < until
 
 
-def _waiting(told: Told) -> Iterable[Job]:
+def _waiting(told: SlurmAnswer) -> Iterable[Job]:
     return (job for job in told.queued or () if job.uses_gpus and job.phase == "waiting")
 
 
 def _claims(job: Job, prefix: str, attempt: int, hosts: Hosts) -> list[Claim]:
     names = tuple(dict.fromkeys(f"{prefix}{name}" for name in (job.raw_id, job.id)))
-    (row,) = holding(job, prefix, attempt, [Place("")])
+    (row,) = holding(job, prefix, attempt, [JobGpu("")])
     facts: Mapping[str, Value] = {name: value for name, value in row.items() if name not in _PLACES}
     nodes = [hosts.name(node) for node in job.nodes]
-    counts = shares(job.allocated_gpus, [len(hosts.gpus.get(node, ())) for node in nodes])
+    counts = gpus_by_host(job.allocated_gpus, [len(hosts.gpus.get(node, ())) for node in nodes])
     return [
         Claim(
             run_id=f"{prefix}{job.id}",

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from agent.wire.units import DAY_US
 from collector.errors import FileRefusedError, SchedulerError
-from collector.importing.slurm_history import Told
+from collector.importing.slurm_history import SlurmAnswer
 from collector.schedulers.slurm import events, json_jobs, text_jobs
 from collector.schedulers.slurm.job import Job
 from collector.schedulers.slurm.reader import SlurmReader
@@ -25,7 +25,7 @@ def from_commands(
     until: int,
     other: str | None = None,
     progress: Progress | None = None,
-) -> tuple[Told, tuple[str, ...]]:
+) -> tuple[SlurmAnswer, tuple[str, ...]]:
     """Return what Slurm's commands say of a span (microseconds UTC), and sentences about what they did not.
 
     `other` is another cluster of the same accounting database; its queue is not asked for.
@@ -43,10 +43,10 @@ def from_commands(
     notes: list[str] = []
     queued = None if other else _or_note(reader.queued, "the queue", notes)
     out = _or_note(lambda: reader.events(since, other), "hosts out of service", notes)
-    return Told(found, queued, out or ()), tuple(notes)
+    return SlurmAnswer(found, queued, out or ()), tuple(notes)
 
 
-def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> Told:
+def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnswer:
     """Return what files say that sacct, squeue or sacctmgr printed; each is known by its content.
 
     Raises:
@@ -59,27 +59,27 @@ def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> Told:
         try:
             said = _read(path)
             if _is_json(said):
-                of_queue, of_accounting = json_jobs.told(said)
+                of_queue, of_accounting = json_jobs.printed_jobs(said)
                 accounted += _with_gpus(of_accounting)
                 queued = queued if of_queue is None else [*(queued or ()), *of_queue]
             elif said[:4096].split(b"\n", 1)[0].lower().find(b"timestart") >= 0:
-                out += events.told(said)
+                out += events.node_events(said)
             else:
                 accounted += _with_gpus(text_jobs.titled(said, zone))
             _check(len(accounted))
         except SchedulerError as error:
             raise FileRefusedError(f"cannot import {path}: {error}") from error
-    return Told(accounted, queued, out)
+    return SlurmAnswer(accounted, queued, out)
 
 
-def clusters(told: Told) -> list[str]:
+def clusters(told: SlurmAnswer) -> list[str]:
     """Return the clusters that jobs name."""
     return sorted({job.cluster for job in (*told.accounted, *(told.queued or ())) if job.cluster})
 
 
-def of_cluster(told: Told, cluster: str) -> Told:
+def of_cluster(told: SlurmAnswer, cluster: str) -> SlurmAnswer:
     """Return what is of one cluster; what names none is taken to be."""
-    return Told(
+    return SlurmAnswer(
         [job for job in told.accounted if job.cluster in (None, cluster)],
         None if told.queued is None else [job for job in told.queued if job.cluster in (None, cluster)],
         [event for event in told.events if event.cluster in (None, cluster)],

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from agent.wire.tables import TABLES
 from collector.errors import BatchError, StoreError
-from collector.pipeline.batch_rows import Part, merged
+from collector.pipeline.batch_rows import BatchPart, merged
 from collector.pipeline.quarantine import keep
 from collector.pipeline.receipts import ReceiptRow, as_table
-from collector.pipeline.streams import MAX_STREAMS, Key, StreamBook
+from collector.pipeline.streams import MAX_STREAMS, StreamBook, StreamKey
 from collector.store.numbering import BatchNumbers
 from collector.store.seal_mark import Mark
 from collector.tenancy.disown import disown
@@ -47,7 +47,7 @@ class Receipt:
     repeated: bool
 
 
-class Landing:
+class BatchCommit:
     """The only writer of batches and their receipts. Use it in one thread, one Landing to a store; close it.
 
     `mark` is what the sealer moves; without one it is read once, which does where nobody seals. In a `shared` lake
@@ -66,7 +66,7 @@ class Landing:
         self._numbers = BatchNumbers(mark.collector, max(last, mark.upto))
         self._dropped = 0
 
-    def __enter__(self) -> "Landing":
+    def __enter__(self) -> "BatchCommit":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,7 +88,7 @@ class Landing:
             StoreError: nothing of the group was stored, or nobody knows whether a power cut would leave it.
         """
         taken = self._streams.hashes(map(_key, batches))
-        fresh: dict[Key, Batch] = {}
+        fresh: dict[StreamKey, Batch] = {}
         for batch in batches:
             if _key(batch) not in taken:
                 fresh[_key(batch)] = batch
@@ -136,13 +136,15 @@ class Landing:
     def _insert_rows(self, numbered: list[tuple[int, "Batch"]]) -> None:
         for name in TABLES:
             parts = [
-                Part(number, batch.told_by, batch.tables[name]) for number, batch in numbered if name in batch.tables
+                BatchPart(number, batch.told_by, batch.tables[name])
+                for number, batch in numbered
+                if name in batch.tables
             ]
             if parts:
                 self._session.insert(name, merged(parts))
 
 
-def _key(batch: "Batch") -> Key:
+def _key(batch: "Batch") -> StreamKey:
     return batch.header.stream, batch.header.sequence
 
 

@@ -11,7 +11,7 @@ from agent.wire.envelope import Header, TablePart, seal
 from collector.pipeline.decoding.batch import Batch
 
 
-def packed(
+def encoded_batch(
     *,
     agent: str,
     stream: str,

@@ -24,7 +24,7 @@ class Delivery:
     receipt: "Future[Receipt]" = field(default_factory=Future)
 
 
-class Intake:
+class BatchQueue:
     """Deliveries that wait for the writer."""
 
     def __init__(self, max_batches: int, max_bytes: int) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 
-class Parcel:
+class ChunkedImport:
     """A batch that comes in pieces."""
 
     def __init__(self, session: "Session", place: str, number: int) -> None:
@@ -37,9 +37,9 @@ class Parcel:
 
 
 @contextmanager
-def parcel(
+def chunked_import(
     store: "Store", *, agent: str, stream: str, body_hash: str, collector: int = FIRST_COLLECTOR
-) -> Iterator[Parcel | None]:
+) -> Iterator[ChunkedImport | None]:
     """Take one batch in pieces, of any size, in one transaction; None where the store has it already.
 
     Raises:
@@ -53,7 +53,7 @@ def parcel(
         (last,) = session.row("SELECT coalesce(max(batch), 0) FROM receipts")
         (number,) = BatchNumbers(collector, last).next(1)
         with session.transaction():
-            taking = Parcel(session, place, number)
+            taking = ChunkedImport(session, place, number)
             yield taking
             now = time.time_ns() // 1000
             row = ReceiptRow(number, agent, stream, 0, body_hash, now, now, SCHEMA_VERSION, taking.row_count)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 MAX_STREAMS = 100_000  # remembered; what is forgotten is looked up again
-Key = tuple[str, int]  # stream and sequence
+StreamKey = tuple[str, int]  # stream and sequence
 _OWN = "SELECT stream, sequence, body_hash, batch, false AS sealed FROM receipts"
 # Of a shared lake also what other collectors have sealed; what both have is one row twice, which changes no maximum.
 _EVERYWHERE = f"{_OWN} UNION ALL SELECT stream, sequence, body_hash, batch, true FROM lake.main.receipts"
@@ -53,7 +53,7 @@ class StreamBook:
                 self._sealed[passed] = max(sequence, self._sealed.get(passed, -1))
         return self._sealed.get(stream, -1)
 
-    def hashes(self, keys: Iterable[Key]) -> dict[Key, str]:
+    def hashes(self, keys: Iterable[StreamKey]) -> dict[StreamKey, str]:
         """Return the body hash of those keys that the store has taken."""
         wanted = list(keys)
         self._learn({stream for stream, _ in wanted})
@@ -67,7 +67,7 @@ class StreamBook:
         )
         return {(stream, sequence): body_hash for stream, sequence, body_hash in found}
 
-    def advance(self, committed: Iterable[tuple[int, Key]]) -> None:
+    def advance(self, committed: Iterable[tuple[int, StreamKey]]) -> None:
         """Note what has been committed, each with the number of its batch, ascending."""
         for batch, (stream, sequence) in committed:
             self._highest[stream] = max(sequence, self.highest(stream))

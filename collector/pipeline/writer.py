@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from collector.errors import BatchError, RegistryError, StoreError
 from collector.metrics.metrics import Metrics
-from collector.pipeline.batch_commit import Landing, Receipt
-from collector.pipeline.batch_queue import Delivery, Intake
+from collector.pipeline.batch_commit import BatchCommit, Receipt
+from collector.pipeline.batch_queue import BatchQueue, Delivery
 from collector.pipeline.decoding.batch import Batch
 from collector.store.seal_mark import Mark
 
@@ -37,14 +37,14 @@ class Writer:
         self.mark = Mark.of(store, tenant.number) if tenant is not None else Mark.of(store)
         self._store = store
         self._config = config
-        self._intake = Intake(config.queue_batches, config.queue_bytes)
+        self._batch_queue = BatchQueue(config.queue_batches, config.queue_bytes)
         self.keeps_bodies = store.lake is not None  # and reads their rows again when it seals
         self._failing: str | None = None
         self._ended = False
         self.committed: Callable[[int], None] = lambda _: None  # told how many rows each commit had
         self._thread = threading.Thread(target=self._run, name="collector-writer", daemon=True)
-        self.metrics.watch("queue_depth", "Batches that wait to be committed.", lambda: self._intake.batches)
-        self.metrics.watch("queue_bytes", "Bytes that they hold.", lambda: self._intake.bytes)
+        self.metrics.watch("queue_depth", "Batches that wait to be committed.", lambda: self._batch_queue.batches)
+        self.metrics.watch("queue_bytes", "Bytes that they hold.", lambda: self._batch_queue.bytes)
         self.metrics.watch("store_bytes", "Size of the store's file and its log.", store.size_bytes)
 
     def start(self) -> None:
@@ -53,7 +53,7 @@ class Writer:
 
     def close(self) -> None:
         """Commit what waits, then stop."""
-        self._intake.close()
+        self._batch_queue.close()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -65,7 +65,7 @@ class Writer:
         Raises:
             BatchError: 429, the queue is full; 503, the writer is stopping.
         """
-        return self._intake.put(batch, epoch).receipt
+        return self._batch_queue.put(batch, epoch).receipt
 
     @property
     def failing(self) -> str | None:
@@ -80,12 +80,12 @@ class Writer:
     @property
     def waiting(self) -> tuple[int, int]:
         """Batches that wait to be committed, and the bytes that they hold."""
-        return self._intake.batches, self._intake.bytes
+        return self._batch_queue.batches, self._batch_queue.bytes
 
     def _run(self) -> None:
         try:
-            with Landing(self._store, self.mark, shared=self.tenant is not None) as landing:
-                while group := self._intake.take(self._config.gather_seconds, self._config.group_rows):
+            with BatchCommit(self._store, self.mark, shared=self.tenant is not None) as landing:
+                while group := self._batch_queue.take(self._config.gather_seconds, self._config.group_rows):
                     if ours := self._ours(landing, group):
                         self._commit(landing, ours)
         finally:
@@ -93,16 +93,16 @@ class Writer:
 
     def _end(self) -> None:
         """Leave nobody waiting, even where this thread ends by a mistake of ours; /healthz then says so."""
-        self._intake.close()
+        self._batch_queue.close()
         self._ended = True
         self._failing = "the writer has stopped"
-        while group := self._intake.take(0, 1):
+        while group := self._batch_queue.take(0, 1):
             for delivery in group:
                 delivery.receipt.set_exception(
                     BatchError(503, "stopping", "the collector has stopped writing; send it later")
                 )
 
-    def _ours(self, landing: Landing, group: list[Delivery]) -> list[Delivery]:
+    def _ours(self, landing: BatchCommit, group: list[Delivery]) -> list[Delivery]:
         """Return those whose streams are ours, and tell the senders of the others where theirs belong."""
         if self.tenant is None:
             return group
@@ -118,7 +118,7 @@ class Writer:
                 delivery.receipt.set_exception(answer)
         return [delivery for delivery, answer in zip(group, judged.answers, strict=True) if answer is None]
 
-    def _commit(self, landing: Landing, group: list[Delivery]) -> None:
+    def _commit(self, landing: BatchCommit, group: list[Delivery]) -> None:
         """Commit a group; where the store refuses it, one by one, so that one batch cannot take others with it."""
         try:
             self._land(landing, group)
@@ -131,7 +131,7 @@ class Writer:
             for delivery in group:
                 self._commit(landing, [delivery])
 
-    def _land(self, landing: Landing, group: list[Delivery]) -> None:
+    def _land(self, landing: BatchCommit, group: list[Delivery]) -> None:
         began = time.monotonic()
         answers = landing.land([delivery.batch for delivery in group])
         if any(isinstance(answer, Receipt) and not answer.repeated for answer in answers):

@@ -28,7 +28,7 @@ _NAN = ("NaN", "+Inf", "-Inf", "Inf", "null")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SeriesAnswer:
     """Series one after another: the labels of each, how many samples it has, and these in order.
 
     `times` are milliseconds UTC (int64), `values` float64, null or NaN where the sample says nothing.
@@ -40,7 +40,7 @@ class Answer:
     values: Array
 
 
-def matrix(body: bytes) -> Answer:
+def matrix(body: bytes) -> SeriesAnswer:
     """Return the samples of an answer of /api/v1/query or /api/v1/query_range.
 
     Raises:
@@ -49,7 +49,7 @@ def matrix(body: bytes) -> Answer:
     return _fast_matrix(body) or _slow_matrix(body)
 
 
-def lines(body: bytes) -> Answer:
+def exported_samples(body: bytes) -> SeriesAnswer:
     """Return the samples of an answer of VictoriaMetrics' /api/v1/export.
 
     Raises:
@@ -71,10 +71,10 @@ def lines(body: bytes) -> Answer:
         lengths.append(len(stamps))
         times.append(stamps)
         values.append(told)
-    return Answer(labels, lengths, _joined(times, pa.int64()), _joined(values, pa.float64()))
+    return SeriesAnswer(labels, lengths, _joined(times, pa.int64()), _joined(values, pa.float64()))
 
 
-def _fast_matrix(body: bytes) -> Answer | None:
+def _fast_matrix(body: bytes) -> SeriesAnswer | None:
     """Return the samples of an answer written as Go writes it, or None where it is not."""
     head = _HEAD.match(body)
     if head is None:
@@ -100,11 +100,11 @@ def _fast_matrix(body: bytes) -> Answer | None:
         return None
     lengths = [text.count(b"\n") + 1 for text in texts]
     if not texts:
-        return Answer([], [], pa.array([], pa.int64()), pa.array([], pa.float64()))
+        return SeriesAnswer([], [], pa.array([], pa.int64()), pa.array([], pa.float64()))
     table = _csv(b"\n".join(texts).translate(None, b'"'))
     if table is None or table.num_rows != sum(lengths):
         return None
-    return Answer(labels, lengths, _milliseconds(_whole(table["time"])), _whole(table["value"]))
+    return SeriesAnswer(labels, lengths, _milliseconds(_whole(table["time"])), _whole(table["value"]))
 
 
 def _ends_well(frame: bytes) -> bool:
@@ -131,7 +131,7 @@ def _csv(text: bytes) -> pa.Table | None:
         return None
 
 
-def _slow_matrix(body: bytes) -> Answer:
+def _slow_matrix(body: bytes) -> SeriesAnswer:
     said = _json(body)
     data = said.get("data")
     if said.get("status") != "success" or not isinstance(data, dict) or data.get("resultType") != "matrix":
@@ -151,7 +151,7 @@ def _slow_matrix(body: bytes) -> Answer:
         values = pc.cast(texts, pa.float64())
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         raise _not_understood(error) from error
-    return Answer(labels, [len(one) for one in told], _milliseconds(times), values)
+    return SeriesAnswer(labels, [len(one) for one in told], _milliseconds(times), values)
 
 
 def _line(line: bytes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from agent.connection import Connection, address, pause_seconds
 from agent.wire.units import MILLISECOND_US
 from collector.errors import ServerError
 from collector.pipeline.decoding.range_checks import Array
-from collector.prometheus.answer import Answer, lines, matrix
+from collector.prometheus.answer import SeriesAnswer, exported_samples, matrix
 
 _COMPLAINT_BYTES = 4096
 _TOO_BUSY = frozenset({429, 500, 502, 503, 504})  # worth another try; what else is refused stays refused
@@ -107,7 +107,7 @@ class Client:
         found._exports = self._exports
         return found
 
-    def samples(self, selector: str, since: int, until: int) -> Answer:
+    def samples(self, selector: str, since: int, until: int) -> SeriesAnswer:
         """Return all samples of a selector as they were stored, between two times, milliseconds UTC, both told.
 
         Stale markers are not told, or as NaN.
@@ -122,7 +122,7 @@ class Client:
                 ("end", until / 1000),
                 ("reduce_mem_usage", 1),
             ]
-            return lines(self._read("/api/v1/export", query))
+            return exported_samples(self._read("/api/v1/export", query))
         # Prometheus 2 tells a sample at the very start of a range, Prometheus 3 does not: a millisecond more is asked.
         ask: _Query = [
             ("query", f"{selector}[{until - since + 1}ms]"),
@@ -131,7 +131,7 @@ class Client:
         ]
         return matrix(self._read("/api/v1/query", ask))
 
-    def evaluated(self, expression: str, since: int, until: int, step: int) -> Answer:
+    def evaluated(self, expression: str, since: int, until: int, step: int) -> SeriesAnswer:
         """Return an expression's values at since, since + step, … until, milliseconds UTC; exceptions as `samples`."""
         ask: _Query = [
             ("query", expression),

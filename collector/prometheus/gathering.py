@@ -10,7 +10,7 @@ import pyarrow as pa
 from agent.wire.tables import TABLES
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.range_checks import Array, pc
-from collector.prometheus.answer import Answer
+from collector.prometheus.answer import SeriesAnswer
 from collector.prometheus.derived import finish, memory_bytes
 from collector.prometheus.labels import (
     DEFAULT,
@@ -31,7 +31,7 @@ _ZERO = pa.scalar(0, pa.int64())
 
 
 @dataclass(slots=True)
-class Known:
+class LabelledGpu:
     """What is known of one GPU by its labels and by metrics that are facts."""
 
     facts: GpuFacts
@@ -46,7 +46,7 @@ class Gathered:
 
     tables: dict[str, pa.Table] = field(default_factory=dict)
     implausible: int = 0
-    gpus: dict[Subject, Known] = field(default_factory=dict)
+    gpus: dict[Subject, LabelledGpu] = field(default_factory=dict)
 
 
 class Gathering:
@@ -68,18 +68,18 @@ class Gathering:
         self._numbers: dict[str, dict[Subject, int]] = defaultdict(dict)
         self._parts: dict[str, int] = {}
         self._samples: dict[str, dict[Slot, list[Samples]]] = defaultdict(lambda: defaultdict(list))
-        self._known: dict[Subject, Known] = {}
+        self._known: dict[Subject, LabelledGpu] = {}
         self._believed: dict[str, int] = {}  # rank by GPU
 
-    def add(self, metric: Metric, answer: Answer) -> None:
+    def add(self, metric: Metric, answer: SeriesAnswer) -> None:
         """Take all series of one metric."""
         for slot in metric.slots:
             subjects = [self._number(metric, slot, labels) for labels in answer.labels]
             if slot.column == "known" or all(number < 0 for number in subjects):
                 continue
             parts = [self._part(part_of(slot, labels)) if slot.parts else 0 for labels in answer.labels]
-            whose = spread(subjects, answer.lengths)
-            which = spread(parts, answer.lengths) if slot.parts else pa.repeat(_ZERO, len(answer.times))
+            whose = repeated_values(subjects, answer.lengths)
+            which = repeated_values(parts, answer.lengths) if slot.parts else pa.repeat(_ZERO, len(answer.times))
             found = Samples(whose, which, answer.times, answer.values)
             if min(subjects) < 0:
                 ours = pc.greater_equal(whose, 0)
@@ -134,7 +134,7 @@ class Gathering:
         if self._believed.setdefault(found.key("gpu_uuid") or "", rank) != rank:
             return False
         if found not in self._known or metric.slots[0].column == "known":
-            self._known[found] = Known(gpu_facts(labels), rank)
+            self._known[found] = LabelledGpu(gpu_facts(labels), rank)
         return True
 
     def _part(self, name: str) -> int:
@@ -167,7 +167,7 @@ class Gathering:
                     setattr(known, name, int(value) if name == "memory_bytes" else value)
 
 
-def inventory(gpus: Mapping[Subject, Known], started_at: int, ended_at: int) -> pa.Table:
+def inventory(gpus: Mapping[Subject, LabelledGpu], started_at: int, ended_at: int) -> pa.Table:
     """Return a row of `inventory` for each GPU as found, over a span in microseconds UTC."""
     told = [
         {
@@ -190,7 +190,7 @@ def inventory(gpus: Mapping[Subject, Known], started_at: int, ended_at: int) -> 
     return pa.Table.from_pylist(told, schema=arrow_schema(TABLES["inventory"]))
 
 
-def spread(values: list[int], lengths: Iterable[int]) -> Array:
+def repeated_values(values: list[int], lengths: Iterable[int]) -> Array:
     """Return each value as often as its length says, int64."""
     ends, total = [], 0
     kept = []

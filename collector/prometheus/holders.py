@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.range_checks import pc
-from collector.prometheus.answer import Answer
-from collector.prometheus.gathering import spread
-from collector.prometheus.labels import Holder, Subject, holder, subject
+from collector.prometheus.answer import SeriesAnswer
+from collector.prometheus.gathering import repeated_values
+from collector.prometheus.labels import ExporterHolder, Subject, holder, subject
 from collector.prometheus.names import Metric
 from collector.prometheus.pivot import REACH, shifted
 
@@ -26,16 +26,16 @@ class Holders:
 
     def __init__(self, step: int) -> None:
         self._step = step
-        self._spells: dict[tuple[Subject, Holder], list[list[int]]] = {}
+        self._spells: dict[tuple[Subject, ExporterHolder], list[list[int]]] = {}
 
-    def add(self, metric: Metric, answer: Answer) -> None:
+    def add(self, metric: Metric, answer: SeriesAnswer) -> None:
         """Take the series of a metric that every GPU has."""
         pairs = [(subject(metric, metric.slots[0], labels), holder(labels)) for labels in answer.labels]
         names = list(dict.fromkeys((s, h) for s, h in pairs if s is not None and h is not None))
         if not names:
             return
         number: dict[Any, int] = {pair: index for index, pair in enumerate(names)}
-        whose = spread([number.get(pair, -1) for pair in pairs], answer.lengths)
+        whose = repeated_values([number.get(pair, -1) for pair in pairs], answer.lengths)
         table = pa.table({"whose": whose, "time": answer.times}).filter(
             pc.fill_null(pc.is_finite(answer.values), False)
         )
@@ -59,7 +59,7 @@ class Holders:
         columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
         return pa.table({name: list(column) for name, column in zip(_SCHEMA.names, columns, strict=True)}, _SCHEMA)
 
-    def _note(self, pair: tuple[Subject, Holder], first: int, last: int) -> None:
+    def _note(self, pair: tuple[Subject, ExporterHolder], first: int, last: int) -> None:
         spells = self._spells.setdefault(pair, [])
         if spells and first - spells[-1][1] <= self._step * REACH:
             spells[-1][1] = max(spells[-1][1], last)

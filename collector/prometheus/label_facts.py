@@ -15,12 +15,12 @@ from agent.wire.tables import TABLES
 from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.prometheus.derived import MOST_BYTES
-from collector.prometheus.labels import Clusters, Holder, Subject, run_of
+from collector.prometheus.labels import Clusters, ExporterHolder, Subject, run_of
 from collector.prometheus.targets import Bucket, Target
 
 _AGAIN = 300_000  # milliseconds between two words on who holds a GPU
 
-Row = dict[str, Any]
+LabelRow = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -33,10 +33,10 @@ class _Spell:
 @dataclass(slots=True)
 class _OfGpu:
     facts: tuple[object, ...] = ()
-    spells: dict[Holder, _Spell] = field(default_factory=dict)
+    spells: dict[ExporterHolder, _Spell] = field(default_factory=dict)
 
 
-class Told:
+class LabelMemory:
     """What was last told of each GPU."""
 
     def __init__(self, clusters: Clusters) -> None:
@@ -52,8 +52,8 @@ class Told:
             for row in tables["gpu_samples"].select(["node", "gpu_uuid", "started_at"]).to_pylist()
         }
         gpus = self._gpus[target.stream]
-        inventory: list[Row] = []
-        allocations: list[Row] = []
+        inventory: list[LabelRow] = []
+        allocations: list[LabelRow] = []
         for found, facts in bucket.facts.items():
             begin = since.get((found.node, found.key("gpu_uuid") or ""))
             if begin is None:
@@ -71,9 +71,9 @@ class Told:
         """Forget a target's GPUs."""
         self._gpus.pop(target.stream, None)
 
-    def _held(self, found: Subject, gpu: _OfGpu, now: set[Holder], begin: int, time: int) -> list[Row]:
+    def _held(self, found: Subject, gpu: _OfGpu, now: set[ExporterHolder], begin: int, time: int) -> list[LabelRow]:
         """Return what is to be told of a GPU's holders: who is new, who has gone, and the others now and then."""
-        rows: list[Row] = []
+        rows: list[LabelRow] = []
         for holder in [one for one in gpu.spells if one not in now or gpu.spells[one].seen_until < begin]:
             spell = gpu.spells.pop(holder)
             if spell.told_until < spell.seen_until:
@@ -86,7 +86,7 @@ class Told:
                 rows.append(self._row(found, holder, spell))
         return rows
 
-    def _row(self, found: Subject, holder: Holder, spell: _Spell) -> Row:
+    def _row(self, found: Subject, holder: ExporterHolder, spell: _Spell) -> LabelRow:
         run_id, scheduler, member = run_of(holder, self._clusters)
         return {
             "node": found.node,
@@ -116,7 +116,7 @@ def _memory(found: Subject, bucket: Bucket) -> int | None:
     return None
 
 
-def _inventory(found: Subject, facts: Any, memory: int | None, begin: int, time: int) -> Row:  # noqa: ANN401
+def _inventory(found: Subject, facts: Any, memory: int | None, begin: int, time: int) -> LabelRow:  # noqa: ANN401
     return {
         "node": found.node,
         "started_at": begin * MILLISECOND_US,
@@ -133,5 +133,5 @@ def _inventory(found: Subject, facts: Any, memory: int | None, begin: int, time:
     }
 
 
-def _table(name: str, rows: Sequence[Row]) -> pa.Table:
+def _table(name: str, rows: Sequence[LabelRow]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=arrow_schema(TABLES[name]))

@@ -66,7 +66,7 @@ class GpuFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class ExporterHolder:
     """Who held a GPU by the exporter's labels: a pod, or an HPC job, or both."""
 
     namespace: str | None
@@ -86,7 +86,7 @@ class Clusters:
 DEFAULT = Clusters()
 
 
-def run_of(holder: Holder, clusters: Clusters) -> tuple[str, str, str | None]:
+def run_of(holder: ExporterHolder, clusters: Clusters) -> tuple[str, str, str | None]:
     """Return a holder's run, which kind of witness says so, and the member. A pod comes before a job."""
     if not holder.pod:
         return f"slurm/{clusters.slurm}/{holder.hpc_job}", "cgroup", None
@@ -144,14 +144,14 @@ def gpu_facts(labels: Labels) -> GpuFacts:
     )
 
 
-def holder(labels: Labels) -> Holder | None:
+def holder(labels: Labels) -> ExporterHolder | None:
     """Return who held the GPU, or None where nobody is named: the exporter's own pod holds nothing."""
     prefix = "exported_" if labels.get("exported_pod") else ""
     namespace, pod, container = (_short(labels.get(prefix + name)) for name in ("namespace", "pod", "container"))
     if pod is None or (not prefix and _EXPORTER.search(f"{pod} {container or ''}")):
         namespace = pod = container = None
     job = _short(labels.get("hpc_job"))
-    return Holder(namespace, pod, container, job) if pod or job else None
+    return ExporterHolder(namespace, pod, container, job) if pod or job else None
 
 
 def part_of(slot: Slot, labels: Labels) -> str:

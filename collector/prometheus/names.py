@@ -21,7 +21,7 @@ _Exporter = Literal[
 # value: as it is. growth: a counter, how far it moved. rate: a gauge a second, what it comes to over the interval.
 # share: a counter of seconds, as a share of the interval. news: the number of the newest event, which changed or not.
 # mean: as it is, and of parts their mean.
-Reading = Literal["value", "growth", "rate", "share", "news", "mean"]
+ValueReading = Literal["value", "growth", "rate", "share", "news", "mean"]
 EVERY = "*"  # as `parts` of a slot: series that differ in any label
 
 # Who is believed where several watch one GPU, the least first: rows of two would interleave, each with half of the
@@ -44,7 +44,7 @@ class Slot:
 
     table: str
     column: str
-    reading: Reading = "value"
+    reading: ValueReading = "value"
     times: int = 1
     by: int = 1
     parts: str = ""
@@ -127,7 +127,7 @@ def _dcgm() -> Iterator[Metric]:
 def _dcgm_slots(field: Field, unit: Unit, name: str) -> tuple[Slot, ...]:
     """Return what is read from a field of DCGM in this unit; nothing where the contract has no word for it."""
 
-    def slot(column: str, reading: Reading = "value", part: str = "") -> Slot:
+    def slot(column: str, reading: ValueReading = "value", part: str = "") -> Slot:
         return Slot("gpu_samples", column, reading, unit.times, unit.by, part=part)
 
     reading, of_a_second = field.reading, field.reading.removesuffix("_per_second")
@@ -211,7 +211,7 @@ def _serving() -> Iterator[Metric]:
     """Yield what is read of vLLM, Triton and TGI. A name may be of two of them: Triton's vLLM backend keeps vLLM's."""
     slots: dict[str, list[Slot]] = {}
     for engine in ENGINES:
-        kinds: tuple[tuple[Reading, Mapping[str, tuple[Series, ...]]], ...] = (
+        kinds: tuple[tuple[ValueReading, Mapping[str, tuple[Series, ...]]], ...] = (
             ("growth", engine.counters),
             ("value", engine.gauges),
             ("mean", engine.ratios),

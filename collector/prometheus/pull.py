@@ -20,15 +20,15 @@ import pyarrow as pa
 
 from agent.wire.tables import TABLES
 from agent.wire.units import MILLISECOND_US
-from collector.pipeline.chunked_import import Parcel, parcel
-from collector.prometheus.answer import Answer
+from collector.pipeline.chunked_import import ChunkedImport, chunked_import
+from collector.prometheus.answer import SeriesAnswer
 from collector.prometheus.client import Client
-from collector.prometheus.gathering import Gathered, Gathering, Known, inventory
+from collector.prometheus.gathering import Gathered, Gathering, LabelledGpu, inventory
 from collector.prometheus.holders import Holders
 from collector.prometheus.labels import DEFAULT, Clusters, Subject
 from collector.prometheus.names import catalogue
 from collector.prometheus.questions import Question, questions, table_steps
-from collector.prometheus.server_survey import Found, host_names, look, primaries
+from collector.prometheus.server_survey import Survey, host_names, primaries, survey
 from collector.prometheus.spans import Span, covered, days, stream_of, windows
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Pulled:
     It covers the days that were read now, not those that the store had.
     """
 
-    found: Found
+    found: Survey
     days: tuple[Day, ...]
     columns: Mapping[str, frozenset[str]]
     holders: pa.Table
@@ -97,7 +97,7 @@ def pull(
     until: int,
     progress: Progress | None = None,
     *,
-    found: Found | None = None,
+    found: Survey | None = None,
     step_seconds: float | None = None,
     tables: Sequence[str] = ("gpu_samples",),
     clusters: Clusters = DEFAULT,
@@ -112,7 +112,7 @@ def pull(
         ServerError: the server failed for longer than the client is patient; days that are done stay.
         StoreError: the store refused a day; days that are done stay.
     """
-    found = found or look(client, since, until)
+    found = found or survey(client, since, until)
     puller = _Puller(client, store, found, step_seconds, tables, clusters)
     spans = days(since, until, covered(store, puller.source) if store is not None else ())
     done: list[Day] = []
@@ -139,7 +139,7 @@ class _Puller:
         self,
         client: Client,
         store: "Store | None",
-        found: Found,
+        found: Survey,
         step_seconds: float | None,
         tables: Sequence[str],
         clusters: Clusters,
@@ -207,14 +207,16 @@ class _Puller:
             return self._read(span, None)
         stream = stream_of(self.source, span)
         body_hash = hashlib.sha256(stream.encode()).hexdigest()
-        with parcel(self._store, agent=f"prometheus:{self.source}", stream=stream, body_hash=body_hash) as taking:
+        with chunked_import(
+            self._store, agent=f"prometheus:{self.source}", stream=stream, body_hash=body_hash
+        ) as taking:
             if taking is None:
                 raise AssertionError("BUG: a span is pulled that the store has")
             return self._read(span, taking)
 
-    def _read(self, span: Span, taking: Parcel | None) -> Day:
+    def _read(self, span: Span, taking: ChunkedImport | None) -> Day:
         counts: dict[str, int] = {}
-        gpus: dict[Subject, Known] = {}
+        gpus: dict[Subject, LabelledGpu] = {}
         implausible = 0
         for gathered in self._windows(span):
             implausible += gathered.implausible
@@ -251,10 +253,10 @@ class _Puller:
                 gathering = Gathering(self._found.nodes, self._names, self._clusters)
                 left = len(self._questions)
 
-    def _answers(self, asked: Iterator[tuple[_Window, Question]]) -> Iterator[tuple[_Window, Question, Answer]]:
+    def _answers(self, asked: Iterator[tuple[_Window, Question]]) -> Iterator[tuple[_Window, Question, SeriesAnswer]]:
         """Yield the answers in the order of the questions, with so many on their way at a time as there are clients."""
         free = deque(self._clients)
-        waiting: deque[tuple[_Window, Question, Client, Future[Answer]]] = deque()
+        waiting: deque[tuple[_Window, Question, Client, Future[SeriesAnswer]]] = deque()
 
         def ask() -> None:
             for part, question in asked:
@@ -281,4 +283,4 @@ class _Puller:
         self.columns.setdefault(table, set()).update(names)
 
 
-__all__ = ["Day", "Found", "Progress", "Pulled", "look", "pull", "source_of"]
+__all__ = ["Day", "Progress", "Pulled", "Survey", "pull", "source_of", "survey"]

@@ -13,7 +13,7 @@ from collector.prometheus.names import Metric, Slot
 from collector.prometheus.pivot import LONGEST_STEP, REACH
 
 if TYPE_CHECKING:
-    from collector.prometheus.answer import Answer
+    from collector.prometheus.answer import SeriesAnswer
     from collector.prometheus.client import Client
 
 HOST_SCRAPES = 4  # that a row of a host stands for: a rate needs two, of which one may be missing
@@ -28,7 +28,7 @@ class Question:
     expression: str | None = None
     step: int | None = None  # of the answer, milliseconds
 
-    def ask(self, client: "Client", since: int, until: int) -> "Answer":
+    def ask(self, client: "Client", since: int, until: int) -> "SeriesAnswer":
         """Return the samples of a window and of what lies just before it, milliseconds UTC.
 
         Raises:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import MILLISECOND_US
 from collector.errors import BatchError
 from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, EARLIEST
-from collector.prometheus.label_facts import Told
+from collector.prometheus.label_facts import LabelMemory
 from collector.prometheus.labels import Clusters
 from collector.prometheus.pending import Pending, Written, temporary
 from collector.prometheus.request import Sent, sent
@@ -83,7 +83,7 @@ class Receiver:
         self._targets = Targets(limits.series, {})
         self._open: dict[str, Target] = {}  # with scrapes that wait
         self._clusters = clusters
-        self._told = Told(clusters)
+        self._told = LabelMemory(clusters)
         self._held = 0
         self._held_bytes = 0
         self._held_samples = 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from collector.pipeline.batch_encoding import packed
+from collector.pipeline.batch_encoding import encoded_batch
 from collector.pipeline.decoding.batch import Batch
 from collector.pipeline.decoding.range_checks import Array
 from collector.prometheus.derived import finish
@@ -19,7 +19,7 @@ from collector.prometheus.pivot import Samples, pivot, rows_and_subjects
 from collector.prometheus.targets import Bucket, Component, Target
 
 _FOREVER = 2**53  # milliseconds
-Place = tuple[str, int]  # stream and time
+ScrapeKey = tuple[str, int]  # stream and time
 
 
 @dataclass(slots=True)
@@ -66,9 +66,9 @@ class Scrapes:
                 target.vote(bucket.time - before)
             before = bucket.time
 
-    def rows(self) -> dict[Place, dict[str, pa.Table]]:
+    def rows(self) -> dict[ScrapeKey, dict[str, pa.Table]]:
         """Return the rows of every scrape by table; of one that has no scrape before it, there are none."""
-        found: dict[Place, dict[str, pa.Table]] = defaultdict(dict)
+        found: dict[ScrapeKey, dict[str, pa.Table]] = defaultdict(dict)
         for name, slots in self._slots.items():
             whose = self._whose[name]
             samples = {slot: listed.samples() for slot, listed in slots.items()}
@@ -108,10 +108,10 @@ class Scrapes:
             self._whose[subject.table].append(target)
         return number
 
-    def _places(self, table: str, told: pa.Table, subjects: Array) -> dict[Place, list[int]]:
+    def _places(self, table: str, told: pa.Table, subjects: Array) -> dict[ScrapeKey, list[int]]:
         """Return which rows are of which target and time."""
         whose = self._whose[table]
-        places: dict[Place, list[int]] = defaultdict(list)
+        places: dict[ScrapeKey, list[int]] = defaultdict(list)
         numbers: list[int] = subjects.to_pylist()
         ends: list[int] = told["ended_at"].to_pylist()  # type: ignore[assignment]
         for row, (number, ended_at) in enumerate(zip(numbers, ends, strict=True)):
@@ -123,7 +123,7 @@ def batch_of(target: Target, time: int, tables: Mapping[str, pa.Table]) -> Batch
     """Return the batch of one scrape. It is known by its target and time, so that it counts once however it is sent."""
     whole = {name: _one(rows) for name, rows in tables.items()}
     known_by = hashlib.sha256(f"{target.stream}:{time}".encode()).hexdigest()
-    return packed(agent=target.agent, stream=target.stream, sequence=time, tables=whole, body_hash=known_by)
+    return encoded_batch(agent=target.agent, stream=target.stream, sequence=time, tables=whole, body_hash=known_by)
 
 
 def _one(rows: pa.Table) -> pa.RecordBatch:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.range_checks import pc
-from collector.prometheus.gathering import spread
+from collector.prometheus.gathering import repeated_values
 from collector.prometheus.labels import Subject, subject
 from collector.prometheus.names import RANK, Metric, catalogue
 from collector.prometheus.pivot import commonest_steps, shifted
@@ -20,7 +20,7 @@ _ALL_NAMES = '{__name__=~"DCGM_FI_.+|gpuledger_.+|nvidia_smi_.+|node_.+|vllm:.+|
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Survey:
     """What a server has in a span, before anything is pulled."""
 
     server: str  # prometheus or victoriametrics, with its version where it says one
@@ -33,7 +33,7 @@ class Found:
     models: Mapping[str, int] = field(repr=False, default_factory=dict)  # GPUs by the driver's product name
 
 
-def look(client: "Client", since: int, until: int) -> Found:
+def survey(client: "Client", since: int, until: int) -> Survey:
     """Return what the server has between two times, microseconds UTC.
 
     Raises:
@@ -53,7 +53,7 @@ def look(client: "Client", since: int, until: int) -> Found:
     for model in gpus.values():
         models[model] = models.get(model, 0) + 1
     nodes = frozenset(found.node for found in gpus)
-    return Found(
+    return Survey(
         server=_server(client),
         exporters=tuple(dict.fromkeys(metric.exporter for metric in metrics)),
         metrics=tuple(metric.name for metric in metrics),
@@ -110,7 +110,7 @@ def _census(client: "Client", metric: Metric, begin: int, end: int) -> tuple[dic
 
 def _step(answer: Any) -> int | None:  # noqa: ANN401 - Answer
     """Return the commonest time between two samples of a series, milliseconds."""
-    whose = spread(list(range(len(answer.lengths))), answer.lengths)
+    whose = repeated_values(list(range(len(answer.lengths))), answer.lengths)
     same = pc.fill_null(pc.equal(shifted(whose), whose), False)
     distances = pc.subtract(answer.times, shifted(answer.times)).filter(same)
     one = pc.multiply(whose.filter(same), 0)

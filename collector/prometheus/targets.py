@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from collector.prometheus.labels import (
     Clusters,
+    ExporterHolder,
     GpuFacts,
-    Holder,
     Labels,
     Subject,
     gpu_facts,
@@ -69,7 +69,7 @@ class Meaning:
     rank: int  # of the exporter, among those of the same GPU
     components: tuple[Component, ...]
     facts: GpuFacts | None
-    holder: Holder | None
+    holder: ExporterHolder | None
 
 
 def meaning(labels: Labels, clusters: Clusters) -> Meaning | None:
@@ -112,7 +112,7 @@ class Bucket:
     due: float  # when it waits no longer, by the monotonic clock
     values: dict[Component, float] = field(default_factory=dict)
     facts: dict[Subject, GpuFacts] = field(default_factory=dict)
-    holders: dict[Subject, set[Holder]] = field(default_factory=dict)
+    holders: dict[Subject, set[ExporterHolder]] = field(default_factory=dict)
     waiting: set["Pending"] = field(default_factory=set)
 
 

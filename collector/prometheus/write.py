@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from collector.body import Arriving
 from collector.errors import BatchError
-from collector.limits import spread
+from collector.limits import spread_seconds
 from collector.problem import PROBLEM_TYPE, problem
 from collector.prometheus.labels import Clusters
 from collector.prometheus.messages import V1, V2
@@ -140,7 +140,7 @@ async def _refuse(send: Send, refusal: BatchError) -> None:
     headers = [(_WRITTEN % what, b"0") for what in (b"samples", b"histograms", b"exemplars")]
     headers.append((b"content-type", PROBLEM_TYPE.encode()))
     if later:
-        headers.append((b"retry-after", str(refusal.retry_after or spread(_RETRY_AFTER_SECONDS)).encode()))
+        headers.append((b"retry-after", str(refusal.retry_after or spread_seconds(_RETRY_AFTER_SECONDS)).encode()))
     if refusal.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
         headers.append((b"connection", b"close"))  # the rest of the body is not waited for
     text = json.dumps(problem(status, str(refusal), error=str(refusal), reason=refusal.reason)).encode()

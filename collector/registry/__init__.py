@@ -4,27 +4,27 @@ The only importer of sqlalchemy and psycopg. One code path over SQLite (beside t
 """
 
 from collector.registry.alarms import AlarmChange, AlarmPost, Alarms, KeptAlarm
-from collector.registry.audit import Entry
+from collector.registry.audit import AuditEntry
 from collector.registry.capacity import Bounds, CapacityEvent, CapacityRequest, PilotsSeen
 from collector.registry.collectors import Collector
 from collector.registry.joins import Join
-from collector.registry.keys import Key
+from collector.registry.keys import AccessKey
 from collector.registry.leases import Lease
 from collector.registry.mails import Mails, Queued, Send, Subscription
-from collector.registry.registry import Registry, beside, open_registry
+from collector.registry.registry import Registry, open_registry, registry_file
 
 __all__ = [
+    "AccessKey",
     "AlarmChange",
     "AlarmPost",
     "Alarms",
+    "AuditEntry",
     "Bounds",
     "CapacityEvent",
     "CapacityRequest",
     "Collector",
-    "Entry",
     "Join",
     "KeptAlarm",
-    "Key",
     "Lease",
     "Mails",
     "PilotsSeen",
@@ -32,6 +32,6 @@ __all__ = [
     "Registry",
     "Send",
     "Subscription",
-    "beside",
     "open_registry",
+    "registry_file",
 ]

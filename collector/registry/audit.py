@@ -11,15 +11,15 @@ from collector.registry.database import Database
 from collector.registry.tables import AUDIT
 from collector.registry.versions import AUDIT_DAYS
 
-Kind = Literal["change", "read", "refused"]
+AuditKind = Literal["change", "read", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     """One entry. Of a reading, `subject` is the route and `count` how often, in the hour that begins at `at`."""
 
     at: int
-    kind: Kind
+    kind: AuditKind
     actor: str  # a key's id and name, or cli: and the user of the machine
     action: str
     subject: str
@@ -27,9 +27,9 @@ class Entry:
     count: int = 1
 
 
-def record(connection: Connection, entry: Entry) -> None:
+def record(connection: Connection, entry: AuditEntry) -> None:
     """Append an entry in the transaction of what it tells: both, or neither."""
-    connection.execute(insert(AUDIT).values(**{name: getattr(entry, name) for name in Entry.__slots__}))
+    connection.execute(insert(AUDIT).values(**{name: getattr(entry, name) for name in AuditEntry.__slots__}))
 
 
 class Audit:
@@ -38,19 +38,19 @@ class Audit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, entries: Sequence[Entry]) -> None:
+    def add(self, entries: Sequence[AuditEntry]) -> None:
         """Append entries."""
         if entries:
-            rows = [{name: getattr(entry, name) for name in Entry.__slots__} for entry in entries]
+            rows = [{name: getattr(entry, name) for name in AuditEntry.__slots__} for entry in entries]
             with self._database.writing() as connection:
                 connection.execute(insert(AUDIT), rows)
 
-    def since(self, at: int, limit: int = 10_000) -> list[Entry]:
+    def since(self, at: int, limit: int = 10_000) -> list[AuditEntry]:
         """Return the entries from then on, the oldest first, at most the newest `limit`."""
-        columns = [AUDIT.c[name] for name in Entry.__slots__]
+        columns = [AUDIT.c[name] for name in AuditEntry.__slots__]
         newest = select(*columns).where(AUDIT.c.at >= at).order_by(AUDIT.c.at.desc(), AUDIT.c.id.desc()).limit(limit)
         with self._database.reading() as connection:
-            return [Entry(*row) for row in reversed(connection.execute(newest).all())]
+            return [AuditEntry(*row) for row in reversed(connection.execute(newest).all())]
 
     def expire(self, now: int) -> int:
         """Delete what is older than the database protects, and return how many entries that were."""

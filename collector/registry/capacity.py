@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Select, case, delete, func, insert, select, u
 
 from agent.wire.units import DAY_US
 from collector.errors import FullError, RegistryError
-from collector.registry.audit import Entry, record
+from collector.registry.audit import AuditEntry, record
 from collector.registry.database import Database
 from collector.registry.tables import CAPACITY_EVENTS, CAPACITY_REQUESTS
 
@@ -176,7 +176,7 @@ def _append(connection: Connection, event: CapacityEvent, action: str, detail: s
     connection.execute(insert(CAPACITY_EVENTS).values(**values))
     holds = update(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == event.request_id).values(verdict=event.verdict)
     connection.execute(holds)
-    record(connection, Entry(event.at, "change", event.who, action, event.request_id, detail))
+    record(connection, AuditEntry(event.at, "change", event.who, action, event.request_id, detail))
 
 
 def _count(connection: Connection, team: str) -> int:
@@ -210,7 +210,7 @@ def _expire(connection: Connection, now: int, days: int) -> int:
         connection.execute(delete(CAPACITY_EVENTS).where(event.request_id.in_(old)))
         connection.execute(delete(CAPACITY_REQUESTS).where(request.id.in_(old)))
         told = f"{len(old):,} without an entry for {days:,} days"
-        record(connection, Entry(now, "change", "gpuledger", "forget capacity requests", "capacity", told))
+        record(connection, AuditEntry(now, "change", "gpuledger", "forget capacity requests", "capacity", told))
     return len(old)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sqlalchemy import func, select
 
-from collector.registry.audit import Entry, record
+from collector.registry.audit import AuditEntry, record
 from collector.registry.database import Database
 from collector.registry.tables import GPU_HOMES, HOSTS
 
@@ -49,7 +49,7 @@ class Homes:
             connection.execute(
                 moved.on_conflict_do_update(index_elements=["gpu_uuid"], set_={"node": node, "told_at": now})
             )
-            record(connection, Entry(now, "change", by, "move gpu", gpu, node))
+            record(connection, AuditEntry(now, "change", by, "move gpu", gpu, node))
 
     def first_heard(self, node: str, sent_at: int) -> int:
         """Return when the first batch that was ever taken of a host was sealed; this one, where there was none."""

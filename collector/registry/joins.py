@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 from sqlalchemy import Connection, Row, insert, select, update
 
 from collector.errors import JoinError
-from collector.registry.audit import Entry, record
+from collector.registry.audit import AuditEntry, record
 from collector.registry.database import Database
-from collector.registry.keys import Key, insert_key, keys_of, next_change, revoke_keys
+from collector.registry.keys import AccessKey, insert_key, keys_of, next_change, revoke_keys
 from collector.registry.tables import JOINS
 
 
@@ -39,7 +39,9 @@ class Joins:
         detail = f"{join.node_glob}, {join.uses} uses" + (", replaces" if join.replaces else "")
         with self._database.writing() as connection:
             next_change(connection)
-            record(connection, Entry(join.created_at, "change", join.created_by, "add join token", join.id, detail))
+            record(
+                connection, AuditEntry(join.created_at, "change", join.created_by, "add join token", join.id, detail)
+            )
             connection.execute(insert(JOINS).values(**{name: getattr(join, name) for name in Join.__slots__}))
 
     def listed(self) -> list[Join]:
@@ -59,10 +61,10 @@ class Joins:
         with self._database.writing() as connection:
             closed = int(connection.execute(update(JOINS).where(open_one).values(revoked_at=now)).rowcount)
             if closed:
-                record(connection, Entry(now, "change", by, "revoke join token", id))
+                record(connection, AuditEntry(now, "change", by, "revoke join token", id))
             return closed
 
-    def enrol(self, join_id: str, key: Key, node: str, now: int) -> None:
+    def enrol(self, join_id: str, key: AccessKey, node: str, now: int) -> None:
         """Add a key of a host and count the use of its join token, both or neither.
 
         An answer may have been lost: a key that this token brought to this host and that was never shown is replaced,
@@ -79,7 +81,7 @@ class Joins:
             lost = [old.id for old in own if old.joined_by == join.id and old.used_at is None]
             _settle(connection, join, [old.id for old in own], lost, node, now)
             insert_key(connection, replace(key, node=node, joined_by=join.id))
-            record(connection, Entry(now, "change", f"join:{join.id}", "enrol", key.id, node))
+            record(connection, AuditEntry(now, "change", f"join:{join.id}", "enrol", key.id, node))
 
 
 def _settle(connection: Connection, join: Join, own: list[str], lost: list[str], node: str, now: int) -> None:

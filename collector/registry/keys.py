@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from collector.errors import RegistryError
-from collector.registry.audit import Entry, record
+from collector.registry.audit import AuditEntry, record
 from collector.registry.database import Database
 from collector.registry.tables import COUNTERS, KEYS
 
@@ -19,7 +19,7 @@ _MOST_KEYS = 200_000  # that are open, and that a collector holds in memory; a h
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class AccessKey:
     """One key without its secret. `teams` None is all, `node` is that of an agent's key; times in microseconds UTC."""
 
     id: str
@@ -47,18 +47,18 @@ class Keys:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, key: Key) -> None:
+    def add(self, key: AccessKey) -> None:
         """Add a key; the audit says that `key.created_by` did."""
         with self._database.writing() as connection:
             insert_key(connection, key)
             record(connection, _entry(key, "add key"))
 
-    def listed(self) -> list[Key]:
+    def listed(self) -> list[AccessKey]:
         """Return all keys, the oldest first."""
         with self._database.reading() as connection:
             return [_key(row) for row in connection.execute(select(KEYS).order_by(KEYS.c.created_at, KEYS.c.id))]
 
-    def changed(self, after: int) -> tuple[list[Key], int]:
+    def changed(self, after: int) -> tuple[list[AccessKey], int]:
         """Return what was added or changed after a change, and the number of the last change.
 
         Changes are numbered under one lock, so that none becomes visible after a later one.
@@ -75,10 +75,10 @@ class Keys:
         with self._database.writing() as connection:
             closed = revoke_keys(connection, ids, now)
             for key_id in ids if closed else ():
-                record(connection, Entry(now, "change", by, "revoke key", key_id))
+                record(connection, AuditEntry(now, "change", by, "revoke key", key_id))
             return closed
 
-    def rotate(self, successor: Key, overlap_until: int) -> None:
+    def rotate(self, successor: AccessKey, overlap_until: int) -> None:
         """Add a successor (`replaces` says of which key); the old one goes on until then at most."""
         with self._database.writing() as connection:
             insert_key(connection, successor)
@@ -95,14 +95,14 @@ class Keys:
             connection.execute(update(KEYS).where(KEYS.c.id.in_(list(ids))).values(used_at=now))
 
 
-def insert_key(connection: Connection, key: Key) -> None:
+def insert_key(connection: Connection, key: AccessKey) -> None:
     """Add a key within a transaction."""
     if (
         connection.execute(select(func.count()).select_from(KEYS).where(KEYS.c.revoked_at.is_(None))).scalar_one()
         >= _MOST_KEYS
     ):
         raise RegistryError(f"there are {_MOST_KEYS:,} keys; revoke those that nobody uses: gpuledger access list")
-    values = {name: getattr(key, name) for name in Key.__slots__}
+    values = {name: getattr(key, name) for name in AccessKey.__slots__}
     values["teams"] = json.dumps(key.teams) if key.teams is not None else None
     connection.execute(insert(KEYS).values(**values, change=next_change(connection)))
 
@@ -114,7 +114,7 @@ def revoke_keys(connection: Connection, ids: Sequence[str], now: int) -> int:
     return int(connection.execute(closed).rowcount)
 
 
-def keys_of(connection: Connection, node: str, now: int) -> list[Key]:
+def keys_of(connection: Connection, node: str, now: int) -> list[AccessKey]:
     """Return the live keys of a host."""
     found = select(KEYS).where((KEYS.c.node == node) & (KEYS.c.role == "agent"))
     return [key for row in connection.execute(found) if (key := _key(row)).live(now)]
@@ -127,14 +127,14 @@ def next_change(connection: Connection) -> int:
     return int(connection.execute(select(COUNTERS.c.value).where(own)).scalar_one())
 
 
-def _entry(key: Key, action: str) -> Entry:
+def _entry(key: AccessKey, action: str) -> AuditEntry:
     """Return what the audit says of a new key: no more than what the list of keys shows."""
     scope = "" if key.teams is None else f" of {', '.join(key.teams)}"
     detail = f"{key.role}{scope} {key.name}" + (f", in place of {key.replaces}" if key.replaces else "")
-    return Entry(key.created_at, "change", key.created_by, action, key.id, detail.strip())
+    return AuditEntry(key.created_at, "change", key.created_by, action, key.id, detail.strip())
 
 
-def _key(row: Row[tuple[object, ...]]) -> Key:
-    values = {name: getattr(row, name) for name in Key.__slots__}
+def _key(row: Row[tuple[object, ...]]) -> AccessKey:
+    values = {name: getattr(row, name) for name in AccessKey.__slots__}
     values["teams"] = tuple(json.loads(row.teams)) if row.teams is not None else None
-    return Key(**values)
+    return AccessKey(**values)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Column, Connection, Select, delete, func, select, update
 
-from collector.registry.audit import Entry, record
+from collector.registry.audit import AuditEntry, record
 from collector.registry.database import Database
 from collector.registry.mail_tables import SECRETS, SENDS, SUBSCRIPTIONS
 
@@ -113,7 +113,7 @@ class Mails:
             going = (SUBSCRIPTIONS.c.id == id) & SUBSCRIPTIONS.c.stopped_at.is_(None)
             done = connection.execute(update(SUBSCRIPTIONS).where(going).values(stopped_at=now, stopped_by=by))
             if done.rowcount:
-                record(connection, Entry(now, "change", by, "stop mail", id))
+                record(connection, AuditEntry(now, "change", by, "stop mail", id))
             waits = (SENDS.c.subscription == id) & (SENDS.c.state == "queued")
             connection.execute(update(SENDS).where(waits).values(_ended("dropped", now, _STOPPED)))
 
@@ -123,7 +123,7 @@ class Mails:
             own = (SUBSCRIPTIONS.c.id == id) & SUBSCRIPTIONS.c.stopped_at.is_not(None)
             done = connection.execute(update(SUBSCRIPTIONS).where(own).values(stopped_at=None, stopped_by=None))
             if done.rowcount:
-                record(connection, Entry(now, "change", by, "resume mail", id))
+                record(connection, AuditEntry(now, "change", by, "resume mail", id))
 
     def last_sent(self, subscription: str) -> int | None:
         """Return when the newest mail to it left, or None."""

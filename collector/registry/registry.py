@@ -63,7 +63,7 @@ def open_registry(where: str | Path | None, bounds: Bounds | None = None) -> Reg
     return Registry(database, bounds or Bounds())
 
 
-def beside(store: Path | None) -> Path | None:
+def registry_file(store: Path | None) -> Path | None:
     """Return the file of the registry that belongs to a store's file."""
     return store.with_name(store.name + _SUFFIX) if store is not None else None
 

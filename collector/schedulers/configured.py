@@ -34,11 +34,11 @@ def _slurm(config: "CollectorConfig", store: "Store", writer: "Writer") -> "Poll
 def _kubernetes(config: "CollectorConfig", store: "Store", writer: "Writer") -> "Poller":
     from collector.schedulers.kubernetes.api import Api
     from collector.schedulers.kubernetes.rows import Labels
-    from collector.schedulers.kubernetes.source import Reading, open_kubernetes
+    from collector.schedulers.kubernetes.source import LabelMeanings, open_kubernetes
     from collector.schedulers.poller import Poller
 
     labels = Labels(config.kubernetes_user_labels, config.kubernetes_project_labels, config.kubernetes_labels)
-    reading = Reading(labels, config.kubernetes_rack_labels, config.kubernetes_block_labels)
+    reading = LabelMeanings(labels, config.kubernetes_rack_labels, config.kubernetes_block_labels)
     api = Api(_api_server(config))
     opened = open_kubernetes(config.kubernetes, api, reading, config.kubernetes_seconds)
     return Poller(f"kubernetes/{config.kubernetes}", opened, store, writer, config.kubernetes_seconds)

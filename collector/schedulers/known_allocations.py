@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.tables import ALLOCATIONS
 from agent.wire.units import SECOND_US
-from collector.schedulers.poll import Row, Value, moment
+from collector.schedulers.poll import Row, Value, moment_of
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -23,11 +23,11 @@ _DRIFTS = ("priority",)  # changes with time alone, and is no news
 _OF_WAITING = ("pending_reason", "requested_gpus", "labels")  # news, but not at every poll
 
 # Run, attempt, GPU (or host and member, where no GPU is known), start (None while waiting).
-Key = tuple[str, int, str | None, int | None]
+AllocationKey = tuple[str, int, str | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class KnownAllocation:
     """The last word on one allocation, and when it was told, microseconds UTC."""
 
     row: Row
@@ -38,8 +38,8 @@ class AllocationBook:
     """Knows the last word on every allocation that is open or ended lately."""
 
     def __init__(self, told: Iterable[Row] = ()) -> None:
-        self._told: dict[Key, Told] = {}
-        self._runs: dict[str, dict[Key, None]] = {}
+        self._told: dict[AllocationKey, KnownAllocation] = {}
+        self._runs: dict[str, dict[AllocationKey, None]] = {}
         for row in told:
             self._keep(row, 0)
 
@@ -65,7 +65,7 @@ class AllocationBook:
 
     def news(self, rows: Iterable[Row], now: int) -> list[Row]:
         """Return those rows that say something new, with what was known before where they say nothing."""
-        found: dict[Key, Row] = {}
+        found: dict[AllocationKey, Row] = {}
         for row in rows:
             key = key_of(row)
             before = self._told.get(key)
@@ -98,14 +98,14 @@ class AllocationBook:
 
     def _keep(self, row: Row, now: int) -> None:
         key = key_of(row)
-        self._told[key] = Told(row, now)
+        self._told[key] = KnownAllocation(row, now)
         self._runs.setdefault(key[0], {})[key] = None
 
 
-def key_of(row: Mapping[str, Value]) -> Key:
+def key_of(row: Mapping[str, Value]) -> AllocationKey:
     """Return what makes an allocation one and the same."""
     where = row.get("gpu_uuid") or " ".join(str(row[part]) for part in ("node", "member") if row.get(part))
-    return str(row["run_id"]), moment(row, "attempt") or 0, str(where) or None, moment(row, "started_at")
+    return str(row["run_id"]), moment_of(row, "attempt") or 0, str(where) or None, moment_of(row, "started_at")
 
 
 def withdrawn(row: Row, started_at: int) -> Row:
@@ -123,7 +123,7 @@ def _merged(before: Row, row: Row) -> Row:
     return row if is_withdrawn(before) else before | {name: value for name, value in row.items() if value is not None}
 
 
-def _is_news(before: Told, row: Row, now: int) -> bool:
+def _is_news(before: KnownAllocation, row: Row, now: int) -> bool:
     changed = {name for name, value in row.items() if before.row.get(name) != value} - set(_DRIFTS)
     if row.get("started_at") is None and row.get("ended_at") is None and now - before.told_at < _WAITING_RETOLD_US:
         changed -= set(_OF_WAITING)
@@ -131,5 +131,5 @@ def _is_news(before: Told, row: Row, now: int) -> bool:
 
 
 def _ended(row: Row, before: int) -> bool:
-    ended = moment(row, "ended_at")
+    ended = moment_of(row, "ended_at")
     return ended is not None and ended < before

@@ -47,7 +47,7 @@ class ClusterSource(Protocol):
         ...
 
 
-def moment(row: Mapping[str, Value], name: str) -> int | None:
+def moment_of(row: Mapping[str, Value], name: str) -> int | None:
     """Return a row's time or count by name, or None where it has none."""
     value = row.get(name)
     return value if isinstance(value, int) else None

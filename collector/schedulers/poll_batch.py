@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from collector.pipeline.batch_encoding import packed
+from collector.pipeline.batch_encoding import encoded_batch
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.range_checks import Clock, faults, pc
 from collector.schedulers.poll import Poll
@@ -21,7 +21,7 @@ _LANDING_SECONDS = (
 )
 
 
-class Landing:
+class PollBatches:
     """Lands the polls of one scheduler, each once. `refused` counts rows that could not be believed."""
 
     def __init__(self, name: str, writer: "Writer") -> None:
@@ -41,7 +41,7 @@ class Landing:
         tables = {name: self._believed(name, poll) for name, rows in poll.tables.items() if rows}
         if not any(rows.num_rows for rows in tables.values()):
             return
-        batch = packed(
+        batch = encoded_batch(
             agent=sender(self._name),
             stream=self._stream,
             sequence=self._sequence,

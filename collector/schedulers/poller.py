@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from collector.errors import CollectorError, SchedulerError
 from collector.schedulers.poll import ClusterSource
-from collector.schedulers.poll_batch import Landing
+from collector.schedulers.poll_batch import PollBatches
 
 if TYPE_CHECKING:
     from collector.pipeline.writer import Writer
@@ -37,7 +37,7 @@ class Poller:
         self._open = open_source
         self._store = store
         self._every = every_seconds
-        self._landing = Landing(name, writer)
+        self._landing = PollBatches(name, writer)
         self._source: ClusterSource | None = None
         self._failing: str | None = None
         self._ending = threading.Event()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import DAY_US
 from collector.errors import StoreError
 from collector.store.booking import (
-    Place,
+    BookingPosition,
     confirm,
     may_follow,
     newest,
@@ -72,7 +72,7 @@ def catch_up(store: "Store") -> int:
     return 0
 
 
-def _adopt(session: "Session", hot: str, place: Place | None) -> int:
+def _adopt(session: "Session", hot: str, place: BookingPosition | None) -> int:
     _require_adoptable(session)
     columns = mirrored_columns(session, hot)
     is_ahead = place is None or place.following is not None
@@ -89,7 +89,7 @@ def _adopt(session: "Session", hot: str, place: Place | None) -> int:
         at = newest(session)
         if at.migration < own_migration():  # who booked did not keep all that this release goes on from
             session.execute(f"DELETE FROM {hot}.analysis")
-        stand(session, hot, Place(at.booking, None))
+        stand(session, hot, BookingPosition(at.booking, None))
     return len(days)
 
 

@@ -48,7 +48,7 @@ class Booking:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BookingPosition:
     """Where a hot file stands: equal to the lake as of `booking`, or ahead by what it will book as `following`."""
 
     booking: str
@@ -71,10 +71,10 @@ def newest(session: "Session") -> Booking:
     return Booking(*rows[0]) if rows else Booking(FIRST, "", 0, 0)
 
 
-def place_of(session: "Session", hot: str) -> Place | None:
+def place_of(session: "Session", hot: str) -> BookingPosition | None:
     """Return where the hot file stands; None where that is not known."""
     rows = session.rows(f"SELECT booking, next_booking FROM {hot}.books_place")
-    return Place(*rows[0]) if rows else None
+    return BookingPosition(*rows[0]) if rows else None
 
 
 def may_follow(session: "Session", hot: str) -> bool:
@@ -98,7 +98,7 @@ def set_out(session: "Session", hot: str) -> str:
         return place.following
     following = uuid.uuid4().hex
     with session.transaction():
-        stand(session, hot, Place(newest(session).booking, following))
+        stand(session, hot, BookingPosition(newest(session).booking, following))
     return following
 
 
@@ -137,10 +137,10 @@ def confirm(session: "Session", hot: str, booking: str) -> None:
         if newest(session).booking == booking:
             session.execute(f"DELETE FROM {hot}.booked")
             session.execute(f"INSERT INTO {hot}.booked SELECT day, booking FROM lake.books.booked")
-            stand(session, hot, Place(booking, None))
+            stand(session, hot, BookingPosition(booking, None))
 
 
-def stand(session: "Session", hot: str, place: Place) -> None:
+def stand(session: "Session", hot: str, place: BookingPosition) -> None:
     """Write down where the hot file stands, in the transaction of the hot file that is open."""
     session.execute(f"DELETE FROM {hot}.books_place")
     session.execute(f"INSERT INTO {hot}.books_place VALUES (?, ?)", [place.booking, place.following])

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from agent.wire.units import DAY_US
 from collector.errors import StoreError, TakenError
 from collector.store import booking, sealed_here
-from collector.store.lake import delete, written
-from collector.store.lake_schema import made
+from collector.store.lake import delete, tables_with_rows
+from collector.store.lake_schema import add_in_transaction
 from collector.store.missing import add_missing, columns_there
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def make_tables(session: "Session") -> None:
     """
     booking.make_places(session)
     sealed_here.make_table(session)
-    made(session, _add_missing)
+    add_in_transaction(session, _add_missing)
 
 
 def _add_missing(session: "Session") -> None:
@@ -141,7 +141,7 @@ def _mirror(session: "Session", hot: str, following: str, holder: str) -> list[i
         return []
     booking.follow(session, hot, following, holder)
     booking.note_days(session, following, days_of_amounts)
-    there = written(session, "books")
+    there = tables_with_rows(session, "books")
     for table, dated in {**DATED, **AMOUNTS}.items():
         replaced = days_of_amounts if table in AMOUNTS else days
         if dated and not replaced:
@@ -195,7 +195,7 @@ def mirror_findings(store: "OpenStore") -> None:
             said = [table for table in _SAID if session.rows(f"SELECT 1 FROM {store.hot}.{table} LIMIT 1")]
             _add_said(session, said, store.hot, "lake.books")
         with session.transaction():
-            _add_said(session, _SAID.keys() & written(session, "books"), "lake.books", store.hot)
+            _add_said(session, _SAID.keys() & tables_with_rows(session, "books"), "lake.books", store.hot)
 
 
 def _mirror_whole(session: "Session", hot: str, columns: dict[str, list[str]]) -> None:

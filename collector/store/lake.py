@@ -64,7 +64,7 @@ class LakeSettings:
         return None if self.data.startswith("s3://") else Path(self.data)
 
 
-def beside(store: Path, extensions: Path | None = None) -> LakeSettings:
+def default_lake(store: Path, extensions: Path | None = None) -> LakeSettings:
     """Return the lake that belongs to a store's file: all of it in a folder beside it."""
     folder = store.with_name(store.name + ".lake")
     return LakeSettings(f"sqlite:{folder / 'catalogue.sqlite'}", str(folder / "data"), S3(), extensions)
@@ -72,7 +72,7 @@ def beside(store: Path, extensions: Path | None = None) -> LakeSettings:
 
 def found_beside(store: Path) -> LakeSettings | None:
     """Return the lake that lies beside a store's file, if one does."""
-    own = beside(store)
+    own = default_lake(store)
     return own if own.file is not None and own.file.exists() else None
 
 
@@ -102,7 +102,7 @@ def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> No
         make_tables(session)
 
 
-def written(session: "Session", schema: str) -> set[str]:
+def tables_with_rows(session: "Session", schema: str) -> set[str]:
     """Return the tables of one schema of the lake into which a row was ever written; of the others none has a row.
 
     One question to the catalogue, where each statement over a table asks for its columns, files and statistics. In a

@@ -66,10 +66,10 @@ def make_tables(session: "Session") -> None:
     Raises:
         StoreError: the catalogue refuses.
     """
-    made(session, _add_missing)
+    add_in_transaction(session, _add_missing)
 
 
-def made(session: "Session", step: Callable[["Session"], None]) -> None:
+def add_in_transaction(session: "Session", step: Callable[["Session"], None]) -> None:
     """Let something be added in one transaction. Two who do it at once conflict; the loser looks again.
 
     Raises:

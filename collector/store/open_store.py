@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from collector.errors import ConfigError
 from collector.store.database import Store
-from collector.store.lake import S3, LakeSettings, beside
+from collector.store.lake import S3, LakeSettings, default_lake
 from collector.store.there import SHARED
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def lake_of(config: "CollectorConfig") -> LakeSettings | None:
     Raises:
         ConfigError: `lake` or `data` cannot be understood.
     """
-    own = beside(config.store, Path(config.extensions) if config.extensions else None)
+    own = default_lake(config.store, Path(config.extensions) if config.extensions else None)
     s3 = S3(config.s3_endpoint, config.s3_region, config.s3_key_id, config.s3_secret)
     data = config.data or own.data
     if config.lake == NO_LAKE:

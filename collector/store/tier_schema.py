@@ -51,7 +51,7 @@ def _declared() -> dict[str, tuple[str, ...]]:
     return {**EXPIRED, **tier_tables(), **_UPKEEP}
 
 
-def place(store: "OpenStore") -> str:
+def samples_schema(store: "OpenStore") -> str:
     """Return the schema that holds the samples: the lake's, or the file's own."""
     if store.lake is not None:
         return "lake.main"
@@ -66,7 +66,7 @@ def make_tables(store: "OpenStore") -> None:
     Raises:
         StoreError: the store refused; nothing was made.
     """
-    where = place(store)
+    where = samples_schema(store)
     database = where.removesuffix(".main")
     with store.turn, store.session() as session:
         there = columns_there(session, database, "main")

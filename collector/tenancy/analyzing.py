@@ -22,7 +22,7 @@ NAME = "\tbooks"  # among the streams: no agent's can be called so, theirs are p
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LakeBooker:
     """Who books into the lake, and since when (microseconds UTC)."""
 
     name: str
@@ -37,9 +37,9 @@ class BookingLease:
     def __init__(self, registry: "Registry", number: int) -> None:
         self._registry = registry
         self._number = number
-        self.holder: Holder | None = None  # as of the last time that the registry was asked
+        self.holder: LakeBooker | None = None  # as of the last time that the registry was asked
 
-    def take(self) -> Holder:
+    def take(self) -> LakeBooker:
         """Take the lease where nobody alive has it, and return ourselves.
 
         Raises:
@@ -49,7 +49,7 @@ class BookingLease:
         self.holder = None
         lease = self._registry.leases.acquire([NAME], self._number, time.time_ns() // 1000)[NAME]
         names = {one.number: one.name for one in self._registry.collectors.listed()}
-        self.holder = Holder(names.get(lease.collector, "?"), lease.url, lease.since, lease.is_mine)
+        self.holder = LakeBooker(names.get(lease.collector, "?"), lease.url, lease.since, lease.is_mine)
         if not lease.is_mine:
             raise HeldElsewhereError(_elsewhere(self.holder))
         if lease.taken_over_from is not None:
@@ -82,7 +82,7 @@ class BookingLease:
         self.holder = None
 
 
-def _elsewhere(holder: Holder) -> str:
+def _elsewhere(holder: LakeBooker) -> str:
     since = datetime.fromtimestamp(holder.since / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
     return (
         f"{holder.name} ({holder.url}) books into this lake, since {since} UTC; this analyzer follows its books, and "

@@ -29,7 +29,7 @@ _FIRST_EPOCH = 1  # of a stream that has never changed hands
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class StreamDecisions:
     """What is to be answered to each batch instead of taking it, None where it is taken; and whose streams are new."""
 
     answers: list[BatchError | None]
@@ -63,7 +63,7 @@ class Tenant:
         if self._thread.ident is not None:
             self._thread.join(_BEAT_SECONDS)
 
-    def judge(self, asked: Sequence[tuple[str, int | None]]) -> Judged:
+    def judge(self, asked: Sequence[tuple[str, int | None]]) -> StreamDecisions:
         """Judge batches by stream and by the epoch that their agent says; take the leases that nobody has.
 
         Raises:
@@ -77,7 +77,7 @@ class Tenant:
         leases = self._acquired(unknown) if unknown else {}
         epochs |= {stream: lease.epoch for stream, lease in leases.items()}
         answers = [_answer(stream, said, leases.get(stream), epochs[stream]) for stream, said in asked]
-        return Judged(answers, {name: lease.since for name, lease in leases.items() if lease.is_mine})
+        return StreamDecisions(answers, {name: lease.since for name, lease in leases.items() if lease.is_mine})
 
     def booking_lease(self) -> BookingLease:
         """Return our claim to the lease under which the lake is booked into."""

@@ -27,7 +27,7 @@ from collector.store.open_store import open_store
 from dashboards.analysis.job import ANALYZE_SECONDS
 
 if TYPE_CHECKING:
-    from dashboards.demo.demo import Shown
+    from dashboards.demo.demo import DemoResult
 
 _OK, _INTERRUPTED = 0, 130
 _COLUMNS = 80
@@ -109,7 +109,7 @@ def _port(options: argparse.Namespace) -> int:
     return options.port if options.port is not None else _ANY_PORT if options.once else _PAGE_PORT
 
 
-def _tell(shown: "Shown", options: argparse.Namespace) -> None:
+def _tell(shown: "DemoResult", options: argparse.Namespace) -> None:
     """Say what it took, and how the commands that the report names reach this site."""
     took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in shown.seconds.items())
     print(f"\n{shown.gpu_rows:,} GPU samples; {took}", file=sys.stderr)

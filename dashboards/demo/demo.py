@@ -48,7 +48,7 @@ class DemoConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DemoResult:
     """What the demo has to show: the report, the seconds that each stage took, and where the page is."""
 
     report: str
@@ -59,7 +59,7 @@ class Shown:
 
 
 @contextmanager
-def demo(config: DemoConfig) -> Iterator[Shown]:
+def demo(config: DemoConfig) -> Iterator[DemoResult]:
     """Build the demo site, yield what there is to show while its page answers, and take it down again.
 
     Raises:
@@ -85,7 +85,7 @@ def demo(config: DemoConfig) -> Iterator[Shown]:
             request = Request("week", width=config.width, ascii=config.ascii)
             text = answer(Reader(session, settings), request)
             (rows,) = session.row("SELECT count(*) FROM gpu_samples")
-        yield Shown(text, seconds, rows, url, path)
+        yield DemoResult(text, seconds, rows, url, path)
 
 
 @contextmanager

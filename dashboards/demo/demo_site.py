@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from analyzer.settings.settings import BESIDE
+from analyzer.settings.settings import SETTINGS_NAME
 
 _FILES = {
-    BESIDE: """# The demo fleet: every figure is invented.
+    SETTINGS_NAME: """# The demo fleet: every figure is invented.
 [analyzer]
 cluster = "alpha"
 timezone = "Europe/Berlin"

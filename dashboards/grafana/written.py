@@ -17,7 +17,7 @@ from dashboards.grafana.run import run
 _DEFAULTS = ("id", "auto", "auto_min", "auto_count")
 
 
-def written() -> Iterator[tuple[str, str]]:
+def dashboard_files() -> Iterator[tuple[str, str]]:
     """Yield each dashboard's file name and its text."""
     for name, made in (("fleet", fleet()), ("node", node()), ("run", run()), ("finops", finops()), ("dcgm", dcgm())):
         yield f"{name}.json", _text(made)

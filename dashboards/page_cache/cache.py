@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from analyzer.interfaces.api.faults import BusyError
-from dashboards.page_cache.page_file import BYTES, PAGES, Made
+from dashboards.page_cache.page_file import BYTES, PAGES, PageRecord
 
 if TYPE_CHECKING:
-    from dashboards.page_cache.disk_cache import Shelf
+    from dashboards.page_cache.disk_cache import DiskCache
 
 PAGE_BYTES = 4 * 2**20  # larger ones are not kept
 _AT_ONCE = 4  # pages that are made for those who do not wait for them
@@ -27,11 +27,11 @@ class PageCache:
     kept on the shelf too, where there is one, and found there by the server that starts next.
     """
 
-    def __init__(self, pages: int = PAGES, size: int = BYTES, shelf: "Shelf | None" = None) -> None:
+    def __init__(self, pages: int = PAGES, size: int = BYTES, shelf: "DiskCache | None" = None) -> None:
         self._pages, self._size = pages, size
         self._shelf = shelf
-        self._kept: OrderedDict[Hashable, Made] = OrderedDict()
-        self._making: dict[Hashable, Future[Made]] = {}
+        self._kept: OrderedDict[Hashable, PageRecord] = OrderedDict()
+        self._making: dict[Hashable, Future[PageRecord]] = {}
         self._lock = threading.Lock()
         self.bytes = self.made = 0
         self._workers = ThreadPoolExecutor(_AT_ONCE, "page")
@@ -40,11 +40,11 @@ class PageCache:
         self,
         key: Hashable,
         state: Hashable,
-        make: Callable[[], Made],
+        make: Callable[[], PageRecord],
         patience: float | None = None,
         *,
         lasts: bool = False,
-    ) -> Made | None:
+    ) -> PageRecord | None:
         """Return the page of the ledger's present state, made where it is not kept.
 
         With patience, in seconds, it returns what is kept of an older state where that takes longer, or None; whoever
@@ -71,7 +71,7 @@ class PageCache:
                 return made
         return made
 
-    def kept(self, key: Hashable, state: Hashable, *, lasts: bool = False) -> Made | None:
+    def kept(self, key: Hashable, state: Hashable, *, lasts: bool = False) -> PageRecord | None:
         """Return what is kept of a page, of whatever state, or None; nothing is made."""
         return self._newest(key) or self._of_before(key, state, self._shelf if lasts else None)
 
@@ -79,13 +79,13 @@ class PageCache:
         """Make what is being made, and nothing more."""
         self._workers.shutdown(cancel_futures=True)
 
-    def _newest(self, key: Hashable) -> Made | None:
+    def _newest(self, key: Hashable) -> PageRecord | None:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def _of_before(self, key: Hashable, state: Hashable, shelf: "Shelf | None") -> Made | None:
+    def _of_before(self, key: Hashable, state: Hashable, shelf: "DiskCache | None") -> PageRecord | None:
         """Return the page that the server before this one kept."""
         found = shelf.get(key, state) if shelf is not None else None
         if found is None:
@@ -93,24 +93,26 @@ class PageCache:
         with self._lock:
             return self._kept.get(key) or self._keep(key, found)
 
-    def _promised(self, key: Hashable) -> "tuple[Future[Made], bool]":
+    def _promised(self, key: Hashable) -> "tuple[Future[PageRecord], bool]":
         """Return the page that is being made, and whether who asks is to make it."""
         with self._lock:
             if key in self._making:
                 return self._making[key], False
             if len(self._making) >= MAKING:
                 raise BusyError("as many pages are being made as may at once: come again in a moment")
-            promised: Future[Made] = Future()
+            promised: Future[PageRecord] = Future()
             self._making[key] = promised
             return promised, True
 
     def _make_for_others(
-        self, key: Hashable, promised: "Future[Made]", make: Callable[[], Made], shelf: "Shelf | None"
+        self, key: Hashable, promised: "Future[PageRecord]", make: Callable[[], PageRecord], shelf: "DiskCache | None"
     ) -> None:
         with suppress(Exception):  # those who wait are told; who comes later asks again
             self._make(key, promised, make, shelf)
 
-    def _make(self, key: Hashable, promised: "Future[Made]", make: Callable[[], Made], shelf: "Shelf | None") -> Made:
+    def _make(
+        self, key: Hashable, promised: "Future[PageRecord]", make: Callable[[], PageRecord], shelf: "DiskCache | None"
+    ) -> PageRecord:
         try:
             made = make()
         except BaseException as error:
@@ -123,7 +125,7 @@ class PageCache:
             shelf.put(key, made)
         return made
 
-    def _done(self, key: Hashable, made: Made | None) -> None:
+    def _done(self, key: Hashable, made: PageRecord | None) -> None:
         """Keep a page in the place of the one before; a page that could not be made leaves that where it is."""
         with self._lock:
             del self._making[key]
@@ -131,7 +133,7 @@ class PageCache:
                 self.made += 1
                 self._keep(key, made)
 
-    def _keep(self, key: Hashable, page: Made) -> Made:
+    def _keep(self, key: Hashable, page: PageRecord) -> PageRecord:
         before = self._kept.pop(key, None)
         self.bytes -= len(before.text) if before is not None else 0
         if len(page.text) <= PAGE_BYTES:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dashboards.page_cache.page_file import BYTES, PAGES, Made, content_of, name_of, page_of
+from dashboards.page_cache.page_file import BYTES, PAGES, PageRecord, content_of, name_of, page_of
 
 _LOG = logging.getLogger(__name__)
 OLDEST_SECONDS = 7 * 86_400.0
@@ -21,7 +21,7 @@ _EDITION, _PAGE, _ASIDE = "edition", ".page", ".new"
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600  # pages name teams, people and money
 
 
-class Shelf:
+class DiskCache:
     """One server's folder. `edition` returns the present one, or None where there is no analysis to name.
 
     What the disk refuses is counted; such a page is made when it is asked for.
@@ -61,7 +61,7 @@ class Shelf:
         with self._lock, self._trying():
             self._sign()
 
-    def get(self, key: Hashable, state: Hashable) -> Made | None:
+    def get(self, key: Hashable, state: Hashable) -> PageRecord | None:
         """Return the page of a key, or None. Its state is `state` where it is of that, and else like no other."""
         name = name_of(key) + _PAGE
         with self._lock:
@@ -77,7 +77,7 @@ class Shelf:
         self.found += 1
         return made
 
-    def put(self, key: Hashable, made: Made) -> None:
+    def put(self, key: Hashable, made: PageRecord) -> None:
         """Keep a page in the place of the one before."""
         name, content = name_of(key) + _PAGE, content_of(key, made)
         with self._lock, self._trying():

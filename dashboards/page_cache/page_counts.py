@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from dashboards.page_cache.cache import PageCache
-    from dashboards.page_cache.disk_cache import Shelf
+    from dashboards.page_cache.disk_cache import DiskCache
 
 _PREFIX = "gpuledger_pages"
 
@@ -16,7 +16,7 @@ _PREFIX = "gpuledger_pages"
 class PageCounts(Collector):
     """The counts of one server. `shelf` is None where its store is in memory; nothing is told of a disk then."""
 
-    def __init__(self, cache: "PageCache", shelf: "Shelf | None") -> None:
+    def __init__(self, cache: "PageCache", shelf: "DiskCache | None") -> None:
         self._cache = cache
         self._shelf = shelf
 

@@ -13,7 +13,7 @@ _LEVEL = 1  # of zlib: pages are written while somebody waits for others
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class PageRecord:
     """A page: the state of the ledger that it is of, and when that was read, microseconds UTC."""
 
     state: Hashable
@@ -41,14 +41,14 @@ def name_of(key: Hashable) -> str:
     return hashlib.sha256(spelled(key).encode()).hexdigest()
 
 
-def content_of(key: Hashable, made: Made) -> bytes:
+def content_of(key: Hashable, made: PageRecord) -> bytes:
     """Return what the file holds."""
     head = {"key": spelled(key), "state": spelled(made.state), "read_at": made.read_at}
     content = json.dumps(head).encode() + b"\n" + zlib.compress(made.text.encode(), _LEVEL)
     return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
 
-def page_of(file: bytes, key: Hashable, state: Hashable) -> Made:
+def page_of(file: bytes, key: Hashable, state: Hashable) -> PageRecord:
     """Return the page that a file holds. Its state is `state` where it is of that, and else like no other.
 
     Raises:
@@ -63,4 +63,4 @@ def page_of(file: bytes, key: Hashable, state: Hashable) -> Made:
         raise ValueError("another page's")
     page = zlib.decompressobj().decompress(text, _TEXT_BYTES).decode()
     of = state if head["state"] == spelled(state) else ("before the start", head["state"])
-    return Made(of, page, head["read_at"])
+    return PageRecord(of, page, head["read_at"])

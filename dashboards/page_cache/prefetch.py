@@ -21,7 +21,7 @@ _STOPPING_SECONDS = 10.0
 _Views = Callable[[], "Iterable[Callable[[], object]]"]
 
 
-class Warming:
+class Prefetch:
     """Makes `first`, then `rest`, on a thread of its own, each time that somebody asks; one turn at a time.
 
     A turn that is asked for while another runs begins anew: what is of the present ledger already takes no time.

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import SECOND_US, WEEK_US
-from analyzer.interfaces.doctor.words import size, span
+from analyzer.interfaces.doctor.words import length_words, size
 from analyzer.text.words import UNKNOWN, plain
 from collector.metrics.freshness import SILENT_SECONDS
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
 
 _SHOWN = 60
 # What an agent says of itself comes with its samples, and is read from the lake: the last minutes are not in it.
@@ -58,22 +58,22 @@ class Agents:
     more: int
 
 
-def agent_list(reading: "Reading", now_us: int) -> Agents:
+def agent_list(reading: "RequestContext", now_us: int) -> Agents:
     """Return the agents of a week."""
     rows = _rows(reading, now_us)
     ages = [(now_us - heard) / SECOND_US for _, heard, *_ in rows]
     silent = sum(age > SILENT_SECONDS for age in ages)
     lines = tuple(_line(age, *row) for age, row in zip(ages[:_SHOWN], rows[:_SHOWN], strict=True))
-    newest = f"{span(max(0.0, min(ages)))} ago" if ages else "never"
+    newest = f"{length_words(max(0.0, min(ages)))} ago" if ages else "never"
     return Agents(len(rows), silent, newest, lines, max(0, len(rows) - _SHOWN))
 
 
-def agents_sheet(reading: "Reading", now_us: int) -> Sheet:
+def agents_sheet(reading: "RequestContext", now_us: int) -> Sheet:
     """Return all of them, exact."""
     return Sheet(_HEAD, _rows(reading, now_us))
 
 
-def _rows(reading: "Reading", now_us: int) -> list[tuple[Any, ...]]:
+def _rows(reading: "RequestContext", now_us: int) -> list[tuple[Any, ...]]:
     return reading.session.rows(_AGENTS, {"since": now_us - WEEK_US})
 
 
@@ -92,7 +92,7 @@ def _line(
     gpus = UNKNOWN if seen is None else f"{seen:,}" if expected in (None, seen) else f"{seen:,} of {expected:,}"
     return AgentLine(
         plain(agent),
-        f"{span(max(0.0, age))} ago",
+        f"{length_words(max(0.0, age))} ago",
         age > SILENT_SECONDS,
         gpus,
         UNKNOWN if spool is None else size(spool),

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from dashboards.page_cache.cache import PageCache
-from dashboards.page_cache.page_file import Made
+from dashboards.page_cache.page_file import PageRecord
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -121,11 +121,11 @@ class Answering:
         return wanted.scope, self.frame.asks, wanted.kind, wanted.what
 
 
-def _made(make: _Make) -> Callable[[], Made]:
-    def made() -> Made:
+def _made(make: _Make) -> Callable[[], PageRecord]:
+    def made() -> PageRecord:
         read_at = time.time_ns() // 1000
         state, text = make()
-        return Made(state, text, read_at)
+        return PageRecord(state, text, read_at)
 
     return made
 

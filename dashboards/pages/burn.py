@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from agent.wire.units import MICROS
 from analyzer.charts.course import Course, month_course
 from analyzer.finops.budgets.budget_file import budget_book
-from analyzer.finops.budgets.month import Line, MonthReport, month_report
+from analyzer.finops.budgets.month import BudgetLine, MonthReport, month_report
 from analyzer.finops.budgets.spent import spending
 from analyzer.finops.budgets.text import between, expected_column, first_sentence, spent_column
 from analyzer.finops.charges.edited import edited, edited_words
 from analyzer.period import Period, local
 from analyzer.text.words import UNKNOWN, amount, day, money_decimals, plain, symbol
-from dashboards.pages.marks import LONG, Mark, Part
+from dashboards.pages.marks import LONG, BarSegment, Mark
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
 
 _BUDGET_AT, _WHOLE_AT = 0.7 * LONG, 0.92 * LONG  # where of a bar the budget stands; without one, the most that may come
 
@@ -68,7 +68,7 @@ class Burn:
     rows: tuple[tuple[str, str, str], ...]
 
 
-def month_of(reading: "Reading", week: str | None) -> MonthReport | None:
+def month_of(reading: "RequestContext", week: str | None) -> MonthReport | None:
     """Return the month that a period ends in, as far as the ledger goes; of the whole site."""
     reader = reading.whole
     now = reader.now()
@@ -77,7 +77,7 @@ def month_of(reading: "Reading", week: str | None) -> MonthReport | None:
     return month_report(reader.session, month, now, reading.currency, allowed)
 
 
-def budget_rows(reading: "Reading", report: MonthReport) -> Budgets:
+def budget_rows(reading: "RequestContext", report: MonthReport) -> Budgets:
     """Return the month's rows that may be seen."""
     if reading.scope.teams is not None:
         own = [line for line in report.lines if line.team in reading.scope.teams and line.held]
@@ -92,7 +92,7 @@ def budget_rows(reading: "Reading", report: MonthReport) -> Budgets:
     return Budgets(report.period.label, first_sentence(report), (*rows, total), projects, _notes(reading, report))
 
 
-def budget_sheet(reading: "Reading", week: str | None) -> Sheet:
+def budget_sheet(reading: "RequestContext", week: str | None) -> Sheet:
     """Return the same, exact."""
     report = month_of(reading, week)
     teams = reading.scope.teams
@@ -101,7 +101,7 @@ def budget_sheet(reading: "Reading", week: str | None) -> Sheet:
     return Sheet((*head, "verdict"), [_values(line) for line in lines])
 
 
-def burn(reading: "Reading", report: MonthReport) -> Burn | None:
+def burn(reading: "RequestContext", report: MonthReport) -> Burn | None:
     """Return the course of the month: the fleet's, or that of the one team whose key asks."""
     teams = reading.scope.teams
     if teams is not None and len(teams) != 1:
@@ -113,7 +113,7 @@ def burn(reading: "Reading", report: MonthReport) -> Burn | None:
     return _burn(line, report, by_day, symbol(reading.currency).strip())
 
 
-def burn_sheet(reading: "Reading", week: str | None) -> Sheet:
+def burn_sheet(reading: "RequestContext", week: str | None) -> Sheet:
     """Return what was spent each day of the month, and together since it began."""
     report = month_of(reading, week)
     by_day = [] if report is None else _by_day(reading, report)
@@ -126,12 +126,12 @@ def burn_sheet(reading: "Reading", week: str | None) -> Sheet:
     return Sheet(("day", "spent_micros", "together_micros"), rows)
 
 
-def _by_day(reading: "Reading", report: MonthReport) -> list[tuple[int, int]]:
+def _by_day(reading: "RequestContext", report: MonthReport) -> list[tuple[int, int]]:
     spent = spending(reading.session, report.period.timezone, report.period.start, report.known_until)
     return list(zip(spent.days.starts, spent.of(list(spent.by_day)), strict=True))
 
 
-def _row(line: Line, spent: str, expected: str, level: str = "row") -> BudgetRow:
+def _row(line: BudgetLine, spent: str, expected: str, level: str = "row") -> BudgetRow:
     name = "total" if level == "total" else plain(line.name)
     budget = UNKNOWN if line.budget is None else amount(line.budget.micros_per_month, 0)
     span = between(line).strip(" ()") or UNKNOWN
@@ -142,17 +142,17 @@ def _own(micros: int) -> str:
     return amount(micros, money_decimals(micros))
 
 
-def _expected(line: Line) -> str:
+def _expected(line: BudgetLine) -> str:
     return UNKNOWN if line.ending is None else amount(line.ending.expected_micros, money_decimals(line.spent_micros))
 
 
-def _values(line: Line) -> tuple[object, ...]:
+def _values(line: BudgetLine) -> tuple[object, ...]:
     ending, budget = line.ending, line.budget.micros_per_month if line.budget else None
     ends = (None, None, None) if ending is None else (ending.expected_micros, ending.low_micros, ending.high_micros)
     return (line.name, line.team, line.project, line.spent_micros, budget, *ends, line.verdict)
 
 
-def _bullet(line: Line) -> Mark:
+def _bullet(line: BudgetLine) -> Mark:
     """Return what was spent, the interval of what will be, that by itself, and the budget; each where it is known."""
     ending = line.ending
     expected = ending.expected_micros if ending else None
@@ -164,17 +164,20 @@ def _bullet(line: Line) -> Mark:
     def at(micros: int) -> float:
         return round(min(LONG, micros * unit))
 
-    parts = [Part("track", 0, LONG), Part("spent over" if line.is_over else "spent", 0, at(line.spent_micros), 2.5, 5)]
+    parts = [
+        BarSegment("track", 0, LONG),
+        BarSegment("spent over" if line.is_over else "spent", 0, at(line.spent_micros), 2.5, 5),
+    ]
     if low is not None and high is not None:
-        parts.append(Part("likely", at(low), at(high) - at(low), 4, 2))
+        parts.append(BarSegment("likely", at(low), at(high) - at(low), 4, 2))
     if expected is not None:
-        parts.append(Part("expected", at(expected) - 5, 10, 2, 6))
+        parts.append(BarSegment("expected", at(expected) - 5, 10, 2, 6))
     if allowed:
-        parts.append(Part("allowed", _BUDGET_AT, 6))
+        parts.append(BarSegment("allowed", _BUDGET_AT, 6))
     return Mark("bullet", parts)
 
 
-def _notes(reading: "Reading", report: MonthReport) -> tuple[str, ...]:
+def _notes(reading: "RequestContext", report: MonthReport) -> tuple[str, ...]:
     zone = report.period.timezone
     later = edited_words(edited(reading.session, report.period, reading.whole.settings))
     found = [f"{one[0].upper()}{one[1:]}." for one in later]
@@ -187,7 +190,7 @@ def _notes(reading: "Reading", report: MonthReport) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _burn(line: Line, report: MonthReport, by_day: Sequence[tuple[int, int]], sign: str) -> Burn:
+def _burn(line: BudgetLine, report: MonthReport, by_day: Sequence[tuple[int, int]], sign: str) -> Burn:
     so_far = list(accumulate(spent for _, spent in by_day))
     begun = [(by_day[0][0], 0), *zip(_day_ends(by_day, report), so_far, strict=True)]
     ending = line.ending if line.ending and line.ending.model else None

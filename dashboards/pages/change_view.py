@@ -11,14 +11,14 @@ from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving
 from analyzer.ledger.coverage import fleet, measured, unjudged
 from analyzer.period import Period
 from analyzer.recommendations.artefact import Artefact
-from analyzer.recommendations.fleet_plan.move import Place
+from analyzer.recommendations.fleet_plan.move import Placement
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.recommendation_words import HOLDS, actor_words, cost_short, is_predicted, place_words, stays
 from analyzer.text.words import counted, nothing_recommended, plain, plain_sentence
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
 
 _NODES_SHOWN = 48
 _SHOWN = 50
@@ -35,7 +35,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ChangeSide:
     """Where something is, or should be: in words, and as stretches of racks where hosts are named."""
 
     words: str
@@ -63,8 +63,8 @@ class Change:
     cost: str
     confidence: str
     why: str
-    before: Side
-    after: Side
+    before: ChangeSide
+    after: ChangeSide
     told: tuple[tuple[str, str], ...]
     checks: tuple[tuple[str, str, str], ...]
     pastes: tuple[Paste, ...]
@@ -86,7 +86,7 @@ class Changes:
         return frozenset(one.id for one in self.changes)
 
 
-def changes_view(reading: "Reading", period: Period) -> Changes:
+def changes_view(reading: "RequestContext", period: Period) -> Changes:
     """Return what is recommended now, of what may be seen."""
     known = reading.all_advice(period)
     standing = [advice for advice in known if advice.stands]
@@ -98,12 +98,12 @@ def changes_view(reading: "Reading", period: Period) -> Changes:
     return Changes(sentence, made, len(known) - len(standing), len(standing) - len(shown))
 
 
-def changes_sheet(reading: "Reading", period: Period) -> Sheet:
+def changes_sheet(reading: "RequestContext", period: Period) -> Sheet:
     """Return all recommendations of a period, exact; also those that a guard holds back."""
     return Sheet(COLUMNS, sheet_rows(reading.all_advice(period), reading.currency))
 
 
-def _sentence(reading: "Reading", period: Period, shown: Sequence[Recommendation], together: str) -> str:
+def _sentence(reading: "RequestContext", period: Period, shown: Sequence[Recommendation], together: str) -> str:
     if not shown:
         seen = measured(reading.session, period)
         return nothing_recommended(seen.held, seen.silent, len({one.rule for one in unjudged(reading.session, period)}))
@@ -138,10 +138,10 @@ def _sentence_of(words: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _sides(one: Recommendation) -> tuple[Side, Side]:
+def _sides(one: Recommendation) -> tuple[ChangeSide, ChangeSide]:
     """Return before and after: hosts where some move, else the words of the change."""
     if one.move is None or stays(one.move):
-        return Side(plain_sentence(one.from_), (), 0), Side(plain_sentence(one.to), (), 0)
+        return ChangeSide(plain_sentence(one.from_), (), 0), ChangeSide(plain_sentence(one.to), (), 0)
     here, there = one.move.from_, one.move.to
     racks = sorted({rack or "" for place in (here, there) if place is not None for rack in place.racks})
     shades = {rack: number for number, rack in enumerate(racks)}
@@ -149,15 +149,17 @@ def _sides(one: Recommendation) -> tuple[Side, Side]:
     return before, _side(there, shades, plain_sentence(one.to) or "given back")
 
 
-def _side(place: Place | None, shades: dict[str, int], words: str) -> Side:
+def _side(place: Placement | None, shades: dict[str, int], words: str) -> ChangeSide:
     if place is None:
-        return Side(words, (), 0)
+        return ChangeSide(words, (), 0)
     pairs = list(zip(place.nodes, place.racks, strict=True))[:_NODES_SHOWN]
     stretches = tuple(
         Stretch(plain(rack or "rack unknown"), shades[rack or ""] % 6, tuple(plain(node) for node, _ in own))
         for rack, own in groupby(pairs, key=lambda pair: pair[1])
     )
-    return Side(f"{words} ({place_words(place)})" if not stretches else words, stretches, len(place.nodes) - len(pairs))
+    return ChangeSide(
+        f"{words} ({place_words(place)})" if not stretches else words, stretches, len(place.nodes) - len(pairs)
+    )
 
 
 def _pastes(artefacts: Sequence[Artefact]) -> tuple[Paste, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analyzer.ledger.breakdown import Line, lines
+from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.reports.week import WeekReport
 from analyzer.states import CLASSES, Class
 from dashboards.pages.marks import Mark, span
@@ -21,7 +21,7 @@ _ABOUT: dict[Class, str] = {
 class Step:
     """One line of the table with its bar: where it begins and how long it is, in permille of all that is owned."""
 
-    line: Line
+    line: BreakdownLine
     start: float
     length: float
 
@@ -31,7 +31,7 @@ class Step:
         return span(self.line.klass or "whole", self.start, self.length)
 
 
-def went(table: Sequence[Line]) -> tuple[Step, ...]:
+def cost_steps(table: Sequence[BreakdownLine]) -> tuple[Step, ...]:
     """Return the lines with their bars: each begins where the one above ended; a class spans its states."""
     found, at = [], 0.0
     for line in table:
@@ -57,7 +57,7 @@ class ClassShare:
 
 def classes(report: WeekReport) -> tuple[ClassShare, ...]:
     """Return the five classes in their order, rounded as the table rounds them; those without any time too."""
-    table = lines(report.breakdown, report.previous) if report.breakdown.entries else ()
+    table = breakdown_lines(report.breakdown, report.previous) if report.breakdown.entries else ()
     known = {line.klass: line for line in table if line.level in ("class", "only")}
     found, at = [], 0.0
     for klass in CLASSES:

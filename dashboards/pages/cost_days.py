@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.charts.series import Chart, Trace
-from analyzer.interfaces.api.request_service import Reading
+from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.period import Period, day_starts, local
 from analyzer.queries.ledger_query import within
 from analyzer.states import CLASSES, booking
@@ -29,7 +29,7 @@ class _Day:
         return sum(self.classes_micros) if self.is_priced else None
 
 
-def day_chart(reading: Reading, period: Period) -> Chart:
+def day_chart(reading: RequestContext, period: Period) -> Chart:
     """Return what each day cost by class; in GPU-hours where nothing has a price."""
     found = _days(reading, period)
     is_priced = any(one.is_priced for one in found)
@@ -44,7 +44,7 @@ def day_chart(reading: Reading, period: Period) -> Chart:
     return Chart(title, unit, times, tuple(day(moment) for moment in moments), traces)
 
 
-def days_sheet(reading: Reading, period: Period) -> Sheet:
+def days_sheet(reading: RequestContext, period: Period) -> Sheet:
     """Return the same, exact."""
     return Sheet(
         ("day", "milliseconds", "cost_micros", *class_heads()),
@@ -60,7 +60,7 @@ def days_sheet(reading: Reading, period: Period) -> Sheet:
     )
 
 
-def _days(reading: Reading, period: Period) -> Sequence[_Day]:
+def _days(reading: RequestContext, period: Period) -> Sequence[_Day]:
     """Return the days of which the ledger has hours: SQL sums the hours, which are few, and they go to their days."""
     where, values = within(period)
     rows = reading.session.rows(

@@ -7,7 +7,7 @@ from agent.wire.units import HOUR_MS, MICROS
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.costs import Bearer, Classes, Cost, CostsAsked, costs_of
 from analyzer.interfaces.api.parameters import LIMIT_MAX
-from analyzer.interfaces.api.request_service import Reading
+from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.ledger.breakdown import column_like, rounded
 from analyzer.ledger.coverage import unjudged
 from analyzer.period import Period
@@ -94,7 +94,7 @@ def bearer_of(word: str) -> Bearer:
     return word
 
 
-def cost_table(reading: Reading, period: Period, by: Bearer) -> CostTable:
+def cost_table(reading: RequestContext, period: Period, by: Bearer) -> CostTable:
     """Return what the period cost, by bearer."""
     whole = breakdown(reading.session, period)
     items = sorted(_costs(reading, period, by), key=lambda item: (not item.held, getattr(item, by) is None))
@@ -112,7 +112,7 @@ def cost_table(reading: Reading, period: Period, by: Bearer) -> CostTable:
     return CostTable(_sentence(period, whole, shown, by, reading.currency, lacking), lines, total, is_priced)
 
 
-def costs_sheet(reading: Reading, period: Period, by: Bearer) -> Sheet:
+def costs_sheet(reading: RequestContext, period: Period, by: Bearer) -> Sheet:
     """Return the same, exact; the dearest thousand. A useful share is of what was measured."""
     head = (by, "held", "milliseconds", "cost_micros", *class_heads(), *_SILENT_HEADS)
     silent = _silent(reading, period, by)
@@ -121,11 +121,11 @@ def costs_sheet(reading: Reading, period: Period, by: Bearer) -> Sheet:
     )
 
 
-def _costs(reading: Reading, period: Period, by: Bearer, **which: list[str]) -> list[Cost]:
+def _costs(reading: RequestContext, period: Period, by: Bearer, **which: list[str]) -> list[Cost]:
     return costs_of(reading, CostsAsked.model_validate({"by": by, "limit": LIMIT_MAX, **which}), period).items
 
 
-def _silent(reading: Reading, period: Period, by: Bearer) -> dict[tuple[str | None, bool], Cost]:
+def _silent(reading: RequestContext, period: Period, by: Bearer) -> dict[tuple[str | None, bool], Cost]:
     """Return what was not measured of each bearer."""
     return {(getattr(one, by), one.held): one for one in _costs(reading, period, by, state=["unobserved"])}
 

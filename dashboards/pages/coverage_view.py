@@ -14,7 +14,7 @@ from analyzer.text.words import percent
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
 
 BARS = 84  # at most so many; a week gives bars of two hours
 _BY_HOUR = """
@@ -33,7 +33,7 @@ class Coverage:
     silent: tuple[str, ...]
 
 
-def coverage(reading: "Reading", period: Period) -> Coverage:
+def coverage(reading: "RequestContext", period: Period) -> Coverage:
     """Return what of a period was measured."""
     found = measured(reading.session, period)
     known = percent(found.held - found.silent, found.held) if found.held else ""
@@ -42,18 +42,18 @@ def coverage(reading: "Reading", period: Period) -> Coverage:
     return Coverage(sentence, _chart(reading, period), silent)
 
 
-def coverage_sheet(reading: "Reading", period: Period) -> Sheet:
+def coverage_sheet(reading: "RequestContext", period: Period) -> Sheet:
     """Return every hour, exact."""
     head = ("hour_us", "owned_milliseconds", "not_measured_milliseconds", "unexplained_milliseconds")
     return Sheet(head, _hours(reading, period))
 
 
-def _hours(reading: "Reading", period: Period) -> list[tuple[int, int, int, int]]:
+def _hours(reading: "RequestContext", period: Period) -> list[tuple[int, int, int, int]]:
     where, values = within(period)
     return reading.session.rows(_BY_HOUR.format(where=where), values)
 
 
-def _chart(reading: "Reading", period: Period) -> Chart:
+def _chart(reading: "RequestContext", period: Period) -> Chart:
     width = max(1, -(-period.hours // BARS)) * HOUR_US
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     for hour, *amounts in _hours(reading, period):

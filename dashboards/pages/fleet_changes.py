@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
-from analyzer.queries.ledger_query import Breakdown, Entry
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry
 from analyzer.reports.finding_list import FindingsReport, Trend, trend
 from analyzer.reports.week import WeekReport
 from analyzer.states import CLASSES, Class
@@ -16,7 +16,7 @@ _FINDINGS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class StateChange:
     """One state: what it was, what it is, and the difference, as people read them."""
 
     klass: Class
@@ -31,7 +31,7 @@ class Changes:
     """States that moved most, and findings that are new or grew, largest first. `unit` is "$" or "GPU-hours"."""
 
     unit: str
-    states: tuple[Moved, ...]
+    states: tuple[StateChange, ...]
     trend: Trend | None
     came: tuple[tuple[Finding, str], ...]
 
@@ -54,14 +54,14 @@ def changes(report: WeekReport, previous: Breakdown, found: FindingsReport) -> C
 
 
 def _amounts(breakdown: Breakdown, is_money: bool) -> dict[tuple[Class, str], int]:
-    def amount(entry: Entry) -> int:
+    def amount(entry: BreakdownEntry) -> int:
         return (entry.cost_micros or 0) if is_money else entry.milliseconds
 
     return {(entry.klass, entry.label): amount(entry) for entry in breakdown.entries}
 
 
-def _moved(key: tuple[Class, str], before: int, now: int, is_money: bool) -> Moved:
+def _moved(key: tuple[Class, str], before: int, now: int, is_money: bool) -> StateChange:
     """Round both figures and tell the difference of what is printed, so that the row adds up."""
     unit = MICROS if is_money else HOUR_MS
     then, here = nearest(before, unit), nearest(now, unit)
-    return Moved(*key, decimal(then, 0), decimal(here, 0), signed(here - then, 0))
+    return StateChange(*key, decimal(then, 0), decimal(here, 0), signed(here - then, 0))

@@ -111,7 +111,7 @@ def _drawn(nodes: tuple[NodeRow, ...]) -> Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class LegendEntry:
     """One entry of the legend: a state, and how many GPUs it is the state of."""
 
     klass: Class
@@ -130,7 +130,7 @@ class Grid:
     """All racks of a period's ledger, and the legend: classes in their order, states by how many GPUs they have."""
 
     racks: tuple[Rack, ...]
-    keys: tuple[Key, ...]
+    keys: tuple[LegendEntry, ...]
 
     @property
     def gpus(self) -> int:
@@ -190,9 +190,9 @@ class _Gpu:
         return f"{name} ({self.sku or 'unknown model'}): {told}{f'; {run_id}' if run_id else ''}"
 
 
-def _keys(cells: Iterable[Cell]) -> tuple[Key, ...]:
+def _keys(cells: Iterable[Cell]) -> tuple[LegendEntry, ...]:
     counts = Counter((cell.klass, cell.label, cell.shade) for cell in cells)
-    keys = [Key(*which, gpus) for which, gpus in counts.items()]
+    keys = [LegendEntry(*which, gpus) for which, gpus in counts.items()]
     return tuple(sorted(keys, key=lambda key: (CLASSES.index(key.klass), -key.gpus, key.label)))
 
 

@@ -23,10 +23,10 @@ from analyzer.reports.savings import checked
 from analyzer.reports.week import by_saving
 from analyzer.text.words import gpu_hours, span_words, symbol
 from dashboards.pages.charts import fleet_chart
-from dashboards.pages.cost_breakdown import classes, went
+from dashboards.pages.cost_breakdown import classes, cost_steps
 from dashboards.pages.fleet_changes import changes
 from dashboards.pages.fleet_grid import fleet_grid
-from dashboards.pages.marks import Mark, Part
+from dashboards.pages.marks import BarSegment, Mark
 from dashboards.pages.neighbours import neighbours
 from dashboards.pages.node_panel import node_panel
 from dashboards.pages.run_list import run_list
@@ -124,13 +124,13 @@ def _once(reader: Reader, what: str, period: Period, make: Callable[[], T]) -> T
 def _headline(reader: Reader, _: FleetAsked, period: Period) -> _View:
     report = reader.figures(period)
     found = classes(report)
-    stack = Mark("stack", [Part(one.klass, one.start, one.length) for one in found])
+    stack = Mark("stack", [BarSegment(one.klass, one.start, one.length) for one in found])
     return {**week_view(report), "classes": found, "stack": stack}
 
 
 def _week(reader: Reader, _: FleetAsked, period: Period) -> _View:
     view = week_view(reader.figures(period))
-    return {**view, "went": went(view["lines"])}  # type: ignore[arg-type]
+    return {**view, "went": cost_steps(view["lines"])}  # type: ignore[arg-type]
 
 
 def _chart(reader: Reader, _: FleetAsked, period: Period) -> _View:
@@ -208,7 +208,7 @@ def runs_in_view(reader: Reader) -> list[str]:
     return list(dict.fromkeys(lost + now[:_RUNNING_SHOWN]))
 
 
-def part(reader: Reader, name: str, asked: FleetAsked) -> _View:
+def fleet_part(reader: Reader, name: str, asked: FleetAsked) -> _View:
     """Return what one part shows.
 
     Raises:

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from analyzer.text.templating import TEMPLATES
-from analyzer.text.words import moment
+from analyzer.text.words import moment_words
 from collector.access.endpoints import endpoint_of
 from dashboards.pages.assets import asset
 
@@ -116,7 +116,7 @@ class Frame:
 
     def part_of_before(self, part: str, read_at: int) -> str:
         """Return a part whose figures are older than the ledger, under it when they were read, microseconds UTC."""
-        told = moment(read_at, self.settings.timezone)
+        told = moment_words(read_at, self.settings.timezone)
         return part + self._environment.get_template("older_part.html").render(read_at=told)
 
     def tells_time(self, draft: str) -> bool:
@@ -129,10 +129,10 @@ class Frame:
         `token` is what the page's forms show: of the session, or of the server where nobody logs in.
         """
         last, zone = self.last_pass(), self.settings.timezone
-        since = moment(last.finished_at, zone) if last.finished_at is not None else ""
+        since = moment_words(last.finished_at, zone) if last.finished_at is not None else ""
         words = f"{since}, in {last.seconds:.1f} s" if last.seconds is not None else since
         analysed = self._environment.get_template("analysed.html").render(last=last, last_words=words)
-        read_at = None if older_than_now is None else moment(older_than_now, zone)
+        read_at = None if older_than_now is None else moment_words(older_than_now, zone)
         older = "" if read_at is None else self._environment.get_template("older.html").render(read_at=read_at)
         return draft.replace(_ANALYSED, analysed.strip(), 1).replace(_OLDER, older.strip(), 1).replace(_TOKEN, token)
 

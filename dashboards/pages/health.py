@@ -10,20 +10,20 @@ from starlette.responses import Response
 
 from agent.wire.units import SECOND_US
 from analyzer.charts.over_time import stacked_bars
-from analyzer.interfaces.doctor.line import Line, Section
-from analyzer.interfaces.doctor.words import span
+from analyzer.interfaces.doctor.line import CheckLine, Section
+from analyzer.interfaces.doctor.words import length_words
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import Period
-from analyzer.text.words import days, moment
+from analyzer.text.words import days, moment_words
 from dashboards.pages.agent_list import agent_list, agents_sheet
 from dashboards.pages.answering import PAGE, PART, kind_of
 from dashboards.pages.coverage_view import coverage, coverage_sheet
 from dashboards.pages.neighbours import neighbours
-from dashboards.pages.read_pages import Asked, ReadPages, Sheet, Shown
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet
 from dashboards.pages.unjudged_rules import unjudged_rules
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
     from dashboards.routes.operations import Doctor
 
 _HERE = "/health"
@@ -46,14 +46,14 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
 
     @router.get(_HERE)
     def page(request: Request, week: str | None = None, ledger: str | None = None) -> Response:
-        def view(reading: "Reading") -> Mapping[str, object]:
+        def view(reading: "RequestContext") -> Mapping[str, object]:
             return _health_view(reading, week, doctor, reads_ledger=ledger is not None)
 
-        asked = Asked(_HERE, week)
+        asked = PageState(_HERE, week)
         if ledger is not None:  # who asks for the ledger is told of that reading, and waits for it
             return pages.fresh(request, asked, "health.html", view)
         read_at = doctor.last.looked_at if doctor.last is not None else None
-        return pages.recent(request, Shown(asked, "health.html", view), read_at)
+        return pages.recent(request, ReadPage(asked, "health.html", view), read_at)
 
     @router.get(f"{_HERE}/rules")
     def rules(request: Request, week: str | None = None) -> Response:
@@ -71,7 +71,9 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
     return router
 
 
-def _health_view(reading: "Reading", week: str | None, doctor: "Doctor", *, reads_ledger: bool) -> Mapping[str, object]:
+def _health_view(
+    reading: "RequestContext", week: str | None, doctor: "Doctor", *, reads_ledger: bool
+) -> Mapping[str, object]:
     """Return what the page shows; before the ledger has its first hour, what there is to say without one.
 
     Which rules could not judge is None where nobody has looked at this state of the ledger yet: it comes as a part.
@@ -86,11 +88,11 @@ def _health_view(reading: "Reading", week: str | None, doctor: "Doctor", *, read
     bad = sum(line.answer == "bad" for section in sections for line in section.lines)
     return {
         "agents": agent_list(reading, now),
-        "ends": moment(end, zone) if end is not None else "empty",
-        "behind": f"{span(max(0, (now - end) / SECOND_US))} ago" if end is not None else "",
+        "ends": moment_words(end, zone) if end is not None else "empty",
+        "behind": f"{length_words(max(0, (now - end) / SECOND_US))} ago" if end is not None else "",
         "sections": [_section(section) for section in sections],
         "bad": bad,
-        "ledger_read": moment(last.looked_at, zone) if last is not None else None,
+        "ledger_read": moment_words(last.looked_at, zone) if last is not None else None,
         "json_link": "/v1/doctor",
         **(_of_period(reading, reading.reader.period(week)) if end is not None else _NOTHING),
     }
@@ -99,7 +101,7 @@ def _health_view(reading: "Reading", week: str | None, doctor: "Doctor", *, read
 _NOTHING: Mapping[str, object] = {"period": None, "covered": None, "unjudged": ()}
 
 
-def _of_period(reading: "Reading", period: Period) -> Mapping[str, object]:
+def _of_period(reading: "RequestContext", period: Period) -> Mapping[str, object]:
     covered = coverage(reading, period)
     before, after = neighbours(reading.reader, period)
     return {
@@ -113,17 +115,17 @@ def _of_period(reading: "Reading", period: Period) -> Mapping[str, object]:
     }
 
 
-def unjudged(week: str | None = None, kind: str = PART) -> Shown:
+def unjudged(week: str | None = None, kind: str = PART) -> ReadPage:
     """Return the part of the page that looks at samples: what a page before it need not wait for."""
     template = "part.html" if kind == PAGE else "parts/unjudged.html"
 
-    def view(reading: "Reading") -> Mapping[str, object]:
+    def view(reading: "RequestContext") -> Mapping[str, object]:
         return {"unjudged": _rules(reading, reading.reader.period(week)), "name": "unjudged", "json_link": "/v1/doctor"}
 
-    return Shown(Asked(_HERE, week), template, view, kind)
+    return ReadPage(PageState(_HERE, week), template, view, kind)
 
 
-def _rules(reading: "Reading", period: Period) -> list[Unjudged]:
+def _rules(reading: "RequestContext", period: Period) -> list[Unjudged]:
     return [_unjudged(*one) for one in unjudged_rules(reading.unjudged(period))]
 
 
@@ -132,13 +134,13 @@ def _unjudged(rule: str, missing: str, whom: list[str]) -> Unjudged:
     return Unjudged(rule, missing, named or "the whole fleet", len(whom))
 
 
-def _unjudged_sheet(reading: "Reading", period: Period) -> Sheet:
+def _unjudged_sheet(reading: "RequestContext", period: Period) -> Sheet:
     found = unjudged_rules(reading.unjudged(period))
     rows = [(rule, missing, subject) for rule, missing, whom in found for subject in whom or ["fleet"]]
     return Sheet(("rule", "missing", "subject"), rows)
 
 
-def _section(section: Section) -> tuple[str, list[Line]]:
+def _section(section: Section) -> tuple[str, list[CheckLine]]:
     return section.name.capitalize(), sorted(section.lines, key=lambda line: line.answer != "bad")
 
 

@@ -19,7 +19,7 @@ _LEAST = 2.0  # what is there is seen
 _INSET = 0.5  # of a line, so that it is not cut at its ends
 
 
-class Part(NamedTuple):
+class BarSegment(NamedTuple):
     """One rect: the class of its colour, where in the box it begins and how long it is; all of its height or less."""
 
     klass: str
@@ -40,7 +40,7 @@ class Mark:
     """One mark: its rects, or the points of its line; `told` is for who hears it, unless the cells beside say it."""
 
     kind: Literal["bar", "stack", "bullet", "spark"]
-    parts: Sequence[Part] = ()
+    parts: Sequence[BarSegment] = ()
     points: str = ""
     told: str = ""
 
@@ -54,11 +54,11 @@ class Mark:
         return f"<svg {box} {said}{drawn}</svg>"
 
 
-def class_parts(weights: Sequence[int]) -> tuple[Part, ...]:
+def class_parts(weights: Sequence[int]) -> tuple[BarSegment, ...]:
     """Return what each class weighs, in their order, end to end; what weighs nothing is none."""
     ends = accumulate((LONG * weight / (sum(weights) or 1) for weight in weights), initial=0.0)
     spans = zip(CLASSES, pairwise(ends), strict=True)
-    return tuple(Part(klass, round(at, 1), round(end - at, 1)) for klass, (at, end) in spans if end > at)
+    return tuple(BarSegment(klass, round(at, 1), round(end - at, 1)) for klass, (at, end) in spans if end > at)
 
 
 def class_bar(weights: Sequence[int]) -> Mark:
@@ -70,7 +70,7 @@ def class_bar(weights: Sequence[int]) -> Mark:
 
 def span(klass: str, at: float, length: float) -> Mark:
     """Return a stretch of a whole."""
-    return Mark("bar", (Part("rail", 0, LONG), Part(klass, at, max(length, _LEAST) if length else 0)))
+    return Mark("bar", (BarSegment("rail", 0, LONG), BarSegment(klass, at, max(length, _LEAST) if length else 0)))
 
 
 def trend(values: Sequence[float | None], told: str) -> Mark | None:

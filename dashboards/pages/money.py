@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from analyzer.charts.over_time import stacked_bars
-from analyzer.interfaces.api.request_service import Reading
+from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.text.words import days, symbol
 from dashboards.pages.burn import budget_rows, budget_sheet, burn, burn_sheet, month_of
 from dashboards.pages.cost_days import day_chart, days_sheet
@@ -14,7 +14,7 @@ from dashboards.pages.cost_table import BEARERS, bearer_of, cost_table, costs_sh
 from dashboards.pages.neighbours import neighbours
 from dashboards.pages.outcomes import outcomes, outcomes_sheet
 from dashboards.pages.price_list import price_list, price_sheet
-from dashboards.pages.read_pages import Asked, ReadPages, Shown
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages
 from dashboards.pages.unit_costs import runs_sheet, unit_costs, units_sheet
 
 _HERE = "/money"
@@ -45,12 +45,12 @@ def money_routes(pages: ReadPages) -> APIRouter:
     return router
 
 
-def money(week: str | None = None, by: str = "team") -> Shown:
+def money(week: str | None = None, by: str = "team") -> ReadPage:
     """Return the page in one state."""
-    return Shown(Asked(_HERE, week, {"by": by}), "money.html", lambda reading: _money_view(reading, week, by))
+    return ReadPage(PageState(_HERE, week, {"by": by}), "money.html", lambda reading: _money_view(reading, week, by))
 
 
-def _money_view(reading: Reading, week: str | None, by: str) -> Mapping[str, object]:
+def _money_view(reading: RequestContext, week: str | None, by: str) -> Mapping[str, object]:
     """Return all that the page shows.
 
     Raises:
@@ -77,5 +77,5 @@ def _money_view(reading: Reading, week: str | None, by: str) -> Mapping[str, obj
         "units": unit_costs(reading, period),
         "prices": price_list(reading),
         "saved": outcomes(reading),
-        "json_link": Asked("/v1/costs", None, {"by": bearer, "since": week or ""}).link(),
+        "json_link": PageState("/v1/costs", None, {"by": bearer, "since": week or ""}).link(),
     }

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from analyzer.interfaces.text.savings_text import checked_words
 from analyzer.recommendations.lifecycle.realised import Realised
-from analyzer.recommendations.lifecycle.status import Standing
+from analyzer.recommendations.lifecycle.status import LifecycleStatus
 from analyzer.reports.savings import SavingsReport, savings_report
 from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, money
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
 
 _SHOWN = 20
 
@@ -25,7 +25,7 @@ class Outcomes:
     waiting: tuple[tuple[str, str], ...]
 
 
-def outcomes(reading: "Reading") -> Outcomes:
+def outcomes(reading: "RequestContext") -> Outcomes:
     """Return the book, of what may be seen."""
     report = _report(reading)
     applied = tuple(_told(one, report) for one in report.applied[:_SHOWN])
@@ -33,7 +33,7 @@ def outcomes(reading: "Reading") -> Outcomes:
     return Outcomes(_sentence(report), applied, waiting)
 
 
-def outcomes_sheet(reading: "Reading") -> Sheet:
+def outcomes_sheet(reading: "RequestContext") -> Sheet:
     """Return all that was decided or applied, exact, a week."""
     head = (
         "id", "stage", "kind", "subject", "team", "title", "predicted_micros_p50", "came_micros", "came_micros_low",
@@ -44,7 +44,7 @@ def outcomes_sheet(reading: "Reading") -> Sheet:
     return Sheet(head, rows + [_values(one, None) for one in (*report.accepted, *report.rejected)])
 
 
-def _report(reading: "Reading") -> SavingsReport:
+def _report(reading: "RequestContext") -> SavingsReport:
     settings = reading.whole.settings
     return savings_report(reading.whole.session, settings.timezone, settings.currency, reading.scope.sees)
 
@@ -80,7 +80,7 @@ def _money(micros: int, currency: str) -> str:
     return money(micros, currency, 2 if abs(micros) < CENTS_UNDER else 0)
 
 
-def _values(one: Standing, came: Realised | None) -> tuple[object, ...]:
+def _values(one: LifecycleStatus, came: Realised | None) -> tuple[object, ...]:
     told, weekly = one.prediction, came.micros if came else None
     amounts = (None, None, None) if weekly is None else (weekly.likely, weekly.low, weekly.high)
     predicted = None if told.saves_micros is None else told.saves_micros["p50"]

@@ -141,10 +141,10 @@ class Pages:
         return self._render("home.html", reader, asked.week, **fleet_page.shell(reader, asked))
 
     def _fleet_part(self, reader: Reader, name: str, asked: FleetAsked, kind: str) -> str:
-        return self._part(reader, name, kind, asked.week, fleet_page.part(reader, name, asked))
+        return self._part(reader, name, kind, asked.week, fleet_page.fleet_part(reader, name, asked))
 
     def _run_part(self, reader: Reader, run_id: str, name: str, kind: str) -> str:
-        return self._part(reader, f"run_{name}", kind, None, run_page.part(reader, name, run_id))
+        return self._part(reader, f"run_{name}", kind, None, run_page.run_part(reader, name, run_id))
 
     def _part(self, reader: Reader, name: str, kind: str, week: str | None, view: dict[str, object]) -> str:
         template = "part.html" if kind == PAGE else f"parts/{name}.html"

@@ -6,14 +6,14 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.api.request_service import Reading
+from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.period import Period
 from analyzer.text.words import days
 from dashboards.pages.change_view import changes_sheet, changes_view
 from dashboards.pages.decisions import decision_routes, standings_of
 from dashboards.pages.neighbours import neighbours
 from dashboards.pages.rack_view import nodes_sheet, rack_lines
-from dashboards.pages.read_pages import Asked, ReadPages, Shown
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages
 from dashboards.pages.traffic_view import traffic_sheet, traffic_view
 
 _HERE = "/placement"
@@ -41,13 +41,13 @@ def placement_routes(pages: ReadPages) -> APIRouter:
     return router
 
 
-def placement(week: str | None = None, view: str = "racks", rack: str | None = None) -> Shown:
+def placement(week: str | None = None, view: str = "racks", rack: str | None = None) -> ReadPage:
     """Return the page in one state."""
-    asked = Asked(_HERE, week, {"view": view, "rack": rack or ""})
-    return Shown(asked, "placement.html", lambda reading: _placement_view(reading, week, view, rack))
+    asked = PageState(_HERE, week, {"view": view, "rack": rack or ""})
+    return ReadPage(asked, "placement.html", lambda reading: _placement_view(reading, week, view, rack))
 
 
-def _placement_view(reading: Reading, week: str | None, view: str, rack: str | None) -> Mapping[str, object]:
+def _placement_view(reading: RequestContext, week: str | None, view: str, rack: str | None) -> Mapping[str, object]:
     """Return what one of the page's views shows: each is read when it is looked at.
 
     Raises:
@@ -62,7 +62,7 @@ def _placement_view(reading: Reading, week: str | None, view: str, rack: str | N
     return around | {"rack": rack, "json_link": _json_link(view, week)} | _of(view, reading, period, rack)
 
 
-def _of(view: str, reading: Reading, period: Period, rack: str | None) -> dict[str, object]:
+def _of(view: str, reading: RequestContext, period: Period, rack: str | None) -> dict[str, object]:
     if view == "traffic":
         return {"traffic": traffic_view(reading, period)}
     if view == "changes":
@@ -76,4 +76,4 @@ def _of(view: str, reading: Reading, period: Period, rack: str | None) -> dict[s
 def _json_link(view: str, week: str | None) -> str:
     paths = {"racks": "/v1/ledger", "traffic": "/v1/read", "changes": "/v1/recommendations"}
     words = {"racks": {"by": "node"}, "traffic": {"what": "traffic", "format": "json"}, "changes": {}}
-    return Asked(paths[view], None, words[view] | {"since": week or ""}).link()
+    return PageState(paths[view], None, words[view] | {"since": week or ""}).link()

@@ -16,9 +16,9 @@ from analyzer.text.words import UNKNOWN, counted, plain
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
 
-Row = PriceRow | Derived
+ListedPrice = PriceRow | Derived
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PriceList:
     complaints: tuple[str, ...]
 
 
-def price_list(reading: "Reading") -> PriceList | None:
+def price_list(reading: "RequestContext") -> PriceList | None:
     """Return the prices; None for a team's key, to which the API does not show the book either."""
     if reading.scope.teams is not None:
         return None
@@ -53,7 +53,7 @@ def price_list(reading: "Reading") -> PriceList | None:
     return PriceList(book.version or "", lines, tuple(each.sentence for each in found))
 
 
-def price_sheet(reading: "Reading") -> Sheet:
+def price_sheet(reading: "RequestContext") -> Sheet:
     """Return the same, exact; empty for a team's key."""
     head = ("sku", "purchase_option", "node_group", "micros_per_gpu_hour", "from_us", "until_us", "source", "as_of")
     if reading.scope.teams is not None:
@@ -62,11 +62,11 @@ def price_sheet(reading: "Reading") -> Sheet:
     return Sheet(head, [_values(row, now) for row in _rows(price_book(reading.whole.settings))])
 
 
-def _rows(book: PriceBook) -> Iterable[Row]:
+def _rows(book: PriceBook) -> Iterable[ListedPrice]:
     return sorted((*book.rows, *book.derived), key=lambda row: (row.subject[0] or "", row.starts_at))
 
 
-def _line(row: Row, now: int, today: date) -> PriceLine:
+def _line(row: ListedPrice, now: int, today: date) -> PriceLine:
     sku, option, group = row.subject
     micros = row.micros_at(_within(row, now))
     until = f" until {_day(row.ends_at)}" if row.ends_at is not None else ""
@@ -76,12 +76,12 @@ def _line(row: Row, now: int, today: date) -> PriceLine:
     return PriceLine(plain(sku or "any GPU"), bought, price, f"{_day(row.starts_at)}{until}", plain(row.source), age)
 
 
-def _values(row: Row, now: int) -> tuple[object, ...]:
+def _values(row: ListedPrice, now: int) -> tuple[object, ...]:
     as_of = row.as_of.isoformat() if row.as_of else None
     return (*row.subject, row.micros_at(_within(row, now)), row.starts_at, row.ends_at, row.source, as_of)
 
 
-def _within(row: Row, now: int) -> int:
+def _within(row: ListedPrice, now: int) -> int:
     """Return the present, or the nearest moment that the row speaks of."""
     last = now if row.ends_at is None else min(now, row.ends_at - 1)
     return max(row.starts_at, last)

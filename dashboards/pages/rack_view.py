@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.measures.traffic.locality import Place
+from analyzer.measures.traffic.locality import HostLocation
 from analyzer.measures.traffic.rack_matrix import UNKNOWN_RACK
 from analyzer.measures.traffic.traffic_query import read_places
 from analyzer.period import Period
@@ -16,14 +16,14 @@ from dashboards.pages.marks import Mark, class_bar
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
 
 _NODES_SHOWN = 64  # of a fleet that has more, one rack's at a time
 _RUNS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class NodeRuns:
     """Runs of one name that held GPUs of a node: the one that held most, and how many they are."""
 
     run_id: str
@@ -41,7 +41,7 @@ class NodeLine:
     held: str
     useful: str
     bar: Mark
-    runs: tuple[Holder, ...]
+    runs: tuple[NodeRuns, ...]
     more_names: int
 
 
@@ -84,7 +84,7 @@ class _Sum:
         return made
 
 
-def rack_lines(reading: "Reading", period: Period, rack: str | None) -> tuple[RackLine, ...]:
+def rack_lines(reading: "RequestContext", period: Period, rack: str | None) -> tuple[RackLine, ...]:
     """Return the racks of a period; with their nodes where these are few, or of the one that is asked for."""
     nodes, places = _nodes(reading, period), read_places(reading.session, period.end)
     by_rack: dict[str, list[str]] = defaultdict(list)
@@ -96,24 +96,24 @@ def rack_lines(reading: "Reading", period: Period, rack: str | None) -> tuple[Ra
     return tuple(_rack_line(name, by_rack[name], nodes, places, holders if name in shown else None) for name in named)
 
 
-def nodes_sheet(reading: "Reading", period: Period) -> Sheet:
+def nodes_sheet(reading: "RequestContext", period: Period) -> Sheet:
     """Return every node, exact. How much of what was held was useful is told of what was measured of it."""
     nodes, places = _nodes(reading, period), read_places(reading.session, period.end)
     classes = [f"{name}_milliseconds" for name in CLASSES]
     held = ("held_milliseconds", "held_useful_milliseconds", "held_not_measured_milliseconds")
     rows = []
     for node, one in sorted(nodes.items()):
-        place = places.get(node, Place())
+        place = places.get(node, HostLocation())
         told = (sum(one.gpus.values()), _skus(one), one.held, one.held_useful, one.held_silent, *one.classes)
         rows.append((place.rack, place.block, place.zone, node, *told))
     return Sheet(("rack", "block", "zone", "node", "gpus", "skus", *held, *classes), rows)
 
 
-def _rack(place: Place | None) -> str:
+def _rack(place: HostLocation | None) -> str:
     return plain(place.rack) if place is not None and place.rack is not None else UNKNOWN_RACK
 
 
-def _nodes(reading: "Reading", period: Period) -> dict[str, _Sum]:
+def _nodes(reading: "RequestContext", period: Period) -> dict[str, _Sum]:
     where, values = within(period)
     counted = reading.session.rows(
         f"SELECT node, sku, count(DISTINCT gpu_uuid) FROM ledger WHERE {where} AND node IS NOT NULL GROUP BY ALL",
@@ -136,7 +136,9 @@ def _nodes(reading: "Reading", period: Period) -> dict[str, _Sum]:
     return found
 
 
-def _holders(reading: "Reading", period: Period, nodes: Sequence[str]) -> dict[str, tuple[tuple[Holder, ...], int]]:
+def _holders(
+    reading: "RequestContext", period: Period, nodes: Sequence[str]
+) -> dict[str, tuple[tuple[NodeRuns, ...], int]]:
     """Return of each node whose runs held most of it, and how many names more there were."""
     if not nodes:
         return {}
@@ -156,10 +158,10 @@ def _holders(reading: "Reading", period: Period, nodes: Sequence[str]) -> dict[s
         """,
         [*values, list(nodes)],
     )
-    found: dict[str, list[Holder]] = defaultdict(list)
+    found: dict[str, list[NodeRuns]] = defaultdict(list)
     count: dict[str, int] = {}
     for node, run_id, name, runs, names in rows:
-        found[node].append(Holder(run_id, plain(name.rpartition("/")[2]), runs))
+        found[node].append(NodeRuns(run_id, plain(name.rpartition("/")[2]), runs))
         count[node] = names
     return {node: (tuple(own), count[node] - len(own)) for node, own in found.items()}
 
@@ -168,11 +170,11 @@ def _rack_line(
     name: str,
     own: Sequence[str],
     nodes: dict[str, _Sum],
-    places: dict[str, Place],
-    holders: dict[str, tuple[tuple[Holder, ...], int]] | None,
+    places: dict[str, HostLocation],
+    holders: dict[str, tuple[tuple[NodeRuns, ...], int]] | None,
 ) -> RackLine:
     whole = _Sum.of(nodes[node] for node in own)
-    place = places.get(own[0], Place())
+    place = places.get(own[0], HostLocation())
     where = ", ".join(
         f"{part} {plain(value)}" for part, value in (("block", place.block), ("zone", place.zone)) if value
     )
@@ -184,7 +186,7 @@ def _rack_line(
     return RackLine(name, where, len(own), gpus, _skus(whole), _held(whole), _useful(whole), bar, shown)
 
 
-def _node_line(node: str, one: _Sum, runs: tuple[Holder, ...], more: int) -> NodeLine:
+def _node_line(node: str, one: _Sum, runs: tuple[NodeRuns, ...], more: int) -> NodeLine:
     gpus = sum(one.gpus.values())
     return NodeLine(plain(node), gpus, _skus(one), _held(one), _useful(one), class_bar(one.classes), runs, more)
 

@@ -13,12 +13,12 @@ from starlette.responses import Response
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.scope import Scope
-from analyzer.text.csv_table import sheet_text
+from analyzer.text.csv_table import csv_text
 from dashboards.pages.answering import PAGE, Answering, Wanted, is_opened
 from dashboards.pages.frame import STRICT, Frame
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Desk, Reading
+    from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
 _SEE_OTHER, _NOT_FOUND, _BAD_REQUEST, _UNAVAILABLE = 303, 404, 400, 503
 _RECENT_SECONDS = 30
@@ -34,7 +34,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageState:
     """The state of a page as its address has it: which page, which period, and what else was chosen."""
 
     here: str
@@ -48,14 +48,14 @@ class Asked:
         return f"{path or self.here}?{query}" if query else path or self.here
 
 
-_View = Callable[["Reading"], Mapping[str, object]]
+_View = Callable[["RequestContext"], Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReadPage:
     """One page in one state: its template, and what is read for it, which changes with the ledger alone."""
 
-    asked: Asked
+    asked: PageState
     template: str
     view: _View
     kind: str = PAGE
@@ -64,12 +64,12 @@ class Shown:
 class ReadPages:
     """Answers with pages and sheets of what a request may see."""
 
-    def __init__(self, desk: "Desk", frame: Frame, answering: Answering) -> None:
+    def __init__(self, desk: "RequestService", frame: Frame, answering: Answering) -> None:
         self._desk = desk
         self.frame = frame
         self._answering = answering
 
-    def page(self, request: Request, shown: Shown) -> Response:
+    def page(self, request: Request, shown: ReadPage) -> Response:
         """Return a page that is kept until the ledger changes."""
         scope = Scope.of(request.scope)
         try:
@@ -77,7 +77,7 @@ class ReadPages:
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(shown.asked, scope.teams, error)
 
-    def fresh(self, request: Request, asked: Asked, template: str, view: _View) -> Response:
+    def fresh(self, request: Request, asked: PageState, template: str, view: _View) -> Response:
         """Return a page that changes though the ledger does not: it is read for everybody anew."""
         scope = Scope.of(request.scope)
         try:
@@ -86,7 +86,7 @@ class ReadPages:
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(asked, scope.teams, error)
 
-    def recent(self, request: Request, shown: Shown, also: Hashable = None) -> Response:
+    def recent(self, request: Request, shown: ReadPage, also: Hashable = None) -> Response:
         """Return a page that changes by itself too: to a browser one of the last seconds, so that it never waits.
 
         `also` is what it must be of beside the ledger.
@@ -101,27 +101,29 @@ class ReadPages:
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(shown.asked, wanted.scope.teams, error)
 
-    def ahead(self, shown: Shown, scope: Scope) -> None:
+    def ahead(self, shown: ReadPage, scope: Scope) -> None:
         """Make the page of one view before it is asked for. Raises what is wrong with the ledger or the store."""
         self._answering.ahead(self._wanted(scope, shown))
 
-    def read_ahead(self, read: Callable[["Reading"], object]) -> None:
+    def read_ahead(self, read: Callable[["RequestContext"], object]) -> None:
         """Read something of the whole site that is kept as long as the ledger is as it is."""
         with self._desk.reading(Scope()) as reading:
             read(reading)
 
-    def _wanted(self, scope: Scope, shown: Shown) -> Wanted:
+    def _wanted(self, scope: Scope, shown: ReadPage) -> Wanted:
         def make() -> tuple[Hashable, str]:
             with self._desk.reading(scope) as reading:
                 return reading.generation, self._draft(reading, shown.asked, shown.template, shown.view)
 
         return Wanted(scope, (shown.template, shown.asked.link()), make, shown.asked.here, shown.kind)
 
-    def _draft(self, reading: "Reading", asked: Asked, template: str, view: _View) -> str:
+    def _draft(self, reading: "RequestContext", asked: PageState, template: str, view: _View) -> str:
         shown = {"asked": asked, "link": asked.link, **view(reading)}
         return self.frame.draft(template, asked.here, asked.week, reading.scope.teams, **shown)
 
-    def change(self, request: Request, shown: Shown, keep: Callable[["Reading"], None], place: str) -> Response:
+    def change(
+        self, request: Request, shown: ReadPage, keep: Callable[["RequestContext"], None], place: str
+    ) -> Response:
         """Keep what somebody says and send the browser to a place of the page, made anew: who decided sees it decided.
 
         Or return the page that says why it is refused.
@@ -135,14 +137,14 @@ class ReadPages:
             return self.told(shown.asked, scope.teams, error)
         return RedirectResponse(f"{shown.asked.link()}#{quote(place)}", _SEE_OTHER, STRICT)
 
-    def told(self, asked: Asked, teams: tuple[str, ...] | None, error: Exception) -> Response:
+    def told(self, asked: PageState, teams: tuple[str, ...] | None, error: Exception) -> Response:
         """Return the page that says what is wrong with what was asked."""
         status = _NOT_FOUND if isinstance(error, LedgerError) else _BAD_REQUEST
         status = _UNAVAILABLE if isinstance(error, BusyError) else status
         page = self.frame.render("told.html", asked.here, None, teams, message=f"{error}.")
         return HTMLResponse(page, status, STRICT)
 
-    def sheet(self, request: Request, name: str, sheets: Mapping[str, Callable[["Reading"], Sheet]]) -> Response:
+    def sheet(self, request: Request, name: str, sheets: Mapping[str, Callable[["RequestContext"], Sheet]]) -> Response:
         """Return one of a page's sheets as CSV."""
         if name not in sheets:
             known = ", ".join(sheets)
@@ -154,4 +156,4 @@ class ReadPages:
             status = _NOT_FOUND if isinstance(error, LedgerError) else _BAD_REQUEST
             return Response(f"{error}\n", status, STRICT, "text/plain; charset=utf-8")
         kept = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(sheet_text(made.head, made.rows), media_type=_CSV, headers=STRICT | kept)
+        return Response(csv_text(made.head, made.rows), media_type=_CSV, headers=STRICT | kept)

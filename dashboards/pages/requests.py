@@ -10,22 +10,22 @@ from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from analyzer.capacity.gate.decided import Decided, Gate
-from analyzer.capacity.gate.request_store import Kept, Teller, kept, listed, waive
+from analyzer.capacity.gate.decided import Decision, Gate
+from analyzer.capacity.gate.request_store import KeptRequest, Teller, kept_request, kept_requests, waive
 from analyzer.capacity.gate.text import asked_words, offer_rows, profile_words
-from analyzer.capacity.gate.words import growth_words, headline, line, priced
+from analyzer.capacity.gate.words import growth_words, headline, line, price_words
 from analyzer.errors import AnalyzerError
 from analyzer.interfaces.api.capacity import FOR_EVER, seen_of
 from analyzer.interfaces.api.scope import Scope
-from analyzer.text.words import moment, money, plain, plain_sentence
+from analyzer.text.words import moment_words, money, plain, plain_sentence
 from collector.access.forms import body_of, fields_of
 from collector.registry import Registry
 from collector.registry.roles import Right
 from dashboards.pages.frame import STRICT
-from dashboards.pages.read_pages import Asked, ReadPages
+from dashboards.pages.read_pages import PageState, ReadPages
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
 
 _HERE = "/requests"
 _SHOWN = 100
@@ -63,13 +63,16 @@ def request_routes(pages: ReadPages, registry: Registry) -> APIRouter:
 
     @router.get(_HERE)
     def every(request: Request, before: str | None = None) -> Response:
-        asked = Asked(_HERE, None, {"before": before or ""})
+        asked = PageState(_HERE, None, {"before": before or ""})
         return pages.fresh(request, asked, "requests.html", lambda reading: _list(reading, registry, before))
 
     @router.get(f"{_HERE}/{{request_id}}")
     def one(request: Request, request_id: str) -> Response:
         return pages.fresh(
-            request, Asked(_HERE), "request.html", lambda reading: _request_view(reading, registry, request_id, request)
+            request,
+            PageState(_HERE),
+            "request.html",
+            lambda reading: _request_view(reading, registry, request_id, request),
         )
 
     @router.post(f"{_HERE}/{{request_id}}/waivers")
@@ -89,13 +92,13 @@ def _waived(
     try:
         told = waive(registry, request_id, fields.get("gate", ""), fields.get("reason", ""), teller, _sees(scope))
     except AnalyzerError as error:
-        return pages.told(Asked(_HERE), scope.teams, error)
+        return pages.told(PageState(_HERE), scope.teams, error)
     return RedirectResponse(f"{_HERE}/{told.decided.request_id}", _SEE_OTHER, STRICT)
 
 
-def _list(reading: "Reading", registry: Registry, before: str | None) -> dict[str, object]:
+def _list(reading: "RequestContext", registry: Registry, before: str | None) -> dict[str, object]:
     teams = None if reading.scope.teams is None else sorted(reading.scope.teams)
-    found = listed(registry, 0, FOR_EVER, teams, _SHOWN + 1, _place(before))
+    found = kept_requests(registry, 0, FOR_EVER, teams, _SHOWN + 1, _place(before))
     shown, zone = found[:_SHOWN], reading.reader.settings.timezone
     last = shown[-1] if len(found) > _SHOWN else None
     return {
@@ -112,7 +115,7 @@ def _place(before: str | None) -> tuple[int, str] | None:
     return (int(at), identity) if at.isascii() and at.isdecimal() and len(at) < 19 and identity else None
 
 
-def _sentence(shown: list[Kept], *, is_all: bool) -> str:
+def _sentence(shown: list[KeptRequest], *, is_all: bool) -> str:
     if not shown:
         return "Nobody has asked for more GPUs: gpuledger gate REQUEST --server asks."
     verdicts = [one.decided.verdict for one in shown]
@@ -121,22 +124,24 @@ def _sentence(shown: list[Kept], *, is_all: bool) -> str:
     return f"{requests}{'' if is_all else ' on this page'}: {', '.join(counts)}."
 
 
-def _line(one: Kept, zone: str) -> RequestLine:
+def _line(one: KeptRequest, zone: str) -> RequestLine:
     decided = one.decided
     told = line(decided).partition(": ")[2].removeprefix(decided.verdict).lstrip(", ")
     asked = asked_words(decided.request, plain(decided.request.sku))
     return RequestLine(
-        decided.request_id, plain(decided.request.team), asked, decided.verdict, told, moment(one.asked_at, zone)
+        decided.request_id, plain(decided.request.team), asked, decided.verdict, told, moment_words(one.asked_at, zone)
     )
 
 
-def _request_view(reading: "Reading", registry: Registry, request_id: str, request: Request) -> Mapping[str, object]:
+def _request_view(
+    reading: "RequestContext", registry: Registry, request_id: str, request: Request
+) -> Mapping[str, object]:
     """Return one request as the page shows it.
 
     Raises:
         LedgerError: there is none that may be seen.
     """
-    told = seen_of(reading, kept(registry, request_id, _sees(reading.scope)))
+    told = seen_of(reading, kept_request(registry, request_id, _sees(reading.scope)))
     zone = reading.reader.settings.timezone
     decided, principal = told.decided, request.scope["principal"]
     offer = decided.offer
@@ -146,7 +151,7 @@ def _request_view(reading: "Reading", registry: Registry, request_id: str, reque
         "team": plain(decided.request.team),
         "why": plain_sentence(decided.request.why),
         "headline": headline(decided),
-        "priced": priced(decided),
+        "priced": price_words(decided),
         "profile": profile_words(decided.evidence),
         "judged": decided.evidence.judged if decided.evidence else "",
         "gates": [_gate(gate, decided, may_waive=principal.may(Right.APPROVE)) for gate in decided.gates],
@@ -155,17 +160,19 @@ def _request_view(reading: "Reading", registry: Registry, request_id: str, reque
         "growth": growth_words(offer.growth_permille) if offer is not None else "",
         "options": _options(decided),
         "waivers": [
-            (one.gate, plain_sentence(one.reason), one.who, moment(one.recorded_at, zone)) for one in decided.waivers
+            (one.gate, plain_sentence(one.reason), one.who, moment_words(one.recorded_at, zone))
+            for one in decided.waivers
         ],
         "history": [
-            (moment(one.at, zone), one.kind, one.who, one.role, one.verdict, one.gate or "") for one in told.history
+            (moment_words(one.at, zone), one.kind, one.who, one.role, one.verdict, one.gate or "")
+            for one in told.history
         ],
         "csrf": request.scope["csrf"],
         "json_link": f"/v1/capacity-requests/{decided.request_id}",
     }
 
 
-def _gate(gate: Gate, decided: Decided, *, may_waive: bool) -> GateLine:
+def _gate(gate: Gate, decided: Decision, *, may_waive: bool) -> GateLine:
     is_waived = any(waiver.gate == gate.name for waiver in decided.waivers)
     outcome = "waived" if is_waived and gate.outcome != "PASS" else gate.outcome
     can = may_waive and gate.waivable and gate.outcome != "PASS" and not is_waived
@@ -173,7 +180,7 @@ def _gate(gate: Gate, decided: Decided, *, may_waive: bool) -> GateLine:
     return GateLine(gate.name, gate.label, gate.value, gate.bar, outcome, why, can)
 
 
-def _options(decided: Decided) -> list[tuple[str, str, str, str, str, str, str]]:
+def _options(decided: Decision) -> list[tuple[str, str, str, str, str, str, str]]:
     currency = decided.rate.currency if decided.rate is not None else ""
     return [
         (

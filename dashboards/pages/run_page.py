@@ -11,7 +11,7 @@ from analyzer.findings.explain.argue import argue
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
 from analyzer.interfaces.text.run_text import head_pairs, not_judged_words, projection, run_sentence
-from analyzer.ledger.breakdown import lines
+from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.traffic.text import traffic_rows
 from analyzer.period import Period
@@ -22,9 +22,9 @@ from analyzer.states import CLASSES, Class
 from analyzer.text.rounding import apportion
 from analyzer.text.words import gpu_hours, hours_decimals, money, percent, symbol
 from dashboards.pages.charts import run_chart
-from dashboards.pages.cost_breakdown import went
+from dashboards.pages.cost_breakdown import cost_steps
 from dashboards.pages.run_signals import SIGNALS
-from dashboards.pages.run_timeline import whole
+from dashboards.pages.run_timeline import known_span
 
 if TYPE_CHECKING:
     from analyzer.reports.reader import Reader
@@ -51,7 +51,7 @@ def shell(reader: "Reader", text: str) -> dict[str, object]:
     """
     report = _told(reader, find_run(reader.session, text))
     facts = report.facts
-    start, end = whole(reader.session, facts.run_id, report.timezone)
+    start, end = known_span(reader.session, facts.run_id, report.timezone)
     address = f"/runs/{quote(facts.run_id)}"
     return {
         "report": report,
@@ -65,7 +65,7 @@ def shell(reader: "Reader", text: str) -> dict[str, object]:
         "ranked": [(signal.key, signal.columns[0][1]) for signal in SIGNALS if signal.table == "gpu_samples"],
         "sentence": run_sentence(report),
         "chart": run_chart(report.timeline, report.timezone),
-        "went": went(lines(report.breakdown, subtotals=False)),
+        "went": cost_steps(breakdown_lines(report.breakdown, subtotals=False)),
         "sign": symbol(report.currency).strip(),
     }
 
@@ -106,7 +106,7 @@ def _rest(reader: "Reader", run_id: str) -> dict[str, object]:
 PARTS: "dict[str, Callable[[Reader, str], dict[str, object]]]" = {"findings": _findings, "rest": _rest}
 
 
-def part(reader: "Reader", name: str, text: str) -> dict[str, object]:
+def run_part(reader: "Reader", name: str, text: str) -> dict[str, object]:
     """Return what one part of the page shows.
 
     Raises:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from agent.wire.units import PERMILLE
 from analyzer.charts.lanes import Lane, Ranks
 from collector.lake.tiers.series import Series, series
-from collector.lake.tiers.sources import Kept
+from collector.lake.tiers.sources import TableExtent
 from collector.lake.tiers.subjects import Subject, gpus_of_run
 from collector.tier_tables import tiered
 
@@ -56,7 +56,7 @@ BY_KEY = {signal.key: signal for signal in SIGNALS}
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RunGpus:
     """The GPUs of a run in the order of their hosts, when it held each, and what people call them."""
 
     gpus: Subject
@@ -66,7 +66,7 @@ class Held:
     left_out: int
 
     @classmethod
-    def of(cls, session: "Session", run_id: str) -> "Held":
+    def of(cls, session: "Session", run_id: str) -> "RunGpus":
         """Ask the store."""
         all_gpus = gpus_of_run(session, run_id)
         rows = session.rows(
@@ -100,8 +100,8 @@ class Remembered:
 
     def __init__(self) -> None:
         self._state: Hashable = None
-        self._tiers: _Fresh[Kept] = _Fresh()
-        self._held: _Fresh[Held] = _Fresh()
+        self._tiers: _Fresh[TableExtent] = _Fresh()
+        self._held: _Fresh[RunGpus] = _Fresh()
 
     def of(self, state: Hashable) -> "Remembered":
         """Return what is remembered of a state of the ledger; of another one all is forgotten."""
@@ -110,13 +110,13 @@ class Remembered:
             self._state = state
         return self
 
-    def tiers(self, session: "Session", table: str) -> Kept:
+    def tiers(self, session: "Session", table: str) -> TableExtent:
         """Return what the store has of a table."""
-        return self._tiers.get(table, lambda: Kept.of(session, tiered(table)))
+        return self._tiers.get(table, lambda: TableExtent.of(session, tiered(table)))
 
-    def held(self, session: "Session", run_id: str) -> Held:
+    def held(self, session: "Session", run_id: str) -> RunGpus:
         """Return the GPUs of a run."""
-        return self._held.get(run_id, lambda: Held.of(session, run_id))
+        return self._held.get(run_id, lambda: RunGpus.of(session, run_id))
 
 
 class _Fresh(Generic[T]):
@@ -159,7 +159,7 @@ def read_signals(
 
 
 def _told(
-    session: "Session", known: Remembered, run_id: str, held: Held, span: tuple[int, int], points: int
+    session: "Session", known: Remembered, run_id: str, held: RunGpus, span: tuple[int, int], points: int
 ) -> list[Series]:
     """Return every series of the span: one query a table."""
     nodes = held.gpus.nodes
@@ -175,7 +175,7 @@ def _told(
     return found
 
 
-def masked(one: Series, held: Held) -> Series:
+def masked(one: Series, held: RunGpus) -> Series:
     """Leave out what a GPU did while the run did not hold it: that is somebody else's."""
     spans = held.spans.get(one.subject)
     end = one.start + len(one.mean) * one.step_us
@@ -203,7 +203,7 @@ def _rounded(values: list[float | None]) -> list[float | None]:
     return [None if value is None else float(f"{value:.{_DIGITS}g}") for value in values]
 
 
-def ranks_of(lane: Lane, each: list[Series], held: Held) -> Ranks:
+def ranks_of(lane: Lane, each: list[Series], held: RunGpus) -> Ranks:
     """Return a row a GPU; of a large run a row a host."""
     if len(each) <= RANKS_SHOWN:
         rows = {held.names[one.subject]: [one] for one in each}

@@ -52,7 +52,7 @@ def read_timeline(session: Session, known: Remembered, text: str, asked: Timelin
         LedgerError: no run answers to this text, or it has no time between start and end.
     """
     run_id = find_run(session, text)
-    all_of_it = whole(session, run_id, timezone)
+    all_of_it = known_span(session, run_id, timezone)
     start, end = _span(all_of_it, asked, run_id)
     ranked = asked.ranks if asked.ranks in BY_KEY else "sm"
     points = asked.pixels // _PIXELS_A_POINT
@@ -63,7 +63,7 @@ def read_timeline(session: Session, known: Remembered, text: str, asked: Timelin
     return RunTimeline(run_id, timezone, asked.pixels, *all_of_it, start, end, ribbon, lanes, ranks, marks)
 
 
-def whole(session: Session, run_id: str, timezone: str) -> tuple[int, int]:
+def known_span(session: Session, run_id: str, timezone: str) -> tuple[int, int]:
     """Return from when until when the ledger knows a run: its hours, cut at its own start and end."""
     span, facts = run_span(session, run_id, timezone), run_facts(session, run_id)
     return max(span.start, facts.started_at or span.start), min(span.end, facts.ended_at or span.end)

@@ -15,7 +15,7 @@ from analyzer.text.words import bytes_words, counted, gpu_hours, money, percent,
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
 
 _RACKS_SHOWN = 16
 _RUNS_SHOWN = 12
@@ -33,7 +33,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RackTraffic:
     """What one rack sent, to each in turn and together."""
 
     rack: str
@@ -59,7 +59,7 @@ class Traffic:
 
     sentence: str
     racks: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[RackTraffic, ...]
     columns: tuple[str, ...]  # what each was sent, together
     together: str
     classes: tuple[tuple[str, str, str], ...]
@@ -67,7 +67,7 @@ class Traffic:
     more_far: int
 
 
-def traffic_view(reading: "Reading", period: Period) -> Traffic:
+def traffic_view(reading: "RequestContext", period: Period) -> Traffic:
     """Return the traffic of the runs that may be seen."""
     fleet, matrix = _read(reading, period)
     largest = max((cell.bytes for cell in matrix.cells.values()), default=0)
@@ -85,7 +85,7 @@ def traffic_view(reading: "Reading", period: Period) -> Traffic:
     )
 
 
-def traffic_sheet(reading: "Reading", period: Period) -> Sheet:
+def traffic_sheet(reading: "RequestContext", period: Period) -> Sheet:
     """Return the matrix, exact."""
     _, matrix = _read(reading, period, most=None)
     cells = sorted(matrix.cells.items())
@@ -93,7 +93,9 @@ def traffic_sheet(reading: "Reading", period: Period) -> Sheet:
     return Sheet(("from", "to", "bytes", "estimated_bytes"), rows)
 
 
-def _read(reading: "Reading", period: Period, most: int | None = _RACKS_SHOWN) -> tuple[FleetTraffic, RackMatrix]:
+def _read(
+    reading: "RequestContext", period: Period, most: int | None = _RACKS_SHOWN
+) -> tuple[FleetTraffic, RackMatrix]:
     """Return what runs moved; samples name no team, so which runs may be seen is known before they are read."""
     whose = runs_of(reading.session, period)
 
@@ -107,9 +109,9 @@ def _read(reading: "Reading", period: Period, most: int | None = _RACKS_SHOWN) -
     return reading.kept.get(key, made)
 
 
-def _row(rack: str, matrix: RackMatrix, largest: int) -> Row:
+def _row(rack: str, matrix: RackMatrix, largest: int) -> RackTraffic:
     cells = tuple(_cell(rack, there, matrix.cells, largest) for there in matrix.racks)
-    return Row(plain(rack), cells, _sum(matrix, from_=rack))
+    return RackTraffic(plain(rack), cells, _sum(matrix, from_=rack))
 
 
 def _cell(here: str, there: str, cells: Mapping[tuple[str, str], RackCell], largest: int) -> Cell:

@@ -15,7 +15,7 @@ from dashboards.pages.marks import Mark, trend
 from dashboards.pages.read_pages import Sheet
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Reading
+    from analyzer.interfaces.api.request_service import RequestContext
 
 _SHOWN = 12
 
@@ -59,7 +59,7 @@ class UnitCosts:
     notes: tuple[str, ...] = ()  # which hours are in no figure, and what was learned of closed ones
 
 
-def unit_costs(reading: "Reading", period: Period) -> UnitCosts:
+def unit_costs(reading: "RequestContext", period: Period) -> UnitCosts:
     """Return the unit economics of a period, of what may be seen."""
     report = _report(reading, period)
     hours = counted(reading.session, period.start - BACK_US, period.end) if report.units else {}
@@ -74,7 +74,7 @@ def unit_costs(reading: "Reading", period: Period) -> UnitCosts:
     )
 
 
-def units_sheet(reading: "Reading", period: Period) -> Sheet:
+def units_sheet(reading: "RequestContext", period: Period) -> Sheet:
     """Return all units, exact."""
     head = ("name", "team", "unit", "units", "milliseconds", "cost_micros", "units_before", "cost_micros_before")
     rows = [
@@ -93,7 +93,7 @@ def units_sheet(reading: "Reading", period: Period) -> Sheet:
     return Sheet(head, rows)
 
 
-def runs_sheet(reading: "Reading", period: Period) -> Sheet:
+def runs_sheet(reading: "RequestContext", period: Period) -> Sheet:
     """Return all whole runs, exact; times and costs are of the middle one."""
     head = (
         "name",
@@ -112,7 +112,7 @@ def runs_sheet(reading: "Reading", period: Period) -> Sheet:
     return Sheet(head, rows)
 
 
-def _report(reading: "Reading", period: Period) -> UnitReport:
+def _report(reading: "RequestContext", period: Period) -> UnitReport:
     return unit_report(reading.session, period, reading.reader.calendar, reading.currency)
 
 

@@ -10,10 +10,10 @@ from pydantic.json_schema import SkipJsonSchema
 from analyzer.capacity.profile.canonical_json import canonical
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
-from analyzer.capacity.profile.keys import beside, key_at
+from analyzer.capacity.profile.keys import default_key_path, key_at
 from analyzer.capacity.profile.page import page
 from analyzer.capacity.profile.signature import signed
-from analyzer.capacity.profile.work import Asked
+from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.faults import MeaninglessError
 from analyzer.interfaces.api.model import iso
@@ -71,12 +71,12 @@ def _made(session: Session, settings: Settings, asked: ProfileAsked) -> Capacity
         raise LedgerError(f"the calendar has no {asked.since} {asked.until}") from error
 
 
-def _asked(session: Session, asked: ProfileAsked) -> Asked:
+def _asked(session: Session, asked: ProfileAsked) -> ProfileRequest:
     since, until = asked.since, asked.until
     if since is None and until is not None:
         (first,) = session.row("SELECT min(hour) FROM ledger_hours")
         since = None if first is None else iso(first)
-    return Asked(asked.team, asked.project, tuple(asked.run), since, until)
+    return ProfileRequest(asked.team, asked.project, tuple(asked.run), since, until)
 
 
 def _key_path(settings: Settings, store: Path | None) -> Path:
@@ -84,4 +84,4 @@ def _key_path(settings: Settings, store: Path | None) -> Path:
         return settings.profile_key
     if store is None:
         raise ConfigError("a store in memory has no place for a key: name profile_key in the settings")
-    return beside(store)
+    return default_key_path(store)

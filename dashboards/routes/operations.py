@@ -14,7 +14,7 @@ from analyzer.ledger.believed import believing
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.errors import RegistryError
-from collector.registry import Key, Send
+from collector.registry import AccessKey, Send
 from collector.store.database import Store
 from collector.store.session import Session
 
@@ -78,7 +78,7 @@ def add_doctor(app: "FastAPI", examiner: Doctor) -> None:
         return document(examiner.examined())
 
 
-def _registered(access: "Access") -> tuple[tuple[Key, ...] | None, tuple[Send, ...] | None]:
+def _registered(access: "Access") -> tuple[tuple[AccessKey, ...] | None, tuple[Send, ...] | None]:
     try:
         return tuple(access.registry.keys.listed()), tuple(access.registry.mails.sends())
     except RegistryError:

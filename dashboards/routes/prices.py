@@ -9,10 +9,10 @@ from starlette.concurrency import run_in_threadpool
 
 from analyzer.errors import LedgerError, StaleError
 from analyzer.interfaces.api.parameters import refusals
-from analyzer.prices.price_file import MAX_BYTES, PriceFile, Told
+from analyzer.prices.price_file import MAX_BYTES, PriceFile, PriceFileState
 from analyzer.settings.settings import Settings
 from collector.problem import problem_response
-from collector.registry.audit import Entry
+from collector.registry.audit import AuditEntry
 from collector.registry.roles import Principal
 
 _PATH = "/v1/prices"
@@ -59,9 +59,9 @@ def add_prices(app: FastAPI, settings: Settings) -> None:
 def _put(app: FastAPI, kept: PriceFile, content: bytes, tag: str, who: Principal) -> Response:
     """Write it down first: an entry of a change that then failed is better than a change that nobody made."""
 
-    def noted(now: Told, then: Told) -> None:
+    def noted(now: PriceFileState, then: PriceFileState) -> None:
         detail = f"from version {now.version} to {then.version}"
-        entry = Entry(time.time_ns() // 1000, "change", who.id, "prices", kept.path.name, detail)
+        entry = AuditEntry(time.time_ns() // 1000, "change", who.id, "prices", kept.path.name, detail)
         app.state.access.registry.audit.add([entry])
 
     try:
@@ -82,6 +82,6 @@ async def _content(request: Request) -> bytes | None:
     return content
 
 
-def _answer(told: Told) -> Response:
+def _answer(told: PriceFileState) -> Response:
     headers = {"ETag": f'"{told.tag}"', "X-Price-Version": told.version, "Cache-Control": "no-store"}
     return Response(told.content, media_type=_TOML, headers=headers)

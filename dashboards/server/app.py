@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from analyzer.interfaces.alarms.reporter import Teller
+from analyzer.interfaces.alarms.reporter import AlarmReporter
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.api.routes import add_api
 from analyzer.interfaces.doctor.sight import Live
@@ -15,7 +15,7 @@ from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.interfaces.metrics.snapshot import FleetPage
 from analyzer.ledger.believed import believing
 from analyzer.queries.generation import ByGeneration, Generations
-from analyzer.recommendations.loss_source import Judges
+from analyzer.recommendations.loss_source import LossSource
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.access.gate import Gate
@@ -24,7 +24,7 @@ from collector.access.open_tenant import analyst_of, tenant_of
 from collector.backup.layout import Layout
 from collector.config import CollectorConfig
 from collector.http.app import create_app
-from collector.http.health import Readiness, add_health, opened
+from collector.http.health import Readiness, add_health, check_store
 from collector.http.server_metrics import add_server_metrics
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
@@ -33,10 +33,10 @@ from dashboards.analysis.booking import Booker
 from dashboards.analysis.job import ANALYZE_SECONDS, AnalysisJob
 from dashboards.analysis.job_page import JobPage
 from dashboards.page_cache.cache import PageCache
-from dashboards.page_cache.disk_cache import Shelf
+from dashboards.page_cache.disk_cache import DiskCache
 from dashboards.page_cache.edition import edition_of
 from dashboards.page_cache.page_counts import PageCounts
-from dashboards.page_cache.prefetch import Warming
+from dashboards.page_cache.prefetch import Prefetch
 from dashboards.pages.answering import Answering
 from dashboards.pages.assets import assets
 from dashboards.pages.frame import Frame
@@ -51,7 +51,7 @@ from dashboards.routes.operations import Doctor, add_doctor
 from dashboards.routes.prices import add_prices
 from dashboards.server.login import Login
 from dashboards.server.mail_stop import mail_stop_routes
-from dashboards.server.prefetch_order import Ahead
+from dashboards.server.prefetch_order import PrefetchOrder
 from dashboards.server.report_route import Reports
 
 
@@ -68,7 +68,7 @@ class ServerConfig:
     is_simulated: bool = False  # a demo's week, to which nobody sends any more
 
 
-def create_server(config: ServerConfig, store: Store, judges: Judges | None = None) -> FastAPI:
+def create_server(config: ServerConfig, store: Store, judges: LossSource | None = None) -> FastAPI:
     """Return the application. It starts what runs beside it and ends it; who opened the store closes it."""
     collector = config.collector
     app = _collecting(collector, store) if config.collects else _bare(collector, store)
@@ -80,9 +80,9 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     kept = ByGeneration(Generations(config.settings))
 
     def reader() -> Reader:
-        return Reader(believing(store), config.settings, judges or Judges.own(), kept=kept)
+        return Reader(believing(store), config.settings, judges or LossSource.own(), kept=kept)
 
-    teller = Teller(config.alarms, app.state.access.registry.alarms, reader) if config.alarms.told else None
+    teller = AlarmReporter(config.alarms, app.state.access.registry.alarms, reader) if config.alarms.told else None
     lease = tenant.booking_lease() if tenant is not None else None
     booker = Booker(store, config.settings, lease, sealer, teller)
     shelf = _shelf(app, store, config.settings)
@@ -115,8 +115,8 @@ def create_server(config: ServerConfig, store: Store, judges: Judges | None = No
     add_doctor(app, doctor)
     own, pages = Pages(reader, frame, answering), ReadPages(desk, frame, answering)
     _add_pages(app, config, own, pages, doctor)
-    ahead = Ahead(own, pages, reports, answering, shelf)
-    warming = app.state.warming = Warming(ahead.first, ahead.rest, lambda: job.is_passing)
+    ahead = PrefetchOrder(own, pages, reports, answering, shelf)
+    warming = app.state.warming = Prefetch(ahead.first, ahead.rest, lambda: job.is_passing)
     job.after = warming.ask
     _run_beside(app, warming.start, warming.stop)
     return app
@@ -144,16 +144,16 @@ def _add_pages(
         app.include_router(router, include_in_schema=False)
 
 
-def _shelf(app: FastAPI, store: Store, settings: Settings) -> Shelf | None:
+def _shelf(app: FastAPI, store: Store, settings: Settings) -> DiskCache | None:
     """Return the pages that the server before left; a store in memory has none. The last pass ends before it does."""
     if store.path is None:
         return None
-    shelf = Shelf(Layout(store.path).pages, edition_of(store, settings))
+    shelf = DiskCache(Layout(store.path).pages, edition_of(store, settings))
     _run_beside(app, shelf.open, shelf.follow)
     return shelf
 
 
-def _answering(app: FastAPI, frame: Frame, store: Store, kept: ByGeneration, shelf: Shelf | None) -> Answering:
+def _answering(app: FastAPI, frame: Frame, store: Store, kept: ByGeneration, shelf: DiskCache | None) -> Answering:
     def state() -> str:
         with believing(store) as session:
             return kept.name(session)
@@ -188,7 +188,7 @@ def _bare(config: CollectorConfig, store: Store) -> FastAPI:
     app.state.access = access
     add_server_metrics(app, CollectorRegistry())
     _run_beside(app, access.start, access.stop)
-    add_health(app, lambda: True, Readiness([lambda: opened(store)]))
+    add_health(app, lambda: True, Readiness([lambda: check_store(store)]))
     return app
 
 

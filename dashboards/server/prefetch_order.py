@@ -12,7 +12,7 @@ from dashboards.pages.placement import VIEWS, placement
 from dashboards.pages.read_pages import ReadPages
 
 if TYPE_CHECKING:
-    from dashboards.page_cache.disk_cache import Shelf
+    from dashboards.page_cache.disk_cache import DiskCache
     from dashboards.pages.pages import Pages
     from dashboards.server.report_route import Reports
 
@@ -20,11 +20,11 @@ _Making = Iterator[Callable[[], object]]
 _WHOLE = Scope()
 
 
-class Ahead:
+class PrefetchOrder:
     """The views of one site: of the whole of it, then of those whose keys opened a page lately."""
 
     def __init__(
-        self, own: "Pages", pages: ReadPages, reports: "Reports", answering: Answering, shelf: "Shelf | None"
+        self, own: "Pages", pages: ReadPages, reports: "Reports", answering: Answering, shelf: "DiskCache | None"
     ) -> None:
         self._own = own
         self._pages = pages

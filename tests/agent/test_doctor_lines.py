@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.doctor import gpus, host
-from agent.doctor.finding import Line
+from agent.doctor.finding import HostCheckLine
 from agent.doctor.leaving import connection, identity_columns, leaving, listens_on
 from agent.doctor.reach import collector_line, spool_line
 from agent.settings.config import AgentConfig
@@ -20,21 +20,24 @@ def test_what_all_gpus_tell_is_one_line() -> None:
     """Eight GPUs with fourteen subjects would be a page that nobody reads."""
     told = [Supported(f"GPU-{n}", subject) for n in range(8) for subject in ("power", "utilization", "activity")]
     assert gpus.measured(told) == [
-        Line("yes", "utilization, power"),
-        Line("yes", "SM, tensor and DRAM activity (GPM)"),
+        HostCheckLine("yes", "utilization, power"),
+        HostCheckLine("yes", "SM, tensor and DRAM activity (GPM)"),
     ]
 
 
 def test_what_is_not_told_says_why() -> None:
     """A missing panel without a reason is the most frequent complaint about exporters."""
     told = [Supported("GPU-1", "activity", ok=False, reason=NO_GPM), Supported("GPU-1", "power")]
-    assert gpus.measured(told) == [Line("yes", "power"), Line("no", f"SM, tensor and DRAM activity (GPM): {NO_GPM}")]
+    assert gpus.measured(told) == [
+        HostCheckLine("yes", "power"),
+        HostCheckLine("no", f"SM, tensor and DRAM activity (GPM): {NO_GPM}"),
+    ]
 
 
 def test_what_some_gpus_tell_says_how_many() -> None:
     """A mixed host is neither yes nor no."""
     told = [Supported("GPU-1", "energy"), Supported("GPU-2", "energy", ok=False, reason="not supported")]
-    assert gpus.measured(told) == [Line("some", "energy on 1 of 2 GPUs: not supported")]
+    assert gpus.measured(told) == [HostCheckLine("some", "energy on 1 of 2 GPUs: not supported")]
 
 
 def test_what_no_gpu_of_this_kind_has_is_not_missed() -> None:
@@ -69,7 +72,7 @@ def test_a_healthy_gpu_is_not_mentioned() -> None:
 def test_a_gpu_that_is_missing_is_bad_although_it_has_no_row() -> None:
     """A GPU off the bus is in no list of the driver's."""
     assert gpus.health((8, 7), []) == [
-        Line("bad", "1 of 8 GPUs do not answer", "see the kernel's log for XID 79; reset or reseat them")
+        HostCheckLine("bad", "1 of 8 GPUs do not answer", "see the kernel's log for XID 79; reset or reseat them")
     ]
 
 
@@ -81,7 +84,7 @@ def test_the_right_to_look_into_processes_is_one_bit(effective: str, *, may: boo
 
 def test_a_rack_that_nobody_says_is_a_no_with_a_way_out() -> None:
     """Without it no transfer is called cross-rack, and nobody would know why."""
-    (line,) = host.place({"inventory": [{"rack": None}]})
+    (line,) = host.rack_line({"inventory": [{"rack": None}]})
     assert line.answer == "no"
     assert "topology_slurm" in line.remedy
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from agent.doctor.cost import Cost
 from agent.doctor.examine import Examination
-from agent.doctor.finding import Line
+from agent.doctor.finding import HostCheckLine
 from agent.doctor.leaving import Leaving
-from agent.doctor.page import WIDTH, document, lines
+from agent.doctor.page import WIDTH, doctor_lines, document
 
 FOUND = Examination(
     node="n14",
@@ -16,13 +16,13 @@ FOUND = Examination(
     version="0.1.0",
     user="gpuledger",
     measures=(
-        Line("yes", "utilization, memory, power, energy, clocks, throttle, PCIe, NVLink, XID, ECC, processes"),
-        Line("yes", "SM, tensor and DRAM activity (GPM)"),
-        Line("yes", "disks, network, InfiniBand ports, TCP peers"),
-        Line("yes", "Slurm jobs (cgroup v2)"),
-        Line("no", "bytes that other users' processes read: needs CAP_SYS_PTRACE", "optional drop-in " * 8),
-        Line("no", "rack: nobody says", 'set rack = "..."'),
-        Line("bad", "1 of 8 GPUs do not answer", "reset or reseat them"),
+        HostCheckLine("yes", "utilization, memory, power, energy, clocks, throttle, PCIe, NVLink, XID, ECC, processes"),
+        HostCheckLine("yes", "SM, tensor and DRAM activity (GPM)"),
+        HostCheckLine("yes", "disks, network, InfiniBand ports, TCP peers"),
+        HostCheckLine("yes", "Slurm jobs (cgroup v2)"),
+        HostCheckLine("no", "bytes that other users' processes read: needs CAP_SYS_PTRACE", "optional drop-in " * 8),
+        HostCheckLine("no", "rack: nobody says", 'set rack = "..."'),
+        HostCheckLine("bad", "1 of 8 GPUs do not answer", "reset or reseat them"),
     ),
     cost=Cost(0.0068, 41_000_000, 2_100_000.0, {}, {}),
     leaves=Leaving(
@@ -38,12 +38,12 @@ FOUND = Examination(
 
 def test_the_page(golden: Callable[[str, str], None]) -> None:
     """It is what a reviewer signs: each word counts."""
-    golden("doctor/agent.txt", "\n".join(lines(FOUND)) + "\n")
+    golden("doctor/agent.txt", "\n".join(doctor_lines(FOUND)) + "\n")
 
 
 def test_the_page_fits_a_terminal() -> None:
     """80 columns, as on the console of a host in trouble."""
-    assert max(map(len, lines(FOUND))) <= WIDTH
+    assert max(map(len, doctor_lines(FOUND))) <= WIDTH
 
 
 def test_the_document_is_json(golden: Callable[[str, str], None]) -> None:

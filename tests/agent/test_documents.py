@@ -11,7 +11,7 @@ from agent.metrics import HostCollector, Scraped, Snapshot, registry
 from agent.metrics.http import ScrapeServer
 from agent.sampling.sampler import Sampler
 from agent.sampling.stamp import Stamper
-from agent.sampling.wiring import Eyes
+from agent.sampling.wiring import HostSources
 from agent.spool import open_spool
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES
@@ -42,8 +42,8 @@ def test_the_agents_own_metrics_are_documented(tmp_path: Path) -> None:
     """What an operator sees on /metrics must be explained somewhere."""
     spool = open_spool(tmp_path, 10**6, 10**6)
     sender = Sender(spool, Link("http://127.0.0.1:1"), SystemClock())
-    eyes = Eyes([], NoGpus(), lambda: None, witnesses=lambda: [Condition("kubelet", 1.0, 0, "")])
-    state = AgentState(Sampler(Stamper("n"), [], FakeClock(), 1.0), spool, sender, eyes)
+    host_sources = HostSources([], NoGpus(), lambda: None, providers=lambda: [Condition("kubelet", 1.0, 0, "")])
+    state = AgentState(Sampler(Stamper("n"), [], FakeClock(), 1.0), spool, sender, host_sources)
     snapshot = Snapshot(lambda: 0)
     server = ScrapeServer("127.0.0.1", 0, registry(snapshot))
     own = [*HostCollector(snapshot, Scraped(lambda: own_families(state))).families(), server.family()]

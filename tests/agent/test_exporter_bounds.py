@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from agent.metrics import Snapshot, registry
-from agent.metrics.holders import Holder, Holders
+from agent.metrics.holders import Holders, LabelledHolder
 from agent.metrics.series import MOST_SERIES
 from agent.sampling.sampler import Stamped
 from agent.source import Row
@@ -159,7 +159,7 @@ def test_holders_are_bounded() -> None:
     holders = Holders()
     assert holders.take({**HELD, "run_id": f"slurm/alpha/{number}"} for number in range(MOST_SERIES + 7)) == 7
     assert len(holders.holding([])) == MOST_SERIES
-    assert all(isinstance(one, Holder) for one in holders.holding([]))
+    assert all(isinstance(one, LabelledHolder) for one in holders.holding([]))
 
 
 def test_every_labelled_table_names_columns_that_it_has() -> None:

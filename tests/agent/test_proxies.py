@@ -21,7 +21,7 @@ from analyzer.capacity.planner.from_text.endpoint import Message, complete
 from analyzer.capacity.planner.from_text.errors import ModelError
 from analyzer.capacity.planner.from_text.settings import ModelSettings
 from analyzer.interfaces.alarms.posting import post
-from analyzer.server_client import asked
+from analyzer.server_client import ask_server
 from collector.config import CollectorConfig
 from collector.errors import CollectorError
 from collector.http.probe import trouble
@@ -105,7 +105,7 @@ def of_lake(listener: Listener, folder: Path) -> None:
 
 def of_command(listener: Listener, _: Path) -> None:
     """Ask a server as `gpuledger report --server` does."""
-    asked(listener.url, "/v1/read")
+    ask_server(listener.url, "/v1/read")
 
 
 def of_model(listener: Listener, _: Path) -> None:

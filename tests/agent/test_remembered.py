@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 
 
 def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     """An energy counter's epoch must not change because the agent was upgraded."""
-    first = Remembered(tmp_path / "agent.json")
+    first = StateFile(tmp_path / "agent.json")
     first.keep("energy", {"GPU-1": [7, 12.5]})
     first.close()
-    assert Remembered(tmp_path / "agent.json").section("energy") == {"GPU-1": [7, 12.5]}
+    assert StateFile(tmp_path / "agent.json").section("energy") == {"GPU-1": [7, 12.5]}
 
 
 def test_the_disk_is_written_once_a_minute_however_often_something_changes(tmp_path: Path) -> None:
     """Every write is synced, and the disk is the runs'."""
     now = [0.0]
-    kept = Remembered(tmp_path / "agent.json", lambda: now[0])
+    kept = StateFile(tmp_path / "agent.json", lambda: now[0])
     for second in range(120):
         now[0] = second
         kept.keep("energy", {"joules": second})
@@ -32,16 +32,16 @@ def test_the_disk_is_written_once_a_minute_however_often_something_changes(tmp_p
 def test_a_broken_file_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
     """A disk that lied about one small file must not keep an agent from its host."""
     (tmp_path / "agent.json").write_bytes(content)
-    kept = Remembered(tmp_path / "agent.json")
+    kept = StateFile(tmp_path / "agent.json")
     assert kept.section("a") == {}
     kept.keep("a", {"b": 1})
     kept.close()
-    assert Remembered(tmp_path / "agent.json").section("a") == {"b": 1}
+    assert StateFile(tmp_path / "agent.json").section("a") == {"b": 1}
 
 
 def test_a_place_that_cannot_be_written_is_counted_and_forgotten(tmp_path: Path) -> None:
     """Losing it costs little; ending the agent would cost all."""
-    kept = Remembered(tmp_path / "none" / "agent.json")
+    kept = StateFile(tmp_path / "none" / "agent.json")
     kept.keep("a", {"b": 1})
     kept.close()
     assert kept.failures == 2

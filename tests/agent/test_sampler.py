@@ -248,7 +248,7 @@ def test_what_came_too_late_is_told_with_when_it_came() -> None:
     stuck.go.set()
     assert stuck.done.wait(PATIENCE_SECONDS)
     clock.advance(0)
-    until(lambda: not beating.tracks[0]._attendant._answers.empty(), "the answer has come from the other thread")
+    until(lambda: not beating.tracks[0]._thread._answers.empty(), "the answer has come from the other thread")
     clock.advance(5 * SECOND)
     said = beating.beat()
     assert [one.tables["disk_samples"][0]["read_bytes"] for one in said] == [3, 4]

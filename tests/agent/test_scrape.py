@@ -23,7 +23,7 @@ from agent.errors import ConfigError, ListenError
 from agent.metrics import Snapshot, registry
 from agent.metrics.http import Door, ScrapeServer, Secret
 from agent.metrics.http.server import MOST_CONNECTIONS
-from agent.sampling.wiring import Eyes
+from agent.sampling.wiring import HostSources
 from agent.settings.config import AgentConfig
 from tests.agent.no_gpus import NoGpus
 from tests.waiting import PATIENCE_SECONDS, until
@@ -410,7 +410,7 @@ def test_the_agents_settings_reach_the_port(authority: Authority) -> None:
         scrape_token="right",
         control=None,
     )
-    agent = Agent(config, Eyes([], NoGpus(), lambda: None), SystemClock())
+    agent = Agent(config, HostSources([], NoGpus(), lambda: None), SystemClock())
     stop = threading.Event()
     beating = threading.Thread(target=agent.run, args=(stop,))
     beating.start()

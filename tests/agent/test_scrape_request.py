@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.metrics.http.answer import Answer
+from agent.metrics.http.answer import HttpAnswer
 from agent.metrics.http.request import MOST_HEADERS, RefusedError, Request, parse
 from agent.metrics.http.secret import Secret
 
@@ -74,5 +74,5 @@ def test_the_secret_opens_whatever_it_is_made_of(token: str, user: str, password
 
 def test_a_short_answer_is_not_compressed() -> None:
     """It would only grow."""
-    answer = Answer(HTTPStatus.OK, b"short")
+    answer = HttpAnswer(HTTPStatus.OK, b"short")
     assert answer.compressed() is answer

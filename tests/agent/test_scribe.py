@@ -13,7 +13,7 @@ from agent.delivery.scribe import Scribe
 from agent.errors import EnvelopeError
 from agent.sampling.sampler import Stamped
 from agent.source import Value
-from agent.spool import Shelf, Spool, open_spool
+from agent.spool import SegmentStore, Spool, open_spool
 from agent.spool.record import rows_of as rows_in
 from agent.wire.envelope import header_of, open_envelope
 from tests.agent.batches import batch, identity, rows_of
@@ -33,7 +33,7 @@ def draft(**values: Value) -> Draft:
     return Draft("n14", FakeClock(), {"agent_samples": [row(**values)], "host_samples": []})
 
 
-class Hanging(Shelf):
+class Hanging(SegmentStore):
     """A disk that answers only when it is let go."""
 
     go = threading.Event()

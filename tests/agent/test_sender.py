@@ -14,7 +14,7 @@ from agent.delivery.backoff import LONGEST_ASKED_SECONDS, LONGEST_SECONDS, Backo
 from agent.delivery.post import Link
 from agent.delivery.sender import Sender
 from agent.errors import ConfigError
-from agent.spool import Shelf, Spool
+from agent.spool import SegmentStore, Spool
 from tests.agent.batches import identity, maker
 from tests.agent.receiver import Receiver, Reply
 from tests.waiting import PATIENCE_SECONDS, until
@@ -23,7 +23,7 @@ from tests.waiting import PATIENCE_SECONDS, until
 @pytest.fixture
 def spool(tmp_path: Path) -> Iterator[Spool]:
     """Return a spool with three batches in it."""
-    queue = Spool(Shelf(tmp_path), 10**7, 10**7)
+    queue = Spool(SegmentStore(tmp_path), 10**7, 10**7)
     for _ in range(3):
         queue.append(maker())
     yield queue

@@ -16,7 +16,7 @@ from agent.delivery.backoff import LONGEST_ASKED_SECONDS, Backoff, http_date, re
 from agent.delivery.post import Link
 from agent.delivery.sender import LAST_BATCHES, Sender
 from agent.errors import ConfigError
-from agent.spool import Shelf, Spool, open_spool
+from agent.spool import SegmentStore, Spool, open_spool
 from agent.wire.units import SECOND_US
 from tests.agent.batches import identity, maker
 from tests.agent.receiver import Receiver, Reply
@@ -198,7 +198,7 @@ def test_an_answer_after_the_end_changes_nothing(spool: Spool, tmp_path: Path) -
 def test_trouble_of_the_process_sets_no_batch_aside(tmp_path: Path) -> None:
     """Out of file descriptors for a moment: the whole spool would go into quarantine, which keeps a hundred files."""
 
-    class NoHandles(Shelf):
+    class NoHandles(SegmentStore):
         tries = 2
 
         def read(self, sequence: int) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from agent.errors import ConfigError, EnvelopeError
 from agent.run.observation import Subject
 from agent.run.steps import StepCounter, step_pattern
-from agent.run.visible import ChosenGpus, Gpu, listed, visible
+from agent.run.visible import ChosenGpus, Gpu, visible, visible_gpus
 from agent.run.watch import reports_here, spoken
 from agent.wire.recording import RecordingEnd, RecordingHeader, RecordingWriter, read_recording
 
@@ -52,7 +52,7 @@ def test_gpus_are_listed_in_the_drivers_order() -> None:
         {"rack": "r1"},
         {"gpu_uuid": "GPU-a", "gpu_index": 0},
     ]
-    assert [(gpu.uuid, gpu.sku) for gpu in listed(rows)] == [("GPU-a", None), ("GPU-b", "H100-80GB")]
+    assert [(gpu.uuid, gpu.sku) for gpu in visible_gpus(rows)] == [("GPU-a", None), ("GPU-b", "H100-80GB")]
 
 
 def test_a_chosen_source_says_nothing_of_others() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent.errors import SpoolError
 from agent.files import hold_lock, write_durably
-from agent.spool import Shelf, Spool
+from agent.spool import SegmentStore, Spool
 from agent.spool.pile import occupied
 from agent.spool.quarantine import MOST_FILES
 from agent.spool.queue import MEMORY_BYTES
@@ -34,7 +34,9 @@ def _closed() -> Iterator[None]:
         OPENED.pop().close()
 
 
-def spool(directory: Path, max_bytes: int = LARGE, kept_bytes: int = LARGE, shelf: type[Shelf] = Shelf) -> Spool:
+def spool(
+    directory: Path, max_bytes: int = LARGE, kept_bytes: int = LARGE, shelf: type[SegmentStore] = SegmentStore
+) -> Spool:
     """Open a spool."""
     OPENED.append(Spool(shelf(directory), max_bytes, kept_bytes))
     return OPENED[-1]
@@ -143,7 +145,7 @@ def test_a_single_batch_larger_than_the_limit_is_kept(tmp_path: Path) -> None:
     assert [sequence for _, sequence in delivered(queue)] == [0]
 
 
-class FullDisk(Shelf):
+class FullDisk(SegmentStore):
     """A disk that holds `room` batches and then says that it is full."""
 
     room = 3
@@ -172,7 +174,7 @@ def test_a_full_disk_lets_go_of_delivered_batches_first(tmp_path: Path) -> None:
     assert queue.dropped == 0
 
 
-class Refusing(Shelf):
+class Refusing(SegmentStore):
     """A disk that refuses everything while `failures` lasts."""
 
     failures = 10**9

@@ -21,9 +21,9 @@ from agent.delivery.sender import Sender
 from agent.files import Disk
 from agent.sampling.sampler import Sampler
 from agent.sampling.stamp import Stamper
-from agent.sampling.wiring import Eyes
+from agent.sampling.wiring import HostSources
 from agent.source import Reading
-from agent.spool import Shelf, Spool
+from agent.spool import SegmentStore, Spool
 from agent.wire.units import SECOND_US
 from tests.agent.batches import identity, rows_of
 from tests.agent.no_gpus import NoGpus
@@ -77,10 +77,10 @@ class Day:
     def __post_init__(self) -> None:
         """Put it together."""
         self.clock, self.disk = FakeClock(), CountingDisk()
-        self.spool = Spool(Shelf(self.place / "spool", self.disk), MOST_BYTES, 10**6)
+        self.spool = Spool(SegmentStore(self.place / "spool", self.disk), MOST_BYTES, 10**6)
         self.sender = Sender(self.spool, Link(self.url), self.clock, Backoff(random.Random(7).random))
-        eyes = Eyes([], NoGpus(), lambda: None)
-        own = AgentSource(lambda: AgentState(self.sampler, self.spool, self.sender, eyes), Path("/proc"))
+        host_sources = HostSources([], NoGpus(), lambda: None)
+        own = AgentSource(lambda: AgentState(self.sampler, self.spool, self.sender, host_sources), Path("/proc"))
         self.sampler = Sampler(Stamper("n14"), [Host(), own], self.clock, BEAT_SECONDS)
         self.batcher = Batcher("n14", self.clock, BATCH_SECONDS, lambda draft: self.spool.append(draft, draft.tells))
         self.next_try = 0.0
@@ -174,6 +174,6 @@ def test_a_spool_of_a_day_is_opened_again(day: Day, tmp_path: Path) -> None:
     day.beat(6 * HOUR)
     waiting, lost = day.spool.waiting, day.spool.untold_loss
     day.spool.close()
-    again = Spool(Shelf(tmp_path / "spool"), MOST_BYTES, 10**6)
+    again = Spool(SegmentStore(tmp_path / "spool"), MOST_BYTES, 10**6)
     assert (again.waiting, again.untold_loss, again.dropped) == (waiting, lost, 0)
     again.close()

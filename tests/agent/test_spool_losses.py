@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.spool import Spool, open_spool
-from agent.spool.losses import MOST_RANGES, Losses, Range, listed, noted
+from agent.spool.losses import MOST_RANGES, Losses, Range, lost_ranges, noted
 from agent.spool.pile import occupied
 from tests.agent.batches import batch, identity
 
@@ -89,15 +89,15 @@ def test_ranges_are_exactly_what_was_lost(sequences: list[int]) -> None:
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(100, 2**61)), max_size=9))
 def test_a_note_of_losses_is_read_as_it_was_written(ranges: list[Range]) -> None:
     """And under another stream it says nothing."""
-    assert listed(STREAM, noted(STREAM, ranges)) == ranges
-    assert listed("other", noted(STREAM, ranges)) == []
+    assert lost_ranges(STREAM, noted(STREAM, ranges)) == ranges
+    assert lost_ranges("other", noted(STREAM, ranges)) == []
 
 
 @given(st.one_of(st.binary(), st.text().map(str.encode)))
 def test_what_is_no_note_says_so(content: bytes) -> None:
     """A note is read at the start, and nothing in it may end the agent."""
     with pytest.raises(ValueError, match="no note of lost batches"):
-        listed(STREAM, content)
+        lost_ranges(STREAM, content)
 
 
 def append(queue: Spool) -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.files import Disk
-from agent.spool import Shelf, Spool
+from agent.spool import SegmentStore, Spool
 from tests.agent.batches import busy_of, identity, maker
 from tests.agent.power import PoweredDisk, leave
 
@@ -40,7 +40,7 @@ def test_a_batch_is_synced_before_it_has_its_name_and_its_name_before_it_counts(
             order.append("sync directory")
             super().sync_directory(path)
 
-    queue = Spool(Shelf(tmp_path / "spool", Noting()), LARGE, LARGE)
+    queue = Spool(SegmentStore(tmp_path / "spool", Noting()), LARGE, LARGE)
     order.clear()
     queue.append(maker())
     queue.close()
@@ -56,11 +56,11 @@ def test_without_syncs_the_kernel_is_asked_for_none(tmp_path: Path) -> None:
         def sync_file(self, path: Path, handle: int) -> None:
             type(self).syncs += 1
 
-    queue = Spool(Shelf(tmp_path / "spool", Counting(sync=False)), LARGE, LARGE)
+    queue = Spool(SegmentStore(tmp_path / "spool", Counting(sync=False)), LARGE, LARGE)
     queue.append(maker())
     queue.close()
     assert Counting.syncs == 0
-    again = Spool(Shelf(tmp_path / "spool"), LARGE, LARGE)
+    again = Spool(SegmentStore(tmp_path / "spool"), LARGE, LARGE)
     assert again.waiting == 1
     again.close()
 
@@ -125,7 +125,7 @@ def test_after_a_power_cut_everything_that_was_kept_is_there_once(
     place = tmp_path_factory.mktemp("power")
     (place / "spool").mkdir()
     disk = PoweredDisk()
-    story = Story(Spool(Shelf(place / "spool", disk), LARGE, LARGE))
+    story = Story(Spool(SegmentStore(place / "spool", disk), LARGE, LARGE))
     must: set[float] = set()
     for number, action in enumerate(actions, 1):
         must = set(story.safe)
@@ -137,7 +137,7 @@ def test_after_a_power_cut_everything_that_was_kept_is_there_once(
     story.queue.close()
     draw = random.Random(seed)
     leave(disk.steps[:cut], place / "spool", place / "left", lambda: draw.random() < chance)
-    again = Spool(Shelf(place / "left"), LARGE, LARGE)
+    again = Spool(SegmentStore(place / "left"), LARGE, LARGE)
     again.append(maker(0.999))
     found = take(again)
     again.close()

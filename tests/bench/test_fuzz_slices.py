@@ -13,7 +13,7 @@ from collector.errors import FileRefusedError
 from collector.importing.files import column_names
 from collector.lake.sealing.seal import seal
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 
 CASES = {"ingest": 600, "remote_write": 300, "files": 150}
@@ -24,7 +24,7 @@ NOW = 1_795_219_200_000_000  # microseconds UTC
 def test_hostile_cases_end_in_a_sentence_and_nothing_untrue_is_stored(kind: str, tmp_path: Path) -> None:
     """Whoever can reach a door can try it all day: no crash, no exception of others, and no rubbish in the books."""
     path = tmp_path / "store.duckdb"
-    with Store.open(path, lake=None if kind == "files" else beside(path)) as store:
+    with Store.open(path, lake=None if kind == "files" else default_lake(path)) as store:
         mark = Mark.of(store)
         outcome: Outcome = KINDS[kind](store, mark, 7, CASES[kind], tmp_path)
         if store.lake is not None:

@@ -12,7 +12,7 @@ import pyarrow.ipc
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.tables import TABLES
 from collector.errors import BatchError
-from collector.pipeline.batch_commit import Landing
+from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.arrow_messages import _follow, _slot, _vector, arrow_schema
 from collector.pipeline.decoding.batch import Batch, decode
 from collector.store.database import Store
@@ -138,7 +138,7 @@ def bombard(count: int, seed: int) -> Counter[str]:
         body(2),
         body(3, {"host_samples": host_rows(), "inventory": [_interval() | {"sku": "H100-80GB"}]}),
     ]
-    with Store.open(None) as store, Landing(store) as landing:
+    with Store.open(None) as store, BatchCommit(store) as landing:
         for number in range(count):
             try:
                 waiting.append(decode(mutant(dice.choice(originals), dice), NOW))

@@ -8,7 +8,7 @@ import pytest
 
 from collector.config import CollectorConfig
 from collector.errors import BatchError
-from collector.pipeline.batch_queue import Intake
+from collector.pipeline.batch_queue import BatchQueue
 from collector.pipeline.decoding.batch import Batch, decode
 from collector.pipeline.writer import Writer
 from tests.collector.batches import NOW, body, gpu_rows
@@ -22,7 +22,7 @@ def _batch(sequence: int = 1, rows: int = 2) -> Batch:
 
 def test_a_full_queue_is_429_and_holds_no_more() -> None:
     """Memory is bounded in batches: what is told to come later is not kept."""
-    intake = Intake(max_batches=3, max_bytes=10**9)
+    intake = BatchQueue(max_batches=3, max_bytes=10**9)
     for sequence in range(3):
         intake.put(_batch(sequence))
     for sequence in range(3, 100):
@@ -36,7 +36,7 @@ def test_the_queue_is_bounded_in_bytes_too() -> None:
     """Few large batches are as heavy as many small ones."""
     batches = [_batch(sequence) for sequence in range(6)]
     bound = sum(batch.byte_count for batch in batches[:5])
-    intake = Intake(max_batches=1000, max_bytes=bound)
+    intake = BatchQueue(max_batches=1000, max_bytes=bound)
     for batch in batches[:5]:
         intake.put(batch)
     with pytest.raises(BatchError):
@@ -48,14 +48,14 @@ def test_the_queue_is_bounded_in_bytes_too() -> None:
 
 def test_one_batch_always_fits_an_empty_queue() -> None:
     """A batch above the queue's bound but below the body's would otherwise be told to come later for ever."""
-    intake = Intake(max_batches=10, max_bytes=1)
+    intake = BatchQueue(max_batches=10, max_bytes=1)
     intake.put(_batch())
     assert intake.batches == 1
 
 
 def test_a_group_is_bounded_in_rows_but_never_empty() -> None:
     """A transaction must end; yet a batch larger than the bound has to go through alone."""
-    intake = Intake(max_batches=100, max_bytes=10**9)
+    intake = BatchQueue(max_batches=100, max_bytes=10**9)
     for sequence, rows in enumerate((50, 2, 2, 2)):
         intake.put(_batch(sequence, rows))
     assert [len(intake.take(0, 4)) for _ in range(3)] == [1, 2, 1]
@@ -63,7 +63,7 @@ def test_a_group_is_bounded_in_rows_but_never_empty() -> None:
 
 def test_a_closed_queue_drains_and_takes_no_more() -> None:
     """A stop loses nothing that was taken, and answers 503 to what comes after."""
-    intake = Intake(max_batches=100, max_bytes=10**9)
+    intake = BatchQueue(max_batches=100, max_bytes=10**9)
     intake.put(_batch())
     intake.close()
     with pytest.raises(BatchError) as refused:

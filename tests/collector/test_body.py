@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from collector.body import Arriving, Place
+from collector.body import Arriving, IncomingBody
 from collector.errors import BatchError
 
 
-def _body(place: Place, chunks: Iterable[bytes]) -> bytes:
+def _body(place: IncomingBody, chunks: Iterable[bytes]) -> bytes:
     pieces = list(chunks)
 
     async def receive() -> dict[str, Any]:

@@ -6,7 +6,7 @@ from io import BytesIO
 from collector.pipeline.decoding.batch import decode
 from collector.pipeline.decoding.decoder import answer_all
 from collector.pipeline.decoding.own_word import Host
-from collector.pipeline.decoding.verdict import Question, answered, asked, understood
+from collector.pipeline.decoding.verdict import Question, answered, request_bodies, understood
 from tests.collector.batches import NOW, body, gpu_rows, host_rows
 
 MAX_BYTES, MAX_ROWS = 2**26, 10**6
@@ -14,7 +14,7 @@ MAX_BYTES, MAX_ROWS = 2**26, 10**6
 
 def _answers(*questions: Question) -> list[object]:
     out = BytesIO()
-    answer_all(BytesIO(asked(questions)), out, MAX_BYTES, MAX_ROWS)
+    answer_all(BytesIO(request_bodies(questions)), out, MAX_BYTES, MAX_ROWS)
     return list(understood(out.getvalue(), questions))
 
 

@@ -10,13 +10,13 @@ import pytest
 from collector.errors import StoreError
 from collector.store import extensions
 from collector.store.database import Store
-from collector.store.lake import LakeSettings, beside
+from collector.store.lake import LakeSettings, default_lake
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> LakeSettings:
     """Where a lake is to be."""
-    return beside(tmp_path / "store.duckdb")
+    return default_lake(tmp_path / "store.duckdb")
 
 
 def files() -> list[Path]:

@@ -10,14 +10,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.exposition import exposition
 from collector.config import CollectorConfig
-from collector.http.metrics_poller import Pulse
+from collector.http.metrics_poller import MetricsPoller
 from collector.lake.sealing.seal import seal
 from collector.metrics.freshness import FORGOTTEN_SECONDS, NAMED, SILENT_SECONDS, WITHIN, Freshness
 from collector.metrics.metrics import Metrics
 from collector.pipeline.decoding.batch import decode
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from tests.agent.test_exporter_situations import promtool
 from tests.collector.batches import body
 from tests.collector.serving import Running
@@ -111,17 +111,17 @@ def test_a_restart_does_not_forget_who_was_silent(collector: Running) -> None:
 def test_what_waits_for_the_lake_is_told(tmp_path: Path) -> None:
     """Until it is sealed nobody can read it; then nothing waits."""
     path, metrics = tmp_path / "store.duckdb", Metrics()
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         writer = Writer(store, CollectorConfig(store=path, gather_seconds=0))
-        pulse = Pulse(store, writer.mark, metrics)
+        poller = MetricsPoller(store, writer.mark, metrics)
         writer.start()
         writer.submit(decode(body(), time.time_ns() // 1000 - 60 * SECOND)).result(PATIENCE_SECONDS)
-        pulse.once()
+        poller.once()
         found = values(metrics)
         assert found["arrivals_waiting"] == 1
         assert found["unsealed_age_seconds"] >= 60
         seal(store, writer.mark)
-        pulse.once()
+        poller.once()
         found = values(metrics)
         assert (found["arrivals_waiting"], found["unsealed_age_seconds"]) == (0, 0)
         assert found["ingest_lag_seconds"] >= 60
@@ -132,11 +132,11 @@ def test_a_store_that_is_gone_leaves_the_page(collector: Running, tmp_path: Path
     """The look is tried again; the scrape never waits for it."""
     collector.client.post(body())
     metrics = Metrics()
-    pulse = Pulse(collector.store, collector.writer.mark, metrics)
-    pulse.once()
+    poller = MetricsPoller(collector.store, collector.writer.mark, metrics)
+    poller.once()
     before = values(metrics)["ingest_lag_seconds"]
     with collector.store.hot_session() as session:
         session.execute("ALTER TABLE receipts RENAME TO lost")
-        pulse.once()
+        poller.once()
         session.execute("ALTER TABLE lost RENAME TO receipts")
     assert values(metrics)["ingest_lag_seconds"] >= before

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collector.config import CollectorConfig
 from collector.errors import BatchError
-from collector.limits import SenderLimits, spread
+from collector.limits import SenderLimits, spread_seconds
 from tests.collector.batches import body
 from tests.collector.hostile import sealed
 from tests.collector.serving import running
@@ -88,8 +88,8 @@ def test_the_wait_that_is_asked_for_is_enough() -> None:
     assert refused.value.retry_after is not None
     clock.now += refused.value.retry_after
     limits.spend("n1", 1)
-    assert {spread(3.2) for _ in range(1000)} == {4, 5, 6, 7, 8}
-    assert {spread(0.01) for _ in range(1000)} == {1, 2}
+    assert {spread_seconds(3.2) for _ in range(1000)} == {4, 5, 6, 7, 8}
+    assert {spread_seconds(0.01) for _ in range(1000)} == {1, 2}
 
 
 def test_what_is_refused_costs_nothing() -> None:

@@ -11,7 +11,7 @@ from agent.wire.envelope import open_envelope
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
 from collector.lake.sealing.seal import seal
-from collector.pipeline.batch_commit import Landing
+from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import Batch, decode
 from collector.pipeline.quarantine import keep
 from collector.store.database import Store
@@ -97,7 +97,7 @@ def test_what_is_sealed_later_is_without_them(tmp_path: Path) -> None:
     with open_store(config) as store:
         mark = Mark.of(store)
         batch = decode(_bad(), NOW)
-        with Landing(store, mark) as landing:
+        with BatchCommit(store, mark) as landing:
             (receipt,) = landing.land([batch.without_tables()])
             (again,) = landing.land([decode(_bad(), NOW)])
         assert not getattr(receipt, "repeated", None)

@@ -11,11 +11,11 @@ from fractions import Fraction
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.finops.unit_cost.figures import digits, short
 from analyzer.finops.unit_cost.unit import UNITS
-from analyzer.interfaces.doctor.words import size, span
+from analyzer.interfaces.doctor.words import length_words, size
 from analyzer.period import local
 from analyzer.prices.money import dollars
 from analyzer.states import CLASSES
-from analyzer.text.words import UNKNOWN, amount, bytes_words, day, gpu_hours, moment, money_decimals, percent
+from analyzer.text.words import UNKNOWN, amount, bytes_words, day, gpu_hours, moment_words, money_decimals, percent
 from dashboards.pages.cost_table import BEARERS, NOBODY
 from dashboards.pages.coverage_view import BARS
 
@@ -209,7 +209,7 @@ def agents(rows: list[Row], _: str) -> Rows:
     for row in rows:
         seen, expected = row["gpus_seen"], row["gpus_expected"]
         gpus = UNKNOWN if not seen else f"{seen} of {expected}" if expected not in ("", seen) else seen
-        heard = f"{span(now - int(row['heard_at_us']) / MICROS)} ago , silent"
+        heard = f"{length_words(now - int(row['heard_at_us']) / MICROS)} ago , silent"
         spool = size(int(row["spool_bytes"])) if row["spool_bytes"] else UNKNOWN
         clock = (
             f"{float(row['clock_offset_seconds'].lstrip(chr(39))):+.1f} s" if row["clock_offset_seconds"] else UNKNOWN
@@ -233,7 +233,7 @@ def coverage(rows: list[Row], zone: str) -> Rows:
             sum(int(row[name]) for row in own) for name in ("not_measured_milliseconds", "unexplained_milliseconds")
         )
         told = [f"{round(100 * each / owned, 2):,.2f}" if owned else "" for each in shares]
-        found.append([moment(start + bar * width, zone), *told])
+        found.append([moment_words(start + bar * width, zone), *told])
     return found
 
 

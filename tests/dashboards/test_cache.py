@@ -12,16 +12,16 @@ from analyzer.errors import LedgerError
 from analyzer.interfaces.api.faults import BusyError
 from dashboards.page_cache import cache as module
 from dashboards.page_cache.cache import PAGE_BYTES, PageCache
-from dashboards.page_cache.page_file import Made
+from dashboards.page_cache.page_file import PageRecord
 from tests.waiting import PATIENCE_SECONDS
 
 
-def page(text: str, state: Hashable = 1) -> Callable[[], Made]:
+def page(text: str, state: Hashable = 1) -> Callable[[], PageRecord]:
     """Return what makes a page."""
-    return lambda: Made(state, text, 0)
+    return lambda: PageRecord(state, text, 0)
 
 
-def text(made: Made | None) -> str | None:
+def text(made: PageRecord | None) -> str | None:
     """Return what a page says, or None where there is none yet."""
     return None if made is None else made.text
 
@@ -66,13 +66,13 @@ def test_who_has_patience_gets_what_there_was_and_then_what_is() -> None:
     """A reader looks at the newest figures there are, with their state, until those of now are there."""
     cache, goes_on = PageCache(), threading.Event()
 
-    def slow() -> Made:
+    def slow() -> PageRecord:
         goes_on.wait(PATIENCE_SECONDS)
-        return Made(2, "new", 0)
+        return PageRecord(2, "new", 0)
 
     assert cache.get("money", 2, slow, patience=0.01) is None
     cache.get("fleet", 1, page("old"))
-    assert cache.get("fleet", 2, slow, patience=0.01) == Made(1, "old", 0)
+    assert cache.get("fleet", 2, slow, patience=0.01) == PageRecord(1, "old", 0)
     goes_on.set()
     assert text(cache.get("fleet", 2, page("made twice", 2))) == "new"
     cache.close()
@@ -82,9 +82,9 @@ def test_of_those_who_ask_at_once_one_makes_it() -> None:
     """What everybody opens on Monday morning costs one look at the ledger."""
     cache, calls, begun = PageCache(), list[int](), threading.Barrier(4)
 
-    def make() -> Made:
+    def make() -> PageRecord:
         calls.append(1)
-        return Made(1, "week", 0)
+        return PageRecord(1, "week", 0)
 
     def ask(patience: float | None) -> str | None:
         begun.wait(PATIENCE_SECONDS)
@@ -99,10 +99,10 @@ def test_who_waited_for_a_page_of_the_state_before_gets_that_of_now() -> None:
     """A pass may end while a page is made: who came after it must not be shown what was before it as if it were now."""
     cache, begun, goes_on = PageCache(), threading.Event(), threading.Event()
 
-    def before() -> Made:
+    def before() -> PageRecord:
         begun.set()
         goes_on.wait(PATIENCE_SECONDS)
-        return Made(1, "before", 0)
+        return PageRecord(1, "before", 0)
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(cache.get, "week", 1, before)
@@ -116,7 +116,7 @@ def test_a_failure_is_told_and_not_kept() -> None:
     """The ledger may be there a moment later; a page of before stays until then."""
     cache = PageCache()
 
-    def fail() -> Made:
+    def fail() -> PageRecord:
         raise LedgerError("empty")
 
     for patience in (None, PATIENCE_SECONDS):
@@ -130,9 +130,9 @@ def test_as_many_as_may_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "MAKING", 2)
     cache, goes_on = PageCache(), threading.Event()
 
-    def slow() -> Made:
+    def slow() -> PageRecord:
         goes_on.wait(PATIENCE_SECONDS)
-        return Made(1, "", 0)
+        return PageRecord(1, "", 0)
 
     for key in ("a", "b"):
         assert cache.get(key, 1, slow, patience=0.0) is None

@@ -20,7 +20,7 @@ from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import Settings
 from collector.errors import ConfigError
 from dashboards.cli.cli import demo as demo_command
-from dashboards.demo.demo import DemoConfig, Shown, demo
+from dashboards.demo.demo import DemoConfig, DemoResult, demo
 from dashboards.demo.demo_site import write_settings
 from tests.waiting import PATIENCE_SECONDS
 
@@ -114,9 +114,9 @@ def test_the_demo_says_how_to_read_on(
     asked: list[DemoConfig] = []
 
     @contextmanager
-    def built(config: DemoConfig) -> Iterator[Shown]:
+    def built(config: DemoConfig) -> Iterator[DemoResult]:
         asked.append(config)
-        yield Shown("report\n", {"report": 0.1}, 1, "http://127.0.0.1:1", Path("s.duckdb"))
+        yield DemoResult("report\n", {"report": 0.1}, 1, "http://127.0.0.1:1", Path("s.duckdb"))
 
     monkeypatch.setattr("dashboards.demo.demo.demo", built)
     monkeypatch.setattr("signal.signal", lambda *_: None)

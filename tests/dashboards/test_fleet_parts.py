@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
-from analyzer.ledger.breakdown import lines
+from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.queries.ledger_query import Breakdown, fold
 from analyzer.reports.finding_list import findings_report
 from analyzer.reports.week import WeekReport, week_report
 from analyzer.states import BOOKINGS, CLASSES
 from collector.store.database import Store
 from collector.store.session import Session
-from dashboards.pages.cost_breakdown import classes, went
+from dashboards.pages.cost_breakdown import classes, cost_steps
 from dashboards.pages.fleet_changes import changes
 from dashboards.pages.fleet_grid import Cell, NodeRow, Rack, fleet_grid, natural
 from dashboards.pages.fleet_page import FleetAsked
@@ -46,7 +46,7 @@ counts = st.lists(st.tuples(st.sampled_from(BOOKINGS), st.integers(1, 10**9)), m
 def test_bars_lie_end_to_end(told: list[tuple[object, int]]) -> None:
     """Each state's bar begins where the one above it ended, and the last ends where all that is owned does."""
     breakdown = Breakdown(fold((each.state, each.cause, ms, None) for each, ms in told))  # type: ignore[attr-defined]
-    steps = [step for step in went(lines(breakdown)) if step.line.level in ("row", "only")]
+    steps = [step for step in cost_steps(breakdown_lines(breakdown)) if step.line.level in ("row", "only")]
     at = 0.0
     for step in steps:
         assert step.start == pytest.approx(at, abs=0.11)

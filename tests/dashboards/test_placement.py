@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from analyzer.recommendations.artefact import Artefact
-from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.fleet_plan.move import Move, Placement
 from analyzer.recommendations.recommendation import Range, Recommendation
 from dashboards.pages.change_view import _change
 from tests.analyzer.interfaces.api_sites import TOKEN, Site, site
@@ -86,8 +86,8 @@ def test_each_recommendation_has_its_lines_and_what_moves(small: Site) -> None:
 
 def test_ranks_are_drawn_in_their_order_with_each_change_of_rack() -> None:
     """A ring that goes to and fro is seen before it is read."""
-    here = Place(("n1", "n9", "n2"), ("rack-1", "rack-2", "rack-1"), 24)
-    there = Place(("n1", "n2", "n9"), ("rack-1", "rack-1", "rack-2"), 24)
+    here = Placement(("n1", "n9", "n2"), ("rack-1", "rack-2", "rack-1"), 24)
+    there = Placement(("n1", "n2", "n9"), ("rack-1", "rack-1", "rack-2"), 24)
     hours = Range(1, 2, 3)
     advice = Recommendation(
         "r-aaaa", (), "reorder_ranks", "run", "team", "run", "order", "1 2 1", "1 1 2", "the ring <b>", hours, None,

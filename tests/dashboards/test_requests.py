@@ -6,9 +6,9 @@ from html import unescape
 import httpx
 import pytest
 
-from analyzer.capacity.gate.request_store import kept
+from analyzer.capacity.gate.request_store import kept_request
 from analyzer.capacity.gate.text import decided_text
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.interfaces.api_sites import Site
 from tests.analyzer.interfaces.test_api_capacity import asked, own
 from tests.dashboards.keys import HTML, log_in, token_of
@@ -45,7 +45,7 @@ def test_a_request_is_shown_with_every_gate(own: Site, browser: httpx.Client) ->
 def test_every_figure_of_a_request_is_told_by_the_api_and_the_command(own: Site, browser: httpx.Client) -> None:
     """What is approved on the page is what a program reads, and what the list says of it."""
     one = asked(own, why="to be held to the API")
-    shown = decided_text(kept(own.registry, one["id"], lambda _: True).decided, Paper(200), kept=True)
+    shown = decided_text(kept_request(own.registry, one["id"], lambda _: True).decided, TextLayout(200), kept=True)
     log_in(browser, own.keys["read"])
     for path in (f"/{one['id']}", ""):
         told = Told()

@@ -4,8 +4,8 @@ from analyzer.interfaces.text.run_text import run_text
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import FINDINGS_SHOWN
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import Paper
-from dashboards.pages.run_page import part
+from analyzer.text.layout import TextLayout
+from dashboards.pages.run_page import run_part
 from tests.analyzer.reports.test_run_head import RUNS, two_runs
 from tests.analyzer.small_site import small_site
 
@@ -13,7 +13,7 @@ from tests.analyzer.small_site import small_site
 def test_a_runs_page_tells_what_its_gpus_drew() -> None:
     """It is no line of the head, which is there at once and looks at no samples."""
     with two_runs().store.session() as session:
-        sections = dict(part(Reader(session, Settings()), "rest", RUNS[0])["sections"])  # type: ignore[call-overload]
+        sections = dict(run_part(Reader(session, Settings()), "rest", RUNS[0])["sections"])  # type: ignore[call-overload]
     assert sections["Energy"] == [("drawn", "0.643 kWh at the GPUs")]
 
 
@@ -24,8 +24,8 @@ def test_a_runs_page_and_its_text_rule_out_the_same() -> None:
     with fleet.store.session() as session:
         reader = Reader(session, Settings())
         runs = [finding.run_ids[0] for finding in reader.findings(reader.period(None)) if finding.state == "starved"]
-        shown = part(reader, "findings", runs[0])["ruled_out"]
-        text = " ".join(run_text(reader.run(runs[0]), Paper()).split())
+        shown = run_part(reader, "findings", runs[0])["ruled_out"]
+        text = " ".join(run_text(reader.run(runs[0]), TextLayout()).split())
     assert isinstance(shown, dict)
     assert 0 < len(shown) <= FINDINGS_SHOWN
     told = [words for each in shown.values() for words in each]

@@ -18,7 +18,7 @@ from collector.lake.tiers.series import Series
 from collector.lake.tiers.subjects import Subject
 from collector.store.database import Store
 from collector.store.session import Session
-from dashboards.pages.run_signals import RANKS_SHOWN, SIGNALS, Held, Remembered, masked, ranks_of
+from dashboards.pages.run_signals import RANKS_SHOWN, SIGNALS, Remembered, RunGpus, masked, ranks_of
 from dashboards.pages.run_timeline import BUCKET_US, TimelineAsked, as_csv, as_json, read_timeline, ribbon_of, stalls
 
 RUN, HOUR, SECOND = "slurm/a/1", 3_600_000_000, 1_000_000
@@ -60,10 +60,10 @@ def _series(subject: str, values: list[float | None]) -> Series:
     return Series(subject, "sm_active_ratio", 0, SECOND, numbers, numbers, numbers)
 
 
-def _held(spans: dict[str, list[tuple[int, int]]]) -> Held:
+def _held(spans: dict[str, list[tuple[int, int]]]) -> RunGpus:
     gpus = tuple(spans)
     names, nodes = {gpu: f"n GPU {gpu}" for gpu in gpus}, {gpu: f"n{int(gpu) // 8}" for gpu in gpus}
-    return Held(Subject("gpu_samples", "gpu_uuid", gpus), spans, names, nodes, 0)
+    return RunGpus(Subject("gpu_samples", "gpu_uuid", gpus), spans, names, nodes, 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 30)), max_size=4))

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.interfaces.api.scope import Scope
-from dashboards.page_cache.disk_cache import OLDEST_SECONDS, Shelf
-from dashboards.page_cache.page_file import Made, content_of, page_of, spelled
+from dashboards.page_cache.disk_cache import OLDEST_SECONDS, DiskCache
+from dashboards.page_cache.page_file import PageRecord, content_of, page_of, spelled
 from dashboards.pages.fleet_page import FleetAsked
 
 KEY = (Scope(), False, "text/html", FleetAsked())
-PAGE = Made("state", "<p>Größe</p>", 17)
+PAGE = PageRecord("state", "<p>Größe</p>", 17)
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "store.duckdb.pages"
 
 
-def started(folder: Path, edition: str | None = "one", **bounds: int) -> Shelf:
+def started(folder: Path, edition: str | None = "one", **bounds: int) -> DiskCache:
     """Return the shelf of a server that has started."""
-    shelf = Shelf(folder, lambda: edition, **bounds)
+    shelf = DiskCache(folder, lambda: edition, **bounds)
     shelf.open()
     return shelf
 
@@ -63,7 +63,7 @@ def test_another_program_or_ledger_has_none_of_them(folder: Path, edition: str |
 def test_a_pass_of_this_server_leaves_them(folder: Path) -> None:
     """The page of before is what is shown after a restart; it is this ledger's as long as this server has made it."""
     edition = ["one"]
-    shelf = Shelf(folder, lambda: edition[0])
+    shelf = DiskCache(folder, lambda: edition[0])
     shelf.open()
     shelf.put(KEY, PAGE)
     edition[0] = "two"
@@ -80,7 +80,7 @@ def test_before_the_first_analysis_nothing_is_kept(folder: Path) -> None:
 def test_who_has_not_looked_signs_nothing(folder: Path) -> None:
     """What lies there may be of another ledger, and would be taken for this one's at the next start."""
     started(folder).put(KEY, PAGE)
-    shelf = Shelf(folder, lambda: "two")
+    shelf = DiskCache(folder, lambda: "two")
     shelf.put("other", PAGE)
     shelf.follow()
     assert len(files(folder)) == 1
@@ -105,7 +105,7 @@ def test_they_are_bounded(puts: list[tuple[int, int]], again: bool) -> None:
         folder = Path(place) / "pages"
         shelf = started(folder, pages=4, size=1_500)
         for key, size in puts:
-            shelf.put(key, Made(size, os.urandom(size).hex(), 0))
+            shelf.put(key, PageRecord(size, os.urandom(size).hex(), 0))
             if again:
                 shelf = started(folder, pages=4, size=1_500)
             found = files(folder)
@@ -137,7 +137,7 @@ def test_a_page_is_its_own_key_s_alone(folder: Path) -> None:
     shelf = started(folder)
     shelf.put((Scope(("a",)), "/money"), PAGE)
     (own,) = files(folder)
-    shelf.put((Scope(("b",)), "/money"), Made("state", "of b", 0))
+    shelf.put((Scope(("b",)), "/money"), PageRecord("state", "of b", 0))
     (other,) = (path for path in files(folder) if path != own)
     other.replace(own)
     assert started(folder).get((Scope(("a",)), "/money"), "state") is None
@@ -216,5 +216,5 @@ def test_a_key_without_a_spelling_is_our_mistake() -> None:
 @given(st.text(), st.integers())
 def test_a_file_gives_back_the_page(text: str, read_at: int) -> None:
     """To the last letter, whatever a name holds."""
-    made = Made(("generation", 1, None), text, read_at)
+    made = PageRecord(("generation", 1, None), text, read_at)
     assert page_of(content_of("key", made), "key", made.state) == made

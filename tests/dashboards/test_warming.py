@@ -7,7 +7,7 @@ import pytest
 
 from analyzer.errors import LedgerError
 from dashboards.page_cache import prefetch as module
-from dashboards.page_cache.prefetch import Warming
+from dashboards.page_cache.prefetch import Prefetch
 from tests.waiting import until
 
 
@@ -18,7 +18,7 @@ def test_what_is_seen_at_once_comes_first() -> None:
     def views(*names: str) -> Callable[[], Iterable[Callable[[], None]]]:
         return lambda: [lambda name=name: made.append(name) for name in names]  # type: ignore[misc]
 
-    warming = Warming(views("fleet", "money"), views("advice"), lambda: False)
+    warming = Prefetch(views("fleet", "money"), views("advice"), lambda: False)
     assert warming.turn()
     assert (made, warming.made) == (["fleet", "money", "advice"], 3)
 
@@ -27,7 +27,7 @@ def test_the_rest_waits_for_the_pass_that_is_under_way() -> None:
     """Its end would void what was made, and it is to have the processors."""
     made, passing = list[str](), threading.Event()
     passing.set()
-    warming = Warming(lambda: [lambda: made.append("first")], lambda: [lambda: made.append("rest")], passing.is_set)
+    warming = Prefetch(lambda: [lambda: made.append("first")], lambda: [lambda: made.append("rest")], passing.is_set)
     warming.start()
     until(lambda: made == ["first"], "the first is made")
     passing.clear()
@@ -38,7 +38,7 @@ def test_the_rest_waits_for_the_pass_that_is_under_way() -> None:
 def test_a_turn_gives_way_to_the_next() -> None:
     """What is made of a ledger that has changed meanwhile is made for nobody."""
     made: list[str] = []
-    warming = Warming(
+    warming = Prefetch(
         lambda: [lambda: made.append("old"), warming.ask, lambda: made.append("never")], list, lambda: False
     )
     assert not warming.turn()
@@ -48,7 +48,7 @@ def test_a_turn_gives_way_to_the_next() -> None:
 def test_a_turn_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a fleet that is too large for it, some pages are made when they are asked for."""
     monkeypatch.setattr(module, "MOST_SECONDS", -1.0)
-    warming = Warming(lambda: [lambda: None], list, lambda: False)
+    warming = Prefetch(lambda: [lambda: None], list, lambda: False)
     assert not warming.turn()
     assert warming.made == 0
 
@@ -59,7 +59,7 @@ def test_a_ledger_that_cannot_be_read_ends_a_turn_and_no_more() -> None:
     def fail() -> None:
         raise LedgerError("the ledger is empty")
 
-    warming = Warming(lambda: [fail], list, lambda: False)
+    warming = Prefetch(lambda: [fail], list, lambda: False)
     warming.start()
     until(lambda: warming.turns == 1, "the first turn ends")
     warming.ask()

@@ -10,7 +10,7 @@ from agent.delivery.backoff import Backoff
 from agent.delivery.post import Link
 from agent.delivery.sender import Sender
 from agent.files import Disk
-from agent.spool import Shelf, Spool
+from agent.spool import SegmentStore, Spool
 from agent.wire.envelope import encode
 from tests.waiting import PATIENCE_SECONDS
 
@@ -24,7 +24,7 @@ class Witness(Spool):
     """A spool that remembers what it was told."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(Shelf(directory, Disk(sync=False)), PLENTY, PLENTY)
+        super().__init__(SegmentStore(directory, Disk(sync=False)), PLENTY, PLENTY)
         self.acknowledged: set[int] = set()
         self.sealed_through = -1
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from collector.lake.sealing.seal import seal
-from collector.pipeline.batch_commit import Landing, Receipt
+from collector.pipeline.batch_commit import BatchCommit, Receipt
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, STREAM, body
 
@@ -18,9 +18,9 @@ class Site:
     """One store that is open for writing."""
 
     def __init__(self, path: Path, *, lake: bool = True) -> None:
-        self.store = Store.open(path, lake=beside(path) if lake else None, memory_limit="500MB")
+        self.store = Store.open(path, lake=default_lake(path) if lake else None, memory_limit="500MB")
         self.mark = Mark.of(self.store)
-        self._landing = Landing(self.store, self.mark)
+        self._landing = BatchCommit(self.store, self.mark)
 
     def take(self, sequences: Iterable[int], stream: str = STREAM) -> list[bool]:
         """Commit batches of a stream; return of each whether it was there already."""

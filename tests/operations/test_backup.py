@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.backup.backup_maker import Copy, make
+from collector.backup.backup_maker import Copy, make_backup
 from collector.backup.copying import copy_sqlite
 from collector.backup.folder import PARTIAL, backups, new_backup
 from collector.backup.layout import Layout
@@ -52,7 +52,7 @@ def restored(backup: Path, store: Path) -> Site:
 
 def test_what_was_answered_before_it_is_in_it_once(site: Site, folder: Path, tmp_path: Path) -> None:
     """Sealed or not yet: both come back, and the whole of it is a store like any other."""
-    made = make(site.store, folder)
+    made = make_backup(site.store, folder)
     assert verify(made.path).wrong == ()
     assert made.manifest.hot_rows["arrivals"] == 3
     with restored(made.path, tmp_path / "other" / "new.duckdb") as back:
@@ -121,7 +121,7 @@ def test_writers_go_on_meanwhile(tmp_path: Path, folder: Path) -> None:
         made = []
         for _ in range(3):
             before = answered[0]
-            made.append((before, make(site.store, folder)))
+            made.append((before, make_backup(site.store, folder)))
         stop.set()
         writer.join(PATIENCE_SECONDS)
     for number, (before, backup) in enumerate(made):
@@ -136,7 +136,7 @@ def test_a_store_without_a_lake_is_backed_up_too(tmp_path: Path, folder: Path) -
     """Rows then lie in the one file."""
     with Site(tmp_path / "store.duckdb", lake=False) as site:
         site.take([1, 2])
-        made = make(site.store, folder)
+        made = make_backup(site.store, folder)
     restore(made.path, tmp_path / "new.duckdb")
     with Store.open(tmp_path / "new.duckdb") as store, store.session() as session:
         assert session.row("SELECT count(*) FROM gpu_samples") == (4,)
@@ -147,10 +147,10 @@ def test_a_second_backup_links_what_the_first_has(site: Site, folder: Path) -> N
     """Parquet files never change, so that a backup a day costs a day's files and not the whole lake."""
     site.take(range(100, 360))  # more rows than stay in the catalogue
     site.seal()
-    first = make(site.store, folder)
+    first = make_backup(site.store, folder)
     data = [file.path for file in first.manifest.files if file.path.endswith(".parquet")]
     assert data
-    second = make(site.store, folder)
+    second = make_backup(site.store, folder)
     assert second.new_bytes < first.new_bytes
     for path in data:
         assert (first.path / path).stat().st_ino == (second.path / path).stat().st_ino
@@ -161,19 +161,19 @@ def test_what_the_last_backup_has_lost_is_copied_anew(site: Site, folder: Path) 
     """A backup that is damaged must not spoil those that follow."""
     site.take(range(100, 360))
     site.seal()
-    first = make(site.store, folder)
+    first = make_backup(site.store, folder)
     data = next(file.path for file in first.manifest.files if file.path.endswith(".parquet"))
     os.truncate(first.path / data, 3)
-    assert verify(make(site.store, folder).path).wrong == ()
+    assert verify(make_backup(site.store, folder).path).wrong == ()
     (backups(folder)[-1] / NAME).write_text("{}")
-    assert verify(make(site.store, folder).path).wrong == ()
+    assert verify(make_backup(site.store, folder).path).wrong == ()
 
 
 def test_a_backup_shares_nothing_with_the_store(site: Site, folder: Path) -> None:
     """A file that the store loses or spoils is whole in the backup."""
     site.take(range(100, 360))
     site.seal()
-    made = make(site.store, folder)
+    made = make_backup(site.store, folder)
     assert site.store.lake is not None
     assert site.store.lake.folder is not None
     for path in site.store.lake.folder.rglob("*.parquet"):
@@ -183,7 +183,7 @@ def test_a_backup_shares_nothing_with_the_store(site: Site, folder: Path) -> Non
 
 def test_old_backups_are_let_go(site: Site, folder: Path) -> None:
     """What is made every night must not fill the disk."""
-    made = [make(site.store, folder, keep=2).path for _ in range(4)]
+    made = [make_backup(site.store, folder, keep=2).path for _ in range(4)]
     assert backups(folder) == made[-2:]
 
 
@@ -193,7 +193,7 @@ def test_the_registry_comes_along(site: Site, folder: Path, tmp_path: Path) -> N
     with sqlite3.connect(Layout(site.store.path).registry) as registry:
         registry.execute("CREATE TABLE keys (name)")
         registry.execute("INSERT INTO keys VALUES ('n14')")
-    made = make(site.store, folder)
+    made = make_backup(site.store, folder)
     restored(made.path, tmp_path / "new.duckdb").close()
     for copy in (Layout.within(made.path), Layout(tmp_path / "new.duckdb")):
         assert copy.registry.stat().st_mode & 0o777 == 0o600
@@ -204,7 +204,7 @@ def test_the_registry_comes_along(site: Site, folder: Path, tmp_path: Path) -> N
 
 def test_rows_that_are_not_counted_again_are_noticed(site: Site, folder: Path) -> None:
     """Whole files can still be the wrong ones: the manifest says how many rows each table had."""
-    made = make(site.store, folder)
+    made = make_backup(site.store, folder)
     said = json.loads((made.path / NAME).read_text())
     said["hot_rows"]["receipts"] += 1
     said["lake_rows"]["main.gpu_samples"] -= 1
@@ -217,7 +217,7 @@ def test_rows_that_are_not_counted_again_are_noticed(site: Site, folder: Path) -
 
 def test_a_backup_can_be_read_where_it_lies(site: Site, folder: Path, tmp_path: Path) -> None:
     """It is laid out as a store, also after it was carried to another machine."""
-    made = make(site.store, folder)
+    made = make_backup(site.store, folder)
     moved = tmp_path / "elsewhere" / "backup"
     shutil.copytree(made.path, moved)
     shutil.rmtree(folder)
@@ -227,7 +227,7 @@ def test_a_backup_can_be_read_where_it_lies(site: Site, folder: Path, tmp_path: 
 def test_two_backups_at_once_are_refused(site: Site, folder: Path) -> None:
     """They would clear away each other's half."""
     with new_backup(folder, 1), pytest.raises(BackupError, match="another backup is being made"):
-        make(site.store, folder)
+        make_backup(site.store, folder)
 
 
 def test_a_catalogue_is_never_opened_by_a_second_library_of_this_process() -> None:
@@ -264,7 +264,7 @@ def test_a_backup_that_is_killed_leaves_the_old_ones_whole(tmp_path: Path, folde
     with Site(tmp_path / "store.duckdb") as site:
         site.take(range(1, 4))
         site.seal()
-        old = make(site.store, folder).path
+        old = make_backup(site.store, folder).path
     command = [sys.executable, "-c", KILLED, str(tmp_path / "store.duckdb"), str(folder), str(delay)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         process.communicate("go\n", timeout=PATIENCE_SECONDS)
@@ -273,14 +273,14 @@ def test_a_backup_that_is_killed_leaves_the_old_ones_whole(tmp_path: Path, folde
     assert all(verify(path).wrong == () for path in backups(folder))
     with Site(tmp_path / "store.duckdb") as site:
         assert site.batches() == [1, 2, 3]
-        newest = make(site.store, folder, keep=100).path
+        newest = make_backup(site.store, folder, keep=100).path
         assert list(folder.glob(f"{PARTIAL}*")) == []
         assert verify(newest).wrong == ()
 
 
 def test_a_restore_that_is_killed_leaves_no_store(site: Site, folder: Path, tmp_path: Path) -> None:
     """Half of a store must not look like one: the hot file gets its name last."""
-    made = make(site.store, folder)
+    made = make_backup(site.store, folder)
     target = tmp_path / "new" / "store.duckdb"
     program = (
         "import os, sys; from pathlib import Path; import collector.backup.restoring as r; "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.backup.backup_maker import make
+from collector.backup.backup_maker import make_backup
 from collector.backup.manifest import NAME, Manifest
 from collector.backup.restoring import restore
 from collector.backup.verifying import verify
@@ -23,7 +23,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Site(here / "store.duckdb") as site:
         site.take(range(360))  # more rows than stay in the catalogue
         site.seal()
-        return make(site.store, here / "backups").path
+        return make_backup(site.store, here / "backups").path
 
 
 def test_what_is_whole_is_said_to_be(whole: Path) -> None:

@@ -25,18 +25,18 @@ from analyzer.interfaces.doctor.forecast import Gain, at_rest_bytes, forecast, f
 from analyzer.interfaces.doctor.invariants import Check
 from analyzer.interfaces.doctor.jobs import jobs
 from analyzer.interfaces.doctor.ledger import ledger
-from analyzer.interfaces.doctor.line import Line, Section
+from analyzer.interfaces.doctor.line import CheckLine, Section
 from analyzer.interfaces.doctor.page import WIDTH, document, page
 from analyzer.interfaces.doctor.sight import Live, Sight
 from analyzer.interfaces.doctor.storage import storage
 from analyzer.settings.settings import Settings
-from collector.backup.backup_maker import make
+from collector.backup.backup_maker import make_backup
 from collector.backup.default_folder import place_of
 from collector.config import CollectorConfig
 from collector.lake.upkeep.lake_files import LakeFile
 from collector.lake.upkeep.retention import Keeping
 from collector.lake.upkeep.turns import JobState, give, take
-from collector.registry import Key
+from collector.registry import AccessKey
 from collector.store.database import Store
 from collector.store.tier_schema import make_tables
 from tests.collector.serving import running
@@ -197,7 +197,7 @@ def test_the_newest_backup_has_an_age(site: Site, sight: Sight) -> None:
     assert site.store.path is not None
     folder = place_of(sight.config, site.store.path)
     assert "no backup was made where the settings say" in told(storage(sight), "note")
-    made = make(site.store, folder)
+    made = make_backup(site.store, folder)
     seen = replace(sight, now_us=made.manifest.made_at + 3 * 3600 * SECOND)
     assert "the newest backup is 3 h old" in told(storage(seen), "ok")
     seen = replace(sight, now_us=made.manifest.made_at + 9 * DAY_US)
@@ -327,8 +327,8 @@ def test_what_is_no_certificate_is_said(text: str) -> None:
 def test_keys_that_end_soon_are_said(sight: Sight) -> None:
     """Who holds one must be told before it is closed."""
     assert told(access(sight), "unseen") == ["keys: the registry was not reached from here"]
-    soon = Key("k-1", "read", "grafana", "", 0, "me", expires_at=NOW + 2 * DAY_US)
-    gone = Key("k-2", "read", "old", "", 0, "me", expires_at=NOW - 1)
+    soon = AccessKey("k-1", "read", "grafana", "", 0, "me", expires_at=NOW + 2 * DAY_US)
+    gone = AccessKey("k-2", "read", "old", "", 0, "me", expires_at=NOW - 1)
     assert told(access(replace(sight, keys=(soon, gone))), "note") == ["1 key of 1 end soon: grafana 2025-11-15 02:13"]
     assert told(access(replace(sight, keys=(gone,))), "note") == []
 
@@ -362,8 +362,11 @@ def found() -> Examination:
         (Check("money", "costs sum to the price of what is owned", 4032, 7, "millionths"),),
         (
             ledger([Check("money", "costs sum to the price of what is owned", 4032, 7, "millionths")]),
-            Section("STORE", (Line("unseen", "the hot file", "use --server URL"), Line("note", "no backup"))),
-            Section("AGENTS", (Line("bad", long, "look there"), Line("ok", "every clock is within 2 s of this one"))),
+            Section("STORE", (CheckLine("unseen", "the hot file", "use --server URL"), CheckLine("note", "no backup"))),
+            Section(
+                "AGENTS",
+                (CheckLine("bad", long, "look there"), CheckLine("ok", "every clock is within 2 s of this one")),
+            ),
         ),
     )
 

@@ -14,7 +14,7 @@ from collector.config import CollectorConfig
 from collector.http.health import FATAL, Check, Readiness, disk, held_up, is_alive
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from tests.collector.batches import body
 from tests.collector.serving import Running, running
 from tests.waiting import PATIENCE_SECONDS, until
@@ -117,7 +117,7 @@ def test_a_full_queue_makes_it_unready_until_it_is_written(config: CollectorConf
 def test_what_is_not_sealed_for_long_makes_it_unready(config: CollectorConfig) -> None:
     """The lake has been away for long: the hot file grows, and agents keep what the lake has not got."""
     config = replace(config, seal_seconds=3600, ready_seal_seconds=1)
-    with Store.open(config.store, lake=beside(config.store)):
+    with Store.open(config.store, lake=default_lake(config.store)):
         pass
     with running(config) as collector:
         assert unready(collector) == []

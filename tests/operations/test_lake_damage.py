@@ -14,7 +14,7 @@ from analyzer.interfaces.doctor.invariants import examine
 from analyzer.interfaces.doctor.registry import read_beside
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.settings.settings import Settings
-from collector.backup.backup_maker import make
+from collector.backup.backup_maker import make_backup
 from collector.backup.folder import backups
 from collector.backup.verifying import verify
 from collector.cli.lake import aside, check
@@ -31,7 +31,7 @@ from collector.lake.upkeep.compaction import compact
 from collector.registry import open_registry
 from collector.store.books import mirror
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.noted import NOTES, named_files
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.operations.site import Site
@@ -108,7 +108,7 @@ def test_a_whole_lake_is_said_to_be(path: Path, tmp_path: Path, capsys: pytest.C
         assert check_files(store, NEVER, NOW).said == "every file of the lake is as it was written"
         assert LakeFiles(store)().ok
         assert not [what for what in doctor(store, path) if "lake" in what]
-        assert verify(make(store, tmp_path / "backups").path).is_whole
+        assert verify(make_backup(store, tmp_path / "backups").path).is_whole
     assert check(["--store", str(path)]) == 0
     assert aside(["--all", "--store", str(path)]) == 0
     assert "nothing was set aside" in capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_damage_is_named_wherever_it_is_asked(
         assert not LakeFiles(site.store)().ok
         assert [what for what in doctor(site.store, path) if file.name in what]
         with pytest.raises(BackupError, match=file.name):
-            make(site.store, tmp_path / "backups")
+            make_backup(site.store, tmp_path / "backups")
     assert backups(tmp_path / "backups") == []
 
 
@@ -147,7 +147,7 @@ def test_what_is_set_aside_leaves_the_rest(path: Path, tmp_path: Path, damage: C
         assert glanced(site.store) == []
         with site.store.session() as session:
             assert [(rows.table, rows.rows) for rows in lost(session)] == [("gpu_samples", 720)]
-        assert verify(make(site.store, tmp_path / "backups").path).is_whole
+        assert verify(make_backup(site.store, tmp_path / "backups").path).is_whole
     assert (path.parent / f"{path.name}.lake" / FOLDER / file.name).exists() == there
 
 
@@ -162,16 +162,16 @@ def test_only_what_is_damaged_can_be_set_aside(path: Path) -> None:
 def test_a_file_damaged_in_an_earlier_backup_is_copied_anew(path: Path, tmp_path: Path) -> None:
     """What the last backup has is linked: its damage must not be handed on as long as the lake has it whole."""
     with Store.open(path) as store:
-        first = make(store, tmp_path / "backups")
+        first = make_backup(store, tmp_path / "backups")
         copied = next(first.path.rglob("gpu_samples/*.parquet"))
         flip_one_bit(copied)
-        assert verify(make(store, tmp_path / "backups").path).is_whole
+        assert verify(make_backup(store, tmp_path / "backups").path).is_whole
 
 
 def test_a_backup_of_a_damaged_file_is_not_called_whole(path: Path, tmp_path: Path) -> None:
     """An earlier release copied what it found: the hash of the copy is then right, and nobody can read it."""
     with Store.open(path) as store:
-        made = make(store, tmp_path / "backups")
+        made = make_backup(store, tmp_path / "backups")
     catalogue = next(made.path.rglob("catalogue.sqlite"))
     with sqlite3.connect(catalogue) as connection:
         connection.execute(f"DROP TABLE {NOTES}")
@@ -205,7 +205,7 @@ def test_a_lake_that_was_not_mounted_is_not_begun_anew(path: Path) -> None:
     """An empty folder where it was would be told as "nothing was ever measured", and sealed into."""
     folder = path.parent / f"{path.name}.lake"
     folder.rename(path.parent / "elsewhere")
-    for lake, read_only in ((beside(path), False), (None, False), (None, True)):
+    for lake, read_only in ((default_lake(path), False), (None, False), (None, True)):
         with pytest.raises(StoreError, match=r"no lake at .*mount the disk"):
             Store.open(path, lake=lake, read_only=read_only)
         assert not folder.exists()
@@ -245,7 +245,7 @@ def test_an_older_lake_is_not_taken_for_the_present_one(path: Path) -> None:
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     """Two hosts with a GPU each that works for a run, the samples of each in a file of the lake."""
     path = tmp_path / "store.duckdb"
-    with Store.open(path, lake=beside(path), memory_limit="500MB") as store:
+    with Store.open(path, lake=default_lake(path), memory_limit="500MB") as store:
         made = Fleet(store)
         for node in ("a", "b"):
             made.own(node, [f"{node}0"])
@@ -300,7 +300,7 @@ def test_what_held_a_gpu_is_not_nobody_where_that_was_lost(fleet: Fleet) -> None
     with fleet.store.turn, fleet.store.session() as session:
         session.rows("CALL ducklake_flush_inlined_data('lake', table_name => 'allocations', schema_name => 'main')")
         gone = [file for file in named_files(session) if file.table == "allocations"]
-    folder = Path(beside(fleet.store.path).data) if fleet.store.path is not None else Path()
+    folder = Path(default_lake(fleet.store.path).data) if fleet.store.path is not None else Path()
     for file in gone:
         (folder / file.path).unlink()
     set_aside(fleet.store, glanced(fleet.store))
@@ -316,7 +316,7 @@ def test_books_that_were_lost_in_the_lake_are_mirrored_again(fleet: Fleet) -> No
         session.rows("CALL ducklake_flush_inlined_data('lake', table_name => 'ledger', schema_name => 'books')")
         before = session.row("SELECT count(*), sum(milliseconds) FROM lake.books.ledger")
         gone = [file for file in named_files(session) if file.table == "ledger"]
-    folder = Path(beside(fleet.store.path).data) if fleet.store.path is not None else Path()
+    folder = Path(default_lake(fleet.store.path).data) if fleet.store.path is not None else Path()
     for file in gone:
         (folder / file.path).unlink()
     set_aside(fleet.store, glanced(fleet.store))
@@ -391,8 +391,8 @@ def test_what_a_backup_still_has_is_put_back(
     file = samples_of(path)
     before = file.read_bytes()
     with Store.open(path) as store:
-        whole = make(store, path.with_name(f"{path.name}.backups"))
-        newest = make(store, path.with_name(f"{path.name}.backups"))
+        whole = make_backup(store, path.with_name(f"{path.name}.backups"))
+        newest = make_backup(store, path.with_name(f"{path.name}.backups"))
     copy = newest.path / file.relative_to(path.parent)
     copy.unlink()  # it shares its bytes with the older one
     copy.write_bytes(b"rubbish")
@@ -410,4 +410,4 @@ def test_a_store_of_an_earlier_release_misses_its_lake_too(path: Path) -> None:
         session.execute("DROP TABLE sealed_here")
     shutil.rmtree(path.parent / f"{path.name}.lake")
     with pytest.raises(StoreError, match="mount the disk"):
-        Store.open(path, lake=beside(path))
+        Store.open(path, lake=default_lake(path))

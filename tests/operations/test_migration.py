@@ -9,7 +9,7 @@ from analyzer.interfaces.doctor import examine
 from analyzer.settings.settings import Settings
 from collector.lake.sealing.seal import seal
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.migrations import available
 from collector.store.seal_mark import Mark
 from tests.operations.site import Site
@@ -63,7 +63,7 @@ def test_it_opens_as_one_file(packed: Path, tmp_path: Path) -> None:
 def test_its_rows_are_adopted_by_a_lake(packed: Path, tmp_path: Path) -> None:
     """`serve` makes a lake beside it: the first sealing takes along what the file has, once, and forgets it there."""
     path = unpacked(packed, tmp_path)
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         mark = Mark.of(store)
         for _ in range(2):
             seal(store, mark)
@@ -76,7 +76,7 @@ def test_its_rows_are_adopted_by_a_lake(packed: Path, tmp_path: Path) -> None:
 def test_its_ledger_holds_every_invariant(packed: Path, tmp_path: Path) -> None:
     """Also after its rows have moved, and by the prices that it was made with."""
     path = unpacked(packed, tmp_path)
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         seal(store, Mark.of(store))
         with store.session() as session:
             checks = examine(session, Settings())

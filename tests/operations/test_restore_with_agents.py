@@ -15,7 +15,7 @@ from agent.clock import SystemClock
 from agent.delivery.backoff import Backoff
 from agent.delivery.post import Link
 from agent.delivery.sender import Sender
-from agent.spool import Shelf, Spool
+from agent.spool import SegmentStore, Spool
 from agent.wire.envelope import encode
 from analyzer.interfaces.backups.cli import backup, restore, verify
 from collector.backup.folder import backups
@@ -29,7 +29,7 @@ class Host:
     """An agent's spool and sender, which the test turns by hand."""
 
     def __init__(self, folder: Path) -> None:
-        self._spool = Spool(Shelf(folder), 10**8, 10**8)
+        self._spool = Spool(SegmentStore(folder), 10**8, 10**8)
         self._sender: Sender | None = None
 
     def connect(self, port: int) -> None:

@@ -15,7 +15,7 @@ from agent.gpu.nvidia.xid import XidWatch
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class NvmlContext:
     """Made once for a source and handed to each of its GPUs. `failures` counts refused questions by their name."""
 
     failures: Counter[str]

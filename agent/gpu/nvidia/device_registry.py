@@ -4,29 +4,29 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from agent.errors import SourceError, SourceHungError
-from agent.gpu.nvidia.context import Surroundings
-from agent.gpu.nvidia.expected_devices import Roster
-from agent.gpu.nvidia.facts import Found
+from agent.gpu.nvidia.context import NvmlContext
+from agent.gpu.nvidia.expected_devices import ExpectedDevices
+from agent.gpu.nvidia.facts import ListedGpu
 from agent.gpu.nvidia.gpu import Gpu
 from agent.gpu.nvidia.gpu_threads import Followed, follow
 from agent.gpu.nvidia.inventory import Inventory
 from agent.gpu.nvidia.listing import Listed, Listing, Silence
 from agent.source import Row
-from agent.watchdog_thread import Attendant
+from agent.watchdog_thread import WatchdogThread
 
 _LOG = logging.getLogger(__name__)
 
 
-class Census:
+class DeviceRegistry:
     """Keeps every GPU that was ever listed, until it is forgotten, and asks for the list on a thread of its own."""
 
-    def __init__(self, around: Surroundings, roster: Roster) -> None:
+    def __init__(self, around: NvmlContext, roster: ExpectedDevices) -> None:
         self.gpus: dict[str, Followed] = {}
         self._around = around
         self._roster = roster
         self._inventory = Inventory()
         self._listing = Listing(around.failures, around.xid, around.seconds)
-        self._lister = Attendant("the NVIDIA driver", self._listing.look)
+        self._lister = WatchdogThread("the NVIDIA driver", self._listing.look)
         self._listed: Listed | None = None
         self._is_new = False  # the listing is not yet settled
         self._hangs = False
@@ -129,7 +129,7 @@ class Census:
             if uuid not in self.gpus:
                 self.gpus[uuid] = follow(Gpu(uuid, self._around))
             others = tuple(other for name, (_, other) in listed.gpus.items() if name != uuid)
-            self.gpus[uuid].gpu.found(Found(index, handle, others, listed.life))
+            self.gpus[uuid].gpu.found(ListedGpu(index, handle, others, listed.life))
         if listed.complete:  # else one is listed that cannot be told from others: each is asked by the handle it had
             for uuid in self.gpus.keys() - listed.gpus.keys():
                 self.gpus[uuid].gpu.missing()

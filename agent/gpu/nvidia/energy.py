@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.gpu.nvidia.meter import Meter
 from agent.gpu.nvidia.units import MILLIJOULES_PER_JOULE
 from agent.procfs import boot_id
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 
 _SECTION = "energy"
 _BOOT = "boot"
@@ -65,13 +65,13 @@ class EnergyMeter:
 class EnergyBook:
     """What an agent leaves to the next one of each GPU's energy counter; of no use after the host has booted."""
 
-    def __init__(self, remembered: Remembered, proc: Path) -> None:
-        self._remembered = remembered
+    def __init__(self, state_file: StateFile, proc: Path) -> None:
+        self._state_file = state_file
         self._boot = boot_id(proc)
 
     def known(self, uuid: str) -> Counter | None:
         """Return how far the agent before this one read the counter, None where that is of no use."""
-        section = self._remembered.section(_SECTION)
+        section = self._state_file.section(_SECTION)
         entry = section.get(uuid)
         if self._boot is None or section.get(_BOOT) != self._boot or not isinstance(entry, list):
             return None
@@ -80,8 +80,8 @@ class EnergyBook:
 
     def keep(self, counters: Mapping[str, Counter]) -> None:
         """Leave these to the next agent; those of GPUs that this one has not read stay as they are."""
-        section = self._remembered.section(_SECTION)
+        section = self._state_file.section(_SECTION)
         if section.get(_BOOT) != self._boot:
             section = {}
         read = {uuid: [counter.millijoules, counter.epoch] for uuid, counter in counters.items()}
-        self._remembered.keep(_SECTION, {**section, **read, _BOOT: self._boot})
+        self._state_file.keep(_SECTION, {**section, **read, _BOOT: self._boot})

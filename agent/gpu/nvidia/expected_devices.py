@@ -11,7 +11,7 @@ from agent.attribution.kernels_gpus import kernels_gpus
 from agent.gpu.nvidia.listing import Listed, Silence
 from agent.gpu.nvidia.pci import fallen_gpus
 from agent.source import Row
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 
 _LOG = logging.getLogger(__name__)
 SECTION = "gpus"
@@ -20,7 +20,7 @@ _TOLD = ("gpu_index", "sku", "pci_bus_id")
 _MOST_REMEMBERED = 128
 
 
-class Roster:
+class ExpectedDevices:
     """Remembers GPUs by UUID with their place, and since when (seconds since 1970) they are missing.
 
     A GPU that no agent has seen, and that cannot tell its UUID, is known by the driver's index, as a slot is that was
@@ -32,21 +32,21 @@ class Roster:
 
     def __init__(
         self,
-        remembered: Remembered,
+        state_file: StateFile,
         expected_gpus: int,
         proc: Path,
         wall_seconds: Callable[[], float],
         sys: Path = Path("/sys"),
         node: str = "",
     ) -> None:
-        self._remembered = remembered
+        self._state_file = state_file
         self._expected = expected_gpus
         self._proc = proc
         self._wall_seconds = wall_seconds
         self._sys = sys
         self._node = node
         self._known: dict[str, dict[str, object]] = {
-            uuid: _believed(entry) for uuid, entry in remembered.section(SECTION).items() if isinstance(entry, dict)
+            uuid: _believed(entry) for uuid, entry in state_file.section(SECTION).items() if isinstance(entry, dict)
         }
         self._missed: set[str] = set()
         self._listed: frozenset[str] | None = None
@@ -100,7 +100,7 @@ class Roster:
             _LOG.info("%s is no longer missed", uuid)
         self._name(now, [one.bus_id for one in kernels])
         self._log_missing()
-        self._remembered.keep(SECTION, {uuid: dict(entry) for uuid, entry in self._known.items()})
+        self._state_file.keep(SECTION, {uuid: dict(entry) for uuid, entry in self._known.items()})
         return forgotten
 
     def _silence(self, uuid: str, otherwise: Silence) -> Silence:

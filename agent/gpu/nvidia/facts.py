@@ -9,7 +9,7 @@ import pynvml
 from agent.errors import SourceLostError
 from agent.gpu.nvidia.architecture import architecture_name
 from agent.gpu.nvidia.calls import Calls
-from agent.gpu.nvidia.context import Surroundings
+from agent.gpu.nvidia.context import NvmlContext
 from agent.gpu.nvidia.memory import memory_total_bytes
 from agent.gpu.nvidia.mig import Instance
 from agent.gpu.nvidia.units import HERTZ_PER_MEGAHERTZ, MILLIWATTS_PER_WATT
@@ -19,7 +19,7 @@ from agent.wire.sku import sku
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ListedGpu:
     """How the driver lists a GPU now: its index, its handle, and the handles of the others."""
 
     index: int
@@ -40,7 +40,7 @@ class Described(Protocol):
         """Whom to ask."""
 
     @property
-    def around(self) -> Surroundings:
+    def around(self) -> NvmlContext:
         """What all GPUs of the host share."""
 
     @property
@@ -48,7 +48,7 @@ class Described(Protocol):
         """Its MIG instances, by UUID."""
 
 
-def facts(gpu: Described, found: Found) -> list[Row]:
+def facts(gpu: Described, found: ListedGpu) -> list[Row]:
     """Return the inventory rows of a GPU and its MIG instances.
 
     Raises:
@@ -59,7 +59,7 @@ def facts(gpu: Described, found: Found) -> list[Row]:
     return [whole, *(_part(instance, whole) for instance in gpu.instances.values())]
 
 
-def _whole(gpu: Described, found: Found) -> Mapping[str, Value]:
+def _whole(gpu: Described, found: ListedGpu) -> Mapping[str, Value]:
     ask, handle = gpu.calls.ask, found.handle
     memory_bytes = memory_total_bytes(gpu.calls, handle)
     name = ask(pynvml.nvmlDeviceGetName, handle)
@@ -107,7 +107,7 @@ def _part(instance: Instance, whole: Mapping[str, Value]) -> Mapping[str, Value]
     }
 
 
-def _nvlink_peers(gpu: Described, found: Found) -> int | None:
+def _nvlink_peers(gpu: Described, found: ListedGpu) -> int | None:
     """Return how many GPUs it reaches by NVLink, directly or through a switch; None where it is not known of each."""
     question, kind = pynvml.nvmlDeviceGetP2PStatus, pynvml.NVML_P2P_CAPS_INDEX_NVLINK
     try:

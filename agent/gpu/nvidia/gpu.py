@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import pynvml
 
 from agent.attribution.devices import Device
-from agent.attribution.gpu_process import NOTHING_SAID, Holding, together
+from agent.attribution.gpu_process import NOTHING_SAID, Holding, merged_holdings
 from agent.errors import SourceLostError
 from agent.gpu.nvidia.calls import Calls
-from agent.gpu.nvidia.context import Surroundings
+from agent.gpu.nvidia.context import NvmlContext
 from agent.gpu.nvidia.energy import EnergyMeter
-from agent.gpu.nvidia.facts import Found, facts
+from agent.gpu.nvidia.facts import ListedGpu, facts
 from agent.gpu.nvidia.gpm import GpmBuffer
 from agent.gpu.nvidia.instruments import Instruments
 from agent.gpu.nvidia.mig import Instance, find_instances
@@ -41,7 +41,7 @@ class Gpu:
     `read` and `close` ask the driver and belong to one thread at a time; the rest is for any.
     """
 
-    def __init__(self, uuid: str, around: Surroundings) -> None:
+    def __init__(self, uuid: str, around: NvmlContext) -> None:
         self.uuid = uuid
         self.around = around
         self.lost = False
@@ -51,8 +51,8 @@ class Gpu:
         self.instances: dict[str, Instance] = {}
         self.seconds: float | None = None  # since the last reading, None where it is the first
         self.energy = EnergyMeter(around.wall_seconds, around.energy.known(uuid))
-        self._place = Found(0, None, ())
-        self._found: Found | None = None  # what is not yet looked at
+        self._place = ListedGpu(0, None, ())
+        self._found: ListedGpu | None = None  # what is not yet looked at
         self._gone: tuple[str, ...] = ()  # instances that were deleted
         self._buffer: GpmBuffer | None = None
         self._begin()
@@ -69,7 +69,7 @@ class Gpu:
         """Whether the chip measures its own activity, and with it its PCIe traffic."""
         return self.instruments.gpm is not None
 
-    def found(self, place: Found) -> None:
+    def found(self, place: ListedGpu) -> None:
         """Take how the driver lists it now; the next reading looks at it anew. It may still turn out to be lost."""
         self.absent, self._found = False, place
 
@@ -165,5 +165,5 @@ class Gpu:
             nobody = Holding(known=frozenset((self.uuid, *self._gone) if self.mig else self._gone))
             own = nobody if self.mig else self._processes.read(handle)
             parts = [instance.holding() for instance in self.instances.values()]
-            self._held, self._held_at = together((nobody, own, *parts)), now
+            self._held, self._held_at = merged_holdings((nobody, own, *parts)), now
         return self._held

@@ -9,7 +9,7 @@ from agent.errors import SourceHungError
 from agent.gpu.nvidia.gpu import Gpu, GpuReading
 from agent.gpu.nvidia.processes import MOST_PROCESSES
 from agent.source import Row, Value
-from agent.watchdog_thread import Attendant
+from agent.watchdog_thread import WatchdogThread
 from agent.wire.tables import GPU_SAMPLES
 
 _AMOUNTS = frozenset(column.name for column in GPU_SAMPLES.columns if column.kind == "amount")
@@ -23,7 +23,7 @@ class Followed:
     """A GPU, who asks it, and what is remembered of its answers. `hung` is why it has no reading now, in words."""
 
     gpu: Gpu
-    attendant: Attendant[GpuReading]
+    attendant: WatchdogThread[GpuReading]
     reading: GpuReading | None = None  # of this beat
     processes: tuple[GpuProcess, ...] = ()  # who held it when that was last said
     hung: str = ""
@@ -43,7 +43,7 @@ class Followed:
 
 def follow(gpu: Gpu) -> Followed:
     """Begin to follow a GPU."""
-    return Followed(gpu, Attendant(gpu.uuid, gpu.read))
+    return Followed(gpu, WatchdogThread(gpu.uuid, gpu.read))
 
 
 def ask_all(

@@ -7,7 +7,7 @@ import pynvml
 
 from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.clocks import Clocks, Throttles
-from agent.gpu.nvidia.context import Surroundings
+from agent.gpu.nvidia.context import NvmlContext
 from agent.gpu.nvidia.energy import EnergyMeter
 from agent.gpu.nvidia.fields import EVERY_BEAT, Fields
 from agent.gpu.nvidia.gpm import Gpm
@@ -28,7 +28,7 @@ class Instruments:
     Only the energy meter outlives that: it sees by itself whether the driver's counter started anew.
     """
 
-    def __init__(self, uuid: str, calls: Calls, energy: EnergyMeter, around: Surroundings) -> None:
+    def __init__(self, uuid: str, calls: Calls, energy: EnergyMeter, around: NvmlContext) -> None:
         self.gpm: Gpm | None = None
         self._uuid = uuid
         self._calls = calls

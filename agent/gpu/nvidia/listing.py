@@ -13,7 +13,7 @@ from agent.errors import SourceError, SourceHungError, SourceLostError
 from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.library import device_count
 from agent.gpu.nvidia.xid import XidWatch
-from agent.watchdog_thread import Attendant
+from agent.watchdog_thread import WatchdogThread
 
 _LOOK_AGAIN_SECONDS = 30.0  # asking for handles costs some 6 ms a GPU
 _NAMING_SECONDS = 3.0  # for all GPUs to tell their names: less than who asks for the list waits at the start
@@ -49,7 +49,7 @@ class Listing:
         self.lost: frozenset[str] = frozenset()  # GPUs that tell no events; set by who reads them
         self.look_again = False  # ask at the next call, whatever the time
         self._failures = failures
-        self._askers: dict[int, Attendant[tuple[str | None, Any]]] = {}
+        self._askers: dict[int, WatchdogThread[tuple[str | None, Any]]] = {}
         self._xid = xid
         self._seconds = seconds
         self._count = 0
@@ -103,10 +103,10 @@ class Listing:
             asker.close()
         return Listed(gpus, count, self._life, silent)
 
-    def _asker(self, index: int) -> Attendant[tuple[str | None, Any]]:
+    def _asker(self, index: int) -> WatchdogThread[tuple[str | None, Any]]:
         if index not in self._askers:
             calls = Calls(f"GPU {index}", self._failures, self._seconds)
-            self._askers[index] = Attendant(f"GPU {index}", partial(_name, calls, index))
+            self._askers[index] = WatchdogThread(f"GPU {index}", partial(_name, calls, index))
         return self._askers[index]
 
 

@@ -7,7 +7,7 @@ import pynvml
 
 from agent.attribution.gpu_process import Holding
 from agent.gpu.nvidia.calls import Calls
-from agent.gpu.nvidia.context import Surroundings
+from agent.gpu.nvidia.context import NvmlContext
 from agent.gpu.nvidia.gpm import Gpm, GpmBuffer
 from agent.gpu.nvidia.memory import memory
 from agent.gpu.nvidia.processes import Processes
@@ -19,7 +19,7 @@ _MOST_INSTANCES = 16  # of one GPU; the largest there are have 7
 class Instance:
     """One MIG instance. The driver has no utilization for it; GPM measures the GPU instance it lies in."""
 
-    def __init__(self, uuid: str, parent_uuid: str, handle: object, around: Surroundings) -> None:
+    def __init__(self, uuid: str, parent_uuid: str, handle: object, around: NvmlContext) -> None:
         self.uuid = uuid
         self.handle: Any = handle
         self._parent_uuid = parent_uuid
@@ -28,7 +28,7 @@ class Instance:
         self._gpm: Gpm | None = None
         self.number: int | None = None  # of the GPU instance that it lies in
 
-    def measure(self, parent: object, around: Surroundings, buffer: GpmBuffer) -> None:
+    def measure(self, parent: object, around: NvmlContext, buffer: GpmBuffer) -> None:
         """Start the activity meter where the chip of this `parent` has one; exceptions as `read`."""
         self.number = number = self.calls.ask(pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
         if number is not None and self._gpm is None:
@@ -64,7 +64,7 @@ def find_instances(
     parent_uuid: str,
     parent: object,
     known: Mapping[str, Instance],
-    around: Surroundings,
+    around: NvmlContext,
     buffer: GpmBuffer,
 ) -> dict[str, Instance]:
     """Return the instances that `parent` has now, by UUID: the known ones kept, with fresh handles, the gone closed.

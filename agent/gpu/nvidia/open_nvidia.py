@@ -19,7 +19,7 @@ def open_nvidia(host: GpuHost) -> GpuSource:
         NvmlSource,
         host.sys,
         proc=host.proc,
-        remembered=host.remembered,
+        state_file=host.state_file,
         expected_gpus=host.expected_gpus,
         hang_seconds=host.hang_seconds,
         process_seconds=host.process_seconds,
@@ -28,6 +28,6 @@ def open_nvidia(host: GpuHost) -> GpuSource:
     )
 
     def expected() -> int:
-        return max(host.expected_gpus, len(host.remembered.section(SECTION)), len(kernels_gpus(host.proc)))
+        return max(host.expected_gpus, len(host.state_file.section(SECTION)), len(kernels_gpus(host.proc)))
 
     return WaitingNvml(lambda: open_nvml(made), expected=expected)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from agent.attribution.devices import Device
-from agent.attribution.gpu_process import GpuProcess, Holding, together
+from agent.attribution.gpu_process import GpuProcess, Holding, merged_holdings
 from agent.errors import SourceError
-from agent.gpu.nvidia.context import Surroundings
-from agent.gpu.nvidia.device_registry import Census
+from agent.gpu.nvidia.context import NvmlContext
+from agent.gpu.nvidia.device_registry import DeviceRegistry
 from agent.gpu.nvidia.energy import EnergyBook
-from agent.gpu.nvidia.expected_devices import Roster
+from agent.gpu.nvidia.expected_devices import ExpectedDevices
 from agent.gpu.nvidia.gpu import Gpu, GpuReading
 from agent.gpu.nvidia.gpu_threads import ask_all
 from agent.gpu.nvidia.library import close_library, driver_version, open_library
@@ -20,7 +20,7 @@ from agent.gpu.nvidia.pcie import PAUSE_SECONDS, PcieWatch
 from agent.gpu.nvidia.supported import nothing, of_gpu
 from agent.gpu.nvidia.xid import XidWatch
 from agent.source import Reading, Row, Supported
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 
 _LOG = logging.getLogger(__name__)
 _HANG_SECONDS = 0.5  # that the whole source may take
@@ -52,7 +52,7 @@ class NvmlSource:
         pcie_pause_seconds: float = PAUSE_SECONDS,
         *,
         proc: Path = Path("/proc"),
-        remembered: Remembered | None = None,
+        state_file: StateFile | None = None,
         expected_gpus: int = 0,
         hang_seconds: float = _HANG_SECONDS,
         process_seconds: float = 0.0,
@@ -61,28 +61,30 @@ class NvmlSource:
     ) -> None:
         self._quiet = quiet
         self.failures: Counter[str] = Counter()
-        kept = remembered or Remembered(None)
+        kept = state_file or StateFile(None)
         pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures, wall_seconds, seconds)
         energy = EnergyBook(kept, proc)
-        self._around = Surroundings(
+        self._around = NvmlContext(
             self.failures, seconds, wall_seconds, pcie, xid, energy, sysfs, driver_version(), process_seconds
         )
-        self._census = Census(self._around, Roster(kept, expected_gpus, proc, wall_seconds, sysfs, node))
+        self._devices = DeviceRegistry(
+            self._around, ExpectedDevices(kept, expected_gpus, proc, wall_seconds, sysfs, node)
+        )
         self._budget = _OURS * hang_seconds
         self._last_read: float | None = None
         self._fails = False  # the driver did not answer at all when it was last asked
         self._warned = False
-        self._census.prepare(_OPENING_SECONDS)
+        self._devices.prepare(_OPENING_SECONDS)
 
     @property
     def lost(self) -> list[str]:
         """The UUIDs of GPUs that were seen, by this agent or one before it, and are gone."""
-        return self._census.lost
+        return self._devices.lost
 
     @property
     def expected(self) -> int:
         """How many GPUs this host should have."""
-        return self._census.expected
+        return self._devices.expected
 
     @property
     def was_read(self) -> bool:
@@ -94,21 +96,21 @@ class NvmlSource:
         """How many GPUs answered at the last reading, or are left alone since; none where the driver failed whole."""
         if self._fails:
             return 0
-        found = list(self._census.gpus.values())
+        found = list(self._devices.gpus.values())
         readings = [one.reading for one in found if one.reading is not None]
         return sum(reading.rows[0]["up"] is True for reading in readings) + sum(one.quiet for one in found)
 
     def processes(self) -> list[GpuProcess]:
         """Return who held which GPU when that was last said: a GPU that hangs, or is lost, is still held."""
-        return [process for one in list(self._census.gpus.values()) for process in one.processes]
+        return [process for one in list(self._devices.gpus.values()) for process in one.processes]
 
     def holding(self) -> Holding:
         """Return who holds which GPU as the last reading said it, and of which GPUs it said it."""
-        return together(one.holding for one in list(self._census.gpus.values()))
+        return merged_holdings(one.holding for one in list(self._devices.gpus.values()))
 
     def devices(self) -> list[Device]:
         """Return how each GPU and MIG instance is named, at the last reading."""
-        return [device for one in list(self._census.gpus.values()) for device in one.gpu.devices()]
+        return [device for one in list(self._devices.gpus.values()) for device in one.gpu.devices()]
 
     def xids(self) -> Mapping[str, Mapping[str, int]]:
         """Return by GPU how many XID errors of each class were heard. May be called from any thread."""
@@ -117,15 +119,15 @@ class NvmlSource:
     def supported(self) -> Sequence[Supported]:
         """Return what each GPU tells, and why not. Asks the driver nothing, and may be called from any thread."""
         found: list[Supported] = []
-        for uuid, one in list(self._census.gpus.items()):
+        for uuid, one in list(self._devices.gpus.items()):
             if one.gpu.lost:
                 found += nothing(uuid, "the GPU is lost: it does not answer the driver")
             elif one.quiet:
                 found += nothing(uuid, "the GPU is left alone, as its holder asked")
             else:
                 found += nothing(uuid, "a question to the driver hangs") if one.hung else of_gpu(one.gpu)
-        for name, why in self._census.ghosts.items():
-            found += nothing(name, _UNLISTED[why] + self._census.at(name))
+        for name, why in self._devices.ghosts.items():
+            found += nothing(name, _UNLISTED[why] + self._devices.at(name))
         return found
 
     def read(self) -> Reading:
@@ -139,7 +141,7 @@ class NvmlSource:
             reading = self._read()
         except SourceError:
             self._fails = True
-            for one in self._census.gpus.values():
+            for one in self._devices.gpus.values():
                 one.reading = None
             raise
         self._fails = False
@@ -148,36 +150,36 @@ class NvmlSource:
     def _read(self) -> Reading:
         began, now = time.monotonic(), self._around.seconds()
         budget = _OPENING_SECONDS if self._last_read is None else self._budget
-        listed = self._census.begin(budget / 4)
+        listed = self._devices.begin(budget / 4)
         seconds = None if self._last_read is None else now - self._last_read
         self._warn_of_long_beats(seconds)
         lost, hung = self.lost, self._hung()
         quiet = self._quiet()
         self._around.pcie.leave_alone(quiet)
-        ask_all(self._census.gpus.values(), seconds, began + budget - time.monotonic(), quiet)
+        ask_all(self._devices.gpus.values(), seconds, began + budget - time.monotonic(), quiet)
         self._last_read = now
         if not listed:
-            self._census.finish(began + budget - time.monotonic())
+            self._devices.finish(began + budget - time.monotonic())
         self._note_hangs(self._hung() - hung)
         if self.lost != lost:
-            self._census.look_again()
+            self._devices.look_again()
         return self._reading(is_first=seconds is None)
 
     def close(self) -> None:
         """End the threads and give the driver its memory back; what hangs in the driver is left behind."""
-        self._census.keep_energy()
+        self._devices.keep_energy()
         self._around.pcie.close()
         self._around.xid.close()
-        self._census.close()
+        self._devices.close()
         if not self._hung():
             close_library()
 
     def _reading(self, *, is_first: bool) -> Reading:
-        told = [one.reading.facts for one in self._census.gpus.values() if one.reading is not None]
-        changed = self._census.settle(fact for facts in told for fact in facts)
-        found = list(self._census.gpus.values())
+        told = [one.reading.facts for one in self._devices.gpus.values() if one.reading is not None]
+        changed = self._devices.settle(fact for facts in told for fact in facts)
+        found = list(self._devices.gpus.values())
         rows: list[Row] = [row for one in found for row in self._with_xids(one.gpu, one.reading, is_first)]
-        silent = self._census.ghosts.items()
+        silent = self._devices.ghosts.items()
         rows += [{"gpu_uuid": name, "up": False if why == "lost" else None} for name, why in silent if why != "hangs"]
         return {"gpu_samples": rows, "inventory": changed} if changed else {"gpu_samples": rows}
 
@@ -202,12 +204,12 @@ class NvmlSource:
         return [{**rows[0], **told}, *rows[1:]]
 
     def _hung(self) -> set[str]:
-        return {uuid for uuid, one in self._census.gpus.items() if one.hung}
+        return {uuid for uuid, one in self._devices.gpus.items() if one.hung}
 
     def _note_hangs(self, new: Collection[str]) -> None:
         for uuid in sorted(new):
             self.failures["reading hangs"] += 1
-            _LOG.warning("%s", self._census.gpus[uuid].hung)
+            _LOG.warning("%s", self._devices.gpus[uuid].hung)
 
     def _warn_of_long_beats(self, seconds: float | None) -> None:
         if seconds is None or seconds <= _REACH_SECONDS or self._warned:

@@ -13,7 +13,7 @@ from agent.attribution.devices import Device
 from agent.attribution.gpu_process import GpuProcess, Holding
 from agent.gpu.nvidia.source import NvmlSource
 from agent.source import Reading, Supported
-from agent.watchdog_thread import Attendant
+from agent.watchdog_thread import WatchdogThread
 
 _LOG = logging.getLogger(__name__)
 _TRY_AGAIN_SECONDS = 60.0
@@ -45,7 +45,7 @@ class WaitingNvml:
         self._expected = expected
         self._seconds = seconds
         self._source: NvmlSource | None = None
-        self._opener = Attendant("the NVIDIA driver", try_to_open)
+        self._opener = WatchdogThread("the NVIDIA driver", try_to_open)
         self._opening = True
         self._opener.begin()
         self.no_gpu = self._opened() if self._opener.ready(opening_seconds) else _HANGS

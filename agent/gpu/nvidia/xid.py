@@ -15,7 +15,7 @@ import pynvml
 from agent.errors import SourceHungError
 from agent.gpu.nvidia.calls import Again, in_words
 from agent.gpu.nvidia.xid_class import CLASSES, xid_class
-from agent.watchdog_thread import Attendant
+from agent.watchdog_thread import WatchdogThread
 
 _WAIT_MILLISECONDS = 200
 _ASKING_SECONDS = 1.0  # for all GPUs to say whether they tell events
@@ -87,7 +87,7 @@ class XidWatch:
         self._followed: dict[str, int] = {}
         self._heard: dict[int, str] = {}  # by address, as the events of the present set bear it
         self._events: _Events | None = None
-        self._hanging: dict[str, Attendant[str | None]] = {}  # GPUs whose question for events has no answer yet
+        self._hanging: dict[str, WatchdogThread[str | None]] = {}  # GPUs whose question for events has no answer yet
         self._deaf = False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -140,14 +140,14 @@ class XidWatch:
     def _put(self, handles: Mapping[str, Any], events: "_Events") -> dict[str, str | None]:
         """Ask each GPU on a thread of its own, so that one that hangs stops no other, and return why it refuses."""
         began, found = time.monotonic(), dict[str, str | None]()
-        askers: dict[str, Attendant[str | None]] = {}
+        askers: dict[str, WatchdogThread[str | None]] = {}
         for uuid, handle in handles.items():
             if uuid in self._hanging and not self._hanging[uuid].has_late:
                 found[uuid] = _HANGS
                 continue
             self._hanging.pop(uuid, None)
             question = partial(_refusal, handle, events.handle, self._failures)
-            askers[uuid] = asker = Attendant(f"the question for events to {uuid}", question)
+            askers[uuid] = asker = WatchdogThread(f"the question for events to {uuid}", question)
             asker.begin()
             asker.ready(began + _ASKING_SECONDS / 2 - time.monotonic())
         for uuid, asker in askers.items():

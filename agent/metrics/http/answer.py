@@ -12,7 +12,7 @@ _GZIP_FORMAT = 31  # of zlib: the largest window, with a gzip header
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A status, what is said, and further headers."""
 
     status: HTTPStatus
@@ -20,13 +20,13 @@ class Answer:
     kind: str = _TEXT
     headers: tuple[tuple[str, str], ...] = ()
 
-    def compressed(self) -> "Answer":
+    def compressed(self) -> "HttpAnswer":
         """Return the same answer in gzip's encoding, where that is worth it."""
         if len(self.content) < _GZIP_FROM:
             return self
         packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_FORMAT)
         packed = packer.compress(self.content) + packer.flush()
-        return Answer(self.status, packed, self.kind, (*self.headers, ("Content-Encoding", "gzip")))
+        return HttpAnswer(self.status, packed, self.kind, (*self.headers, ("Content-Encoding", "gzip")))
 
     def encoded(self, *, with_content: bool = True) -> bytes:
         """Return the answer as it is sent; without its content to who asked for the head alone."""
@@ -42,6 +42,6 @@ class Answer:
         yield from self.headers
 
 
-def refusal(status: HTTPStatus, *headers: tuple[str, str]) -> Answer:
+def refusal(status: HTTPStatus, *headers: tuple[str, str]) -> HttpAnswer:
     """Return an answer that says no more than its status."""
-    return Answer(status, f"{status.phrase}\n".encode(), _TEXT, headers)
+    return HttpAnswer(status, f"{status.phrase}\n".encode(), _TEXT, headers)

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Metric
 
 from agent.errors import ListenError
 from agent.exposition import exposition
-from agent.metrics.http.answer import Answer, refusal
+from agent.metrics.http.answer import HttpAnswer, refusal
 from agent.metrics.http.door import Door
 from agent.metrics.http.places import Places
 from agent.metrics.http.request import RefusedError, Request, left, parse, read_head
@@ -149,7 +149,7 @@ class ScrapeServer:
             _part(stream)
         return outcome
 
-    def _answer(self, request: Request) -> tuple[_Outcome, Answer]:
+    def _answer(self, request: Request) -> tuple[_Outcome, HttpAnswer]:
         secret = self._door.secret
         if not secret.admits(request.headers.get("authorization")):
             challenges = (("WWW-Authenticate", challenge) for challenge in secret.challenges)
@@ -158,11 +158,11 @@ class ScrapeServer:
             return "refused", refusal(HTTPStatus.METHOD_NOT_ALLOWED, ("Allow", "GET, HEAD"))
         if request.path == "/metrics":
             page, kind = self._made(request.headers.get("accept", ""))
-            answer = Answer(HTTPStatus.OK, page, kind, (("Vary", "Accept, Accept-Encoding"),))
+            answer = HttpAnswer(HTTPStatus.OK, page, kind, (("Vary", "Accept, Accept-Encoding"),))
             return "served", answer.compressed() if request.takes_gzip else answer
         if request.path == "/":
-            return "served", Answer(HTTPStatus.OK, b"gpuledger agent: see /metrics\n")
-        return "refused", Answer(HTTPStatus.NOT_FOUND, b"there is only /metrics here\n")
+            return "served", HttpAnswer(HTTPStatus.OK, b"gpuledger agent: see /metrics\n")
+        return "refused", HttpAnswer(HTTPStatus.NOT_FOUND, b"there is only /metrics here\n")
 
     def _made(self, accept: str) -> tuple[bytes, str]:
         with self._making:  # many at once cost the host no more of its time than one after the other

@@ -8,15 +8,15 @@ _RETRANSMITS_WRAP = 2**32  # tcpi_total_retrans has 32 bits
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedBytes:
     """What was moved within an interval: bytes each way, and segments sent again."""
 
     receive_bytes: int = 0
     transmit_bytes: int = 0
     retransmits: int = 0
 
-    def __add__(self, other: "Moved") -> "Moved":
-        return Moved(
+    def __add__(self, other: "MovedBytes") -> "MovedBytes":
+        return MovedBytes(
             self.receive_bytes + other.receive_bytes,
             self.transmit_bytes + other.transmit_bytes,
             self.retransmits + other.retransmits,
@@ -41,32 +41,32 @@ class Meter:
         self._before: dict[int, Socket] = {}
         self._complete = False  # whether the last reading saw all there was, so that a stranger is new
 
-    def moved(self, dump: Dump) -> dict[int, Moved]:
+    def moved(self, dump: Dump) -> dict[int, MovedBytes]:
         """Return by cookie what each connection moved since the last reading.
 
         Left out are those of which it is not known: all in the first reading, and strangers after one that could
         not look at every connection.
         """
-        found: dict[int, Moved] = {}
+        found: dict[int, MovedBytes] = {}
         for cookie, now in dump.sockets.items():
             before = self._last.get(cookie) or self._before.get(cookie)
             if before is not None:
                 found[cookie] = difference(before, now)
             elif self._complete:
-                found[cookie] = Moved(now.received_bytes, now.acked_bytes, now.retransmits)
+                found[cookie] = MovedBytes(now.received_bytes, now.acked_bytes, now.retransmits)
         self._before, self._last = self._last, dump.sockets
         self._complete = dump.left_out == 0
         return found
 
 
-def difference(before: Socket, now: Socket) -> Moved:
+def difference(before: Socket, now: Socket) -> MovedBytes:
     """Return what a connection moved between two sights of it.
 
     A socket that was disconnected and connected anew keeps its cookie and starts at 0: what it says is then new.
     """
     if now.received_bytes < before.received_bytes or now.acked_bytes < before.acked_bytes:
-        return Moved(now.received_bytes, now.acked_bytes, now.retransmits)
-    return Moved(
+        return MovedBytes(now.received_bytes, now.acked_bytes, now.retransmits)
+    return MovedBytes(
         now.received_bytes - before.received_bytes,
         now.acked_bytes - before.acked_bytes,
         (now.retransmits - before.retransmits) % _RETRANSMITS_WRAP,

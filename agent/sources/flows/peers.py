@@ -81,7 +81,7 @@ class Peers:
         return self._listed.name(address) or self._hosted.name(address)
 
 
-def written(address: bytes) -> str:
+def address_text(address: bytes) -> str:
     """Return a packed address as people write it."""
     return str(ipaddress.ip_address(address))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.procfs import difference
-from agent.sources.flows.moved import Moved
+from agent.sources.flows.moved import MovedBytes
 from agent.sources.network.links import LinkCounters
 from agent.sources.network.ports import ports
 
@@ -18,7 +18,7 @@ from agent.sources.network.ports import ports
 class Estimate:
     """What each (run, peer) is estimated to have moved; `why` says why nothing is, and is empty where something is."""
 
-    moved: Mapping[tuple[str, str], Moved]
+    moved: Mapping[tuple[str, str], MovedBytes]
     why: str = ""
 
 
@@ -30,22 +30,22 @@ class PortMeter:
         self._sys = sys
         self._last: dict[str, LinkCounters] = {}
 
-    def moved(self) -> Moved | None:
+    def moved(self) -> MovedBytes | None:
         """Return what all ports moved since the last reading, or None where any of them does not tell."""
         now = ports(self._sys)
         last, self._last, self.ports = self._last, now, len(now)
-        total = Moved()
+        total = MovedBytes()
         for name, counters in now.items():
             before = last.get(name, LinkCounters(None, None, None, None))
             received = difference(before.receive_bytes, counters.receive_bytes)
             sent = difference(before.transmit_bytes, counters.transmit_bytes)
             if received is None or sent is None:
                 return None
-            total += Moved(received, sent)
+            total += MovedBytes(received, sent)
         return total
 
 
-def estimate(moved: Moved | None, peers: Mapping[str, Sequence[str]]) -> Estimate:
+def estimate(moved: MovedBytes | None, peers: Mapping[str, Sequence[str]]) -> Estimate:
     """Return the ports' bytes shared out equally over the nodes that the one run of this host is connected to.
 
     `peers` are those nodes by run. The ports count for the host as a whole, and nothing tells two runs apart.
@@ -59,13 +59,17 @@ def estimate(moved: Moved | None, peers: Mapping[str, Sequence[str]]) -> Estimat
         return Estimate({}, f"{len(talking)} runs share the ports, and nothing tells them apart")
     run, nodes = next(iter(talking.items()))
     names = sorted(set(nodes))
-    received, sent = shares(moved.receive_bytes, len(names)), shares(moved.transmit_bytes, len(names))
+    received, sent = equal_parts(moved.receive_bytes, len(names)), equal_parts(moved.transmit_bytes, len(names))
     return Estimate(
-        {(run, name): Moved(into, out) for name, into, out in zip(names, received, sent, strict=True) if into or out}
+        {
+            (run, name): MovedBytes(into, out)
+            for name, into, out in zip(names, received, sent, strict=True)
+            if into or out
+        }
     )
 
 
-def shares(whole: int, parts: int) -> list[int]:
+def equal_parts(whole: int, parts: int) -> list[int]:
     """Return a number in equal whole parts that sum to it; the first ones are greater by one where it must be."""
     each, rest = divmod(whole, parts)
     return [each + 1] * rest + [each] * (parts - rest)

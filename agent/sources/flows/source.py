@@ -6,9 +6,9 @@ from pathlib import Path
 
 from agent.errors import SourceError
 from agent.source import Reading
-from agent.sources.flows.moved import Meter, Moved
+from agent.sources.flows.moved import Meter, MovedBytes
 from agent.sources.flows.namespaces import neighbour_namespaces
-from agent.sources.flows.peers import Peers, written
+from agent.sources.flows.peers import Peers, address_text
 from agent.sources.flows.rdma import Estimate, PortMeter, estimate
 from agent.sources.flows.rows import ROWS_MAX, flow_rows
 from agent.sources.flows.sockets import SOCKETS_MAX, Dump, Socket, tcp_sockets
@@ -67,18 +67,18 @@ class FlowSource:
         moved, ports = self._meter.moved(dump), self._ports.moved()
         runs = self._runs(dump)
         names: dict[bytes, str] = {}
-        flows: defaultdict[tuple[str, str], Moved] = defaultdict(Moved)
+        flows: defaultdict[tuple[str, str], MovedBytes] = defaultdict(MovedBytes)
         nodes: defaultdict[str, set[str]] = defaultdict(set)
         for cookie, one in abroad(dump).items():
             run, node = runs.get(cookie), self._peers.node(one.peer)
             if run is not None and node is not None:
                 nodes[run].add(node)
             if cookie in moved:
-                peer = names.setdefault(one.peer, node or written(one.peer))
+                peer = names.setdefault(one.peer, node or address_text(one.peer))
                 flows[run or self._nobody, peer] += moved[cookie]
         self._estimate = estimate(ports, {run: sorted(found) for run, found in nodes.items()})
         self.sockets_left_out = dump.left_out
-        self.pairs_summed = max(0, sum(amount != Moved() for amount in flows.values()) - ROWS_MAX)
+        self.pairs_summed = max(0, sum(amount != MovedBytes() for amount in flows.values()) - ROWS_MAX)
         return {"flow_samples": flow_rows(flows, self._estimate.moved)}
 
     def _runs(self, dump: Dump) -> dict[int, str]:

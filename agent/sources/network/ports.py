@@ -28,7 +28,7 @@ def port_counters(port: Path) -> LinkCounters:
     for own in (port / "hw_counters", port.parent.parent / "hw_counters"):
         received, sent = number(own / "rx_bytes"), number(own / "tx_bytes")
         if received is not None and sent is not None:
-            return LinkCounters(_kind(port) or "efa", received, sent, number(own / "rx_drops"), rate(port))
+            return LinkCounters(_kind(port) or "efa", received, sent, number(own / "rx_drops"), port_rate(port))
     errors = [number(port / "counters" / name) for name in _PORT_ERRORS]
     known = [error for error in errors if error is not None]
     return LinkCounters(
@@ -36,7 +36,7 @@ def port_counters(port: Path) -> LinkCounters:
         receive_bytes=_data(port, "port_rcv_data"),
         transmit_bytes=_data(port, "port_xmit_data"),
         errors=sum(known) if known else None,
-        speed_bytes_per_second=rate(port),
+        speed_bytes_per_second=port_rate(port),
     )
 
 
@@ -46,7 +46,7 @@ def ports(sys: Path) -> dict[str, LinkCounters]:
     return {f"{port.parent.parent.name}:{port.name}": port_counters(port) for port in found}
 
 
-def rate(port: Path) -> float | None:
+def port_rate(port: Path) -> float | None:
     """Return what a port can carry one way in bytes per second, or None while it is down: it then shows a fiction."""
     if "ACTIVE" not in (text(port / "state") or ""):
         return None

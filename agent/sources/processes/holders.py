@@ -15,7 +15,7 @@ from agent.errors import SourceError
 from agent.procfs import boot_id
 from agent.sources.processes.lineage import read_stat
 from agent.sources.processes.table import Stat
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 
 _SECTION = "holders"
 _ENDED = ("Z", "X")  # states in /proc/<pid>/stat of a process that holds nothing any more
@@ -30,11 +30,11 @@ class _Seen:
 class Holders:
     """Remembers who held which GPU, and takes the driver's word where it has one."""
 
-    def __init__(self, proc: Path, remembered: Remembered | None = None) -> None:
+    def __init__(self, proc: Path, state_file: StateFile | None = None) -> None:
         self._proc = proc
-        self._remembered = remembered or Remembered(None)
+        self._state_file = state_file or StateFile(None)
         self._boot = boot_id(proc)
-        self._seen = _kept(self._remembered.section(_SECTION), self._boot)
+        self._seen = _kept(self._state_file.section(_SECTION), self._boot)
 
     @property
     def are_known(self) -> bool:
@@ -89,7 +89,7 @@ class Holders:
             [one.process.gpu_uuid, one.process.pid, one.started_ticks, one.process.memory_used_bytes]
             for one in self._seen
         ]
-        self._remembered.keep(_SECTION, {"boot": self._boot, "held": held})
+        self._state_file.keep(_SECTION, {"boot": self._boot, "held": held})
 
 
 def _is_still(stat: Stat | None, started_ticks: int) -> bool:

@@ -4,14 +4,14 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from agent.attribution.holds import PRECEDENCE, Held
+from agent.attribution.holds import PRECEDENCE, GpuHold
 from agent.attribution.run import Attribution
 from agent.source import Row
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 
 SECTION = "holdings"
 
-Key = tuple[str, str, int]  # run id, the GPU's UUID, and attempt
+HoldingKey = tuple[str, str, int]  # run id, the GPU's UUID, and attempt
 
 
 class Holdings:
@@ -21,13 +21,13 @@ class Holdings:
     given back when it was last seen held. As long as the word of who told it is awaited it is open.
     """
 
-    def __init__(self, remembered: Remembered | None = None) -> None:
-        self._remembered = remembered or Remembered(None)
-        self._open, self._seen_at = _kept(self._remembered.section(SECTION))
+    def __init__(self, state_file: StateFile | None = None) -> None:
+        self._state_file = state_file or StateFile(None)
+        self._open, self._seen_at = _kept(self._state_file.section(SECTION))
         self._retell = True
         self._unconfirmed = set(self._open)  # what only an earlier agent saw
 
-    def update(self, held: Iterable[Held], now: int, awaited: Collection[str] = ()) -> list[Row]:
+    def update(self, held: Iterable[GpuHold], now: int, awaited: Collection[str] = ()) -> list[Row]:
         """Return a row for each (run, GPU) that came, went, or of which more is known. `now` is in microseconds UTC.
 
         The edges are as coarse as the readings; where a scheduler knows better, its own rows come first. `awaited` are
@@ -49,21 +49,21 @@ class Holdings:
             if self._retell or key not in before or before[key][1] != one
         ]
         self._retell = False
-        self._remembered.keep(SECTION, _to_keep(self._open, now))
+        self._state_file.keep(SECTION, _to_keep(self._open, now))
         return rows
 
 
-def authorities(remembered: Remembered) -> frozenset[str]:
+def authorities(state_file: StateFile) -> frozenset[str]:
     """Return whose word stands behind what was held when the agent before this one ended."""
-    held, _ = _kept(remembered.section(SECTION))
+    held, _ = _kept(state_file.section(SECTION))
     return frozenset(one.attribution.scheduler for _, one in held.values())
 
 
-def _key(one: Held) -> Key:
+def _key(one: GpuHold) -> HoldingKey:
     return (one.attribution.run_id, one.gpu_uuid, one.attribution.attempt or 0)
 
 
-def _row(one: Held, since: int, until: int | None) -> Row:
+def _row(one: GpuHold, since: int, until: int | None) -> Row:
     known = one.attribution
     return {
         "run_id": known.run_id,
@@ -80,16 +80,16 @@ def _row(one: Held, since: int, until: int | None) -> Row:
     }
 
 
-def _to_keep(held: Mapping[Key, tuple[int, Held]], now: int) -> dict[str, Any]:
+def _to_keep(held: Mapping[HoldingKey, tuple[int, GpuHold]], now: int) -> dict[str, Any]:
     return {"seen_at": now, "open": [{**_row(one, since, None)} for since, one in held.values()]}
 
 
-def _kept(section: Mapping[str, Any]) -> tuple[dict[Key, tuple[int, Held]], int | None]:
+def _kept(section: Mapping[str, Any]) -> tuple[dict[HoldingKey, tuple[int, GpuHold]], int | None]:
     """Return what an earlier agent left open, and when it last looked; what it did not write so is passed over."""
     seen_at, rows = section.get("seen_at"), section.get("open")
     if not isinstance(seen_at, int) or not isinstance(rows, list):
         return {}, None
-    found: dict[Key, tuple[int, Held]] = {}
+    found: dict[HoldingKey, tuple[int, GpuHold]] = {}
     for row in rows:
         try:
             one, since = _held(row), int(row["started_at"])
@@ -99,7 +99,7 @@ def _kept(section: Mapping[str, Any]) -> tuple[dict[Key, tuple[int, Held]], int 
     return found, seen_at
 
 
-def _held(row: Mapping[str, Any]) -> Held:
+def _held(row: Mapping[str, Any]) -> GpuHold:
     if row["scheduler"] not in PRECEDENCE:
         raise ValueError(f"no authority is named {row['scheduler']!r}")
     attribution = Attribution(
@@ -111,4 +111,4 @@ def _held(row: Mapping[str, Any]) -> Held:
         rank=row["rank"],
         labels=dict(json.loads(row["labels"])) if row["labels"] else {},
     )
-    return Held(str(row["gpu_uuid"]), attribution, row["gpu_fraction"])
+    return GpuHold(str(row["gpu_uuid"]), attribution, row["gpu_fraction"])

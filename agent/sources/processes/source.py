@@ -14,14 +14,14 @@ from agent.sources.disk import disk_numbers
 from agent.sources.processes.claims import Claim, Claims
 from agent.sources.processes.holders import Holders
 from agent.sources.processes.io import IoTable, read_io
-from agent.sources.processes.register import Register, shown
+from agent.sources.processes.register import Register, gpu_processes
 from agent.sources.processes.rows import Row, Spent, amount_columns, gpu_columns, run_columns, worker_columns
 from agent.sources.processes.run_counters import RunCounters, cores_allotted, run_counters
-from agent.sources.processes.spending import Changes, changes, spent
+from agent.sources.processes.spending import Changes, changes, cpu_spent
 from agent.sources.processes.submissions import Submissions
 from agent.sources.processes.table import ProcessTable, read_table
 from agent.sources.processes.tree import RunOnGpu, Tree, home_gpus, trees
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 
 _HOLDERS_MAX = 4096  # (process, GPU) pairs looked at; the rest is counted
 
@@ -66,7 +66,7 @@ class ProcessSource:
         period_seconds: float = 10.0,
         monotonic: Callable[[], float] = time.monotonic,
         register: Register | None = None,
-        remembered: Remembered | None = None,
+        state_file: StateFile | None = None,
     ) -> None:
         self.period_seconds = period_seconds
         self.unseen = 0
@@ -81,7 +81,7 @@ class ProcessSource:
         self._register = register or Register()
         self._submissions = Submissions(proc, self._register.place.cluster)
         self._last: _Pass | None = None
-        self._holders = Holders(proc, remembered)
+        self._holders = Holders(proc, state_file)
 
     def read(self) -> Reading:
         """Return the rows of the trees and runs that are there now; amounts come with the second pass.
@@ -135,7 +135,9 @@ class ProcessSource:
                 for key, tree in found.items()
             ],
             "run_samples": self._run_rows(claims, now, spending.elapsed_seconds),
-            **self._register.update(shown(holders, claims), self._now(), self._submissions.names(table.processes)),
+            **self._register.update(
+                gpu_processes(holders, claims), self._now(), self._submissions.names(table.processes)
+            ),
         }
         self._last = now
         return rows
@@ -180,18 +182,18 @@ def _spending(last: _Pass | None, now: _Pass) -> _Spending:
     change = changes(before, after)
     return _Spending(
         elapsed_seconds=now.read_at - last.read_at,
-        ticks=spent(
+        ticks=cpu_spent(
             {pid: (stat.own, stat.reaped) for pid, stat in before.items()},
             {pid: (stat.own, stat.reaped) for pid, stat in after.items()},
             change,
         ),
-        own_ticks=spent(
+        own_ticks=cpu_spent(
             {pid: (stat.own, 0) for pid, stat in before.items()},
             {pid: (stat.own, 0) for pid, stat in after.items()},
             Changes(change.born, {}),
         ),
-        read=spent(last.io.read, now.io.read, change),
-        written=spent(last.io.written, now.io.written, change),
+        read=cpu_spent(last.io.read, now.io.read, change),
+        written=cpu_spent(last.io.written, now.io.written, change),
     )
 
 

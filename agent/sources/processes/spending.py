@@ -31,7 +31,7 @@ def _heir(pid: int, before: Mapping[int, Stat], living: set[int]) -> int:
     return parent
 
 
-def spent(before: Mapping[int, Counter], now: Mapping[int, Counter], change: Changes) -> dict[int, int | None]:
+def cpu_spent(before: Mapping[int, Counter], now: Mapping[int, Counter], change: Changes) -> dict[int, int | None]:
     """Return what each process of `now` spent, children included that came and went meanwhile.
 
     When a child is waited for, the kernel adds all it ever spent to its parent's counter. What it had spent by the

@@ -27,7 +27,7 @@ def merged(samples: Iterable[Sample]) -> Buckets | None:
     return {bound: sum(buckets[bound] for buckets in series.values()) for bound in sorted(found)}
 
 
-def moved(before: Buckets, now: Buckets) -> Buckets | None:
+def histogram_delta(before: Buckets, now: Buckets) -> Buckets | None:
     """Return what was observed between two readings, or None where nothing was, or the histogram began anew."""
     if before.keys() != now.keys():
         return None

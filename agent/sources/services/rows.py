@@ -3,7 +3,7 @@
 from agent.procfs import difference
 from agent.source import Row, Value
 from agent.sources.services.engines import Page
-from agent.sources.services.histogram import moved, quantile
+from agent.sources.services.histogram import histogram_delta, quantile
 
 
 def row(run_id: str, before: Page | None, now: Page, slo_seconds: float | None) -> Row:
@@ -24,7 +24,7 @@ def row(run_id: str, before: Page | None, now: Page, slo_seconds: float | None) 
     if None in amounts.values():
         return said
     said |= amounts
-    if before.first_token and now.first_token and (buckets := moved(before.first_token, now.first_token)):
+    if before.first_token and now.first_token and (buckets := histogram_delta(before.first_token, now.first_token)):
         said["first_token_seconds_p50"] = quantile(buckets, 0.5)
         said["first_token_seconds_p99"] = quantile(buckets, 0.99)
     return said

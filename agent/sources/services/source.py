@@ -10,7 +10,7 @@ from agent.source import Reading, Row
 from agent.sources.services.declared import Service
 from agent.sources.services.engines import Page, read_page
 from agent.sources.services.rows import row
-from agent.watchdog_thread import Attendant
+from agent.watchdog_thread import WatchdogThread
 
 _LOG = logging.getLogger(__name__)
 _PERIOD_SECONDS = 10.0
@@ -28,7 +28,9 @@ class Followed:
         self.service = service
         self.failures = 0
         self._run_of = run_of
-        self._attendant: Attendant[tuple[str, Page]] = Attendant(f"service-{service.port}", partial(self._ask, fetch))
+        self._thread: WatchdogThread[tuple[str, Page]] = WatchdogThread(
+            f"service-{service.port}", partial(self._ask, fetch)
+        )
         self._is_asked = False
         self._failing = False
         self._last: tuple[float, Page] | None = None
@@ -36,16 +38,16 @@ class Followed:
     def begin(self) -> None:
         """Ask for the page, unless that is still under way."""
         if not self._is_asked:
-            self._attendant.begin()
+            self._thread.begin()
             self._is_asked = True
 
     def row(self, timeout_seconds: float, now: float, oldest: float) -> Row | None:
         """Return what came within so long, or None; amounts only since a page that is no older than `oldest`."""
-        if not self._is_asked or not self._attendant.ready(timeout_seconds):
+        if not self._is_asked or not self._thread.ready(timeout_seconds):
             return None
         self._is_asked = False
         try:
-            run_id, page = self._attendant.answer(0)
+            run_id, page = self._thread.answer(0)
         except SourceError as error:
             self._fails(str(error))
             return None
@@ -58,7 +60,7 @@ class Followed:
 
     def close(self) -> None:
         """End the thread."""
-        self._attendant.close()
+        self._thread.close()
 
     def _ask(self, fetch: Callable[[Service], str]) -> tuple[str, Page]:
         page = read_page(fetch(self.service))

@@ -10,7 +10,7 @@ from agent.sources.topology.table import read_table
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodePlace:
     """Rack, block and zone of a node; None where nobody says. `source` is who said the rack, else who said the rest."""
 
     rack: str | None = None
@@ -26,13 +26,13 @@ class Topology:
     settings: Site = field(default_factory=Site)
     files: tuple[tuple[str, Mapping[str, Site]], ...] = ()
 
-    def place(self, node: str) -> Place:
+    def place(self, node: str) -> NodePlace:
         """Return where a node sits, each part from the first that knows it.
 
         A node that a file does not list by its full name is looked for by its short one.
         """
         known = [("settings", self.settings), *((name, _listed(sites, node)) for name, sites in self.files)]
-        return Place(
+        return NodePlace(
             rack=next((site.rack for _, site in known if site.rack), None),
             block=next((site.block for _, site in known if site.block), None),
             zone=next((site.zone for _, site in known if site.zone), None),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import MILLISECOND_US
 from analyzer.capacity.gate.decided import Gate
 from analyzer.capacity.gate.evidence_gates import gate, passed
-from analyzer.capacity.gate.gate_input import Looking
+from analyzer.capacity.gate.gate_input import GateInput
 from analyzer.capacity.gate.offer import spared
 from analyzer.capacity.profile.facts import Alternative
 from analyzer.text.rounding import nearest
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TENTHS = 10
 
 
-def recommendations(rule: "Rule", look: Looking) -> Gate:
+def recommendations(rule: "Rule", look: GateInput) -> Gate:
     """Judge what the best open recommendation is worth: by how many GPUs it makes the request smaller.
 
     Where today's GPUs are not known, so that no offer can be made, it is worth the GPUs that it frees.
@@ -36,7 +36,7 @@ def recommendations(rule: "Rule", look: Looking) -> Gate:
     return gate(rule, label, passed(worth * 1000 <= rule.permille * asked * _TENTHS), value, bar)
 
 
-def cheaper(rule: "Rule", look: Looking) -> Gate:
+def cheaper(rule: "Rule", look: GateInput) -> Gate:
     """Judge whether a cheaper choice was tried, where the work fits there; without one there is nothing to try."""
     label, bar = "cheaper GPU type", "tried if it fits"
     choices = [each for each in look.profile.alternatives if is_cheaper(each, look)]
@@ -54,7 +54,7 @@ def cheaper(rule: "Rule", look: Looking) -> Gate:
     return gate(rule, label, "N/E", "none known", bar, "the profile knows no cheaper kind of GPU of this fleet")
 
 
-def is_cheaper(one: Alternative, look: Looking) -> bool:
+def is_cheaper(one: Alternative, look: GateInput) -> bool:
     """Say whether a choice is another kind than was asked for, and not one that costs as much or more."""
     if one.sku == look.request.sku:
         return False
@@ -63,7 +63,7 @@ def is_cheaper(one: Alternative, look: Looking) -> bool:
     return known is None or rate is None or known < rate.micros_per_gpu_hour
 
 
-def team_idle(rule: "Rule", look: Looking) -> Gate:
+def team_idle(rule: "Rule", look: GateInput) -> Gate:
     """Judge whether the team leaves fewer GPUs of this kind idle than it asks for."""
     label, asked = "team's own idle GPUs", look.request.gpus
     bar = f"under {asked:,}"

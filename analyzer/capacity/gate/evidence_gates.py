@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS
 from analyzer.capacity.gate.decided import Gate, Outcome
-from analyzer.capacity.gate.gate_input import Looking
-from analyzer.capacity.gate.shares import at_least, written
+from analyzer.capacity.gate.gate_input import GateInput
+from analyzer.capacity.gate.shares import at_least, percent_text
 from analyzer.text.words import NO_BREAK, counted, decimal, gpu_hours, plain
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def passed(is_so: bool) -> Outcome:
     return "PASS" if is_so else "FAIL"
 
 
-def signed(rule: "Rule", look: Looking) -> Gate:
+def signed(rule: "Rule", look: GateInput) -> Gate:
     """Judge whose word the profile is: an edit fails; a key that the policy does not know is not evaluated at all."""
     read, names = look.read, sorted({plain(key.name) for key in look.policy.keys})
     bar = ", ".join(names) or "no key named"
@@ -40,24 +40,24 @@ def signed(rule: "Rule", look: Looking) -> Gate:
     return gate(rule, label, "FAIL", value, bar, read.sentence)
 
 
-def age(rule: "Rule", look: Looking) -> Gate:
+def age(rule: "Rule", look: GateInput) -> Gate:
     """Judge how long ago the last of it was measured; what is of the future is a clock that is wrong."""
     most, days = rule.number("days"), look.age_days
     value = counted(days, "day") if days >= 0 else "not over yet"
     return gate(rule, "profile age", passed(0 <= days <= most), value, f"{most} days at most")
 
 
-def measured(rule: "Rule", look: Looking) -> Gate:
+def measured(rule: "Rule", look: GateInput) -> Gate:
     """Judge how much of the runs' GPU time was measured."""
     part, whole = look.work.measured
     bar = f"{rule.number('percent')}{NO_BREAK}% or more"
-    value = written(part, whole, rule.permille)
+    value = percent_text(part, whole, rule.permille)
     if look.work.milliseconds <= 0:
         return gate(rule, "time measured", "N/E", "no GPU time", bar, "the profile has no GPU time")
     return gate(rule, "time measured", passed(at_least(part, whole, rule.permille)), value, bar)
 
 
-def runs(rule: "Rule", look: Looking) -> Gate:
+def runs(rule: "Rule", look: GateInput) -> Gate:
     """Judge whether there is enough of it, of this team: so many runs, or so many GPU-hours."""
     own = look.work.runs
     count, milliseconds = len(own), sum(run.milliseconds for run in own)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class GateInput:
     """What is judged. `now_us` is microseconds UTC."""
 
     request: "Request"

@@ -19,14 +19,14 @@ _TENTHS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WantedWork:
     """What the GPUs are for: today's GPUs of that work, and how many times as much is to be done."""
 
     today_gpus: int
     growth_permille: int
 
 
-def asked_of(request: Request, work: Work, until_us: int) -> Asked | None:
+def asked_of(request: Request, work: Work, until_us: int) -> WantedWork | None:
     """Return today's GPUs and the growth, as the request says them or as they follow; None where nobody can say.
 
     `until_us` is the end of the profile, to which runs that go on are counted.
@@ -37,7 +37,7 @@ def asked_of(request: Request, work: Work, until_us: int) -> Asked | None:
     if not today:
         return None
     growth = request.growth_permille
-    return Asked(today, growth if growth is not None else nearest((today + request.gpus) * PERMILLE, today))
+    return WantedWork(today, growth if growth is not None else nearest((today + request.gpus) * PERMILLE, today))
 
 
 def held_at_once(request: Request, work: Work, until_us: int) -> int | None:
@@ -63,7 +63,7 @@ def price_of(gpus: int, hours: int, micros_per_gpu_hour: int | None) -> int | No
     return None if micros_per_gpu_hour is None else gpus * hours * micros_per_gpu_hour
 
 
-def need_of(request: Request, asked: Asked, speedup_permille: int, step: int, supply: Supply) -> Need:
+def need_of(request: Request, asked: WantedWork, speedup_permille: int, step: int, supply: Supply) -> Need:
     """Return what is needed at one speed."""
     work = asked.today_gpus * asked.growth_permille  # in thousandths of a GPU at today's speed
     gpus = step * _up(work, speedup_permille * step)
@@ -81,7 +81,7 @@ def need_of(request: Request, asked: Asked, speedup_permille: int, step: int, su
     )
 
 
-def offer_of(request: Request, asked: Asked | None, fix: Fix | None, step: int, supply: Supply) -> Offer | None:
+def offer_of(request: Request, asked: WantedWork | None, fix: Fix | None, step: int, supply: Supply) -> Offer | None:
     """Return the other offer; None without a fix, or where today's GPUs are not known."""
     if asked is None or fix is None:
         return None

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from analyzer.capacity.profile.trusted import TrustedKey, trusted_of
 from analyzer.errors import ConfigError
-from analyzer.settings.toml_entry import Entry, read_toml, toml_of
+from analyzer.settings.toml_entry import TomlEntry, read_toml, toml_of
 
 _DEFAULT = "gates.toml"
 _TOP = ("version", "gates", "offer", "pilot", "key")
@@ -102,7 +102,7 @@ def read_policy(path: Path | None = None) -> Policy:
     return _over(base, content, path)
 
 
-def _first(content: Entry, raw: bytes) -> Policy:
+def _first(content: TomlEntry, raw: bytes) -> Policy:
     table = content.table("gates", NAMES)
     rules = tuple(_rule(table.table(name, (*_NUMBERS[name], *_SAID)), name, None) for name in NAMES)
     empty = PilotRule(0, 0, 0, 0, 0, "")
@@ -111,7 +111,7 @@ def _first(content: Entry, raw: bytes) -> Policy:
     return Policy(_DEFAULT, content.day("version"), _digest(raw), rules, step, pilot, trusted_of(content))
 
 
-def _over(base: Policy, content: Entry, path: Path) -> Policy:
+def _over(base: Policy, content: TomlEntry, path: Path) -> Policy:
     table = content.table("gates", NAMES)
     rules = tuple(
         _rule(table.table(rule.name, (*_NUMBERS[rule.name], *_SAID)), rule.name, rule) if table.has(rule.name) else rule
@@ -129,7 +129,7 @@ def _over(base: Policy, content: Entry, path: Path) -> Policy:
     )
 
 
-def _rule(entry: Entry, name: _GateName, base: Rule | None) -> Rule:
+def _rule(entry: TomlEntry, name: _GateName, base: Rule | None) -> Rule:
     known = _NUMBERS[name]
     given = {key: _number(entry, key) for key in known if base is None or entry.has(key)}
     kept = dict(base.numbers) if base else {}
@@ -148,21 +148,21 @@ def _rule(entry: Entry, name: _GateName, base: Rule | None) -> Rule:
     )
 
 
-def _number(entry: Entry, key: str) -> int:
+def _number(entry: TomlEntry, key: str) -> int:
     number = entry.count(key)
     if key == "percent" and number > _HUNDRED:
         raise ConfigError(f"{entry.where}: 'percent' is a share and at most {_HUNDRED}, not {number}")
     return number
 
 
-def _word(entry: Entry, key: str, allowed: tuple[str, ...], default: str | None) -> str:
+def _word(entry: TomlEntry, key: str, allowed: tuple[str, ...], default: str | None) -> str:
     word = entry.text(key) if default is None else entry.text_or_none(key) or default
     if word not in allowed:
         raise ConfigError(f"{entry.where}: {key!r} must be {' or '.join(map(repr, allowed))}, not {word!r}")
     return word
 
 
-def _step(entry: Entry, default: int) -> int:
+def _step(entry: TomlEntry, default: int) -> int:
     if default and not entry.has("step_gpus"):
         return default
     step = entry.count("step_gpus")
@@ -172,7 +172,7 @@ def _step(entry: Entry, default: int) -> int:
     return step
 
 
-def _pilot(entry: Entry, base: PilotRule) -> PilotRule:
+def _pilot(entry: TomlEntry, base: PilotRule) -> PilotRule:
     numbers = [key for key in _PILOT if key not in ("source", "as_of")]
     given = {key: entry.count(key) for key in numbers if not base.source or entry.has(key)}
     if not given:

@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from analyzer.capacity.gate import choice_gates, evidence_gates, work_gates
-from analyzer.capacity.gate.decided import SCHEMA, Decided, Evidence, Need, Waiver, verdict_of
+from analyzer.capacity.gate.decided import SCHEMA, Decision, Evidence, Need, Waiver, verdict_of
 from analyzer.capacity.gate.fix import fix_of
-from analyzer.capacity.gate.gate_input import Looking
-from analyzer.capacity.gate.offer import Asked, asked_of, need_of, offer_of, price_of
+from analyzer.capacity.gate.gate_input import GateInput
+from analyzer.capacity.gate.offer import WantedWork, asked_of, need_of, offer_of, price_of
 from analyzer.capacity.gate.options import Loss, options_of
 from analyzer.capacity.gate.pilot import condition, pilot_gates, pilot_remedies
 from analyzer.capacity.gate.policy import Policy
@@ -34,21 +34,21 @@ _JUDGES = {
     "memory": work_gates.memory,
     "scaling": work_gates.scaling,
     "useful": work_gates.useful,
-    "waiting": work_gates.waiting,
+    "waiting": work_gates.input_gate,
     "recommendations": choice_gates.recommendations,
     "cheaper": choice_gates.cheaper,
     "team_idle": choice_gates.team_idle,
 }
 
 
-def judge(
+def check_request(
     request: Request,
     read: ReadProfile | None,
     policy: Policy,
     known: Supply,
     now_us: int,
     identity: str | None = None,
-) -> Decided:
+) -> Decision:
     """Return what is decided on a request. `known` goes before what the profile says of prices and free GPUs.
 
     `identity` is the id under which it is kept, where that is longer than its usual one.
@@ -73,10 +73,10 @@ def judge(
     fix = fix_of(work.runs, read.profile)
     asked = asked_of(request, work, read.profile.until_us)
     offer = offer_of(request, asked, fix, policy.step_gpus, supply)
-    look = Looking(request, read, work, policy, supply, fix, offer, now_us)
+    look = GateInput(request, read, work, policy, supply, fix, offer, now_us)
     gates = tuple(_JUDGES[rule.name](rule, look) for rule in policy.rules)
     verdict = verdict_of(gates)
-    decided = Decided(
+    decided = Decision(
         **_head(request, policy, supply, now_us, identity or request_id(request, read.sha256)),
         evidence=_evidence(look),
         verdict=verdict,
@@ -89,17 +89,17 @@ def judge(
         missing=_missing(look),
         waits_permille=_waits(work),
     )
-    return told(decided)
+    return with_sentences(decided)
 
 
-def with_waivers(decided: Decided, waivers: tuple[Waiver, ...]) -> Decided:
+def with_waivers(decided: Decision, waivers: tuple[Waiver, ...]) -> Decision:
     """Return what was decided with these waivers: the verdict that then holds, and its sentence."""
     verdict = verdict_of(decided.gates, waivers)
     now = replace(decided, waivers=waivers, verdict=verdict)
     return replace(now, headline=headline(now))
 
 
-def told(decided: Decided) -> Decided:
+def with_sentences(decided: Decision) -> Decision:
     """Return it with its sentences."""
     return replace(decided, headline=headline(decided), at_length=at_length(decided))
 
@@ -109,10 +109,10 @@ def request_id(request: Request, profile_sha256: str, length: int = LENGTH) -> s
     return short_id("q", canonical(request), profile_sha256, length=length)
 
 
-def _pilot(request: Request, policy: Policy, known: Supply, now_us: int, identity: str) -> Decided:
+def _pilot(request: Request, policy: Policy, known: Supply, now_us: int, identity: str) -> Decision:
     gates = pilot_gates(request, policy.pilot, known.history)
     verdict = verdict_of(gates)
-    decided = Decided(
+    decided = Decision(
         **_head(request, policy, known, now_us, identity),
         evidence=None,
         verdict=verdict,
@@ -124,7 +124,7 @@ def _pilot(request: Request, policy: Policy, known: Supply, now_us: int, identit
         options=options_of(request, known, None, None, None, verdict),
         missing=() if known.rate else (_no_price(request),),
     )
-    return told(decided)
+    return with_sentences(decided)
 
 
 def _head(request: Request, policy: Policy, supply: Supply, now_us: int, identity: str) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _check_currency(supply: Supply, profile: CapacityProfile) -> None:
         )
 
 
-def _evidence(look: Looking) -> Evidence:
+def _evidence(look: GateInput) -> Evidence:
     profile, read = look.profile, look.read
     runs = look.work.runs
     return Evidence(
@@ -173,7 +173,7 @@ def _evidence(look: Looking) -> Evidence:
     )
 
 
-def _grown(request: Request, asked: Asked | None, policy: Policy, supply: Supply) -> Need | None:
+def _grown(request: Request, asked: WantedWork | None, policy: Policy, supply: Supply) -> Need | None:
     if asked is None or request.growth_permille is None:
         return None
     return need_of(request, asked, 1000, policy.step_gpus, supply)
@@ -201,7 +201,7 @@ def _loss(work: Work) -> Loss | None:
     return Loss(nearest(most * 1000, work.measured_milliseconds), _VERBS.get(state, "wasted"))
 
 
-def _missing(look: Looking) -> tuple[str, ...]:
+def _missing(look: GateInput) -> tuple[str, ...]:
     request, found = look.request, []
     if look.supply.rate is None:
         found.append(_no_price(request))

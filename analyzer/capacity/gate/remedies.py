@@ -7,7 +7,7 @@ from agent.wire.units import PERMILLE
 from analyzer.capacity.gate.choice_gates import is_cheaper
 from analyzer.capacity.gate.decided import Gate, Remedy
 from analyzer.capacity.gate.fix import INPUT_KINDS
-from analyzer.capacity.gate.gate_input import Looking
+from analyzer.capacity.gate.gate_input import GateInput
 from analyzer.text.rounding import nearest
 from analyzer.text.words import counted, plain
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _IDLE_KINDS = frozenset({"release", "right_size", "share_mig", "share_time", "pack", "fewer_replicas"})
 
 
-def remedies_of(gates: Sequence[Gate], look: Looking) -> tuple[Remedy, ...]:
+def remedies_of(gates: Sequence[Gate], look: GateInput) -> tuple[Remedy, ...]:
     """Return what would pass, in the order of the gates; one entry for all gates that the fix answers."""
     open_ones = [gate for gate in gates if gate.outcome != "PASS"]
     by_fix = [gate for gate in open_ones if _is_answered(gate.name, look)]
@@ -31,7 +31,7 @@ def remedies_of(gates: Sequence[Gate], look: Looking) -> tuple[Remedy, ...]:
     return tuple(made)
 
 
-def _is_answered(name: str, look: Looking) -> bool:
+def _is_answered(name: str, look: GateInput) -> bool:
     if look.fix is None:
         return False
     kind = look.fix.advice.kind
@@ -39,7 +39,7 @@ def _is_answered(name: str, look: Looking) -> bool:
     return name in ("useful", "recommendations") or known.get(name, False)
 
 
-def _fix_text(gates: Sequence[Gate], look: Looking) -> str:
+def _fix_text(gates: Sequence[Gate], look: GateInput) -> str:
     if (fix := look.fix) is None:
         raise AssertionError("BUG: no fix answers a gate where there is none")
     again = f"run {fix.name} once"
@@ -50,7 +50,7 @@ def _fix_text(gates: Sequence[Gate], look: Looking) -> str:
     return f"apply {fix.in_short}, {again}{rest}"
 
 
-def _short_of(name: str, look: Looking) -> str | None:
+def _short_of(name: str, look: GateInput) -> str | None:
     """Say what a share comes to after the fix where that is still on the wrong side of its bar.
 
     The same useful time in less time altogether: what is saved is taken from what is lost.
@@ -68,7 +68,7 @@ def _short_of(name: str, look: Looking) -> str | None:
     return f"waiting for input is then about {after // 10} %" if after > rule.permille else None
 
 
-def _signed(_: "Rule", look: Looking) -> str:
+def _signed(_: "Rule", look: GateInput) -> str:
     if look.read.state == "unknown_key":
         return f"a [[key]] with the public key of {look.read.key_id} in the policy, once its holder is known"
     if "edited" in (look.read.state, look.read.page):
@@ -76,38 +76,38 @@ def _signed(_: "Rule", look: Looking) -> str:
     return "a profile that a collector signed: gpuledger profile"
 
 
-def _age(rule: "Rule", look: Looking) -> str:
+def _age(rule: "Rule", look: GateInput) -> str:
     if look.age_days < 0:
         return "a profile of a period that is over; or a clock that is right"
     return f"a profile of the last {rule.number('days')} days: gpuledger profile"
 
 
-def _measured(_rule: "Rule", _look: Looking) -> str:
+def _measured(_rule: "Rule", _look: GateInput) -> str:
     return "agents on every host of the runs, then such runs again: gpuledger doctor says what is missing"
 
 
-def _runs(rule: "Rule", look: Looking) -> str:
+def _runs(rule: "Rule", look: GateInput) -> str:
     work = plain(", ".join(look.request.work))
     if not look.work.is_known:
         return f"a teams file whose rules say whose runs of {work} are, then the profile anew: gpuledger profile --team"
     return f"a profile of {rule.number('runs')} runs of {work}, or of {rule.number('gpu_hours')} GPU-hours of them"
 
 
-def _idle(_rule: "Rule", _look: Looking) -> str:
+def _idle(_rule: "Rule", _look: GateInput) -> str:
     return "runs that give back what they do not use: gpuledger findings names them"
 
 
-def _alone(look: Looking) -> str:
+def _alone(look: GateInput) -> str:
     return f"a profile of runs of {plain(', '.join(look.request.work))} alone: gpuledger profile --runs"
 
 
-def _memory(_rule: "Rule", look: Looking) -> str:
+def _memory(_rule: "Rule", look: GateInput) -> str:
     if look.is_beside_others:
         return _alone(look)
     return f"a price for a smaller choice than {look.sku} in the profile, or a run that needs its memory"
 
 
-def _scaling(rule: "Rule", look: Looking) -> str:
+def _scaling(rule: "Rule", look: GateInput) -> str:
     size = look.run_gpus
     seen = {each.gpus for each in look.profile.scaling}
     if size is None:
@@ -120,20 +120,20 @@ def _scaling(rule: "Rule", look: Looking) -> str:
     return f"one run of at least {rule.number('hours')} h on {wanted} that tells its steps or tokens"
 
 
-def _useful(_rule: "Rule", _look: Looking) -> str:
+def _useful(_rule: "Rule", _look: GateInput) -> str:
     return "what is lost made less: gpuledger findings says where, gpuledger recommend what to change"
 
 
-def _waiting(_rule: "Rule", _look: Looking) -> str:
+def _waiting(_rule: "Rule", _look: GateInput) -> str:
     return "input that comes faster: gpuledger findings says what limits it"
 
 
-def _recommendations(_rule: "Rule", look: Looking) -> str:
+def _recommendations(_rule: "Rule", look: GateInput) -> str:
     named = ", ".join(plain(each.id) for each in look.advice[:3])
     return f"do what is recommended ({named}), or reject it with a reason: gpuledger reject"
 
 
-def _cheaper(rule: "Rule", look: Looking) -> str:
+def _cheaper(rule: "Rule", look: GateInput) -> str:
     choices = [one for one in look.profile.alternatives if is_cheaper(one, look)]
     if not look.is_whole and any(one.tried for one in choices):
         return _alone(look)
@@ -142,11 +142,11 @@ def _cheaper(rule: "Rule", look: Looking) -> str:
     return f"one run of at least {rule.number('hours')} h on {what}"
 
 
-def _team_idle(_rule: "Rule", look: Looking) -> str:
+def _team_idle(_rule: "Rule", look: GateInput) -> str:
     return f"use what the team leaves idle of {look.sku} first"
 
 
-_TEXTS: dict[str, "Callable[[Rule, Looking], str]"] = {
+_TEXTS: dict[str, "Callable[[Rule, GateInput], str]"] = {
     "signed": _signed, "age": _age, "measured": _measured, "runs": _runs, "idle": _idle, "memory": _memory,
     "scaling": _scaling, "useful": _useful, "waiting": _waiting, "recommendations": _recommendations,
     "cheaper": _cheaper, "team_idle": _team_idle,

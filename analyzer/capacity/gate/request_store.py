@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from analyzer.capacity.gate.as_data import data_of, decided_of
-from analyzer.capacity.gate.decided import Decided, Gate, Waiver
+from analyzer.capacity.gate.decided import Decision, Gate, Waiver
 from analyzer.capacity.gate.policy_check import request_id, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History
@@ -45,10 +45,10 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRequest:
     """A request with what was decided last, its waivers in it, and its whole history."""
 
-    decided: Decided
+    decided: Decision
     asked_at: int
     asked_by: str
     history: tuple[Event, ...]
@@ -74,7 +74,7 @@ def _digest_of(request: Request, sha256: str) -> str:
     return hashlib.sha256(f"{json.dumps(data_of(request), sort_keys=True)}\n{sha256}".encode()).hexdigest()
 
 
-def decide(registry: Registry, judged: Callable[[], tuple[Decided, History | None]], teller: Teller) -> Kept:
+def decide(registry: Registry, judged: Callable[[], tuple[Decision, History | None]], teller: Teller) -> KeptRequest:
     """Judge a request, keep what is decided and return it; the same decision on the same request again adds nothing.
 
     Another decision, after another policy or a day that brought the profile over its age, begins without waivers.
@@ -92,7 +92,7 @@ def decide(registry: Registry, judged: Callable[[], tuple[Decided, History | Non
     raise LedgerError("other pilots of this team are decided in this moment: ask again")
 
 
-def _keep(registry: Registry, decided: Decided, history: History | None, teller: Teller) -> Kept | None:
+def _keep(registry: Registry, decided: Decision, history: History | None, teller: Teller) -> KeptRequest | None:
     """Keep a decision; None where it is on a pilot and another of the team has passed since `history` counted them."""
     text = json.dumps(data_of(decided), sort_keys=True)
     if len(text) > _LETTERS_MOST:
@@ -102,7 +102,7 @@ def _keep(registry: Registry, decided: Decided, history: History | None, teller:
         )
     there = registry.capacity.find(decided.request_id)
     if there is not None:
-        now = kept(registry, decided.request_id)
+        now = kept_request(registry, decided.request_id)
         if _same(now.decided, decided):
             return now
     sha256 = decided.evidence.sha256 if decided.evidence else ""
@@ -123,17 +123,17 @@ def _keep(registry: Registry, decided: Decided, history: History | None, teller:
         is_added = registry.capacity.add(asked, event, counted if decided.pilot else None)
     except FullError as error:
         raise ConfigError(str(error)) from error
-    return kept(registry, decided.request_id) if is_added else None
+    return kept_request(registry, decided.request_id) if is_added else None
 
 
-def _same(one: Decided, other: Decided) -> bool:
+def _same(one: Decision, other: Decision) -> bool:
     """Whether two decisions say the same of every gate, by the same policy."""
     gates = [(gate.name, gate.outcome, gate.value, gate.bar, gate.required, gate.waivable) for gate in one.gates]
     now = [(gate.name, gate.outcome, gate.value, gate.bar, gate.required, gate.waivable) for gate in other.gates]
     return gates == now and (one.policy_digest, one.offer, one.rate) == (other.policy_digest, other.offer, other.rate)
 
 
-def kept(registry: Registry, typed: str, sees: Callable[[str], bool] = lambda _: True) -> Kept:
+def kept_request(registry: Registry, typed: str, sees: Callable[[str], bool] = lambda _: True) -> KeptRequest:
     """Return a request by its id, or by the only one that begins so, of those that may be seen.
 
     Raises:
@@ -144,23 +144,23 @@ def kept(registry: Registry, typed: str, sees: Callable[[str], bool] = lambda _:
     return _kept(request, [event for _, event in history])
 
 
-def listed(
+def kept_requests(
     registry: Registry,
     since: int,
     until: int,
     teams: Sequence[str] | None = None,
     limit: int | None = None,
     before: tuple[int, str] | None = None,
-) -> list[Kept]:
+) -> list[KeptRequest]:
     """Return the requests that were asked in a span, the newest first."""
     more = {} if limit is None else {"limit": limit}
     found = registry.capacity.listed(since, until, teams, before=before, **more)
     return [_kept(one, [event for _, event in registry.capacity.history(one.id)]) for one in found]
 
 
-def requests_of(registry: Registry, start: int, end: int) -> tuple[Decided, ...]:
+def requests_of(registry: Registry, start: int, end: int) -> tuple[Decision, ...]:
     """Return what was decided on the requests asked between two moments, the oldest first: the e-mail's section."""
-    return tuple(one.decided for one in reversed(listed(registry, start, end)))
+    return tuple(one.decided for one in reversed(kept_requests(registry, start, end)))
 
 
 def waive(
@@ -170,7 +170,7 @@ def waive(
     reason: str,
     teller: Teller,
     sees: Callable[[str], bool] = lambda _: True,
-) -> Kept:
+) -> KeptRequest:
     """Waive one gate of a request, and return what then holds.
 
     Raises:
@@ -187,10 +187,10 @@ def waive(
     event = CapacityEvent(request.id, teller.at, "waived", teller.who, teller.role, then.verdict, gate_name, why)
     if not registry.capacity.waive(event, history[-1][0]):
         raise LedgerError(f"{request.id} has changed in this moment: look at it again")
-    return kept(registry, request.id)
+    return kept_request(registry, request.id)
 
 
-def _check_waivable(decided: Decided, name: str) -> None:
+def _check_waivable(decided: Decision, name: str) -> None:
     known = {gate.name: gate for gate in decided.gates}
     gate = known.get(name)
     if gate is None:
@@ -205,7 +205,7 @@ def _check_waivable(decided: Decided, name: str) -> None:
         raise ConfigError(f"{name!r} is waived already")
 
 
-def _is_waived(decided: Decided, gate: Gate) -> bool:
+def _is_waived(decided: Decision, gate: Gate) -> bool:
     return any(waiver.gate == gate.name for waiver in decided.waivers)
 
 
@@ -225,7 +225,7 @@ def _found(registry: Registry, typed: str, sees: Callable[[str], bool]) -> Capac
     return own[0]
 
 
-def _kept(request: CapacityRequest, events: Sequence[CapacityEvent]) -> Kept:
+def _kept(request: CapacityRequest, events: Sequence[CapacityEvent]) -> KeptRequest:
     """Return a request as its history leaves it: the last decision, and the waivers that came after it."""
     last = max((place for place, event in enumerate(events) if event.kind == "decided"), default=None)
     if last is None:
@@ -237,4 +237,6 @@ def _kept(request: CapacityRequest, events: Sequence[CapacityEvent]) -> Kept:
     history = tuple(
         Event(event.at, event.kind, event.who, event.role, event.verdict, event.gate, event.reason) for event in events
     )
-    return Kept(with_waivers(decided, waivers) if waivers else decided, request.asked_at, request.asked_by, history)
+    return KeptRequest(
+        with_waivers(decided, waivers) if waivers else decided, request.asked_at, request.asked_by, history
+    )

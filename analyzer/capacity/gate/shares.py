@@ -19,7 +19,7 @@ def at_most(part: int, whole: int, permille: int) -> bool:
     return part * PERMILLE <= permille * whole
 
 
-def written(part: int, whole: int, permille: int) -> str:
+def percent_text(part: int, whole: int, permille: int) -> str:
     """Return a share as percent, with as many decimals as it takes to stand on its own side of the bar: "49.96 %"."""
     if whole <= 0:
         return "-"

@@ -2,11 +2,11 @@
 
 from datetime import date
 
-from analyzer.capacity.gate.decided import Decided, Evidence, Gate, Need, Offer
+from analyzer.capacity.gate.decided import Decision, Evidence, Gate, Need, Offer
 from analyzer.capacity.gate.request import Request
-from analyzer.capacity.gate.words import duration_words, growth_words, headline, priced
+from analyzer.capacity.gate.words import duration_words, growth_words, headline, price_words
 from analyzer.period import local
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import decimal, gpu_hours, money, plain, plain_sentence
 
 _LABEL, _VALUE, _BAR = 30, 19, 20
@@ -14,19 +14,19 @@ _REMEDY = 10
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def decided_text(decided: Decided, paper: Paper, *, kept: bool) -> str:
+def decided_text(decided: Decision, layout: TextLayout, *, kept: bool) -> str:
     """Return the whole page. `kept` says whether a registry has it, so that it can be waived by its id."""
-    lines = [*_head(decided, paper), "", *_answer(decided, paper), "", *_gates(decided, paper)]
+    lines = [*_head(decided, layout), "", *_answer(decided, layout), "", *_gates(decided, layout)]
     if decided.remedies and decided.verdict != "PASS":
-        lines += ["", "WHAT WOULD PASS", *_remedies(decided, paper)]
+        lines += ["", "WHAT WOULD PASS", *_remedies(decided, layout)]
     if decided.waivers:
-        lines += ["", "WAIVED", *_waivers(decided, paper)]
+        lines += ["", "WAIVED", *_waivers(decided, layout)]
     if decided.offer is not None and decided.verdict != "PASS":
-        lines += ["", *_offer(decided, decided.offer, paper)]
+        lines += ["", *_offer(decided, decided.offer, layout)]
     if decided.missing:
-        lines += ["", "NOT KNOWN", *(part for text in decided.missing for part in paper.wrap(text, "  ", "    "))]
-    lines += ["", *_waive_words(decided, paper, kept=kept)]
-    return paper.page(lines)
+        lines += ["", "NOT KNOWN", *(part for text in decided.missing for part in layout.wrap(text, "  ", "    "))]
+    lines += ["", *_waive_words(decided, layout, kept=kept)]
+    return layout.page(lines)
 
 
 def day_words(iso: str) -> str:
@@ -35,16 +35,19 @@ def day_words(iso: str) -> str:
     return f"{day.day} {_MONTHS[day.month - 1]}"
 
 
-def _head(decided: Decided, paper: Paper) -> list[str]:
+def _head(decided: Decision, layout: TextLayout) -> list[str]:
     request = decided.request
-    asked = asked_words(request, paper.cut(request.sku, 20))
-    team = paper.cut(request.team, max(8, paper.width - len(asked) - 16))
-    lines = [f"request   {asked}".ljust(62 + paper.extra) + f" {team}", *paper.wrap(priced(decided), " " * _REMEDY)]
-    lines += paper.wrap(f"for {plain_sentence(request.why)}", " " * _REMEDY) if decided.pilot else []
-    lines += paper.wrap(profile_words(decided.evidence), "profile   ", " " * _REMEDY)
+    asked = asked_words(request, layout.cut(request.sku, 20))
+    team = layout.cut(request.team, max(8, layout.width - len(asked) - 16))
+    lines = [
+        f"request   {asked}".ljust(62 + layout.extra) + f" {team}",
+        *layout.wrap(price_words(decided), " " * _REMEDY),
+    ]
+    lines += layout.wrap(f"for {plain_sentence(request.why)}", " " * _REMEDY) if decided.pilot else []
+    lines += layout.wrap(profile_words(decided.evidence), "profile   ", " " * _REMEDY)
     if decided.evidence is not None and decided.evidence.judged:
-        lines += paper.wrap(decided.evidence.judged, "judged by ", " " * _REMEDY)
-    return [*lines, f"policy    {paper.cut(decided.policy, 60)}"]
+        lines += layout.wrap(decided.evidence.judged, "judged by ", " " * _REMEDY)
+    return [*lines, f"policy    {layout.cut(decided.policy, 60)}"]
 
 
 def asked_words(request: Request, sku: str) -> str:
@@ -72,19 +75,19 @@ def _signature(evidence: Evidence) -> str:
     }.get(evidence.state, evidence.state)
 
 
-def _answer(decided: Decided, paper: Paper) -> list[str]:
+def _answer(decided: Decision, layout: TextLayout) -> list[str]:
     column = 2 + max(8, len(decided.verdict) + 2)
-    return paper.wrap(headline(decided), f"  {decided.verdict}".ljust(column), " " * column)
+    return layout.wrap(headline(decided), f"  {decided.verdict}".ljust(column), " " * column)
 
 
-def _gates(decided: Decided, paper: Paper) -> list[str]:
+def _gates(decided: Decision, layout: TextLayout) -> list[str]:
     waived = {waiver.gate for waiver in decided.waivers}
     head = f"  {'gate':<{_LABEL}}{'this request':<{_VALUE}}bar"
-    return [head, *(_gate(gate, paper, waived=gate.name in waived) for gate in decided.gates)]
+    return [head, *(_gate(gate, layout, waived=gate.name in waived) for gate in decided.gates)]
 
 
-def _gate(gate: Gate, paper: Paper, *, waived: bool) -> str:
-    label, value, bar = (paper.cut(text, width - 1) for text, width in _columns(gate))
+def _gate(gate: Gate, layout: TextLayout, *, waived: bool) -> str:
+    label, value, bar = (layout.cut(text, width - 1) for text, width in _columns(gate))
     outcome = "waived" if waived and gate.outcome != "PASS" else gate.outcome
     return f"  {label:<{_LABEL}}{value:<{_VALUE}}{bar:<{_BAR}}{outcome:>4}"
 
@@ -93,26 +96,26 @@ def _columns(gate: Gate) -> tuple[tuple[str, int], ...]:
     return ((gate.label, _LABEL), (gate.value, _VALUE), (gate.bar, _BAR))
 
 
-def _remedies(decided: Decided, paper: Paper) -> list[str]:
+def _remedies(decided: Decision, layout: TextLayout) -> list[str]:
     lines = []
     for remedy in decided.remedies:
-        lines += paper.wrap(", ".join(remedy.gates), "  ")
-        lines += paper.wrap(plain_sentence(remedy.text), " " * _REMEDY)
+        lines += layout.wrap(", ".join(remedy.gates), "  ")
+        lines += layout.wrap(plain_sentence(remedy.text), " " * _REMEDY)
     return lines
 
 
-def _waivers(decided: Decided, paper: Paper) -> list[str]:
+def _waivers(decided: Decision, layout: TextLayout) -> list[str]:
     lines = []
     for waiver in decided.waivers:
         day = local(waiver.recorded_at, decided.evidence.timezone if decided.evidence else "UTC")
         who = f"{plain(waiver.who)} ({waiver.role}), {day.day} {_MONTHS[day.month - 1]} {day.year}"
-        lines += paper.wrap(f"{waiver.gate}: {plain_sentence(waiver.reason)}; {who}", "  ", " " * _REMEDY)
+        lines += layout.wrap(f"{waiver.gate}: {plain_sentence(waiver.reason)}; {who}", "  ", " " * _REMEDY)
     return lines
 
 
-def _offer(decided: Decided, offer: Offer, paper: Paper) -> list[str]:
-    work = paper.cut(", ".join(decided.request.work), 24)
-    lines = paper.wrap(
+def _offer(decided: Decision, offer: Offer, layout: TextLayout) -> list[str]:
+    work = layout.cut(", ".join(decided.request.work), 24)
+    lines = layout.wrap(
         f"THE OTHER OFFER   ({growth_words(offer.growth_permille)} times today's work on {work}, which holds "
         f"{offer.today_gpus:,} GPUs)",
         "",
@@ -122,7 +125,7 @@ def _offer(decided: Decided, offer: Offer, paper: Paper) -> list[str]:
     return lines + [f"  {label:<34}{likely:>14}{careful:>19}" for label, likely, careful in offer_rows(decided, offer)]
 
 
-def offer_rows(decided: Decided, offer: Offer) -> list[tuple[str, str, str]]:
+def offer_rows(decided: Decision, offer: Offer) -> list[tuple[str, str, str]]:
     """Return the other offer as rows: what, likely (P50), careful (P20)."""
     likely, careful = offer.likely, offer.careful
     found = [
@@ -155,7 +158,7 @@ def _less(need: Need, currency: str) -> str:
     return "nothing" if need.less_micros is None or need.less_micros <= 0 else money(need.less_micros, currency)
 
 
-def _waive_words(decided: Decided, paper: Paper, *, kept: bool) -> list[str]:
+def _waive_words(decided: Decision, layout: TextLayout, *, kept: bool) -> list[str]:
     code = f"exit code {0 if decided.verdict == 'PASS' else 1}"
     waived = {waiver.gate for waiver in decided.waivers}
     stops = [
@@ -169,5 +172,5 @@ def _waive_words(decided: Decided, paper: Paper, *, kept: bool) -> list[str]:
         return [f"kept as {decided.request_id}", code]
     command = f'to waive: gpuledger gate waive {decided.request_id} {stops[0]} --reason "..."'
     role = "(role: approver)"
-    told = [f"{command} {role}"] if len(command) + len(role) < paper.width else [command, f"          {role}"]
+    told = [f"{command} {role}"] if len(command) + len(role) < layout.width else [command, f"          {role}"]
     return [*told, code]

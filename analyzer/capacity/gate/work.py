@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import HOUR_MS
 from analyzer.capacity.gate.request import Request
-from analyzer.capacity.profile.facts import Booked, CapacityProfile, Represented
+from analyzer.capacity.profile.facts import CapacityProfile, Represented, StateHours
 from analyzer.errors import ConfigError
 from analyzer.text.words import gpu_hours, plain
 
@@ -21,7 +21,7 @@ class Work:
     """
 
     runs: tuple[Represented, ...]
-    booked: tuple[Booked, ...]
+    booked: tuple[StateHours, ...]
     measured: tuple[int, int]  # part and whole: GPU milliseconds, or the profile's own ratio in millionths
     is_known: bool
     is_own: bool
@@ -37,7 +37,7 @@ class Work:
         """GPU time of it that was measured: what shares are of."""
         return self.of(lambda each: each.state != "unobserved")
 
-    def of(self, which: Callable[[Booked], bool]) -> int:
+    def of(self, which: Callable[[StateHours], bool]) -> int:
         """Return the GPU milliseconds of the bookings that are meant."""
         return sum(each.milliseconds for each in self.booked if which(each))
 

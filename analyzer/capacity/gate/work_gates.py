@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from agent.wire.units import GIB
 from analyzer.capacity.gate.decided import Gate
 from analyzer.capacity.gate.evidence_gates import gate, passed
-from analyzer.capacity.gate.gate_input import Looking
-from analyzer.capacity.gate.shares import at_least, at_most, ratio_parts, written
-from analyzer.capacity.profile.facts import Booked, Scale
+from analyzer.capacity.gate.gate_input import GateInput
+from analyzer.capacity.gate.shares import at_least, at_most, percent_text, ratio_parts
+from analyzer.capacity.profile.facts import Scale, StateHours
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, decimal, plain
 
@@ -19,31 +19,31 @@ _FULL_PERCENT = 100
 _NO_TIME = "the profile has no GPU time"
 
 
-def idle(rule: "Rule", look: Looking) -> Gate:
+def idle(rule: "Rule", look: GateInput) -> Gate:
     """Judge how much of the time GPUs were held and did nothing."""
     return _most(rule, look, "idle while held", lambda each: each.state == "held_idle")
 
 
-def waiting(rule: "Rule", look: Looking) -> Gate:
+def input_gate(rule: "Rule", look: GateInput) -> Gate:
     """Judge how much of the time went into waiting for input."""
     return _most(rule, look, "waiting for input", lambda each: each.state == "starved")
 
 
-def useful(rule: "Rule", look: Looking) -> Gate:
+def useful(rule: "Rule", look: GateInput) -> Gate:
     """Judge how much of the time was useful, as the ledger books it: a loop that only keeps a GPU busy is not."""
     bar = f"{rule.number('percent')}{NO_BREAK}% or more"
     return _share(rule, look, "useful", lambda each: each.klass == "useful", at_least, bar)
 
 
-def _most(rule: "Rule", look: Looking, label: str, which: Callable[[Booked], bool]) -> Gate:
+def _most(rule: "Rule", look: GateInput, label: str, which: Callable[[StateHours], bool]) -> Gate:
     return _share(rule, look, label, which, at_most, f"{rule.number('percent')}{NO_BREAK}% or less")
 
 
 def _share(
     rule: "Rule",
-    look: Looking,
+    look: GateInput,
     label: str,
-    which: Callable[[Booked], bool],
+    which: Callable[[StateHours], bool],
     is_kept: Callable[[int, int, int], bool],
     bar: str,
 ) -> Gate:
@@ -53,10 +53,10 @@ def _share(
         is_dark = look.work.milliseconds > 0
         told = ("nothing measured", "nothing of it was measured") if is_dark else ("no GPU time", _NO_TIME)
         return gate(rule, label, "N/E", told[0], bar, told[1])
-    return gate(rule, label, passed(is_kept(part, whole, rule.permille)), written(part, whole, rule.permille), bar)
+    return gate(rule, label, passed(is_kept(part, whole, rule.permille)), percent_text(part, whole, rule.permille), bar)
 
 
-def memory(rule: "Rule", look: Looking) -> Gate:
+def memory(rule: "Rule", look: GateInput) -> Gate:
     """Judge whether the work needs this kind's memory, or a smaller choice has at least been priced.
 
     The peak is that of all runs of the profile on this kind: more than enough where it is low, but no proof where it is
@@ -79,7 +79,7 @@ def memory(rule: "Rule", look: Looking) -> Gate:
     return gate(rule, label, passed(is_priced), value, f"{bar}, or priced")
 
 
-def scaling(rule: "Rule", look: Looking) -> Gate:
+def scaling(rule: "Rule", look: GateInput) -> Gate:
     """Judge the efficiency at the size that runs are to have, against the smallest size that was measured."""
     size, percent = look.run_gpus, rule.number("percent")
     bar = f"{percent}{NO_BREAK}% or more"
@@ -102,7 +102,7 @@ def scaling(rule: "Rule", look: Looking) -> Gate:
     value = f"{decimal(nearest(part * _FULL_PERCENT, whole), 0)}{NO_BREAK}%"
     exact = at_least(part, whole, rule.permille)
     if at_least(nearest(part * _FULL_PERCENT, whole), _FULL_PERCENT, rule.permille) != exact:
-        value = written(part, whole, rule.permille)
+        value = percent_text(part, whole, rule.permille)
     return gate(rule, label, passed(exact), value, bar)
 
 

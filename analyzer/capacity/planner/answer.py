@@ -27,7 +27,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PlanAnswer:
     """The plan to follow, the others for comparison (each solver's best, with its time), and the verdict.
 
     `earliest_seconds` is what no plan can end before, proven; `plan` ends then or later.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
-from analyzer.capacity.planner.answer import Answer, Change, Verdict
+from analyzer.capacity.planner.answer import Change, PlanAnswer, Verdict
 from analyzer.capacity.planner.history import History
 from analyzer.capacity.planner.offered import LeftOut
 from analyzer.capacity.planner.plan import Binding, Plan, Solver, Transfer
@@ -36,7 +36,7 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class DurationFacts:
     """How long a task runs: P10, P50 and P90. `runs` of the ledger it comes from; None where the file says it."""
 
     p10_seconds: int
@@ -64,7 +64,7 @@ class TaskFact:
     is_critical: bool
     deadline_at: int | None  # its own
     after: tuple[str, ...]
-    duration: Said
+    duration: DurationFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Handover:
     """What one task hands another: over which medium, for how long, and how long it would take over each."""
 
     before: str
@@ -141,7 +141,7 @@ class PlanFacts:
     bound: Binding | None
     changes: tuple[Change, ...]
     tasks: tuple[TaskFact, ...]
-    transfers: tuple[Moved, ...]
+    transfers: tuple[Handover, ...]
     compared: tuple[Compared, ...]
     cost_micros: int | None
     nodes: int
@@ -158,7 +158,7 @@ class PlanFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PlanContext:
     """What stands beside an answer: the plan's name, clock and currency, what links cost, what the ledger told."""
 
     title: str
@@ -169,7 +169,7 @@ class Told:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def plan_facts(answer: Answer, outlook: "Outlook | None", told: Told) -> PlanFacts:
+def plan_facts(answer: PlanAnswer, outlook: "Outlook | None", told: PlanContext) -> PlanFacts:
     """Return everything that is shown of an answer; `outlook` is what drawing durations said of its plan."""
     problem, plan = answer.problem, answer.plan
 
@@ -242,12 +242,12 @@ def _task(problem: Problem, plan: Plan, name: str) -> TaskFact:
         name in plan.critical,
         None if task.deadline_seconds is None else problem.starts_at + task.deadline_seconds * SECOND_US,
         tuple(each.task for each in task.inputs),
-        Said(duration.p10_seconds, duration.p50_seconds, duration.p90_seconds, duration.runs),
+        DurationFacts(duration.p10_seconds, duration.p50_seconds, duration.p90_seconds, duration.runs),
     )
 
 
-def _moved(problem: Problem, transfer: Transfer) -> Moved:
-    return Moved(
+def _moved(problem: Problem, transfer: Transfer) -> Handover:
+    return Handover(
         transfer.before,
         transfer.after,
         transfer.from_node,
@@ -259,7 +259,7 @@ def _moved(problem: Problem, transfer: Transfer) -> Moved:
     )
 
 
-def _all_compared(answer: Answer) -> tuple[Compared, ...]:
+def _all_compared(answer: PlanAnswer) -> tuple[Compared, ...]:
     """Return each solver's shortest plan, and the one to follow where that is another: it changes less."""
     compared = tuple(_compared(one, answer) for one in answer.compared)
     if any(one.is_answer for one in compared):
@@ -267,7 +267,7 @@ def _all_compared(answer: Answer) -> tuple[Compared, ...]:
     return (*compared, _compared(answer.plan, answer))
 
 
-def _compared(plan: Plan, answer: Answer) -> Compared:
+def _compared(plan: Plan, answer: PlanAnswer) -> Compared:
     between = [one for one in plan.transfers if one.medium != "local" and one.bytes]
     earliest = answer.earliest_seconds
     return Compared(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from analyzer.capacity.planner.errors import UnseenError
 from analyzer.capacity.planner.history import History, Peaks
-from analyzer.capacity.planner.stock import Holder, StockNode
+from analyzer.capacity.planner.stock import NodeHolder, StockNode
 from analyzer.errors import ConfigError
-from analyzer.server_client import asked_json, made, of_this_version
+from analyzer.server_client import ask_server_json, dataclass_of, of_this_version
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -62,20 +62,20 @@ class ServerLedger:
 
         asked = {"name": name, "gpus": gpus, **({} if sku is None else {"sku": sku})}
         try:
-            said = asked_json(self.address, f"/v1/plan/history?{urlencode(asked)}")
+            said = ask_server_json(self.address, f"/v1/plan/history?{urlencode(asked)}")
         except ConfigError as error:  # it has read the question, and has no answer
             raise UnseenError(str(error)) from error
         told = {**said, "first_us": said.get("first_at"), "last_us": said.get("last_at")}
         with of_this_version(self.address):
-            found: History = made(History, told, seconds=tuple, peaks=lambda part: made(Peaks, part))
+            found: History = dataclass_of(History, told, seconds=tuple, peaks=lambda part: dataclass_of(Peaks, part))
             return found
 
     def nodes(self) -> tuple[StockNode, ...]:
         """Return the nodes with what is free of them now."""
-        said = asked_json(self.address, "/v1/plan/nodes")
+        said = ask_server_json(self.address, "/v1/plan/nodes")
         with of_this_version(self.address):
-            return tuple(made(StockNode, one, holders=_holders) for one in said["nodes"])
+            return tuple(dataclass_of(StockNode, one, holders=_holders) for one in said["nodes"])
 
 
-def _holders(said: list[Mapping[str, Any]]) -> tuple[Holder, ...]:
-    return tuple(made(Holder, {**one, "until_us": one["until"]}) for one in said)
+def _holders(said: list[Mapping[str, Any]]) -> tuple[NodeHolder, ...]:
+    return tuple(dataclass_of(NodeHolder, {**one, "until_us": one["until"]}) for one in said)

@@ -14,7 +14,7 @@ _DAY = re.compile(rf"(today|tomorrow|{'|'.join(WEEKDAYS)})\s+{_CLOCK}", re.IGNOR
 _HINT = "a moment, as in Friday 18:00, tomorrow 08:00, in 20 h or 2026-11-23T08:00"
 
 
-def moment(where: str, said: object, base: int, timezone: str) -> int:
+def parse_moment(where: str, said: object, base: int, timezone: str) -> int:
     """Return a moment in microseconds UTC; what counts from something counts from `base`, the next such day from there.
 
     Raises:

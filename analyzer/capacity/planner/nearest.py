@@ -17,7 +17,7 @@ _SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedTask:
     """A task that runs on another node than was proposed. `from_node` is None where none was, or none that exists."""
 
     task: str
@@ -46,7 +46,7 @@ class Nearest:
 
     proposed: Verdict
     verdict: Verdict
-    moved: tuple[Moved, ...]
+    moved: tuple[MovedTask, ...]
     shifted: tuple[Shifted, ...]
 
 
@@ -78,7 +78,7 @@ def _wanted(problem: Problem, proposal: Proposal) -> dict[str, tuple[str | None,
 
 def _changes(
     problem: Problem, proposal: Proposal, proposed: Verdict, schedule: Schedule
-) -> tuple[tuple[Moved, ...], tuple[Shifted, ...]]:
+) -> tuple[tuple[MovedTask, ...], tuple[Shifted, ...]]:
     wanted = _wanted(problem, proposal)
     moved, shifted = [], []
     for task, at, start in zip(problem.tasks, schedule.nodes, schedule.starts, strict=True):
@@ -86,7 +86,7 @@ def _changes(
         now = problem.nodes[at].name
         if node != now:
             why = _why(proposed, task.name) or "so that the deadline is kept"
-            moved.append(Moved(task.name, node, now, why))
+            moved.append(MovedTask(task.name, node, now, why))
         elif said is not None and said != start:
             why = _why(proposed, task.name) or "it follows from what else changes"
             shifted.append(Shifted(task.name, said, start, why))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.problem import Node
-from analyzer.capacity.planner.stock import Holder, StockNode
+from analyzer.capacity.planner.stock import NodeHolder, StockNode
 from analyzer.errors import ConfigError
 from analyzer.text.words import counted, plain
 
@@ -91,7 +91,7 @@ def _offer(one: StockNode, cores: int, memory_bytes: int, gpus: int, from_second
     )
 
 
-def _names(holders: Sequence[Holder]) -> str:
+def _names(holders: Sequence[NodeHolder]) -> str:
     names = list(dict.fromkeys(plain(holder.name) for holder in holders))
     rest = len(names) - _HOLDERS_NAMED
     return ", ".join(names[:_HOLDERS_NAMED]) + (f" and {counted(rest, 'more run')}" if rest > 0 else "")

@@ -18,9 +18,9 @@ from analyzer.capacity.planner.tables import (
     unjudged_rows,
     why_words,
 )
-from analyzer.charts.gantt import Row, gantt
+from analyzer.charts.gantt import GanttRow, gantt
 from analyzer.text.templating import environment
-from analyzer.text.words import UNKNOWN, counted, moment, plain
+from analyzer.text.words import UNKNOWN, counted, moment_words, plain
 
 _TEMPLATE = "plan.html"
 _STEPS_MOST = 6  # a label each, and on a phone there is room for no more
@@ -38,8 +38,8 @@ def _view(facts: PlanFacts) -> dict[str, object]:
     return {
         "title": f"Plan {plain(facts.title)}",
         "of": f"{counted(len(facts.tasks), 'task')}, {counted(facts.nodes, 'node')}",
-        "begins": f"{moment(facts.start_at, facts.timezone)}, {facts.timezone}",
-        "deadline": None if facts.deadline_at is None else moment(facts.deadline_at, facts.timezone),
+        "begins": f"{moment_words(facts.start_at, facts.timezone)}, {facts.timezone}",
+        "deadline": None if facts.deadline_at is None else moment_words(facts.deadline_at, facts.timezone),
         "verdict": facts.verdict,
         "answer": sentence(facts),
         "figure": _figure(facts, rows),
@@ -63,11 +63,11 @@ def _figure(facts: PlanFacts, rows: Sequence[PlacedRow]) -> dict[str, object]:
     return gantt([_row(fact, words, drawn) for fact, words in zip(facts.tasks, told, strict=True)], ticks, deadline)
 
 
-def _row(fact: TaskFact, told: str, drawn: Axis) -> Row:
+def _row(fact: TaskFact, told: str, drawn: Axis) -> GanttRow:
     start, end = _seconds(drawn, fact.start_at), _seconds(drawn, fact.end_at)
     data = (_seconds(drawn, fact.data_from_at), _seconds(drawn, fact.data_until_at))
     slack = (end, end + fact.slack_seconds) if fact.slack_seconds else None
-    return Row(
+    return GanttRow(
         plain(f"{fact.task} {fact.node}"),
         told,
         fact.is_critical,

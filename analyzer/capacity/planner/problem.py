@@ -122,7 +122,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class TransferRate:
     """A speed as it was said: so many bytes in so many seconds ("20 GB in 30 min" is no whole number a second)."""
 
     bytes: int
@@ -147,15 +147,15 @@ class Network:
     network storage.
     """
 
-    local: Rate = Rate(10 * GB)
-    rack: Rate = Rate(1 * GB)
-    cross_rack: Rate = Rate(GB // 4)
-    storage: Rate = Rate(20 * GB, 1800)
+    local: TransferRate = TransferRate(10 * GB)
+    rack: TransferRate = TransferRate(1 * GB)
+    cross_rack: TransferRate = TransferRate(GB // 4)
+    storage: TransferRate = TransferRate(20 * GB, 1800)
     path: Path = "direct"
 
     def seconds(self, medium: Medium, size_bytes: int) -> int:
         """Return how long so many bytes take over a medium, rounded up to whole seconds."""
-        rates: dict[Medium, Rate] = {
+        rates: dict[Medium, TransferRate] = {
             "local": self.local,
             "rack": self.rack,
             "cross_rack": self.cross_rack,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 
-from analyzer.capacity.planner.answer import Answer, Verdict
+from analyzer.capacity.planner.answer import PlanAnswer, Verdict
 from analyzer.capacity.planner.bound import heads_of, lower_bound
 from analyzer.capacity.planner.changes import change_key, changes
 from analyzer.capacity.planner.finished import plan_of
@@ -37,7 +37,7 @@ def solve(
     *,
     seed: int = 0,
     solvers: Collection[Solver] = SOLVERS,
-) -> Answer:
+) -> PlanAnswer:
     """Return the best plan that is found within so many seconds, and what it means for the deadline.
 
     The shortest plan, where there is no deadline or none keeps it; else the one that keeps it and changes least of
@@ -57,7 +57,7 @@ def solve(
     verdict = _verdict(work, proofs)
     plan = _chosen(work, proofs, verdict)
     compared = tuple(work.plan(name) for name in SOLVERS if name in work.found)
-    return Answer(problem, plan, compared, verdict, work.bound.seconds, changes(problem, plan))
+    return PlanAnswer(problem, plan, compared, verdict, work.bound.seconds, changes(problem, plan))
 
 
 @dataclass

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class NodeHolder:
     """A run that holds a part of one node: GPUs there, cores that it may use and memory that it used at the most.
 
     `until_us` is the end of the time that it asked for; None where nobody knows: it asked for none, or is over it.
@@ -38,7 +38,7 @@ class StockNode:
     gpu_memory_bytes: int | None
     price_micros_per_gpu_hour: int | None
     is_up: bool
-    holders: tuple[Holder, ...]
+    holders: tuple[NodeHolder, ...]
     cores_busy: float | None = None  # of nodes without GPUs, where nobody says what holds them
     memory_busy_bytes: int | None = None
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
-from analyzer.capacity.planner.stock import Holder, StockNode
+from analyzer.capacity.planner.stock import NodeHolder, StockNode
 from analyzer.queries.statements import statements
 from analyzer.recommendations.fleet_plan.places import Host, Placed
-from analyzer.recommendations.site_query import Reading
+from analyzer.recommendations.site_query import SiteQuery
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -21,7 +21,7 @@ def read_stock(session: "Session", now_us: int) -> tuple[StockNode, ...]:
         StoreError: the store does not answer.
     """
     start = now_us - DAY_US
-    reading = Reading(session, start, now_us)
+    reading = SiteQuery(session, start, now_us)
     without_gpus, limits, costs = statements("capacity/planner/stock.sql")
     until = dict(session.rows(limits, {"end": now_us}))
     on = _holders(reading.runs(), until, now_us)
@@ -37,7 +37,7 @@ def read_stock(session: "Session", now_us: int) -> tuple[StockNode, ...]:
     return tuple(sorted(nodes, key=lambda one: one.node))
 
 
-def _with_gpus(host: Host, price: int | None, holders: tuple[Holder, ...]) -> StockNode:
+def _with_gpus(host: Host, price: int | None, holders: tuple[NodeHolder, ...]) -> StockNode:
     return StockNode(
         host.node,
         host.rack,
@@ -55,9 +55,9 @@ def _with_gpus(host: Host, price: int | None, holders: tuple[Holder, ...]) -> St
     )
 
 
-def _holders(runs: Mapping[str, Placed], until: Mapping[str, int], now_us: int) -> dict[str, tuple[Holder, ...]]:
+def _holders(runs: Mapping[str, Placed], until: Mapping[str, int], now_us: int) -> dict[str, tuple[NodeHolder, ...]]:
     """Return by node the runs that have not ended, with their share of what each may use on all of its hosts."""
-    found: dict[str, list[Holder]] = defaultdict(list)
+    found: dict[str, list[NodeHolder]] = defaultdict(list)
     for run in runs.values():
         if not run.is_open:
             continue
@@ -65,5 +65,5 @@ def _holders(runs: Mapping[str, Placed], until: Mapping[str, int], now_us: int) 
         for node, gpus in zip(run.hosts, run.gpus_on, strict=True):
             end = until.get(run.run_id)
             ends = end if end is not None and end > now_us else None  # over its limit: nobody knows for how long
-            found[node].append(Holder(run.run_id, run.called, gpus, cores, run.host_bytes, ends))
+            found[node].append(NodeHolder(run.run_id, run.called, gpus, cores, run.host_bytes, ends))
     return {node: tuple(of) for node, of in found.items()}

@@ -9,10 +9,10 @@ import yaml
 from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.entry import TaskEntry
 from analyzer.capacity.planner.errors import ProblemError, TaskFileError
-from analyzer.capacity.planner.moments import moment
+from analyzer.capacity.planner.moments import parse_moment
 from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Path, Planned, Task
 from analyzer.capacity.planner.task_file import TaskFile
-from analyzer.capacity.planner.units import rate, size_bytes, span_seconds
+from analyzer.capacity.planner.units import size_bytes, span_seconds, transfer_rate
 from analyzer.settings.yaml_text import yaml_said
 
 _LETTERS_MOST: Final = 4 * 2**20
@@ -41,9 +41,9 @@ def read_tasks(
     top = TaskEntry.of(where, _parsed(where, text), _TOP)
     starts_at = now
     if start is not None:
-        starts_at = moment("--start", start, now, timezone)
+        starts_at = parse_moment("--start", start, now, timezone)
     elif top.has("start"):
-        starts_at = moment(f"{where}: start", top.said("start"), now, timezone)
+        starts_at = parse_moment(f"{where}: start", top.said("start"), now, timezone)
     clock = _Clock(starts_at, timezone)
     nodes, groups = _nodes(top, clock)
     return TaskFile(
@@ -72,7 +72,7 @@ class _Clock:
         return max(0, self._seconds(entry, key, up=True)) if entry.has(key) else 0
 
     def _seconds(self, entry: TaskEntry, key: str, *, up: bool) -> int:
-        after = moment(f"{entry.where}: {key}", entry.said(key), self.starts_at, self.timezone) - self.starts_at
+        after = parse_moment(f"{entry.where}: {key}", entry.said(key), self.starts_at, self.timezone) - self.starts_at
         if after < 0 and not up:
             raise TaskFileError(f"{entry.where}: {key} is before the start; say a later moment, or an earlier start")
         return -(-after // SECOND_US) if up else after // SECOND_US
@@ -91,7 +91,7 @@ def _network(top: TaskEntry) -> Network:
     if not top.has("network"):
         return Network()
     entry = top.entry("network", _NETWORK)
-    rates = {key: rate(f"{entry.where}: {key}", entry.said(key)) for key in _NETWORK[:-1] if entry.has(key)}
+    rates = {key: transfer_rate(f"{entry.where}: {key}", entry.said(key)) for key in _NETWORK[:-1] if entry.has(key)}
     network = replace(Network(), **rates)  # type: ignore[arg-type]  # each of them is a rate
     return replace(network, path=entry.one_of("path", get_args(Path))) if entry.has("path") else network  # type: ignore[arg-type]
 

@@ -20,8 +20,8 @@ from analyzer.capacity.planner.tables import (
     unjudged_rows,
     why_words,
 )
-from analyzer.text.layout import Paper
-from analyzer.text.words import counted, moment, plain
+from analyzer.text.layout import TextLayout
+from analyzer.text.words import counted, moment_words, plain
 
 TASKS_SHOWN, _MOVES_SHOWN = 40, 12
 _TICK_CELLS = 8
@@ -43,56 +43,58 @@ class Marks:
 _PRETTY, _PLAIN = Marks("▓", "░", "─", "·", "┊"), Marks("#", "=", "-", ".", "!")
 
 
-def plan_text(facts: PlanFacts, paper: Paper, top: int | None = None) -> str:
+def plan_text(facts: PlanFacts, layout: TextLayout, top: int | None = None) -> str:
     """Return the plan for this paper; `top` bounds the tasks and the transfers that are listed."""
     sections = [
-        _head(facts, paper),
-        paper.wrap(sentence(facts)),
-        _chart(facts, paper, top or TASKS_SHOWN),
-        _labelled("CHANGES  against what was planned", change_rows(facts)[: top or TASKS_SHOWN], paper),
-        _moved(facts, paper, top or _MOVES_SHOWN),
-        _compared(facts, paper),
-        _labelled("FROM THE LEDGER", ledger_rows(facts), paper),
-        _labelled("NOT JUDGED", unjudged_rows(facts), paper),
+        _head(facts, layout),
+        layout.wrap(sentence(facts)),
+        _chart(facts, layout, top or TASKS_SHOWN),
+        _labelled("CHANGES  against what was planned", change_rows(facts)[: top or TASKS_SHOWN], layout),
+        _moved(facts, layout, top or _MOVES_SHOWN),
+        _compared(facts, layout),
+        _labelled("FROM THE LEDGER", ledger_rows(facts), layout),
+        _labelled("NOT JUDGED", unjudged_rows(facts), layout),
     ]
     body = [line for section in sections if section for line in (*section, "")]
-    return paper.page([*body, *paper.wrap(_NEXT, "", "      ")])
+    return layout.page([*body, *layout.wrap(_NEXT, "", "      ")])
 
 
-def _head(facts: PlanFacts, paper: Paper) -> list[str]:
+def _head(facts: PlanFacts, layout: TextLayout) -> list[str]:
     of = f"{counted(len(facts.tasks), 'task')}, {counted(facts.nodes, 'node')}"
     head = [
-        f"{paper.cut(f'plan {plain(facts.title)}', paper.width - 6 - len(of))}   {of}",
-        f"{'begins':<{_LABEL_CELLS}}{moment(facts.start_at, facts.timezone)}, {facts.timezone}",
+        f"{layout.cut(f'plan {plain(facts.title)}', layout.width - 6 - len(of))}   {of}",
+        f"{'begins':<{_LABEL_CELLS}}{moment_words(facts.start_at, facts.timezone)}, {facts.timezone}",
     ]
     if facts.deadline_at is not None:
-        head.append(f"{'deadline':<{_LABEL_CELLS}}{moment(facts.deadline_at, facts.timezone)}")
+        head.append(f"{'deadline':<{_LABEL_CELLS}}{moment_words(facts.deadline_at, facts.timezone)}")
     return head
 
 
-def _labelled(title: str, rows: Sequence[tuple[str, str]], paper: Paper) -> list[str]:
+def _labelled(title: str, rows: Sequence[tuple[str, str]], layout: TextLayout) -> list[str]:
     lines = [
-        line for label, text in rows for line in paper.labelled(paper.cut(label, _LABEL_CELLS - 3), text, _LABEL_CELLS)
+        line
+        for label, text in rows
+        for line in layout.labelled(layout.cut(label, _LABEL_CELLS - 3), text, _LABEL_CELLS)
     ]
     return [title, *lines] if rows else []
 
 
-def _chart(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
+def _chart(facts: PlanFacts, layout: TextLayout, most: int) -> list[str]:
     shown = _shown(facts, most)
     rows = placed_rows(replace(facts, tasks=shown))
     moment_cells = 1 + max(len(cell) for row in rows for cell in (row.start, row.end))
-    cells = paper.width - 4 - _NAME_CELLS - _NODE_CELLS - 2 * moment_cells - 2
+    cells = layout.width - 4 - _NAME_CELLS - _NODE_CELLS - 2 * moment_cells - 2
     drawn = axis(facts, max(1, cells // _TICK_CELLS))
-    marks = _PLAIN if paper.ascii else _PRETTY
+    marks = _PLAIN if layout.ascii else _PRETTY
     head = (
         f"{'WHEN AND WHERE':<{3 + _NAME_CELLS}}{'node':<{_NODE_CELLS}}{'from':<{moment_cells}}{'to':<{moment_cells}} "
     )
     lines = [head + _ticks(drawn, cells)]
     for row, fact in zip(rows, shown, strict=True):
-        lines.append(_told(row, moment_cells, paper) + _bar(fact, drawn, cells, marks))
+        lines.append(_told(row, moment_cells, layout) + _bar(fact, drawn, cells, marks))
     if len(facts.tasks) > len(shown):
         lines.append(f"  and {counted(len(facts.tasks) - len(shown), 'more task')}")
-    return [*lines, *paper.wrap(_legend(facts, drawn, marks))]
+    return [*lines, *layout.wrap(_legend(facts, drawn, marks))]
 
 
 def _shown(facts: PlanFacts, most: int) -> tuple[TaskFact, ...]:
@@ -101,9 +103,9 @@ def _shown(facts: PlanFacts, most: int) -> tuple[TaskFact, ...]:
     return tuple(facts.tasks[place] for place in sorted(by_weight[:most]))
 
 
-def _told(row: PlacedRow, moment_cells: int, paper: Paper) -> str:
+def _told(row: PlacedRow, moment_cells: int, layout: TextLayout) -> str:
     return (
-        f"  {paper.cut(row.task, _NAME_CELLS):<{_NAME_CELLS}} {paper.cut(row.node, _NODE_CELLS - 1):<{_NODE_CELLS}}"
+        f"  {layout.cut(row.task, _NAME_CELLS):<{_NAME_CELLS}} {layout.cut(row.node, _NODE_CELLS - 1):<{_NODE_CELLS}}"
         f"{row.start:<{moment_cells}}{row.end:<{moment_cells}} "
     )
 
@@ -151,11 +153,11 @@ def _legend(facts: PlanFacts, drawn: Axis, marks: Marks) -> str:
     return ", ".join(parts)
 
 
-def _moved(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
+def _moved(facts: PlanFacts, layout: TextLayout, most: int) -> list[str]:
     rows = moved_rows(facts)
     if not rows:
         return []
-    room = 35 + paper.extra
+    room = 35 + layout.extra
     tasks = min(room - _NODE_CELLS, max(_NAME_CELLS + 2, 1 + max(len(row.tasks) for row in rows)))
     nodes = room - tasks
     heads = "".join(f"{MEDIUM_HEADS[medium]:>{_WAY_CELLS}}" for medium in MEDIA)
@@ -165,24 +167,24 @@ def _moved(facts: PlanFacts, paper: Paper, most: int) -> list[str]:
         ways = "".join(
             f"{('*' if place == row.taken else '') + way:>{_WAY_CELLS}}" for place, way in enumerate(row.ways)
         )
-        names = f"{paper.cut(row.tasks, tasks - 1):<{tasks}}{paper.cut(row.nodes, nodes):<{nodes}}"
+        names = f"{layout.cut(row.tasks, tasks - 1):<{tasks}}{layout.cut(row.nodes, nodes):<{nodes}}"
         lines.append(f"  {names}{row.bytes:>8}{ways}")
     if len(rows) > most:
         lines.append(f"  and {counted(len(rows) - most, 'more transfer')}")
-    return [*lines, *paper.wrap("* is the way that the plan takes; local is a copy on the node's own disk")]
+    return [*lines, *layout.wrap("* is the way that the plan takes; local is a copy on the node's own disk")]
 
 
-def _compared(facts: PlanFacts, paper: Paper) -> list[str]:
-    wide = paper.extra >= 0  # narrower paper has no room for what moves
-    name = 20 + paper.extra + (0 if wide else 22)
+def _compared(facts: PlanFacts, layout: TextLayout) -> list[str]:
+    wide = layout.extra >= 0  # narrower paper has no room for what moves
+    name = 20 + layout.extra + (0 if wide else 22)
     lines = [_compared_line("HOW PLANS COMPARE", ComparedRow.HEADS, name, wide=wide)]
     for row in compared_rows(facts):
         mark = "> " if row.is_answer else "  "
-        lines.append(_compared_line(f"{mark}{paper.cut(row.name, name - 2)}", row.cells, name, wide=wide))
+        lines.append(_compared_line(f"{mark}{layout.cut(row.name, name - 2)}", row.cells, name, wide=wide))
     note = "> is the plan above" + (
         "; moves are transfers between nodes, and takes is their time together." if wide else "."
     )
-    return [*lines, *paper.wrap(f"{note} {why_words(facts) or ''}".strip())]
+    return [*lines, *layout.wrap(f"{note} {why_words(facts) or ''}".strip())]
 
 
 def _compared_line(name: str, cells: Sequence[str], width: int, *, wide: bool) -> str:

@@ -7,7 +7,7 @@ from math import ceil
 from typing import Final
 
 from analyzer.capacity.planner.errors import TaskFileError
-from analyzer.capacity.planner.problem import Rate
+from analyzer.capacity.planner.problem import TransferRate
 
 _BYTES: Final[dict[str, int]] = {
     "B": 1,
@@ -53,7 +53,7 @@ def span_seconds(where: str, said: object) -> int:
     return ceil(total)
 
 
-def rate(where: str, said: object) -> Rate:
+def transfer_rate(where: str, said: object) -> TransferRate:
     """Return a transfer rate: 1 GB/s, or 20 GB in 30 min.
 
     Raises:
@@ -65,4 +65,4 @@ def rate(where: str, said: object) -> Rate:
     amount, seconds = size_bytes(where, found[1]), span_seconds(where, found[2] or "1 s")
     if not amount or not seconds:
         raise TaskFileError(f"{where} must be more than nothing")
-    return Rate(amount, seconds)
+    return TransferRate(amount, seconds)

@@ -5,7 +5,7 @@ from analyzer.capacity.planner.plan import Solver
 from analyzer.capacity.planner.problem import Medium
 from analyzer.period import local
 from analyzer.text.rounding import nearest
-from analyzer.text.words import NO_BREAK, day, moment
+from analyzer.text.words import NO_BREAK, day, moment_words
 
 _NAMED_DAYS_US = 6 * DAY_US  # within it the name of a day says which one
 _SURE = 0.995  # draws never say that something is certain
@@ -29,7 +29,7 @@ def when(instant: int, timezone: str, near: int) -> str:
     """Return a moment as "Fri 14:20", or with its day of the month where it is a week from `near` or more."""
     at = local(instant, timezone)
     if abs(instant - near) >= _NAMED_DAYS_US:
-        return moment(instant, timezone)
+        return moment_words(instant, timezone)
     return f"{day(at).split(' ', 1)[0]} {at:%H:%M}"
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.wire.units import PERMILLE, WEEK_SECONDS
-from analyzer.capacity.profile.facts import Checked, OpenAdvice, Record, Spread
+from analyzer.capacity.profile.facts import CheckedChange, OpenAdvice, Record, Spread
 from analyzer.capacity.profile.work import Work
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.lifecycle_tables import book, predictions
+from analyzer.recommendations.lifecycle.lifecycle_tables import lifecycle_statuses, predictions
 from analyzer.recommendations.lifecycle.prediction import Prediction
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
 from analyzer.recommendations.recommendation import Recommendation
@@ -26,13 +26,13 @@ class Advised:
     """Open recommendations, those that free most first; changes of this team that were checked; the record of all."""
 
     advice: tuple[OpenAdvice, ...]
-    checked: tuple[Checked, ...]
+    checked: tuple[CheckedChange, ...]
     record: Record
 
 
 def read_advised(session: Session, advise: Advise, work: Work) -> Advised:
     """Return it. What was written down for a whole week is taken as it was; else it is worked out now, by `advise`."""
-    standings = book(session)
+    standings = lifecycle_statuses(session)
     done = all_realised(session, [one for one in standings if one.applied_at is not None])
     cases = [case for one in done if (case := case_of(one)) is not None]
     inside = sum(case.predicted["p20"] <= case.realised <= case.predicted["p80"] for case in cases)
@@ -121,9 +121,9 @@ def _line(advice: Recommendation) -> str | None:
     return next((line for line in lines if line and (not line.startswith("#") or line.startswith("#SBATCH"))), None)
 
 
-def _checked(one: Realised) -> Checked:
+def _checked(one: Realised) -> CheckedChange:
     prediction, case = one.standing.prediction, case_of(one)
-    return Checked(
+    return CheckedChange(
         prediction.recommendation_id,
         prediction.title,
         None if prediction.saves_micros is None else prediction.saves_micros["p50"],

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.wire.units import PERMILLE
-from analyzer.capacity.profile.facts import Booked, Communication, DataPath
+from analyzer.capacity.profile.facts import Communication, DataPath, StateHours
 from analyzer.capacity.profile.signals import Signals
 from analyzer.capacity.profile.work import Work
 from analyzer.measures.traffic.traffic_query import read_traffic
@@ -13,14 +13,14 @@ from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class PathsAndLinks:
     """The data path and the communication of the runs."""
 
     data_path: DataPath
     communication: Communication
 
 
-def read_around(session: Session, work: Work, booked: Sequence[Booked], signals: Signals) -> Around:
+def read_around(session: Session, work: Work, booked: Sequence[StateHours], signals: Signals) -> PathsAndLinks:
     """Return it: workers, disks and reads of the run that waited for input most.
 
     Flows between hosts are looked through only of runs that lay in several racks.
@@ -50,17 +50,17 @@ def read_around(session: Session, work: Work, booked: Sequence[Booked], signals:
         _across_racks(session, work, far) if far else 0 if known else None,
         _share(booked, "communicating"),
     )
-    return Around(path, talk)
+    return PathsAndLinks(path, talk)
 
 
-def _share(booked: Sequence[Booked], state: str) -> float:
+def _share(booked: Sequence[StateHours], state: str) -> float:
     """Return which share of the runs' GPU time one state has."""
     whole = sum(each.milliseconds for each in booked)
     own = sum(each.milliseconds for each in booked if each.state == state)
     return round(own / whole, 6) if whole else 0.0
 
 
-def _limit(booked: Sequence[Booked]) -> str | None:
+def _limit(booked: Sequence[StateHours]) -> str | None:
     waits = [each for each in booked if each.state == "starved" and each.milliseconds]
     return max(waits, key=lambda each: (each.milliseconds, each.cause or "")).cause if waits else None
 

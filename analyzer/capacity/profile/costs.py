@@ -2,7 +2,7 @@
 
 from analyzer.capacity.profile.facts import UnitCost
 from analyzer.capacity.profile.work import Work
-from analyzer.measures.efficiency.efficiency_query import told
+from analyzer.measures.efficiency.efficiency_query import reported_progress
 from collector.store.session import Session
 
 _COST = """
@@ -21,7 +21,7 @@ def unit_costs(session: Session, work: Work) -> tuple[UnitCost, ...]:
     Tokens go before samples, those before steps, and requests are a service's.
     """
     cost = dict(work.rows(session, _COST))
-    said = told(session, work.run_ids)
+    said = reported_progress(session, work.run_ids)
     requests = dict(work.rows(session, _REQUESTS))
     found = []
     for run_id in work.run_ids:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from analyzer.capacity.profile.facts import Booked
+from analyzer.capacity.profile.facts import StateHours
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ShownOption:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DecisionView:
     """A request and its verdict. `asked` has a line each for what, price and why; `span` heads the column of prices."""
 
     request_id: str
@@ -43,4 +43,4 @@ class Shown:
     fix: str | None = None
     stopped: str | None = None  # the gates that stop it, by name
     judged: str | None = None  # which of the profile's runs count, where not all do
-    booked: tuple[Booked, ...] = ()  # and where the time of those went
+    booked: tuple[StateHours, ...] = ()  # and where the time of those went

@@ -1,7 +1,7 @@
 """The tables behind page one: every figure of a profile, rounded so that columns add up to page one's."""
 
 from agent.wire.units import PERMILLE
-from analyzer.capacity.profile.evidence import gpus_words, lot, rate, ratio, short_id, unit_cost
+from analyzer.capacity.profile.evidence import gpus_words, lot, rate_words, ratio, short_id, unit_cost
 from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Spread
 from analyzer.capacity.profile.spent import Table, causes_table, runs_table
 from analyzer.states import booking
@@ -61,7 +61,7 @@ def _sizes(profile: CapacityProfile) -> Table:
         (
             f"{size.gpus:,}",
             f"{size.runs:,}",
-            f"{rate(size.work_per_second)} {plain(size.unit)}/s",
+            f"{rate_words(size.work_per_second)} {plain(size.unit)}/s",
             f"{size.work_per_second / smallest.work_per_second:.2f}x"
             if smallest and smallest.work_per_second
             else UNKNOWN,

@@ -17,10 +17,10 @@ _MILLION, _THOUSAND, _BILLION = 1_000_000, 1_000, 1_000_000_000
 _LOTS = {"tokens": (_MILLION, "million tokens"), "samples": (_THOUSAND, "thousand samples"), "steps": (1, "step")}
 _LOT_OF_REQUESTS = (_THOUSAND, "thousand requests")
 
-Row = tuple[str, str]
+EvidenceRow = tuple[str, str]
 
 
-def evidence(profile: CapacityProfile) -> list[Row]:
+def evidence(profile: CapacityProfile) -> list[EvidenceRow]:
     """Return the lines, each with its label."""
     found = (
         ("runs", _runs(profile)),
@@ -95,7 +95,8 @@ def _data_path(profile: CapacityProfile) -> str:
 
 def _scaling(profile: CapacityProfile) -> str:
     sizes = [
-        f"{size.gpus:,} GPUs {rate(size.work_per_second)} {plain(size.unit)}/s ({ratio(size.efficiency_ratio, 0)})"
+        f"{size.gpus:,} GPUs {rate_words(size.work_per_second)} {plain(size.unit)}/s "
+        f"({ratio(size.efficiency_ratio, 0)})"
         for size in profile.scaling
     ]
     if not sizes:
@@ -105,7 +106,7 @@ def _scaling(profile: CapacityProfile) -> str:
     return f"{', '.join(sizes)}{knee}; more than {largest:,} not tried"
 
 
-def rate(per_second: float) -> str:
+def rate_words(per_second: float) -> str:
     """Return an amount of work a second with three figures: "8.40 k", "0.121"."""
     for unit, name in ((_BILLION, " G"), (_MILLION, " M"), (_THOUSAND, " k")):
         if per_second >= unit:
@@ -198,7 +199,7 @@ def _advice(profile: CapacityProfile) -> str:
     return "; ".join(f"{advice} ({each_id})" for advice, each_id in _first_advice(profile))
 
 
-def _first_advice(profile: CapacityProfile) -> Iterator[Row]:
+def _first_advice(profile: CapacityProfile) -> Iterator[EvidenceRow]:
     span_ms = (profile.until_us - profile.since_us) // 1000
     helps = [one for one in profile.advice if one.speedup_permille.p50 > PERMILLE or one.frees.p50 * 10 >= span_ms]
     for each in helps[:2]:

@@ -13,7 +13,7 @@ MeasuredBy = Literal["collector", "run"]  # agents of a site and its ledger, or 
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Provenance:
     """Who measured and wrote it, with which versions; `site` is the cluster or the host."""
 
     at_us: int
@@ -25,7 +25,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Booked:
+class StateHours:
     """GPU time of one state and cause of the ledger; `klass` is one of the five classes."""
 
     klass: str
@@ -52,7 +52,7 @@ class Represented:
     milliseconds: int
     micros: int | None
     team: str | None = None
-    booked: tuple[Booked, ...] = ()
+    booked: tuple[StateHours, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class OpenAdvice:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedChange:
     """A change that was made, what it was predicted to save a week, and what came of it."""
 
     id: str
@@ -215,7 +215,7 @@ class CapacityProfile:
     """Everything a request for more GPUs is judged by, of one team over one period."""
 
     schema: str
-    made: Made
+    made: Provenance
     currency: str
     timezone: str
     team: str | None
@@ -223,7 +223,7 @@ class CapacityProfile:
     since_us: int
     until_us: int
     runs: tuple[Represented, ...]
-    booked: tuple[Booked, ...]
+    booked: tuple[StateHours, ...]
     milliseconds: int
     micros: int | None
     measured_ratio: float
@@ -237,7 +237,7 @@ class CapacityProfile:
     communication: Communication | None
     alternatives: tuple[Alternative, ...]
     advice: tuple[OpenAdvice, ...]
-    checked: tuple[Checked, ...]
+    checked: tuple[CheckedChange, ...]
     record: Record
     holdings: tuple[Holding, ...]
     free: tuple[Free, ...]

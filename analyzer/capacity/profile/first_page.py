@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from analyzer.capacity.profile.decision_view import Shown
-from analyzer.capacity.profile.evidence import Row, days_words, evidence, ratio
+from analyzer.capacity.profile.decision_view import DecisionView
+from analyzer.capacity.profile.evidence import EvidenceRow, days_words, evidence, ratio
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.signature import Envelope, digest
 from analyzer.capacity.profile.spent import breakdown_of
-from analyzer.ledger.breakdown import Line, lines
+from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.period import local
 from analyzer.text.words import (
     NO_BREAK,
@@ -35,24 +35,24 @@ class FirstPage:
     site: str
     whose: str
     held: str
-    decided: Shown | None
+    decided: DecisionView | None
     answer: str
     went: str
-    lines: tuple[Line, ...]
+    lines: tuple[BreakdownLine, ...]
     sign: str
-    evidence: tuple[Row, ...]
+    evidence: tuple[EvidenceRow, ...]
     caveats: tuple[str, ...]
     made: str
     key: str
     sha256: str
 
 
-def first_page(envelope: Envelope, decided: Shown | None = None) -> FirstPage:
+def first_page(envelope: Envelope, decided: DecisionView | None = None) -> FirstPage:
     """Return what page one says of a profile, and of a request that was judged by it."""
     profile = envelope.profile
     judged = decided.booked if decided else ()
     breakdown = breakdown_of(judged or profile.booked)
-    said = lines(breakdown) if breakdown.entries else ()
+    said = breakdown_lines(breakdown) if breakdown.entries else ()
     runs = counted(len(profile.runs), "run")
     return FirstPage(
         title=f"Capacity profile{f' {plain(decided.request_id)}' if decided else ''}",
@@ -72,7 +72,7 @@ def first_page(envelope: Envelope, decided: Shown | None = None) -> FirstPage:
     )
 
 
-def _plain_answer(profile: CapacityProfile, said: "tuple[Line, ...]") -> str:
+def _plain_answer(profile: CapacityProfile, said: "tuple[BreakdownLine, ...]") -> str:
     """Return what was measured in a sentence or two, as page one's table rounds it."""
     shares = {line.klass: line.percent for line in said if line.level in ("class", "only")}
     useful, avoidable = shares.get("useful", "0.0"), shares.get("avoidable")

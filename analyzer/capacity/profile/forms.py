@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from analyzer.capacity.profile.canonical_json import canonical
-from analyzer.capacity.profile.decision_view import Shown
+from analyzer.capacity.profile.decision_view import DecisionView
 from analyzer.capacity.profile.first_page import first_page
 from analyzer.capacity.profile.page import page
 from analyzer.capacity.profile.signature import Envelope
 from analyzer.capacity.profile.text import first_page_text
 from analyzer.errors import ConfigError
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -30,16 +30,16 @@ def form_of(out: Path) -> Form:
 def in_form(
     form: Form,
     envelope: Envelope,
-    decided: Shown | None = None,
+    decided: DecisionView | None = None,
     *,
     key: "Ed25519PrivateKey | None" = None,
-    paper: Paper | None = None,
+    layout: TextLayout | None = None,
 ) -> str:
     """Return a profile in a form. Words are signed in a page alone, by `key`: a text carries no signature."""
     if form == "json":
         return f"{canonical(envelope)}\n"
     if form == "text":
-        return first_page_text(first_page(envelope, decided), paper or Paper())
+        return first_page_text(first_page(envelope, decided), layout or TextLayout())
     return page(envelope, decided, key)
 
 
@@ -51,9 +51,9 @@ class Ready:
     key: "Ed25519PrivateKey | None" = None
     sent: Mapping[Form, str] = field(default_factory=dict)
 
-    def form(self, form: Form, paper: Paper | None = None) -> str:
+    def form(self, form: Form, layout: TextLayout | None = None) -> str:
         """Return it in a form."""
-        return self.sent.get(form) or in_form(form, self.envelope, key=self.key, paper=paper)
+        return self.sent.get(form) or in_form(form, self.envelope, key=self.key, layout=layout)
 
     def write(self, out: Path) -> str:
         """Write it in the form that a file's name says, its JSON beside it, and return what was written, in a sentence.

@@ -9,15 +9,23 @@ from analyzer.capacity.profile.advised import Advise, read_advised
 from analyzer.capacity.profile.around import read_around
 from analyzer.capacity.profile.caveats import caveats
 from analyzer.capacity.profile.costs import unit_costs
-from analyzer.capacity.profile.facts import SCHEMA, Booked, CapacityProfile, Energy, Made, MeasuredBy, Represented
+from analyzer.capacity.profile.facts import (
+    SCHEMA,
+    CapacityProfile,
+    Energy,
+    MeasuredBy,
+    Provenance,
+    Represented,
+    StateHours,
+)
 from analyzer.capacity.profile.instead import alternatives
 from analyzer.capacity.profile.owned import free, holdings, kinds
 from analyzer.capacity.profile.scale import read_scale
 from analyzer.capacity.profile.signals import Signals, read_signals
-from analyzer.capacity.profile.work import Asked, Held, Work, read_work
+from analyzer.capacity.profile.work import HeldRun, ProfileRequest, Work, read_work
 from analyzer.finops.non_gpu_costs.energy import energy
 from analyzer.finops.non_gpu_costs.text import rows_told
-from analyzer.ledger.coverage import Hours, cluster, hours
+from analyzer.ledger.coverage import Hours, cluster, known_hours
 from analyzer.prices.price_book import price_book
 from analyzer.queries.statements import statements
 from analyzer.settings.settings import Settings
@@ -41,7 +49,7 @@ class Source:
     clock: Callable[[], int] = field(default=lambda: time_ns() // 1000)
 
 
-def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
+def capacity_profile(source: Source, asked: ProfileRequest) -> CapacityProfile:
     """Return what the ledger and the readings beside it say of a team's work.
 
     Raises:
@@ -50,7 +58,7 @@ def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
     """
     session, settings = source.session, source.settings
     work = read_work(session, settings.calendar, asked)
-    known = hours(session, work.period)
+    known = known_hours(session, work.period)
     by_run = _booked(session, work)
     booked = _together(by_run)
     signals = read_signals(session, work)
@@ -97,11 +105,11 @@ def capacity_profile(source: Source, asked: Asked) -> CapacityProfile:
     )
 
 
-def _made(source: Source, work: Work, known: Hours) -> Made:
+def _made(source: Source, work: Work, known: Hours) -> Provenance:
     named = source.settings.cluster
     site = source.site or (named if named != _NOT_NAMED else cluster(source.session, work.period) or named)
     rules, prices = ", ".join(known.rules_versions), ", ".join(known.price_versions)
-    return Made(source.clock(), source.by, site, _tool_version(), rules, prices or None)
+    return Provenance(source.clock(), source.by, site, _tool_version(), rules, prices or None)
 
 
 def _tool_version() -> str:
@@ -109,7 +117,7 @@ def _tool_version() -> str:
     return installed_version() or "a checkout"
 
 
-def _represented(run: Held, work: Work, by_run: dict[str, tuple[Booked, ...]]) -> Represented:
+def _represented(run: HeldRun, work: Work, by_run: dict[str, tuple[StateHours, ...]]) -> Represented:
     started = run.started_at if run.started_at is not None else work.period.start
     moments = (started, run.ended_at)
     amounts = (run.milliseconds, run.micros)
@@ -117,28 +125,28 @@ def _represented(run: Held, work: Work, by_run: dict[str, tuple[Booked, ...]]) -
     return Represented(run.run_id, run.name, run.stage, run.sku, run.gpus, *moments, *amounts, *whose)
 
 
-def _booked(session: Session, work: Work) -> dict[str, tuple[Booked, ...]]:
+def _booked(session: Session, work: Work) -> dict[str, tuple[StateHours, ...]]:
     """Return where the GPU time of each run went."""
     _, _, select = statements("capacity/profile/runs.sql")
-    found: dict[str, tuple[Booked, ...]] = {}
+    found: dict[str, tuple[StateHours, ...]] = {}
     for run_id, state, cause, *rest in work.rows(session, select):
-        found[run_id] = (*found.get(run_id, ()), Booked(booking(state, cause).klass, state, cause, *rest))
+        found[run_id] = (*found.get(run_id, ()), StateHours(booking(state, cause).klass, state, cause, *rest))
     return found
 
 
-def _together(by_run: dict[str, tuple[Booked, ...]]) -> tuple[Booked, ...]:
+def _together(by_run: dict[str, tuple[StateHours, ...]]) -> tuple[StateHours, ...]:
     """Return where the GPU time of all runs went."""
-    parts: dict[tuple[str, str, str | None], list[Booked]] = {}
+    parts: dict[tuple[str, str, str | None], list[StateHours]] = {}
     for each in (each for own in by_run.values() for each in own):
         parts.setdefault((each.klass, each.state, each.cause), []).append(each)
     ordered = sorted(parts.items(), key=lambda part: (part[0][1], part[0][2] is None, part[0][2] or ""))
     return tuple(
-        Booked(*key, sum(each.milliseconds for each in own), _sum([each.micros for each in own]))
+        StateHours(*key, sum(each.milliseconds for each in own), _sum([each.micros for each in own]))
         for key, own in ordered
     )
 
 
-def _measured(booked: tuple[Booked, ...]) -> float:
+def _measured(booked: tuple[StateHours, ...]) -> float:
     whole = sum(each.milliseconds for each in booked)
     silent = sum(each.milliseconds for each in booked if each.state == "unobserved")
     return round(1 - silent / whole, 6) if whole else 0.0

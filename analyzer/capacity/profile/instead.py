@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from analyzer.capacity.profile.facts import Alternative, Memory
-from analyzer.capacity.profile.owned import Kind
+from analyzer.capacity.profile.owned import OwnedKind
 from analyzer.capacity.profile.work import Work
 from analyzer.findings.health.limits import MIG_CAPABLE
 from analyzer.queries.statements import statements
@@ -15,7 +15,7 @@ _HALF = 2
 
 
 def alternatives(
-    session: Session, work: Work, owned: Sequence[Kind], memory: Sequence[Memory]
+    session: Session, work: Work, owned: Sequence[OwnedKind], memory: Sequence[Memory]
 ) -> tuple[Alternative, ...]:
     """Return what there is instead of the kind that the runs held most of, other kinds of GPU first.
 
@@ -60,7 +60,7 @@ def _tried(session: Session, work: Work) -> dict[str, int]:
     return dict(rows)
 
 
-def _is_less(kind: Kind, own: str, owned: Sequence[Kind], prices: dict[str, int]) -> bool:
+def _is_less(kind: OwnedKind, own: str, owned: Sequence[OwnedKind], prices: dict[str, int]) -> bool:
     """Say whether a kind is cheaper, or where a price is missing, smaller."""
     mine, theirs = prices.get(own), prices.get(kind.sku or "")
     if mine is not None and theirs is not None:
@@ -70,7 +70,7 @@ def _is_less(kind: Kind, own: str, owned: Sequence[Kind], prices: dict[str, int]
 
 
 def _kind(
-    kind: Kind, micros: int | None, own: str, peaks: Mapping[str | None, int], tried: dict[str, int]
+    kind: OwnedKind, micros: int | None, own: str, peaks: Mapping[str | None, int], tried: dict[str, int]
 ) -> Alternative:
     there, peak = peaks.get(kind.sku), peaks.get(own)
     fits = True if there is not None and kind.memory_bytes is not None and there <= kind.memory_bytes else None
@@ -87,7 +87,7 @@ def _kind(
 
 
 def _parts(
-    own: str, owned: Sequence[Kind], peak: int | None, prices: dict[str, int], work: Work
+    own: str, owned: Sequence[OwnedKind], peak: int | None, prices: dict[str, int], work: Work
 ) -> tuple[Alternative, ...]:
     """Return a slice and packing, of work that has single GPUs: what runs on several needs them whole."""
     memory = next((each.memory_bytes for each in owned if each.sku == own), None)

@@ -23,7 +23,7 @@ _STATE_FOLDER = "XDG_STATE_HOME"  # XDG Base Directory Specification; ~/.local/s
 _OWN_FOLDER, _OWN_KEY = "gpuledger", "profile.key"
 
 
-def beside(store: Path) -> Path:
+def default_key_path(store: Path) -> Path:
     """Return where the key of a store's collector lies, unless the settings name another place."""
     return store.with_name(store.name + _BESIDE)
 

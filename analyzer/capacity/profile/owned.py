@@ -12,7 +12,7 @@ from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OwnedKind:
     """One kind of GPU of the fleet: how many are owned, and the memory of one."""
 
     sku: str | None
@@ -39,13 +39,13 @@ def holdings(session: Session, work: Work) -> tuple[Holding, ...]:
     return tuple(Holding(sku, *(round(ms / work.span_ms, 3) for ms in amounts)) for sku, *amounts in rows)
 
 
-def kinds(session: Session, work: Work) -> tuple[Kind, ...]:
+def kinds(session: Session, work: Work) -> tuple[OwnedKind, ...]:
     """Return the kinds of GPU that the fleet owned, most numerous first."""
     _, _, select = statements("capacity/profile/owned.sql")
-    return tuple(Kind(*row) for row in work.rows(session, select))
+    return tuple(OwnedKind(*row) for row in work.rows(session, select))
 
 
-def free(session: Session, work: Work, owned: tuple[Kind, ...]) -> tuple[Free, ...]:
+def free(session: Session, work: Work, owned: tuple[OwnedKind, ...]) -> tuple[Free, ...]:
     """Return what the fleet had free of each kind. A day counts with the hours of it that the period has."""
     _, select, _ = statements("capacity/profile/owned.sql")
     spare: dict[str | None, _Spare] = defaultdict(_Spare)
@@ -59,7 +59,7 @@ def free(session: Session, work: Work, owned: tuple[Kind, ...]) -> tuple[Free, .
     return tuple(_free(kind, spare[kind.sku], work) for kind in owned if kind.sku in spare)
 
 
-def _free(kind: Kind, spare: _Spare, work: Work) -> Free:
+def _free(kind: OwnedKind, spare: _Spare, work: Work) -> Free:
     by_day = {day: ms // (len(spare.hours[day]) * HOUR_MS) for day, ms in spare.by_day.items()}
     lowest = min(by_day, key=lambda day: (by_day[day], day))
     mean, drained = spare.free / work.span_ms, spare.drained / work.span_ms

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from analyzer.capacity.profile.facts import Scale
-from analyzer.capacity.profile.work import Held, Work
+from analyzer.capacity.profile.work import HeldRun, Work
 from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, labels
 from analyzer.measures.efficiency.of_run import Subject, scaling_of
 from analyzer.measures.efficiency.scaling import Scaling
@@ -28,7 +28,7 @@ class Scaled:
 
 def read_scale(session: Session, work: Work) -> Scaled:
     """Return the table of the runs that held most and were seen at several sizes."""
-    by_name: dict[str, Held] = {}
+    by_name: dict[str, HeldRun] = {}
     for run in work.runs:
         if run.stage not in NOT_TRAINING:
             by_name.setdefault(run.name or run.run_id, run)
@@ -41,7 +41,7 @@ def read_scale(session: Session, work: Work) -> Scaled:
     return Scaled((), None, None, because)
 
 
-def _scaled(run: Held, found: Scaling) -> Scaled:
+def _scaled(run: HeldRun, found: Scaling) -> Scaled:
     table = tuple(
         Scale(size.gpus, size.runs, round(size.per_second, 6), found.unit or "", round(size.efficiency, 6))
         for size in found.sizes
@@ -57,6 +57,6 @@ def knee(table: tuple[Scale, ...]) -> int | None:
     return None
 
 
-def _subject(run: Held, work: Work) -> Subject:
+def _subject(run: HeldRun, work: Work) -> Subject:
     moments = (work.period.start, work.period.end, None, run.started_at, run.ended_at)
     return Subject(run.run_id, run.name, run.stage, run.gpus, run.sku, *moments)

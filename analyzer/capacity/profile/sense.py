@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from analyzer.capacity.profile.facts import Booked, CapacityProfile
+from analyzer.capacity.profile.facts import CapacityProfile, StateHours
 from analyzer.errors import ProfileError
 from analyzer.states import BOOKINGS
 
@@ -83,7 +83,7 @@ def _of_runs(profile: CapacityProfile) -> Iterator[str]:
         yield "the parts of the runs do not add up to profile.booked"
 
 
-def _by_state(booked: Iterable[Booked]) -> dict[tuple[str, str, str | None], int]:
+def _by_state(booked: Iterable[StateHours]) -> dict[tuple[str, str, str | None], int]:
     found: dict[tuple[str, str, str | None], int] = {}
     for each in booked:
         key = (each.klass, each.state, each.cause)

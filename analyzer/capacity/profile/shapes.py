@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from analyzer.capacity.profile.details import SIGNALS
-from analyzer.capacity.profile.evidence import rate, ratio
+from analyzer.capacity.profile.evidence import rate_words, ratio
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.charts.profile import Share, Size, Spread
-from analyzer.ledger.breakdown import Line
+from analyzer.ledger.breakdown import BreakdownLine
 from analyzer.text.words import NO_BREAK, plain
 
 
-def shares(said: Sequence[Line]) -> tuple[Share, ...]:
+def class_rows(said: Sequence[BreakdownLine]) -> tuple[Share, ...]:
     """Return the classes of page one's table with its figures; those that have none are left out."""
     return tuple(
         Share(f"{line.klass} {line.percent}{NO_BREAK}%", line.klass, line.share)
@@ -40,7 +40,7 @@ def sizes(profile: CapacityProfile) -> tuple[Size, ...]:
     return tuple(
         Size(
             f"{size.gpus:,} GPUs",
-            f"{rate(size.work_per_second)} {plain(size.unit)}/s, {ratio(size.efficiency_ratio, 0)}",
+            f"{rate_words(size.work_per_second)} {plain(size.unit)}/s, {ratio(size.efficiency_ratio, 0)}",
             size.work_per_second / first.work_per_second,
             size.gpus / first.gpus,
         )

@@ -7,7 +7,7 @@ from analyzer.capacity.profile.facts import Distribution, Memory
 from analyzer.capacity.profile.work import Work
 from analyzer.finops.non_gpu_costs.energy import Drawn
 from analyzer.queries.statements import statements
-from collector.lake.tiers.sources import Kept
+from collector.lake.tiers.sources import TableExtent
 from collector.store.session import Session
 from collector.tier_tables import tiered
 
@@ -48,7 +48,7 @@ def read_signals(session: Session, work: Work) -> Signals:
 
 def _gather(session: Session, work: Work) -> None:
     held, *of_samples, minutes, minute, hours, hour = statements("capacity/profile/held.sql")
-    kept = Kept.of(session, tiered("gpu_samples"))
+    kept = TableExtent.of(session, tiered("gpu_samples"))
     start, end = work.period.start, work.period.end
     minutes_from = min(max(start, kept.minutes_from), end)
     samples_from = min(max(start, kept.raw_from), end)

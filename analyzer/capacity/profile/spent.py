@@ -6,7 +6,7 @@ from itertools import groupby
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.capacity.profile.evidence import days_words, named, short_id
-from analyzer.capacity.profile.facts import Booked, CapacityProfile
+from analyzer.capacity.profile.facts import CapacityProfile, StateHours
 from analyzer.ledger.breakdown import column_like, rounded
 from analyzer.queries.ledger_query import Breakdown, Unpriced, fold
 from analyzer.states import CLASSES, booking
@@ -28,7 +28,7 @@ class Table:
     total: _Cells | None = None
 
 
-def breakdown_of(booked: Iterable[Booked]) -> Breakdown:
+def breakdown_of(booked: Iterable[StateHours]) -> Breakdown:
     """Return what was booked, as reports read it."""
     parts = tuple(booked)
     unpriced = sum(each.milliseconds for each in parts if each.micros is None)

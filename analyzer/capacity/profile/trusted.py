@@ -7,7 +7,7 @@ from typing import get_args
 from analyzer.capacity.profile.facts import MeasuredBy
 from analyzer.capacity.profile.signature import PUBLIC_BYTES, exact_bytes, key_id
 from analyzer.errors import ConfigError
-from analyzer.settings.toml_entry import Entry, read_toml
+from analyzer.settings.toml_entry import TomlEntry, read_toml
 
 _KEYS = ("name", "public_key", "by")
 
@@ -35,7 +35,7 @@ def read_trusted(path: Path) -> tuple[TrustedKey, ...]:
     return trusted_of(read_toml(path, ("key",)))
 
 
-def trusted_of(content: Entry) -> tuple[TrustedKey, ...]:
+def trusted_of(content: TomlEntry) -> tuple[TrustedKey, ...]:
     """Return the [[key]] entries of a file or of a part of one: a policy may hold them.
 
     Raises:
@@ -47,7 +47,7 @@ def trusted_of(content: Entry) -> tuple[TrustedKey, ...]:
     return keys
 
 
-def _key(entry: Entry) -> TrustedKey:
+def _key(entry: TomlEntry) -> TrustedKey:
     public_key, by = entry.text("public_key"), entry.text_or_none("by") or "collector"
     if exact_bytes(public_key, PUBLIC_BYTES) is None:
         raise ConfigError(f"{entry.where}: 'public_key' is no Ed25519 key as gpuledger profile key prints it")

@@ -17,7 +17,7 @@ _COVERED = 2  # one in so many parts of the team's GPU time is enough
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProfileRequest:
     """Of whom a profile is wanted, of which runs (as people type them) and of when; without runs they are chosen."""
 
     team: str | None = None
@@ -28,7 +28,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldRun:
     """One of the runs, and what it held in the period; `micros` is None where a part of it has no price."""
 
     run_id: str
@@ -51,7 +51,7 @@ class Work:
     team: str | None
     project: str | None
     period: Period
-    runs: tuple[Held, ...]
+    runs: tuple[HeldRun, ...]
     chosen: str
 
     @property
@@ -80,7 +80,7 @@ class Work:
         return session.rows(statement, {name: value for name, value in given.items() if f"${name}" in statement})
 
 
-def read_work(session: Session, calendar: Calendar, asked: Asked) -> Work:
+def read_work(session: Session, calendar: Calendar, asked: ProfileRequest) -> Work:
     """Return the runs that are meant.
 
     Raises:
@@ -91,7 +91,7 @@ def read_work(session: Session, calendar: Calendar, asked: Asked) -> Work:
     period = _period(session, calendar, asked, named)
     select, teams, _ = statements("capacity/profile/runs.sql")
     values: dict[str, object] = {"start": period.start, "end": period.end, "runs": list(named) or None}
-    held = [Held(*row) for row in session.rows(select, values | {"team": None, "project": None})]
+    held = [HeldRun(*row) for row in session.rows(select, values | {"team": None, "project": None})]
     if named:
         return _of_named(asked, named, period, held)
     own = [one for one in held if _is_of(one, asked)]
@@ -102,11 +102,11 @@ def read_work(session: Session, calendar: Calendar, asked: Asked) -> Work:
     return _largest(asked, period, own)
 
 
-def _is_of(one: Held, asked: Asked) -> bool:
+def _is_of(one: HeldRun, asked: ProfileRequest) -> bool:
     return asked.team in (None, one.team) and asked.project in (None, one.project)
 
 
-def _of_named(asked: Asked, named: tuple[str, ...], period: Period, held: list[Held]) -> Work:
+def _of_named(asked: ProfileRequest, named: tuple[str, ...], period: Period, held: list[HeldRun]) -> Work:
     if missing := set(named) - {one.run_id for one in held}:
         raise LedgerError(f"{min(missing)} held no GPU in {period.label}: leave --since out, or name another period")
     for one in held:
@@ -123,9 +123,9 @@ def _of_named(asked: Asked, named: tuple[str, ...], period: Period, held: list[H
     )
 
 
-def _largest(asked: Asked, period: Period, own: list[Held]) -> Work:
+def _largest(asked: ProfileRequest, period: Period, own: list[HeldRun]) -> Work:
     whole = sum(one.milliseconds for one in own)
-    taken: list[Held] = []
+    taken: list[HeldRun] = []
     for one in own[:_MOST]:
         if len(taken) >= _LEAST and sum(each.milliseconds for each in taken) * _COVERED >= whole:
             break
@@ -136,7 +136,7 @@ def _largest(asked: Asked, period: Period, own: list[Held]) -> Work:
     return Work(asked.team, asked.project, period, tuple(taken), told)
 
 
-def _period(session: Session, calendar: Calendar, asked: Asked, named: tuple[str, ...]) -> Period:
+def _period(session: Session, calendar: Calendar, asked: ProfileRequest, named: tuple[str, ...]) -> Period:
     """Return the period that is asked for; else that of the runs, else the last complete week."""
     now = ledger_end(session)
     if asked.since or asked.until:

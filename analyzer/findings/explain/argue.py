@@ -8,7 +8,7 @@ from analyzer.findings.explain.failures import broken_signs, lost_signs
 from analyzer.findings.explain.idle import idle_gpus
 from analyzer.findings.explain.plot import Plot, plot
 from analyzer.findings.explain.ruled_out import RuledOut, ruled_out
-from analyzer.findings.explain.signs import Context, Sign, held, signs
+from analyzer.findings.explain.signs import Context, Sign, idle_signs, signs
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import said_states
 from analyzer.findings.rules.needs import Need, Severity, need, severity
@@ -63,7 +63,7 @@ def argue(
     waits = finding.state == "starved"
     seen: tuple[Sign, ...] = ()
     if with_signs and finding.state == "held_idle":
-        seen = held(finding.cause, idle_gpus(session, finding, period, limits), own, limits)
+        seen = idle_signs(finding.cause, idle_gpus(session, finding, period, limits), own, limits)
     elif with_signs and finding.state == "broken":
         seen = broken_signs(session, finding, period, limits)
     elif with_signs and finding.state == "lost_work":

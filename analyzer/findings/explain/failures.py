@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.findings.explain.gpu_samples import kept_row
-from analyzer.findings.explain.signs import Sign, hours, percent, span
+from analyzer.findings.explain.signs import Sign, hours_words, length_words, percent
 from analyzer.findings.finding import Finding
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Period
@@ -72,7 +72,7 @@ def broken_signs(session: "Session", finding: Finding, period: Period, limits: T
     if not found.told_ms or found.lost_ms is None:
         return down, Sign("its GPUs answered", "never", f"{percent(least)} or less", True)
     answered = 1000 * (found.told_ms - found.lost_ms) // max(found.claimed_ms, found.told_ms)
-    seen = f"{percent(answered)} of {hours(found.claimed_ms)}"
+    seen = f"{percent(answered)} of {hours_words(found.claimed_ms)}"
     return down, Sign("its GPUs answered", seen, f"{percent(least)} or less", answered <= least)
 
 
@@ -100,17 +100,17 @@ def lost_signs(session: "Session", finding: Finding, period: Period) -> tuple[Si
         found.ended_so == found.attempts if found.attempts else None,
     )
     what = "last checkpoint before the end" if found.saved else "no checkpoint; began before the end"
-    needed = f"{span(found.lost_ms // 60_000)} or more"
+    needed = f"{length_words(found.lost_ms // 60_000)} or more"
     if found.unsaved_ms is None:
         return ended, Sign(what, _NOT_REPORTED, needed, None)
-    return ended, Sign(what, span(found.unsaved_ms // 60_000), needed, found.unsaved_ms >= found.lost_ms)
+    return ended, Sign(what, length_words(found.unsaved_ms // 60_000), needed, found.unsaved_ms >= found.lost_ms)
 
 
 def _share(what: str, part: int | None, whole: int | None, needed: str, mark: int) -> Sign:
     if part is None or not whole:
         return Sign(what, _NOT_REPORTED, needed, None)
     share = 1000 * part // whole
-    return Sign(what, f"{percent(share)} of {hours(whole)}", needed, share >= mark)
+    return Sign(what, f"{percent(share)} of {hours_words(whole)}", needed, share >= mark)
 
 
 def _broken(session: "Session", finding: Finding, period: Period) -> BrokenGpus:

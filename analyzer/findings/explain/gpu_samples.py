@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzer.findings.finding import Finding
 from analyzer.queries.statements import statements
-from collector.lake.tiers.sources import Kept
+from collector.lake.tiers.sources import TableExtent
 from collector.tier_tables import tiered
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def kept_row(
     Raises:
         StoreError: the store does not answer.
     """
-    rolled = Kept.of(session, tiered("gpu_samples")).rolled_until
+    rolled = TableExtent.of(session, tiered("gpu_samples")).rolled_until
     (select,) = statements(file)
     asked = {
         "runs": list(finding.run_ids),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
-from analyzer.ledger.causes.exchange import rate
+from analyzer.ledger.causes.exchange import exchange_rate
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.timeline import timeline
 from analyzer.ledger.windows import RunWindow
@@ -77,21 +77,26 @@ def signal(
     return None
 
 
-Figure = tuple[str, str, Callable[[RunWindow], float | None], float | None]
+PlottedSeries = tuple[str, str, Callable[[RunWindow], float | None], float | None]
 
 
-def _candidates(state: str, cause: str, limits: Thresholds) -> tuple[Figure, ...]:
+def _candidates(state: str, cause: str, limits: Thresholds) -> tuple[PlottedSeries, ...]:
     """Return the figures of a rule, the most telling first."""
-    worker: Figure = ("busiest worker", "% of a core", lambda w: _share(w.busiest), _mark(limits.worker_full_permille))
-    disk: Figure = ("disk busy", "%", lambda w: _share(w.disk_busy), _mark(limits.disk_busy_permille))
-    waiting: Figure = ("workers waiting", "%", lambda w: _share(w.waiting), _mark(limits.waiting_permille))
-    copies: Figure = ("copies to GPUs", "GB/s", _copied, None)
-    clock: Figure = ("clock lost", "%", lambda w: _share(w.slowed_most), _mark(limits.slowed_permille))
-    fabric: Figure = ("exchange, a host", "GB/s", lambda w: _giga(rate(w, limits)), None)
-    chip: Figure = ("SM activity", "%", lambda w: _share(w.activity) if w.sm_ms else None, None)
+    worker: PlottedSeries = (
+        "busiest worker",
+        "% of a core",
+        lambda w: _share(w.busiest),
+        _mark(limits.worker_full_permille),
+    )
+    disk: PlottedSeries = ("disk busy", "%", lambda w: _share(w.disk_busy), _mark(limits.disk_busy_permille))
+    waiting: PlottedSeries = ("workers waiting", "%", lambda w: _share(w.waiting), _mark(limits.waiting_permille))
+    copies: PlottedSeries = ("copies to GPUs", "GB/s", _copied, None)
+    clock: PlottedSeries = ("clock lost", "%", lambda w: _share(w.slowed_most), _mark(limits.slowed_permille))
+    fabric: PlottedSeries = ("exchange, a host", "GB/s", lambda w: _giga(exchange_rate(w, limits)), None)
+    chip: PlottedSeries = ("SM activity", "%", lambda w: _share(w.activity) if w.sm_ms else None, None)
     if state == "communicating":
         return (clock,) if cause == "straggler" else (fabric, chip)
-    by_cause: dict[str, tuple[Figure, ...]] = {
+    by_cause: dict[str, tuple[PlottedSeries, ...]] = {
         "preprocessing": (worker,),
         "loader_software": (worker, disk),
         "storage": (disk, waiting),

@@ -16,7 +16,7 @@ from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 from analyzer.period import WINDOW_MS
 
-Reading = Callable[[RunWindow], int | None]
+WindowValue = Callable[[RunWindow], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def signs(
     return ()
 
 
-def held(cause: str, gpus: IdleGpus, windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
+def idle_signs(cause: str, gpus: IdleGpus, windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
     """Return the signs of an idle GPU, from the samples of the time that is claimed.
 
     `windows` are those in which a service's policy called it idle. A session and a service are booked between their
@@ -88,16 +88,16 @@ def _of_time(what: str, gpus: IdleGpus, found_ms: int | None, limits: Thresholds
     if found_ms is None or not gpus.measured_ms:
         return Sign(what, "not reported", needed, None)
     share = 1000 * found_ms // gpus.measured_ms
-    return Sign(what, f"{percent(share)} of {hours(gpus.measured_ms)}", needed, share >= limits.covered_permille)
+    return Sign(what, f"{percent(share)} of {hours_words(gpus.measured_ms)}", needed, share >= limits.covered_permille)
 
 
 def _in_a_row(cause: str, gpus: IdleGpus, limits: Thresholds) -> Sign:
     least = limits.abandoned_ms if cause == "abandoned" else limits.quiet_ms
-    needed = f"{span(least // 60_000)} or more"
+    needed = f"{length_words(least // 60_000)} or more"
     if gpus.longest_ms is None:
         seen = "none" if gpus.measured_ms else "not reported"
         return Sign("longest in a row", seen, needed, False if gpus.measured_ms else None)
-    return Sign("longest in a row", span(gpus.longest_ms // 60_000), needed, gpus.longest_ms >= least)
+    return Sign("longest in a row", length_words(gpus.longest_ms // 60_000), needed, gpus.longest_ms >= least)
 
 
 def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
@@ -106,10 +106,10 @@ def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
         return Sign(what, "not reported", needed, None)
     beyond = 1000 * gpus.worked_ms > (1000 - limits.covered_permille) * gpus.measured_ms
     worked_ms = gpus.before_ms + (gpus.worked_ms if beyond else 0)
-    return Sign(what, hours(worked_ms) if worked_ms else "none", needed, not worked_ms)
+    return Sign(what, hours_words(worked_ms) if worked_ms else "none", needed, not worked_ms)
 
 
-def hours(milliseconds: int) -> str:
+def hours_words(milliseconds: int) -> str:
     """Return GPU time as a person reads it."""
     return f"{milliseconds / HOUR_MS:,.1f} h" if milliseconds >= HOUR_MS // 20 else "minutes"
 
@@ -134,7 +134,7 @@ def median(values: Sequence[int | None]) -> int | None:
 def _sign(
     what: str,
     windows: Sequence[RunWindow],
-    read: Reading,
+    read: WindowValue,
     mark: int,
     shown: Callable[[int], str] = percent,
     *,
@@ -189,7 +189,12 @@ def _sureness(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, .
     longest, wanted = _longest(windows), limits.persistence_windows
     fine = sum(w.sm_ms * 2 >= w.ms and w.shares_ms * 2 >= w.ms for w in windows)
     return (
-        Sign("longest in a row", span(longest * minutes), f"{wanted * minutes} min, to be sure", longest >= wanted),
+        Sign(
+            "longest in a row",
+            length_words(longest * minutes),
+            f"{wanted * minutes} min, to be sure",
+            longest >= wanted,
+        ),
         Sign(
             "measured as SM activity",
             f"{percent(1000 * fine // len(windows))} of the windows",
@@ -209,7 +214,7 @@ def _longest(windows: Sequence[RunWindow]) -> int:
     return longest
 
 
-def span(minutes: int) -> str:
+def length_words(minutes: int) -> str:
     """Return a length of time as a person reads it."""
     return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min"
 
@@ -227,7 +232,7 @@ def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, cont
         Sign("racks", "not reported", several, None) if racks is None else Sign("racks", f"{racks}", several, racks > 1)
     )
     found.append(known)
-    seen, fair = median([exchange.rate(window, limits) for window in windows]), context.in_rack_rate
+    seen, fair = median([exchange.exchange_rate(window, limits) for window in windows]), context.in_rack_rate
     if seen is not None and fair is not None:
         found.append(Sign("exchange, a host", _rate(seen), f"less than {_rate(fair)}, as inside a rack", seen < fair))
     return tuple(found)
@@ -252,7 +257,7 @@ def _underused(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, 
         return (busy, _sign("power, of its limit", windows, lambda w: w.power, mark, most_allowed=True))
     exchanges = any(exchange.links_busy(window, limits) for window in windows)
     thin = limits.underused_sm_permille if exchanges else limits.ineffective_sm_permille
-    chip: tuple[tuple[str, Reading, int], ...] = (
+    chip: tuple[tuple[str, WindowValue, int], ...] = (
         ("SM activity", lambda w: w.activity, thin),
         ("tensor cores", lambda w: w.tensor, limits.underused_tensor_permille),
         ("memory bandwidth", lambda w: w.dram, limits.underused_dram_permille),

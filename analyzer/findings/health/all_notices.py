@@ -31,42 +31,42 @@ if TYPE_CHECKING:
 
 # In the order in which they are read: what is broken or not known, what costs capacity, what a run could do better.
 RULES: tuple[Rule, ...] = (
-    hardware.look,
-    ecc.look,
-    links.look,
-    slow_gpus.look,
-    zombie_memory.look,
-    silent_agents.look,
-    drivers.look,
-    fragmentation.look,
-    cpu_only.look,
-    mixed.look,
-    hbm_headroom.look,
-    mixed_precision.look,
-    packed_stages.look,
-    too_large.look,
-    checkpoints.look,
-    serving.look,
+    hardware.find_notices,
+    ecc.find_notices,
+    links.find_notices,
+    slow_gpus.find_notices,
+    zombie_memory.find_notices,
+    silent_agents.find_notices,
+    drivers.find_notices,
+    fragmentation.find_notices,
+    cpu_only.find_notices,
+    mixed.find_notices,
+    hbm_headroom.find_notices,
+    mixed_precision.find_notices,
+    packed_stages.find_notices,
+    too_large.find_notices,
+    checkpoints.find_notices,
+    serving.find_notices,
 )
 _HOURS = ("gpu_hours", "run_hours", "network_hours", "process_hours")  # what is counted where samples have expired
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class PeriodNotices:
     """What all rules said of a period, each in its own order."""
 
     notices: tuple[Notice, ...]
     unjudged: tuple[Unjudged, ...]
 
 
-def look(session: "Session", start_us: int, end_us: int, rules: tuple[Rule, ...] = RULES) -> Looked:
+def notices_in(session: "Session", start_us: int, end_us: int, rules: tuple[Rule, ...] = RULES) -> PeriodNotices:
     """Return what is to be looked at in [start_us, end_us), microseconds UTC."""
     span = Span(start_us, end_us)
     gather(session, span)
     said = [each for rule in rules for each in rule(session, span)]
     if kept_from(session, _HOURS) > start_us:
         said.append(span.unjudged("fleet/observations/expired", "the hours of a part of this period have expired"))
-    return Looked(
+    return PeriodNotices(
         tuple(each for each in said if isinstance(each, Notice)),
         tuple(each for each in said if isinstance(each, Unjudged)),
     )

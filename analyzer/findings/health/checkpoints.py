@@ -26,14 +26,14 @@ _HELD_LEAST_MS = 1_000 * HOUR_MS
 _SAVED_LEAST = 10
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield what is to be looked at, by name of run; one notice for all runs of a name."""
     savings = efficiency_query.savings(session, span.start_us, span.end_us)
     if savings:
-        yield from judged(savings, efficiency_query.failures(session, span.end_us), span)
+        yield from notices_of(savings, efficiency_query.failures(session, span.end_us), span)
 
 
-def judged(savings: Iterable[Saving], failures: Failures, span: Span) -> Iterator[Notice | Unjudged]:
+def notices_of(savings: Iterable[Saving], failures: Failures, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of which a run saves at the wrong interval, or none was ever restored."""
     names: dict[str, list[tuple[Saving, Checkpoints]]] = {}
     for saving in savings:

@@ -10,7 +10,7 @@ from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
-from analyzer.text.wording import gpu_hours, hours, tenths
+from analyzer.text.wording import gpu_hours, length_of_time, tenths
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -33,7 +33,7 @@ class HostWork:
     runs_beside: int  # that held GPUs there in the same hours
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each run that needs no GPU host, by run."""
     select, told = statements("findings/health/cpu_only.sql")
     values: dict[str, object] = {
@@ -66,7 +66,7 @@ def _judged(works: Sequence[HostWork], limits: NoticeLimits = LIMITS) -> Iterato
         notice_id(_RULE, first.run_id),
         _RULE,
         subject,
-        f"keeps {tenths(cores)} cores of {nodes} busy for {hours(ms)} and {left}{also}: "
+        f"keeps {tenths(cores)} cores of {nodes} busy for {length_of_time(ms)} and {left}{also}: "
         "give it to hosts without GPUs, or ask for no GPU",
         "run" if gpus else "platform",
         "high" if gpus else "medium",
@@ -74,7 +74,7 @@ def _judged(works: Sequence[HostWork], limits: NoticeLimits = LIMITS) -> Iterato
         run_ids=(first.run_id,),
         team=first.team,
         evidence=(
-            Evidence("processors", f"{tenths(cores)} cores on average", f"{hours(ms)} long"),
+            Evidence("processors", f"{tenths(cores)} cores on average", f"{length_of_time(ms)} long"),
             Evidence("GPUs", f"{gpus} held, none ever busy" if gpus else "none held"),
             Evidence("free meanwhile", f"{gpu_hours(sum(work.free_ms for work in works))} GPU-hours on these hosts"),
         ),

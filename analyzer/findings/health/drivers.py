@@ -29,16 +29,16 @@ class HostDriver:
     driver: str | None
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each group and version that is not the group's, then for groups behind the fleet."""
     (select,) = statements("findings/health/drivers.sql")
     hosts = [HostDriver(*row) for row in session.rows(select, {"start": span.start_us, "end": span.end_us})]
     if hosts and all(host.driver is None for host in hosts):
         yield span.unjudged(_RULE, "no host's driver version was told (inventory)")
-    yield from judged(hosts)
+    yield from notices_of(hosts)
 
 
-def judged(hosts: Sequence[HostDriver], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def notices_of(hosts: Sequence[HostDriver], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield notices; `hosts` are in order of their group. Groups too small for a majority are left out."""
     known = [host for host in hosts if host.driver is not None]
     fleet = _majority([host.driver or "" for host in known], limits)

@@ -49,13 +49,13 @@ class Memory:
     remapped_before: int = 0  # when the period began
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield notices by host and GPU."""
     (first,) = session.row("SELECT min(hour) FROM ledger_hours")
     knows_weeks = first is not None and first <= span.end_us - LIMITS.weeks * WEEK_US
     yield from _unjudged(session, span, knows_weeks)
     for memory in _memories(session, span, knows_weeks):
-        yield from judged(memory)
+        yield from notices_of(memory)
 
 
 def _unjudged(session: "Session", span: Span, knows_weeks: bool) -> Iterator[Unjudged]:
@@ -107,7 +107,7 @@ def _memories(session: "Session", span: Span, knows_weeks: bool) -> list[Memory]
     ]
 
 
-def judged(memory: Memory, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def notices_of(memory: Memory, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield what of one GPU's memory and Xids needs a hand; a GPU that is well gives nothing."""
     yield from _xids(memory, limits)
     if memory.uncorrected and not {48, 94, 95} & set(memory.xids):

@@ -72,7 +72,7 @@ class Site:
         ]
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each queue and reason, by queue."""
     told, waits, free, queues, size = statements("findings/health/fragmentation.sql")
     period: dict[str, object] = {"start": span.start_us, "end": span.end_us}

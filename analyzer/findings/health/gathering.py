@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import HOUR_US
 from analyzer.findings.health.notice import Span
 from analyzer.queries.statements import run, statements
-from collector.lake.tiers.sources import Kept
+from collector.lake.tiers.sources import TableExtent
 from collector.tier_tables import tiered
 
 if TYPE_CHECKING:
@@ -38,4 +38,4 @@ def gather(session: "Session", span: Span) -> None:
 
 def rolled_until(session: "Session", table: str) -> int:
     """Return until when the tiers of a table of samples are whole, at a whole hour; 0 where there are none."""
-    return Kept.of(session, tiered(table)).rolled_until // HOUR_US * HOUR_US
+    return TableExtent.of(session, tiered(table)).rolled_until // HOUR_US * HOUR_US

@@ -27,14 +27,14 @@ class Health:
     recovery_action: str | None = None
 
 
-def look(session: "Session", _span: Span) -> Iterator[Notice]:
+def find_notices(session: "Session", _span: Span) -> Iterator[Notice]:
     """Yield what is to be looked at, by node and GPU."""
     (select,) = statements("findings/health/hardware.sql")
     for row in session.rows(select):
-        yield from judged(Health(*row))
+        yield from notices_of(Health(*row))
 
 
-def judged(health: Health) -> Iterator[Notice]:
+def notices_of(health: Health) -> Iterator[Notice]:
     """Yield what a person should look at; a GPU that is well gives nothing."""
 
     def notice(kind: str, sentence: str) -> Notice:

@@ -41,7 +41,7 @@ class Fullest(OfRun):
         return self.most * 1000 // self.memory_bytes
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs, by name."""
     select, told = statements("findings/health/hbm_headroom.sql")
     has_use, has_size = session.row(told)
@@ -52,10 +52,10 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     values: dict[str, object] = {"hours": LIMITS.hbm_hours, "full": LIMITS.hbm_full_permille}
     runs = [Fullest(*row) for row in session.rows(select, values)]
     for of_name in by_name(runs):
-        yield from judged(of_name)
+        yield from notices_of(of_name)
 
 
-def judged(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def notices_of(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield a notice of the runs of one name whose memory is nearly full."""
     full = [run for run in runs if run.full_permille > limits.hbm_full_permille and run.hours >= limits.hbm_hours]
     if not full:

@@ -54,7 +54,7 @@ class Port:
         return self.errors * 3_600_000 // self.ms if self.ms else 0
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield notices of GPUs, then of ports, by host."""
     replays, ports, told = statements("findings/health/links.sql")
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")

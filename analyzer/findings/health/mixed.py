@@ -9,7 +9,7 @@ from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
-from analyzer.text.wording import counted, hours, percent, some
+from analyzer.text.wording import counted, length_of_time, percent, some
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -18,7 +18,7 @@ _RULE = "fleet/mixed"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TimeShare:
     """A part of some time, both in milliseconds."""
 
     of_ms: int = 0
@@ -40,13 +40,13 @@ class Mixture:
     ms: int  # hours of hosts in which both held GPUs
     nodes: tuple[str, ...]
     trainings: tuple[str, ...]
-    missed: Part  # of the service's time, over its promise, beside training
-    missed_alone: Part
-    slowed: Part  # of training's GPU time, throttled or starved, beside the service
-    slowed_alone: Part
+    missed: TimeShare  # of the service's time, over its promise, beside training
+    missed_alone: TimeShare
+    slowed: TimeShare  # of training's GPU time, throttled or starved, beside the service
+    slowed_alone: TimeShare
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each service beside training, by name, then for each queue that takes both."""
     make, services, select, queues = statements("findings/health/mixed.sql")
     session.execute(make)
@@ -58,18 +58,18 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         if not any(mixture.missed.of_ms for mixture in found):
             yield span.unjudged(_RULE, "no service beside training told of its latency and its promise (slo_seconds)")
         for mixture in found:
-            yield from judged(mixture)
+            yield from notices_of(mixture)
     for queue, count, trainings in session.rows(queues):
         yield _queue(queue, count, trainings)
 
 
 def _mixture(row: tuple[object, ...]) -> Mixture:
     run_id, name, team, ms, nodes, names, *parts = row
-    pairs = [Part(*parts[at : at + 2]) for at in range(0, len(parts), 2)]  # type: ignore[arg-type]
+    pairs = [TimeShare(*parts[at : at + 2]) for at in range(0, len(parts), 2)]  # type: ignore[arg-type]
     return Mixture(run_id, name, team, ms, tuple(nodes), tuple(names), *pairs)  # type: ignore[arg-type]
 
 
-def judged(mixture: Mixture, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def notices_of(mixture: Mixture, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield a notice of a service beside training: of medium confidence where either did worse for it, else low."""
     if mixture.ms < limits.mixed_ms:
         return
@@ -85,7 +85,7 @@ def judged(mixture: Mixture, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
         _RULE,
         subject,
         f"serves on {some(list(mixture.nodes))} beside training ({some(list(mixture.trainings))}) for "
-        f"{hours(mixture.ms)}; {effect}: give services hosts of their own",
+        f"{length_of_time(mixture.ms)}; {effect}: give services hosts of their own",
         "platform",
         "medium" if missed or slowed else "low",
         node=mixture.nodes[0] if len(mixture.nodes) == 1 else None,
@@ -112,7 +112,7 @@ def _loses_more(mixture: Mixture, limits: NoticeLimits) -> bool:
     return together is not None and alone is not None and together - alone >= limits.slowed_permille
 
 
-def _share(part: Part) -> str:
+def _share(part: TimeShare) -> str:
     return "not told" if part.permille is None else percent(part.permille)
 
 

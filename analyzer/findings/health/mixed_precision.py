@@ -29,7 +29,7 @@ class Pipes(OfRun):
     fp64: int | None = None
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs, by name; then the kinds of GPU that do not tell."""
     select, silent = statements("findings/health/mixed_precision.sql")
     values: dict[str, object] = {
@@ -39,13 +39,13 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     }
     runs = [Pipes(*row) for row in session.rows(select, values)]
     for of_name in by_name(runs):
-        yield from judged(of_name)
+        yield from notices_of(of_name)
     skus = [sku for sku, _ in session.rows(silent, {"start": span.start_us, "end": span.end_us})]
     if skus:
         yield span.unjudged(_RULE, f"no SM and tensor activity of {', '.join(skus)} (GPM is Hopper's and newer)")
 
 
-def judged(runs: Sequence[Pipes], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def notices_of(runs: Sequence[Pipes], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield a notice of the runs of one name whose tensor cores rest; what computes in FP64 has no use for them."""
     found = [run for run in runs if _rests(run, limits)]
     if not found:

@@ -32,7 +32,7 @@ class Turns(OfRun):
     turns: int  # from one stage to the other
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs, by name."""
     candidates, told = statements("findings/health/packed_candidates.sql")
     if not session.row(told)[0]:
@@ -42,7 +42,7 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     if ids:
         runs = [Turns(*row) for row in session.rows(_minutes(session, span), _values(span, ids))]
         for of_name in by_name(runs):
-            yield from judged(of_name)
+            yield from notices_of(of_name)
 
 
 def _minutes(session: "Session", span: Span) -> str:
@@ -65,7 +65,7 @@ def _values(span: Span, ids: list[str]) -> dict[str, object]:
     }
 
 
-def judged(runs: Sequence[Turns], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def notices_of(runs: Sequence[Turns], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield a notice of the runs of one name that take turns between processors and GPUs."""
     found = [run for run in runs if _alternates(run, limits)]
     if not found:

@@ -10,7 +10,7 @@ from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
-from analyzer.text.wording import counted, hours, percent
+from analyzer.text.wording import counted, length_of_time, percent
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -37,7 +37,7 @@ class Agent:
     paused: bool = False
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield notices by host."""
     (select,) = statements("findings/health/silence.sql")
     (newest,) = session.row(
@@ -59,10 +59,10 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         # What an import or a Prometheus brought has no agent: that its samples end somewhere is no agent's silence.
         yield span.unjudged(RULE, "no agent told of itself (agent_samples): its silence, gaps and clock are not known")
         return
-    yield from judged(agents)
+    yield from notices_of(agents)
 
 
-def judged(agents: Sequence[Agent], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def notices_of(agents: Sequence[Agent], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield notices of all hosts; the newest word of any of them is what silence is measured against."""
     newest = max((agent.last_at for agent in agents if agent.last_at is not None), default=None)
     for agent in agents:
@@ -88,8 +88,8 @@ def _silence(agent: Agent, newest: int | None, limits: NoticeLimits) -> Iterator
             yield _notice(
                 "silent",
                 agent,
-                f"{why} for {hours(silent_ms)}: {owns}; look at gpuledger-agent there",
-                (Evidence("last word", f"{hours(silent_ms)} before the newest of the fleet"),),
+                f"{why} for {length_of_time(silent_ms)}: {owns}; look at gpuledger-agent there",
+                (Evidence("last word", f"{length_of_time(silent_ms)} before the newest of the fleet"),),
                 "its samples wait on its disk and come late",
             )
 

@@ -17,12 +17,12 @@ _RULE = "slow_gpu"
 _RUNS_LEAST = 2
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice]:
     """Yield the GPUs for which several runs waited, the dearest first."""
-    yield from judged(stragglers(efficiency_query.waited(session, span.start_us, span.end_us)))
+    yield from notices_of(stragglers(efficiency_query.waited(session, span.start_us, span.end_us)))
 
 
-def judged(found: Iterable[Straggler]) -> Iterator[Notice]:
+def notices_of(found: Iterable[Straggler]) -> Iterator[Notice]:
     """Yield a notice for each GPU that cost two runs or more an hour of GPU time together."""
     for one in found:
         if one.gpu_uuid is None or len(one.run_ids) < _RUNS_LEAST or one.milliseconds < HOUR_MS:

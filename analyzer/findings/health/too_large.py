@@ -40,14 +40,14 @@ class Use(OfRun):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FleetKind:
     """A kind of GPU that the fleet owns."""
 
     sku: str
     memory_bytes: int
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs that a smaller GPU would do, by name."""
     select, kinds, told = statements("findings/health/too_large.sql")
     if not session.row(told)[0]:
@@ -61,12 +61,12 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         "memory": LIMITS.large_memory_bytes,
     }
     uses = [Use(*row) for row in session.rows(select, values)]
-    owned = [Kind(*row) for row in session.rows(kinds, period)]
+    owned = [FleetKind(*row) for row in session.rows(kinds, period)]
     for _, parts in groupby(uses, lambda use: (use.subject, use.sku)):
-        yield from judged(list(parts), owned)
+        yield from notices_of(list(parts), owned)
 
 
-def judged(uses: Sequence[Use], owned: Sequence[Kind], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def notices_of(uses: Sequence[Use], owned: Sequence[FleetKind], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield a notice of the runs of one name that are small in every respect; the others are left out."""
     small = [use for use in uses if _is_small(use, limits)]
     instead = _smaller(small[0], owned, limits) if small else None
@@ -104,7 +104,7 @@ def _is_small(use: Use, limits: NoticeLimits) -> bool:
     )
 
 
-def _smaller(use: Use, owned: Sequence[Kind], limits: NoticeLimits) -> str | None:
+def _smaller(use: Use, owned: Sequence[FleetKind], limits: NoticeLimits) -> str | None:
     """Return what would do: the smallest kind that holds its memory, else a slice; None where there is neither."""
     for kind in owned:
         is_half = use.gpu_bytes is not None and kind.memory_bytes * limits.small_sku_factor <= use.gpu_bytes

@@ -9,7 +9,7 @@ from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
-from analyzer.text.wording import gib, hours, percent
+from analyzer.text.wording import gib, length_of_time, percent
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -29,7 +29,7 @@ class Unheld:
     first_hour: int
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each GPU with memory that nobody answers for, by host and GPU."""
     select, told = statements("findings/health/zombie_memory.sql")
     if not session.row(told)[0]:
@@ -42,10 +42,10 @@ def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
         "ms": LIMITS.zombie_ms,
     }
     for row in session.rows(select, values):
-        yield from judged(Unheld(*row))
+        yield from notices_of(Unheld(*row))
 
 
-def judged(unheld: Unheld, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def notices_of(unheld: Unheld, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield a notice where enough memory was in use for long enough."""
     if unheld.bytes < limits.zombie_bytes or unheld.ms < limits.zombie_ms:
         return
@@ -59,14 +59,14 @@ def judged(unheld: Unheld, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
         notice_id(_RULE, unheld.gpu_uuid),
         _RULE,
         unheld.gpu_uuid,
-        f"{gib(unheld.bytes)} of its memory in use for {hours(unheld.ms)} while nobody held it: {todo}",
+        f"{gib(unheld.bytes)} of its memory in use for {length_of_time(unheld.ms)} while nobody held it: {todo}",
         "platform",
         "medium" if is_working else "high",
         node=unheld.node,
         gpu_uuid=unheld.gpu_uuid,
         evidence=(
             Evidence("memory in use", f"never under {gib(unheld.bytes)}"),
-            Evidence("holders", "no run and no known process", hours(unheld.ms)),
+            Evidence("holders", "no run and no known process", length_of_time(unheld.ms)),
             Evidence(
                 "utilization",
                 "not told" if unheld.utilization is None else f"{percent(unheld.utilization)} at most",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class FindingHistory:
     """Lives and mutes are by finding id; `closed` counts the findings that were closed in the period."""
 
     lives: Mapping[str, Life] = field(default_factory=dict)
@@ -33,9 +33,9 @@ class Case:
         return word_on(self.judgements, finding_id, period)
 
 
-def read_case(session: "Session", period: Period, now_us: int) -> Case:
+def read_case(session: "Session", period: Period, now_us: int) -> FindingHistory:
     """Return what is kept of a period's findings. `now_us` decides which mutes still hold, and nothing else."""
-    return Case(
+    return FindingHistory(
         history_tables.lives(session, period.end),
         tuple(history_tables.judgements(session)),
         muted(history_tables.mutes(session), now_us),

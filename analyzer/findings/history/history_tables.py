@@ -21,7 +21,7 @@ _MUTED = ("mute_id", "finding_id", "until", "because", "who", "recorded_at", "te
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Statement:
     """Who says something, why, and when: microseconds UTC."""
 
     because: str
@@ -65,7 +65,7 @@ def mutes(session: "Session") -> list[Mute]:
     return [Mute(*row) for row in rows]
 
 
-def add_judgement(session: "Session", claim: Claim, period: Period, verdict: Verdict, said: Said) -> Judgement:
+def add_judgement(session: "Session", claim: Claim, period: Period, verdict: Verdict, said: Statement) -> Judgement:
     """Add one word; what was said before stays.
 
     Raises:
@@ -83,7 +83,7 @@ def add_judgement(session: "Session", claim: Claim, period: Period, verdict: Ver
     return judgement
 
 
-def add_mute(session: "Session", finding_id: str, team: str | None, until: int, said: Said) -> Mute:
+def add_mute(session: "Session", finding_id: str, team: str | None, until: int, said: Statement) -> Mute:
     """Add a mute; one that was said before ends with it.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.findings.history.life import SeenDay, Spell, spells
-from analyzer.findings.history.naming import Key, named
+from analyzer.findings.history.naming import LossKey, named
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements
 from analyzer.states import BOOKINGS
@@ -63,8 +63,8 @@ def _rows(session: "Session", rules: str) -> list[tuple[object, ...]]:
         "SELECT coalesce(max(hour) + ?, 0) FROM ledger_hours WHERE status <> 'provisional'", [HOUR_US]
     )
     judged_by = dict(session.rows("SELECT hour, rules_version FROM ledger_hours"))
-    days: dict[Key, list[SeenDay]] = defaultdict(list)
-    ended: dict[Key, int | None] = {}
+    days: dict[LossKey, list[SeenDay]] = defaultdict(list)
+    ended: dict[LossKey, int | None] = {}
     (select,) = statements("findings/history/lives.sql")
     for subject, team, state, cause, *seen, ended_at in session.rows(select):
         days[subject, team, state, cause].append(SeenDay(*seen))
@@ -78,7 +78,7 @@ def _rows(session: "Session", rules: str) -> list[tuple[object, ...]]:
     ]
 
 
-def _row(key: Key, number: int, spell: Spell, rules: str) -> tuple[object, ...]:
+def _row(key: LossKey, number: int, spell: Spell, rules: str) -> tuple[object, ...]:
     return (
         number, *key, spell.opened_at, spell.updated_at, spell.closed_at, spell.hours, spell.milliseconds,
         spell.cost_micros, spell.confidence, rules,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.history.history_tables import Said, add_judgement, add_mute
+from analyzer.findings.history.history_tables import Statement, add_judgement, add_mute
 from analyzer.findings.history.judgement import Claim, Judgement, Mute, mute_until, reason_of, verdict_of
 from analyzer.ids import by_id
 from analyzer.period import Period
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 
-def judge(
-    session: "Session", found: Sequence[Finding], period: Period, finding_id: str, verdict: str, said: Said
+def keep_judgement(
+    session: "Session", found: Sequence[Finding], period: Period, finding_id: str, verdict: str, said: Statement
 ) -> Judgement:
     """Keep one judgement of a finding of this period, with what the finding claims now.
 
@@ -45,14 +45,14 @@ def judge(
     return add_judgement(session, claim, period, kind, checked)
 
 
-def mute(
+def keep_mute(
     session: "Session",
     found: Sequence[Finding],
     period: Period,
     finding_id: str,
     until: str,
     timezone: str,
-    said: Said,
+    said: Statement,
 ) -> Mute:
     """Keep that a finding is not to be listed until a date; its time stays in every sum.
 
@@ -65,8 +65,8 @@ def mute(
     return add_mute(session, finding.id, finding.team, moment, _with_reason(said))
 
 
-def _with_reason(said: Said) -> Said:
-    return Said(reason_of(said.because), said.who, said.recorded_at)
+def _with_reason(said: Statement) -> Statement:
+    return Statement(reason_of(said.because), said.who, said.recorded_at)
 
 
 def _by_id(found: Sequence[Finding], finding_id: str, period: Period) -> Finding:

@@ -3,32 +3,32 @@
 from analyzer.finops.anomalies.anomaly_query import Anomalies, Anomaly
 from analyzer.finops.unit_cost.report import UnitReport
 from analyzer.finops.unit_cost.text import change_words
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, days, money, percent, plain, span_words
 
 _ROWS = 10
 _HEAD = "OUT OF THE ORDINARY"
 
 
-def anomalies_text(report: Anomalies, units: UnitReport, paper: Paper, top: int | None = None) -> str:
+def anomalies_text(report: Anomalies, units: UnitReport, layout: TextLayout, top: int | None = None) -> str:
     """Return a period's anomalies as text: of unit costs and of teams."""
     lines = [f"anomalies {report.period.label}   {days(report.period)}, {report.period.timezone}", ""]
     body = _sentences(report, units, top or _ROWS)
     if not body and report.weeks_missing:
-        lines += [*paper.wrap("Nothing can be called out of the ordinary yet."), ""]
+        lines += [*layout.wrap("Nothing can be called out of the ordinary yet."), ""]
     elif not body:
-        lines += [*paper.wrap("Nothing was out of the ordinary."), ""]
+        lines += [*layout.wrap("Nothing was out of the ordinary."), ""]
     else:
         lines.append(_HEAD)
         for sentence in body:
-            lines += paper.wrap(sentence, "  - ", "    ")
+            lines += layout.wrap(sentence, "  - ", "    ")
         lines.append("")
     if more := report.more + sum(max(0, len(each) - (top or _ROWS)) for each in (report.found, units.changes)):
-        lines += [*paper.wrap(f"and {counted(more, 'smaller one')}"), ""]
+        lines += [*layout.wrap(f"and {counted(more, 'smaller one')}"), ""]
     if report.weeks_missing:
         missing = counted(report.weeks_missing, "more week")
-        lines += [*paper.wrap(f"What teams usually cost is known after {missing} of ledger before this period."), ""]
-    return paper.page([*lines, "next: gpuledger report units      gpuledger findings"])
+        lines += [*layout.wrap(f"What teams usually cost is known after {missing} of ledger before this period."), ""]
+    return layout.page([*lines, "next: gpuledger report units      gpuledger findings"])
 
 
 def _sentences(report: Anomalies, units: UnitReport, top: int = _ROWS) -> list[str]:

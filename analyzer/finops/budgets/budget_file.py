@@ -15,7 +15,7 @@ from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.settings.settings import Settings
-from analyzer.settings.toml_entry import Entry, read_toml
+from analyzer.settings.toml_entry import TomlEntry, read_toml
 
 FLEET = "the whole fleet"
 
@@ -84,7 +84,7 @@ def refuse_unbound(month: str, currency: str, budgets: Sequence[object | None]) 
         )
 
 
-def _budget(entry: Entry, amount: str) -> Budget:
+def _budget(entry: TomlEntry, amount: str) -> Budget:
     team, project = entry.text_or_none("team"), entry.text_or_none("project")
     if team is not None and project is not None:
         raise ConfigError(f"{entry.where}: a budget is of a 'team' or of a 'project', not of both")
@@ -95,7 +95,7 @@ def _budget(entry: Entry, amount: str) -> Budget:
     return Budget(team, project, entry.micros(amount), starts, ends, entry.text("source"))
 
 
-def _month(entry: Entry, key: str) -> date:
+def _month(entry: TomlEntry, key: str) -> date:
     day = entry.day(key)
     if day.day != 1:
         raise ConfigError(f"{entry.where}: {key!r} must be the first day of a month, not {day}")

@@ -36,7 +36,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BudgetLine:
     """One bearer of a month. `ending` is None where not one week of it is known; `budget` None where it has none."""
 
     name: str
@@ -66,13 +66,13 @@ class MonthReport:
     currency: str
     known_since: int
     known_until: int
-    lines: tuple[Line, ...]
-    projects: tuple[Line, ...]
-    fleet: Line
+    lines: tuple[BudgetLine, ...]
+    projects: tuple[BudgetLine, ...]
+    fleet: BudgetLine
     over: tuple[str, ...]  # the names of those that are over their budget, or likely to be
 
     @property
-    def every(self) -> tuple[Line, ...]:
+    def every(self) -> tuple[BudgetLine, ...]:
         """All bearers: teams, projects, the fleet."""
         return (*self.lines, *self.projects, self.fleet)
 
@@ -83,10 +83,12 @@ def month_report(
     """Return how a month stands as of `known_until`; None where the ledger has nothing of it."""
     until = min(period.end, known_until)
     spent = spending(session, period.timezone, period.start - _HISTORY_DAYS * DAY_US, until)
-    return judged(spent, period, until, currency, budgets)
+    return with_verdicts(spent, period, until, currency, budgets)
 
 
-def judged(spent: Spending, period: Period, until: int, currency: str, budgets: Sequence[Budget]) -> MonthReport | None:
+def with_verdicts(
+    spent: Spending, period: Period, until: int, currency: str, budgets: Sequence[Budget]
+) -> MonthReport | None:
     """Return the same of what was spent each day."""
     days = [start for start in spent.days.starts if start >= period.start]
     if not days:
@@ -117,13 +119,13 @@ def _teams(
     return [(name, by_budget.get((name, None)) if name else None) for name in sorted(names, key=lambda n: n or "")]
 
 
-def _matters(line: Line) -> bool:
+def _matters(line: BudgetLine) -> bool:
     return bool(
         line.spent_micros or line.budget or line.unpriced_milliseconds or (line.ending and line.ending.expected_micros)
     )
 
 
-def _closed(fleet: Line, lines: Sequence[Line], free: Line) -> tuple[Line, Line]:
+def _closed(fleet: BudgetLine, lines: Sequence[BudgetLine], free: BudgetLine) -> tuple[BudgetLine, BudgetLine]:
     """Return the fleet and what nobody holds such that the expected column sums, as the spent one does."""
     if fleet.ending is None or any(line.ending is None for line in lines):
         return fleet, free
@@ -133,7 +135,7 @@ def _closed(fleet: Line, lines: Sequence[Line], free: Line) -> tuple[Line, Line]
     return changed, _with(free, whole - held)
 
 
-def _with(line: Line, expected: int) -> Line:
+def _with(line: BudgetLine, expected: int) -> BudgetLine:
     before = line.ending
     if before is None:
         return line
@@ -167,7 +169,7 @@ class _Look:
 
     def line(
         self, name: str | None, whose: list[Whose], key: tuple[str | None, str | None, bool], budget: Budget | None
-    ) -> Line:
+    ) -> BudgetLine:
         """Return the line of one bearer."""
         days = zip(self.spent.days.starts, self.spent.of(whose), strict=True)
         cost = sum(each for start, each in days if start >= self.period.start)
@@ -175,7 +177,7 @@ class _Look:
         team, project, held = key
         ending = self._ending(whose, cost)
         judged = verdict(cost, ending, budget)
-        return Line(name or "unmapped", team, project, held, cost, unpriced, ending, budget, judged)
+        return BudgetLine(name or "unmapped", team, project, held, cost, unpriced, ending, budget, judged)
 
     def _ending(self, whose: list[Whose], cost: int) -> Ending | None:
         if self.until >= self.period.end:

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from agent.wire.units import MICROS
 from analyzer.finops.budgets.budget_file import FLEET
-from analyzer.finops.budgets.month import Line, MonthReport
+from analyzer.finops.budgets.month import BudgetLine, MonthReport
 from analyzer.ledger.breakdown import column_like
 from analyzer.period import local
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import nearest
 from analyzer.text.words import (
     AT_LEAST,
@@ -19,7 +19,7 @@ from analyzer.text.words import (
     day,
     decimal,
     gpu_hours,
-    moment,
+    moment_words,
     money,
     money_decimals,
     plain,
@@ -27,22 +27,22 @@ from analyzer.text.words import (
 )
 
 
-def budgets_text(report: MonthReport, paper: Paper, top: int | None = None) -> str:
+def budgets_text(report: MonthReport, layout: TextLayout, top: int | None = None) -> str:
     """Return a month as text; the columns of spent and expected add up."""
     zone = report.period.timezone
-    known = f"known until {moment(report.known_until, zone)}"
+    known = f"known until {moment_words(report.known_until, zone)}"
     if report.known_until >= report.period.end:
         known = "over"
     head = f"month {report.period.label}   {zone}"
-    lines = [head + known.rjust(max(2 + len(known), paper.width - 2 - len(head))), ""]
-    lines += [*paper.wrap(first_sentence(report)), "", *budget_lines(report, paper, top), ""]
-    return paper.page([*lines, "next: gpuledger report week      gpuledger findings"])
+    lines = [head + known.rjust(max(2 + len(known), layout.width - 2 - len(head))), ""]
+    lines += [*layout.wrap(first_sentence(report)), "", *budget_lines(report, layout, top), ""]
+    return layout.page([*lines, "next: gpuledger report week      gpuledger findings"])
 
 
-def budget_lines(report: MonthReport, paper: Paper, top: int | None = None) -> list[str]:
+def budget_lines(report: MonthReport, layout: TextLayout, top: int | None = None) -> list[str]:
     """Return the table and its notes; a month's report has them too."""
-    notes = _notes(report, paper)
-    return [*_table(report, paper, top), *(["", *notes] if notes else [])]
+    notes = _notes(report, layout)
+    return [*_table(report, layout, top), *(["", *notes] if notes else [])]
 
 
 def first_sentence(report: MonthReport) -> str:
@@ -69,7 +69,7 @@ def first_sentence(report: MonthReport) -> str:
     return f"{holds} will hold. The fleet {ending}."
 
 
-def _spent_nothing(line: Line) -> bool:
+def _spent_nothing(line: BudgetLine) -> bool:
     return not (line.spent_micros or line.unpriced_milliseconds or (line.ending and line.ending.expected_micros))
 
 
@@ -80,7 +80,7 @@ def over_check(over: Sequence[str]) -> str:
     return f"over budget, or likely to be: {', '.join(map(plain, over))}"
 
 
-def over_words(line: Line, currency: str) -> str:
+def over_words(line: BudgetLine, currency: str) -> str:
     """Return "team-vision will likely cost $60,200 of its $55,000 (57,000 to 64,000)"."""
     if line.budget is None:
         raise AssertionError("BUG: what has no budget is not over it")
@@ -91,7 +91,7 @@ def over_words(line: Line, currency: str) -> str:
     return f"{name} will likely cost {_of(expected, budget, currency)}{between(line)}"
 
 
-def _may_words(line: Line, currency: str) -> str:
+def _may_words(line: BudgetLine, currency: str) -> str:
     """Return "team-vision may be: up to $57,000 of its $55,000"."""
     if line.budget is None or line.ending is None or line.ending.high_micros is None:
         raise AssertionError("BUG: what may be over has a budget and an upper end")
@@ -104,7 +104,7 @@ def _of(micros: int, budget: int, currency: str) -> str:
     return f"{money(micros, currency, decimals)} of its {money(budget, currency, decimals)}"
 
 
-def between(line: Line) -> str:
+def between(line: BudgetLine) -> str:
     """Return " (57,000 to 64,000)", or nothing where no interval is known."""
     ending = line.ending
     if ending is None or ending.low_micros is None or ending.high_micros is None or ending.model is None:
@@ -113,7 +113,7 @@ def between(line: Line) -> str:
     return f" ({amount(ending.low_micros, decimals)} to {amount(ending.high_micros, decimals)})"
 
 
-def _ending_words(line: Line, currency: str) -> str:
+def _ending_words(line: BudgetLine, currency: str) -> str:
     if line.ending is None:
         spent = at_least(_money(line.spent_micros, currency), bool(line.unpriced_milliseconds))
         return f"has cost {spent}; less than a week is known, so nothing is forecast"
@@ -126,17 +126,17 @@ def _money(micros: int, currency: str) -> str:
     return money(micros, currency, money_decimals(micros))
 
 
-def _table(report: MonthReport, paper: Paper, top: int | None) -> list[str]:
+def _table(report: MonthReport, layout: TextLayout, top: int | None) -> list[str]:
     lines = [*report.lines]
     spent = spent_column([line.spent_micros for line in lines], report.fleet.spent_micros)
     expected = expected_column(lines, report.fleet)
-    width = 20 + paper.extra
+    width = 20 + layout.extra
     head = f"{'WHO':<{width}}{'spent ' + symbol(report.currency).strip():>11}{'budget':>11}"
     found = [f"{head}{'month-end':>12}{'80 % between':>26}"]
     for place, line in enumerate(lines):
         if top is None or place < top:
-            found.append(_row(line, spent[place], expected[place], width, paper))
-    found.append(_row(report.fleet, spent[-1], expected[-1], width, paper))
+            found.append(_row(line, spent[place], expected[place], width, layout))
+    found.append(_row(report.fleet, spent[-1], expected[-1], width, layout))
     if report.projects:
         found += ["", "PROJECTS (part of the above)"]
         for line in report.projects:
@@ -150,11 +150,11 @@ def _table(report: MonthReport, paper: Paper, top: int | None) -> list[str]:
                 if line.ending is None
                 else amount(line.ending.expected_micros, money_decimals(line.spent_micros))
             )
-            found.append(_row(replace(line, name=line.project or line.name), own, ending, width, paper))
+            found.append(_row(replace(line, name=line.project or line.name), own, ending, width, layout))
     return found
 
 
-def _row(line: Line, spent: str, expected: str, width: int, paper: Paper) -> str:
+def _row(line: BudgetLine, spent: str, expected: str, width: int, layout: TextLayout) -> str:
     budget = line.budget
     allowed = UNKNOWN if budget is None else amount(budget.micros_per_month, 0)
     mark = " !" if line.is_over else " ?" if line.verdict == "may be over" else "  "
@@ -167,7 +167,7 @@ def _row(line: Line, spent: str, expected: str, width: int, paper: Paper) -> str
         and ending.high_micros is not None
     ):
         span = f"{amount(ending.low_micros, 0)} to {amount(ending.high_micros, 0)}"
-    name = paper.cut("total" if line.name == FLEET else line.name, width - 4)
+    name = layout.cut("total" if line.name == FLEET else line.name, width - 4)
     told = at_least(spent, line.unpriced_milliseconds > 0)
     return f"  {name:<{width - 2}}{told:>11}{allowed:>11}{expected:>12}{mark}{span:>24}"
 
@@ -179,7 +179,7 @@ def spent_column(exact: Sequence[int], total: int) -> list[str]:
     return [*column_like(rounded, list(exact), MICROS, decimals), decimal(rounded, decimals)]
 
 
-def expected_column(lines: Sequence[Line], fleet: Line) -> list[str]:
+def expected_column(lines: Sequence[BudgetLine], fleet: BudgetLine) -> list[str]:
     """Return where lines and the fleet will end, adding up; unknown where it is of one of them."""
     endings = [line.ending for line in lines]
     if fleet.ending is None or any(ending is None for ending in endings):
@@ -195,7 +195,7 @@ def since_words(report: MonthReport) -> str:
     return f"The ledger begins {first}: the days of this month before are not in it."
 
 
-def _notes(report: MonthReport, paper: Paper) -> list[str]:
+def _notes(report: MonthReport, layout: TextLayout) -> list[str]:
     found = [said] if (said := since_words(report)) else []
     ending = report.fleet.ending
     if ending is not None and ending.model is not None:
@@ -211,4 +211,4 @@ def _notes(report: MonthReport, paper: Paper) -> list[str]:
         found.append(
             f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure ({AT_LEAST}): gpuledger prices check."
         )
-    return [line for note in found for line in paper.wrap(note)]
+    return [line for note in found for line in layout.wrap(note)]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from analyzer.finops.charges.sums import Held, charged_micros
+from analyzer.finops.charges.sums import HeldHour, charged_micros
 from analyzer.finops.non_gpu_costs.rates import Rates, close_rates
 from analyzer.ledger.chunks import spans
 from analyzer.prices.charge_rows import Charge
@@ -78,7 +78,7 @@ class Terms:
     beside: Rates
 
 
-class Key(NamedTuple):
+class ChargeKey(NamedTuple):
     """What is charged together, and rounded to the millionth."""
 
     hour: int
@@ -88,7 +88,7 @@ class Key(NamedTuple):
     purchase_option: str | None
 
 
-class Part(NamedTuple):
+class KeySum(NamedTuple):
     """What the ledger (`recorded_at` 0) or one correction of it says of a key; `unpriced`: a part has no price."""
 
     recorded_at: int
@@ -187,10 +187,10 @@ def _charge(session: Session, hours: Mapping[int, bool], terms: Terms, now_us: i
         return set()
     asked: dict[str, object] = {"hours": [*hours], "first": min(hours), "last": max(hours)}
     told, charged = statements("prices/closed_charges.sql")
-    parts: dict[Key, list[Part]] = {}
+    parts: dict[ChargeKey, list[KeySum]] = {}
     for row in session.rows(told, asked):
-        parts.setdefault(Key(*row[:5]), []).append(Part(*row[5:]))
-    before = {Key(*row[:5]): (row[5], row[6]) for row in session.rows(charged, {"hours": [*hours]})}
+        parts.setdefault(ChargeKey(*row[:5]), []).append(KeySum(*row[5:]))
+    before = {ChargeKey(*row[:5]): (row[5], row[6]) for row in session.rows(charged, {"hours": [*hours]})}
     closed, corrections = [], []
     for key, each in parts.items():
         booked = [part for part in each if part.recorded_at == 0]
@@ -205,13 +205,13 @@ def _charge(session: Session, hours: Mapping[int, bool], terms: Terms, now_us: i
         owed = _charged(key, each, rates) or 0
         if owed != paid:
             corrections.append((now_us, *key, owed - paid))
-    session.load("closed_charges", (*Key._fields, "charged_micros"), closed)
+    session.load("closed_charges", (*ChargeKey._fields, "charged_micros"), closed)
     rows = [(*row, is_of_rates) for row in corrections]
-    session.load("charge_corrections", ("recorded_at", *Key._fields, "charged_micros", "is_of_rates"), rows)
+    session.load("charge_corrections", ("recorded_at", *ChargeKey._fields, "charged_micros", "is_of_rates"), rows)
     return {row[0] for row in closed} | {row[1] for row in corrections}
 
 
-def _learned(key: Key, parts: Sequence[Part], rates: Sequence[Charge], base: int) -> Iterator[tuple[int, int]]:
+def _learned(key: ChargeKey, parts: Sequence[KeySum], rates: Sequence[Charge], base: int) -> Iterator[tuple[int, int]]:
     """Yield by how much more is charged by each correction that was made before the hour closed."""
     paid = base
     for count, part in enumerate(parts, 1):
@@ -221,14 +221,14 @@ def _learned(key: Key, parts: Sequence[Part], rates: Sequence[Charge], base: int
             paid = owed
 
 
-def _charged(key: Key, parts: Sequence[Part], rates: Sequence[Charge]) -> int | None:
+def _charged(key: ChargeKey, parts: Sequence[KeySum], rates: Sequence[Charge]) -> int | None:
     """Return what is charged for these parts together; None where no rate and no price is known."""
     learned = [part for part in parts if part.recorded_at and part.cost_micros is not None]
     cost = None if any(part.unpriced for part in parts) and not learned else _cost(parts)
     milliseconds = sum(part.milliseconds for part in parts)
-    held = Held(key.team, True, key.sku, key.purchase_option, key.hour, milliseconds, cost)
+    held = HeldHour(key.team, True, key.sku, key.purchase_option, key.hour, milliseconds, cost)
     return charged_micros(held, rates)
 
 
-def _cost(parts: Iterable[Part]) -> int:
+def _cost(parts: Iterable[KeySum]) -> int:
     return sum(part.cost_micros or 0 for part in parts)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analyzer.finops.charges.sums import Charged, Held, charges
+from analyzer.finops.charges.sums import Charged, HeldHour, charges
 from analyzer.period import Period, local
 from analyzer.prices.charge_rows import Charge
 from analyzer.queries.booked import booked
@@ -42,21 +42,21 @@ FROM charge_corrections WHERE recorded_at >= $start AND recorded_at < $end GROUP
 """
 
 
-def read_held(session: "Session", period: Period) -> list[Held]:
+def read_held(session: "Session", period: Period) -> list[HeldHour]:
     """Return the GPU time of a period by team, cost centre, kind and hour; cost is None where any has no price."""
     rows = session.rows(f"{_HELD} ORDER BY ALL", _span(period))
-    return [Held(*row) for row in rows]
+    return [HeldHour(*row) for row in rows]
 
 
-def read_corrections(session: "Session", period: Period) -> dict[str, list[Held]]:
+def read_corrections(session: "Session", period: Period) -> dict[str, list[HeldHour]]:
     """Return what was learned in a period of hours that had closed, by the month of the hour; amounts are differences.
 
     As in a FOCUS file: a closed month's file stays, and what is learned of it later stands in the month it is learned.
     """
     rows = session.rows(f"{_CORRECTED} ORDER BY ALL", _span(period))
-    found: dict[str, list[Held]] = {}
+    found: dict[str, list[HeldHour]] = {}
     for row in rows:
-        one = Held(*row)
+        one = HeldHour(*row)
         found.setdefault(f"{local(one.hour, period.timezone):%Y-%m}", []).append(one)
     return found
 

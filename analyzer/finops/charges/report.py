@@ -6,7 +6,7 @@ from analyzer.errors import LedgerError
 from analyzer.finops.charges.edited import Edited, closed_at, edited
 from analyzer.finops.charges.held_query import read_corrections, read_held
 from analyzer.finops.charges.sums import Bearer, Charged, charges
-from analyzer.ledger.coverage import Hours, hours
+from analyzer.ledger.coverage import Hours, known_hours
 from analyzer.period import Period
 from analyzer.prices.price_book import price_book
 from analyzer.prices.repriced import Repriced, repriced
@@ -38,7 +38,7 @@ def charges_report(session: Session, settings: Settings, period: Period, by: Bea
         ConfigError: the price file is wrong.
     """
     rates = price_book(settings).charges
-    known = hours(session, period)
+    known = known_hours(session, period)
     if not known.known:
         raise LedgerError(f"the ledger has no hour of {period.label}; gpuledger analyze books what is there")
     months = read_corrections(session, period)

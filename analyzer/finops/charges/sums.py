@@ -11,7 +11,7 @@ Bearer = Literal["team", "cost-centre"]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldHour:
     """GPU time of one kind in one UTC hour: who held it (no team: nobody's, or unmapped), and what it cost.
 
     Of a correction, time and cost are differences.
@@ -62,7 +62,7 @@ class Charged:
 
 
 def charges(
-    held: Iterable[Held], rates: Sequence[Charge], by: Bearer = "team", corrects: str | None = None
+    held: Iterable[HeldHour], rates: Sequence[Charge], by: Bearer = "team", corrects: str | None = None
 ) -> tuple[Charged, ...]:
     """Return a line a team (or a cost centre), then what maps to none, then what nobody held.
 
@@ -88,7 +88,7 @@ def _place(one: Charged) -> tuple[bool, bool, str, bool, str]:
     return not one.held, one.bearer is None, one.bearer or "", one.team is None, one.team or ""
 
 
-def charged_micros(held: Held, rates: Sequence[Charge]) -> int | None:
+def charged_micros(held: HeldHour, rates: Sequence[Charge]) -> int | None:
     """Return what this GPU time is charged, to the nearest millionth; None where no rate and no price is known."""
     if not held.held:
         return 0

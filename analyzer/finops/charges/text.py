@@ -8,13 +8,13 @@ from analyzer.finops.charges.report import ChargesReport
 from analyzer.finops.charges.sums import Bearer, Charged
 from analyzer.period import local
 from analyzer.prices.repriced import repriced_words
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import UNKNOWN, gpu_hours, money, plain
 
 _NAME, _CELL = 24, 14
 
 
-def charge_text(report: ChargesReport, paper: Paper) -> str:
+def charge_text(report: ChargesReport, layout: TextLayout) -> str:
     """Return the table: GPU-hours, cost, charged and the platform's difference by bearer, their sums, corrections."""
     title = key_of(report.by).replace("_", " ").upper()
     head = f"{title:<{_NAME}}" + "".join(f"{name:>{_CELL}}" for name in ("GPU-hours", "cost", "charged", "difference"))
@@ -23,8 +23,8 @@ def charge_text(report: ChargesReport, paper: Paper) -> str:
     found += [_line(name_of(one), one, report.currency) for one in report.lines]
     found += [_line("total", total, report.currency), ""]
     for said in (*_sums_told(total, report.currency), *_notes(report)):
-        found += paper.wrap(said, "")
-    return paper.page([*found, *_corrections(report, paper)])
+        found += layout.wrap(said, "")
+    return layout.page([*found, *_corrections(report, layout)])
 
 
 def _rates_told(report: ChargesReport) -> str:
@@ -58,12 +58,12 @@ def _notes(report: ChargesReport) -> list[str]:
     return [*([] if known.complete else [lacking]), *repriced_words(report.repriced), *edited_words(report.edited)]
 
 
-def _corrections(report: ChargesReport, paper: Paper) -> list[str]:
+def _corrections(report: ChargesReport, layout: TextLayout) -> list[str]:
     """Return what was learned of hours that had closed: beside the bill above, which stays as it was."""
     if not report.corrections:
         return []
     title = f"CORRECTIONS learned in {report.period.label}, of hours that had closed; not in the figures above"
-    found = ["", *paper.wrap(title, "")]
+    found = ["", *layout.wrap(title, "")]
     found += [_line(f"{one.corrects} {name_of(one)}", one, report.currency) for one in report.corrections]
     both = _total([*report.lines, *report.corrections])
     return [*found, _line("total with them", both, report.currency)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.finops.demand.mix import Mix, Rates, best_mix, mix_of, scaled
-from analyzer.finops.demand.request_hours import Kind, Waiting, asked_for, together, waiting
+from analyzer.finops.demand.request_hours import SkuAndOption, Waiting, asked_for, summed_hours, waiting_runs
 from analyzer.finops.forecast.forecast import Forecast, forecast
 from analyzer.period import day_starts, local, midnight
 
@@ -61,7 +61,7 @@ class Outlook:
 
 
 def outlook(
-    session: "Session", now: int, timezone: str, currency: str, prices: "PriceBook", gpus: Mapping[Kind, int]
+    session: "Session", now: int, timezone: str, currency: str, prices: "PriceBook", gpus: Mapping[SkuAndOption, int]
 ) -> Outlook:
     """Read what was asked for and say what will be. `gpus` are those that the fleet has, by SKU and option."""
     today = midnight(local(now, timezone).date(), timezone)
@@ -70,11 +70,13 @@ def outlook(
     demand = asked_for(session, start, today)
     days = _days(start, today, timezone)
     stages = sorted({stage for _, stage in demand})
-    lines = [_line(stage, together(demand, [kind for kind in demand if kind[1] == stage]), days) for stage in stages]
-    whole = _line("all", together(demand, list(demand)), days)
+    lines = [
+        _line(stage, summed_hours(demand, [kind for kind in demand if kind[1] == stage]), days) for stage in stages
+    ]
+    whole = _line("all", summed_hours(demand, list(demand)), days)
     mixes = tuple(_mix(sku, demand, days, whole, now, prices, gpus) for sku in _skus(demand, gpus))
     ordered = tuple(sorted(lines, key=lambda line: (-line.milliseconds, line.stage)))
-    return Outlook(timezone, currency, now, len(days) - 1, ordered, whole, waiting(session, now), mixes)
+    return Outlook(timezone, currency, now, len(days) - 1, ordered, whole, waiting_runs(session, now), mixes)
 
 
 def _whole_day(first: int, timezone: str) -> int:
@@ -93,18 +95,18 @@ def _line(stage: str, hours: Mapping[int, int], days: Sequence[int]) -> StageLin
     return StageLine(stage, len(last), sum(last), forecast(by_day, AHEAD_DAYS))
 
 
-def _skus(demand: Mapping[Kind, object], gpus: Mapping[Kind, int]) -> list[str]:
+def _skus(demand: Mapping[SkuAndOption, object], gpus: Mapping[SkuAndOption, int]) -> list[str]:
     return sorted({sku for sku, _ in (*demand, *gpus) if sku is not None})
 
 
 def _mix(
     sku: str,
-    demand: Mapping[Kind, Mapping[int, int]],
+    demand: Mapping[SkuAndOption, Mapping[int, int]],
     days: Sequence[int],
     whole: StageLine,
     now: int,
     prices: "PriceBook",
-    gpus: Mapping[Kind, int],
+    gpus: Mapping[SkuAndOption, int],
 ) -> SkuMix:
     owned = sum(count for (kind, option), count in gpus.items() if kind == sku and option == "owned")
     reserved = sum(count for (kind, option), count in gpus.items() if kind == sku and option == "reserved")
@@ -148,8 +150,8 @@ def _growth(whole: StageLine) -> tuple[tuple[int, int], tuple[int, int] | None]:
     return (ahead.total, past), high
 
 
-def _hours(demand: Mapping[Kind, Mapping[int, int]], kinds: list[Kind], hours: range) -> list[int]:
-    found = together(demand, kinds)
+def _hours(demand: Mapping[SkuAndOption, Mapping[int, int]], kinds: list[SkuAndOption], hours: range) -> list[int]:
+    found = summed_hours(demand, kinds)
     return [found.get(hour, 0) for hour in hours]
 
 

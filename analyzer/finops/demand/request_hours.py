@@ -9,7 +9,7 @@ from analyzer.queries.statements import statements
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-Kind = tuple[str | None, str]  # SKU, stage
+SkuAndOption = tuple[str | None, str]  # SKU, stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +21,16 @@ class Waiting:
     gpus: int
 
 
-def asked_for(session: "Session", start: int, end: int) -> dict[Kind, dict[int, int]]:
+def asked_for(session: "Session", start: int, end: int) -> dict[SkuAndOption, dict[int, int]]:
     """Return GPU milliseconds by kind and hour that were asked for."""
     (query,) = statements("finops/demand/asked.sql")
-    found: dict[Kind, dict[int, int]] = {}
+    found: dict[SkuAndOption, dict[int, int]] = {}
     for sku, stage, hour, milliseconds in session.rows(query, {"start": start, "end": end}):
         found.setdefault((sku, stage), {})[hour] = milliseconds
     return found
 
 
-def waiting(session: "Session", now: int) -> tuple[Waiting, ...]:
+def waiting_runs(session: "Session", now: int) -> tuple[Waiting, ...]:
     """Return what waits at the end of the newest hour, most GPUs first."""
     rows = session.rows(
         "SELECT sku, count(*), sum(gpus)::BIGINT FROM runs WHERE submitted_at < ? AND started_at IS NULL "
@@ -40,7 +40,7 @@ def waiting(session: "Session", now: int) -> tuple[Waiting, ...]:
     return tuple(Waiting(*row) for row in rows)
 
 
-def together(demand: Mapping[Kind, Mapping[int, int]], wanted: "list[Kind]") -> dict[int, int]:
+def summed_hours(demand: Mapping[SkuAndOption, Mapping[int, int]], wanted: "list[SkuAndOption]") -> dict[int, int]:
     """Return GPU milliseconds by hour of several kinds."""
     found: dict[int, int] = {}
     for kind in wanted:

@@ -4,22 +4,22 @@ from agent.wire.units import HOUR_MS
 from analyzer.finops.demand.mix import Mix
 from analyzer.finops.demand.outlook import AHEAD_DAYS, Outlook, SkuMix, StageLine
 from analyzer.ledger.breakdown import column_like
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import nearest
-from analyzer.text.words import UNKNOWN, amount, counted, decimal, gpu_hours, moment, money, plain, symbol
+from analyzer.text.words import UNKNOWN, amount, counted, decimal, gpu_hours, moment_words, money, plain, symbol
 
 
-def demand_text(report: Outlook, paper: Paper) -> str:
+def demand_text(report: Outlook, layout: TextLayout) -> str:
     """Return the outlook as text; the columns of asked and ahead add up."""
     head = f"demand, {report.timezone}"
-    known = f"known until {moment(report.known_until, report.timezone)}"
-    lines = [head + known.rjust(max(2 + len(known), paper.width - 2 - len(head))), ""]
-    lines += [*paper.wrap(_first(report)), "", *_stages(report, paper), ""]
+    known = f"known until {moment_words(report.known_until, report.timezone)}"
+    lines = [head + known.rjust(max(2 + len(known), layout.width - 2 - len(head))), ""]
+    lines += [*layout.wrap(_first(report)), "", *_stages(report, layout), ""]
     for each in report.mixes:
-        lines += [*_mix(each, report, paper), ""]
+        lines += [*_mix(each, report, layout), ""]
     if any(each.owned_gpus and each.now is not None for each in report.mixes):
-        lines += [*paper.wrap("What is owned is paid for, used or not, and is in no cost of these tables."), ""]
-    return paper.page([*lines, "next: gpuledger budgets      gpuledger prices"])
+        lines += [*layout.wrap("What is owned is paid for, used or not, and is in no cost of these tables."), ""]
+    return layout.page([*lines, "next: gpuledger budgets      gpuledger prices"])
 
 
 def _first(report: Outlook) -> str:
@@ -47,8 +47,8 @@ def _between(line: StageLine) -> str:
     return f" ({gpu_hours(ahead.low, 0)} to {gpu_hours(ahead.high, 0)})"
 
 
-def _stages(report: Outlook, paper: Paper) -> list[str]:
-    width = 24 + paper.extra
+def _stages(report: Outlook, layout: TextLayout) -> list[str]:
+    width = 24 + layout.extra
     whole = report.whole
     asked = _column([line.milliseconds for line in report.stages], whole.milliseconds)
     head = f"{'GPU-HOURS ASKED FOR':<{width}}{f'last {whole.days} days':>14}{f'next {AHEAD_DAYS}':>14}"
@@ -59,10 +59,12 @@ def _stages(report: Outlook, paper: Paper) -> list[str]:
         if line.ahead is not None and line.ahead.low is not None and line.ahead.high is not None:
             span = f"{gpu_hours(line.ahead.low, 0)} to {gpu_hours(line.ahead.high, 0)}"
         known = asked[place] if whole.days else UNKNOWN
-        found.append(f"  {paper.cut(line.stage, width - 3):<{width - 2}}{known:>14}{ahead:>14}{span:>24}")
-    found += paper.wrap("each run's GPUs for as long as it ran, from when it was asked for: waiting is not less demand")
+        found.append(f"  {layout.cut(line.stage, width - 3):<{width - 2}}{known:>14}{ahead:>14}{span:>24}")
+    found += layout.wrap(
+        "each run's GPUs for as long as it ran, from when it was asked for: waiting is not less demand"
+    )
     if any(line.ahead is not None for line in report.stages):
-        found += paper.wrap("each stage is forecast by itself, so the next days need not add up")
+        found += layout.wrap("each stage is forecast by itself, so the next days need not add up")
     return found
 
 
@@ -71,15 +73,15 @@ def _column(exact: list[int], total: int) -> list[str]:
     return [*column_like(rounded, exact, HOUR_MS, 0), decimal(rounded, 0)]
 
 
-def _mix(each: SkuMix, report: Outlook, paper: Paper) -> list[str]:
+def _mix(each: SkuMix, report: Outlook, layout: TextLayout) -> list[str]:
     name = plain(each.sku or "GPUs")
     if each.now is None or each.best is None:
         said = (
             f"{name}: no mix can be told: {', '.join(each.missing)}. Write them into the price file: gpuledger prices."
         )
-        return paper.wrap(said)
+        return layout.wrap(said)
     sign = symbol(report.currency).strip()
-    width = 28 + paper.extra
+    width = 28 + layout.extra
     found = [f"{name + ': A WEEK':<{width}}{'held':>8}{'on demand':>11}{'spot':>9}{'short':>9}{'cost ' + sign:>13}"]
     rows: list[tuple[str, Mix | None]] = [("with what is held now", each.now), ("cheapest, likely demand", each.best)]
     rows.append(("cheapest, high demand", each.best_high))
@@ -92,7 +94,7 @@ def _mix(each: SkuMix, report: Outlook, paper: Paper) -> list[str]:
             f"  {label:<{width - 2}}{held:>8,}{mix.on_demand_gpu_hours:>11,}{mix.spot_gpu_hours:>9,}"
             f"{f'{mix.short_hours} h':>9}{amount(mix.micros_a_week, 0):>13}"
         )
-    return [*found, *paper.wrap(_says(each, report.currency))]
+    return [*found, *layout.wrap(_says(each, report.currency))]
 
 
 def _says(each: SkuMix, currency: str) -> str:

@@ -74,7 +74,7 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeLocation:
     """Where a node was, as far as its inventory says."""
 
     node_group: str | None = None
@@ -159,14 +159,14 @@ def place_hosts(session: Session, period: Period) -> None:
     session.execute(_PLACES, {"start": period.start, "end": period.end})
 
 
-def places(session: Session, start: int, end: int) -> dict[str, Place]:
+def places(session: Session, start: int, end: int) -> dict[str, NodeLocation]:
     """Return where each node was in a span, of one that moved in it at its end; place_hosts() comes before."""
     rows = session.rows(
         "SELECT node, node_group, region, zone FROM focus_places WHERE hour >= $start AND hour < $end "
         "QUALIFY row_number() OVER (PARTITION BY node ORDER BY hour DESC) = 1",
         {"start": start, "end": end},
     )
-    return {node: Place(*where) for node, *where in rows}
+    return {node: NodeLocation(*where) for node, *where in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def days(period: Period) -> Iterator[tuple[int, int]]:
         yield max(start, period.start), min(end, period.end)
 
 
-def hours(period: Period) -> Iterator[tuple[int, int]]:
+def hours_in(period: Period) -> Iterator[tuple[int, int]]:
     """Yield the hours of a period."""
     for start in range(period.start, period.end, HOUR_US):
         yield start, start + HOUR_US

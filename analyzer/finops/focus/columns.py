@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Version = Literal["1.2", "1.4"]
-Kind = Literal["text", "decimal", "time", "json"]
+ValueKind = Literal["text", "decimal", "time", "json"]
 
 VERSIONS: tuple[Version, ...] = ("1.2", "1.4")
 _BOTH: tuple[Version, ...] = VERSIONS
@@ -20,7 +20,7 @@ class Column:
     """One column: its FOCUS type, whether it may be null, the values it may have (none: any), and what stands in it."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     nullable: bool
     about: str
     versions: tuple[Version, ...] = _BOTH

@@ -21,7 +21,7 @@ def text_of(value: Decimal) -> str:
     return "0" if text in ("-0", "") else text
 
 
-def shares(parts: Sequence[int], whole: int, units: int) -> Iterator[int]:
+def exact_shares(parts: Sequence[int], whole: int, units: int) -> Iterator[int]:
     """Yield for each part its share of `units`, rounded so that the shares of all parts of `whole` sum to the units.
 
     What is rounded is where each part ends, not its length: ends telescope. A part is then off by less than one unit.
@@ -37,4 +37,4 @@ def shares(parts: Sequence[int], whole: int, units: int) -> Iterator[int]:
 
 def nano_hours(milliseconds: Sequence[int]) -> list[int]:
     """Return GPU milliseconds as billionths of hours that sum to those of their sum, rounded down."""
-    return list(shares(milliseconds, HOUR_MS, 10**NANOS))
+    return list(exact_shares(milliseconds, HOUR_MS, 10**NANOS))

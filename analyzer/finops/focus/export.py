@@ -7,18 +7,18 @@ from itertools import groupby
 from pathlib import Path
 
 from analyzer.errors import LedgerError
-from analyzer.finops.focus.charges import Settled, adjustments, charges, days, hours, place_hosts, places, statuses
+from analyzer.finops.focus.charges import Settled, adjustments, charges, days, hours_in, place_hosts, places, statuses
 from analyzer.finops.focus.columns import columns
 from analyzer.finops.focus.exact import MILLIONTHS, scaled
 from analyzer.finops.focus.issuer import Issuer
-from analyzer.finops.focus.rows import Around, Row, adjustment_row, hours_of, usage_rows
+from analyzer.finops.focus.rows import FocusRow, RowContext, adjustment_row, hours_of, usage_rows
 from analyzer.finops.focus.write import FileFormat, write
 from analyzer.period import Period
 from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExportOptions:
     """What is exported, how fine and as what. `leave_out_unpriced` leaves out GPU time that has no price.
 
     `energy` adds what the GPUs drew.
@@ -44,7 +44,7 @@ class Exported:
     status: str | None
 
 
-def export_focus(session: Session, asked: Asked, path: Path) -> Exported:
+def export_focus(session: Session, asked: ExportOptions, path: Path) -> Exported:
     """Write the file and return what it says. Either it is whole and sums to the ledger, or it is not there.
 
     Raises:
@@ -77,22 +77,22 @@ def _totals(session: Session, period: Period) -> tuple[int, int]:
     return int(cost), int(unpriced)
 
 
-def _rows(session: Session, asked: Asked, known: Settled) -> Iterator[Row]:
+def _rows(session: Session, asked: ExportOptions, known: Settled) -> Iterator[FocusRow]:
     place_hosts(session, asked.period)
-    spans = hours(asked.period) if asked.hourly else days(asked.period)
+    spans = hours_in(asked.period) if asked.hourly else days(asked.period)
     for start, end in spans:
         status = known.least(start, end)
         if status is not None:
             found = charges(session, start, end, energy=asked.energy)
             priced = [charge for charge in found if charge.unit_micros is not None]
-            yield from usage_rows(priced, Around(asked.issuer, places(session, start, end), status))
+            yield from usage_rows(priced, RowContext(asked.issuer, places(session, start, end), status))
     for start, end in days(asked.period):
         for (begins, ends), of_hour in groupby(adjustments(session, start, end), lambda one: (one.start, one.end)):
-            around = Around(asked.issuer, places(session, begins, ends), None)
+            around = RowContext(asked.issuer, places(session, begins, ends), None)
             yield from (adjustment_row(charge, around) for charge in of_hour if charge.cost_micros is not None)
 
 
-def _amount(row: Row, name: str) -> Decimal:
+def _amount(row: FocusRow, name: str) -> Decimal:
     value = row[name]
     if not isinstance(value, Decimal):
         raise TypeError(f"BUG: {name} is {value!r}")
@@ -111,7 +111,7 @@ class _Tally:
     def adjusted_micros(self) -> int:
         return int(self.adjusted.scaleb(MILLIONTHS))
 
-    def watched(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def watched(self, rows: Iterator[FocusRow]) -> Iterator[FocusRow]:
         for row in rows:
             cost, billed = _amount(row, "EffectiveCost"), _amount(row, "BilledCost")
             if row["ChargeCategory"] == "Adjustment":

@@ -40,7 +40,7 @@ _Cells = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BillLine:
     """One charge of a bill. Times are microseconds UTC; what the file does not say is None."""
 
     number: int
@@ -62,7 +62,7 @@ class Line:
     texts: Mapping[str, str]  # SkuId, SkuMeter, ChargeDescription and the like, as far as they are there
 
 
-def read_focus(path: Path) -> Iterator[Line]:
+def read_focus(path: Path) -> Iterator[BillLine]:
     """Yield the lines of a file in its order, never holding more than a batch of them.
 
     Raises:
@@ -195,7 +195,7 @@ class _Cell:
         return micros(moment)
 
 
-def _line(path: Path, number: int, cells: _Cells) -> Line:
+def _line(path: Path, number: int, cells: _Cells) -> BillLine:
     cell = _Cell(path, number, cells)
     category = cell.text("ChargeCategory")
     if category not in _CATEGORIES:
@@ -207,7 +207,7 @@ def _line(path: Path, number: int, cells: _Cells) -> Line:
     if end <= start:
         raise cell.wrong("ChargePeriodEnd", "it is not after ChargePeriodStart")
     details = json_object(cell.text("SkuPriceDetails"))
-    return Line(
+    return BillLine(
         number,
         cell.text("ServiceProviderName") or cell.text("ProviderName"),
         category,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
 
-from analyzer.finops.focus.charges import Place, Who, month_of
+from analyzer.finops.focus.charges import NodeLocation, Who, month_of
 from analyzer.finops.focus.columns import Version
 from analyzer.finops.focus.exact import MILLIONTHS, scaled
 from analyzer.finops.focus.issuer import Issuer
@@ -41,7 +41,7 @@ def period_cells(issuer: Issuer, start: int, end: int, billed_at: int) -> Cells:
 
 
 @lru_cache(maxsize=_HOLDERS_KEPT)
-def holder_cells(version: Version, place: Place, who: Who) -> Cells:
+def holder_cells(version: Version, place: NodeLocation, who: Who) -> Cells:
     """Return who held which node, and where that is."""
     held = "nobody" if who.run_id is None else "unmapped" if who.team is None else "team"
     as_run = who.run_id is not None and version == "1.2"
@@ -70,7 +70,7 @@ def allocated_cells(who: Who) -> Cells:
     if who.run_id is None:
         return {}
     names = {"AllocatedResourceId": who.run_id, "AllocatedResourceName": who.name or who.run_id}
-    return {**names, "AllocatedTags": _tags(who, Place())}
+    return {**names, "AllocatedTags": _tags(who, NodeLocation())}
 
 
 @lru_cache(maxsize=_PRICES_KEPT)
@@ -120,7 +120,7 @@ def _as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _tags(who: Who, place: Place) -> str:
+def _tags(who: Who, place: NodeLocation) -> str:
     known = {
         "team": who.team,
         "cost_centre": who.cost_centre,

@@ -6,8 +6,8 @@ from decimal import Decimal
 from itertools import groupby
 
 from agent.wire.units import HOUR_MS
-from analyzer.finops.focus.charges import Charge, Place, month_of
-from analyzer.finops.focus.exact import MILLIONTHS, NANOS, RATIO_DIGITS, nano_hours, scaled, shares
+from analyzer.finops.focus.charges import Charge, NodeLocation, month_of
+from analyzer.finops.focus.exact import MILLIONTHS, NANOS, RATIO_DIGITS, exact_shares, nano_hours, scaled
 from analyzer.finops.focus.issuer import Issuer
 from analyzer.finops.focus.repeated import (
     GPU_HOURS,
@@ -21,25 +21,25 @@ from analyzer.finops.focus.repeated import (
     state_words,
 )
 
-Row = dict[str, Value]
+FocusRow = dict[str, Value]
 
 _METHOD = "gpu-time"  # a node's cost is divided by GPU time; docs/focus.md says it in words
 _CATEGORIES = {"on_demand": "Standard", "owned": "Standard", "spot": "Dynamic", "reserved": "Committed"}
 _COSTS = ("BilledCost", "EffectiveCost", "ContractedCost", "ListCost")
-_NOTHING, _NOWHERE = Decimal(0), Place()
+_NOTHING, _NOWHERE = Decimal(0), NodeLocation()
 _MILLIJOULES_PER_KWH = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RowContext:
     """What rows need beside the charge: the names, where nodes are, how settled the charge period is."""
 
     issuer: Issuer
-    places: Mapping[str, Place]
+    places: Mapping[str, NodeLocation]
     status: str | None
 
 
-def usage_rows(charges: Iterable[Charge], around: Around) -> Iterator[Row]:
+def usage_rows(charges: Iterable[Charge], around: RowContext) -> Iterator[FocusRow]:
     """Yield the rows of one charge period: the usage, then the purchase of each reservation.
 
     Every charge must have a price. What is billed for reserved GPUs stands on the purchase, what they were used for on
@@ -49,7 +49,7 @@ def usage_rows(charges: Iterable[Charge], around: Around) -> Iterator[Row]:
     for _, of_origin in groupby(charges, key=lambda charge: charge.origin):
         group = list(of_origin)
         taken = [charge.milliseconds for charge in group]
-        ratios = shares(taken, max(sum(taken), 1), 10**RATIO_DIGITS)
+        ratios = exact_shares(taken, max(sum(taken), 1), 10**RATIO_DIGITS)
         for charge, quantity, ratio in zip(group, nano_hours(taken), ratios, strict=True):
             yield _usage(charge, quantity, ratio, around)
             if charge.purchase_option == "reserved":
@@ -74,11 +74,11 @@ class _Bought:
         self.cost_micros += cost_micros
 
 
-def adjustment_row(charge: Charge, around: Around) -> Row:
+def adjustment_row(charge: Charge, around: RowContext) -> FocusRow:
     """Return the row of an adjustment: billed in the month in which it was learned, of the hour that it corrects."""
     recorded_at = charge.recorded_at or charge.end
     cost = scaled(charge.cost_micros or 0, MILLIONTHS)
-    row: Row = {
+    row: FocusRow = {
         **_common(charge.start, charge.end, recorded_at, around),
         **holder_cells(around.issuer.version, around.places.get(charge.node, _NOWHERE), charge.who),
         **dict.fromkeys(_COSTS, cost),
@@ -94,13 +94,13 @@ def adjustment_row(charge: Charge, around: Around) -> Row:
     return row
 
 
-def _usage(charge: Charge, quantity: int, ratio: int, around: Around) -> Row:
+def _usage(charge: Charge, quantity: int, ratio: int, around: RowContext) -> FocusRow:
     unit, cost = charge.unit_micros, charge.cost_micros
     if unit is None or cost is None:
         raise AssertionError("BUG: a charge without a price is not exported")
     paid, used = scaled(cost, MILLIONTHS), scaled(quantity, NANOS)
     place = around.places.get(charge.node, _NOWHERE)
-    row: Row = {
+    row: FocusRow = {
         **_common(charge.start, charge.end, charge.start, around),
         **holder_cells(around.issuer.version, place, charge.who),
         **price_cells(charge.sku, charge.purchase_option, unit),
@@ -126,8 +126,8 @@ def _usage(charge: Charge, quantity: int, ratio: int, around: Around) -> Row:
     return row
 
 
-def _purchase(sku: str | None, node_group: str | None, unit: int, bought: _Bought, around: Around) -> Row:
-    row: Row = {
+def _purchase(sku: str | None, node_group: str | None, unit: int, bought: _Bought, around: RowContext) -> FocusRow:
+    row: FocusRow = {
         **_common(bought.start, bought.end, bought.start, around),
         **price_cells(sku, "reserved", unit),
         **_amounts(unit, bought.quantity),
@@ -144,25 +144,25 @@ def _purchase(sku: str | None, node_group: str | None, unit: int, bought: _Bough
     return row | ({"x_NodeGroup": node_group} if node_group else {})
 
 
-def _common(start: int, end: int, billed_at: int, around: Around) -> Row:
+def _common(start: int, end: int, billed_at: int, around: RowContext) -> FocusRow:
     status: Cells = {} if around.status is None else {"x_BookStatus": around.status}
     return {**period_cells(around.issuer, start, end, billed_at), **status}
 
 
-def _amounts(unit: int, quantity: int) -> Row:
+def _amounts(unit: int, quantity: int) -> FocusRow:
     cost = scaled(unit * quantity, MILLIONTHS + NANOS)
     return {"ContractedCost": cost, "ListCost": cost, "PricingQuantity": scaled(quantity, NANOS)}
 
 
-def _allocated(quantity: Decimal, ratio: int) -> Row:
+def _allocated(quantity: Decimal, ratio: int) -> FocusRow:
     share = format(scaled(ratio, RATIO_DIGITS), "f")
     element = f'{{"AllocatedRatio":{share},"UsageUnit":"{GPU_HOURS}","UsageQuantity":{quantity:f}}}'
     return {"AllocatedMethodId": _METHOD, "AllocatedMethodDetails": f'{{"Elements":[{element}]}}'}
 
 
-def _split(charge: Charge, cost: Decimal) -> Row:
+def _split(charge: Charge, cost: Decimal) -> FocusRow:
     klass, _ = state_words(charge.state, charge.cause)
-    row: Row = {
+    row: FocusRow = {
         "x_State": charge.state,
         "x_Class": klass,
         "x_UsefulCost": cost if klass == "useful" else _NOTHING,

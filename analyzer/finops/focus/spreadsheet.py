@@ -9,7 +9,7 @@ from analyzer.errors import LedgerError
 from analyzer.finops.focus.charges import Settled, days, statuses
 from analyzer.finops.focus.columns import Column
 from analyzer.finops.focus.exact import MILLIONTHS, scaled
-from analyzer.finops.focus.rows import Row, hours_of
+from analyzer.finops.focus.rows import FocusRow, hours_of
 from analyzer.finops.focus.write import write
 from analyzer.period import Period, local
 from analyzer.queries.booked import booked
@@ -60,7 +60,7 @@ def export_csv(session: Session, period: Period, currency: str, path: Path) -> i
         return write(path, COLUMNS, _rows(session, period, currency, known), "csv", lambda: None)
 
 
-def _rows(session: Session, period: Period, currency: str, known: Settled) -> Iterator[Row]:
+def _rows(session: Session, period: Period, currency: str, known: Settled) -> Iterator[FocusRow]:
     for start, end in days(period):
         day = f"{local(start, period.timezone).date()}"
         status = known.least(start, end)
@@ -68,7 +68,7 @@ def _rows(session: Session, period: Period, currency: str, known: Settled) -> It
             yield {"day": day, "currency": currency, **({"status": status} if status else {}), **_row(row)}
 
 
-def _row(row: tuple[Any, ...]) -> Row:
+def _row(row: tuple[Any, ...]) -> FocusRow:
     run_id, name, team, cost_centre, project, stage, model, sku, option, state, cause, milliseconds, cost, _ = row
     held = "nobody" if run_id is None else "unmapped" if team is None else "team"
     known = {
@@ -86,7 +86,7 @@ def _row(row: tuple[Any, ...]) -> Row:
         "state": state,
         "cause": cause,
     }
-    amounts: Row = {"gpu_milliseconds": Decimal(milliseconds), "gpu_hours": hours_of(milliseconds)}
+    amounts: FocusRow = {"gpu_milliseconds": Decimal(milliseconds), "gpu_hours": hours_of(milliseconds)}
     if cost is not None:
         amounts["cost"] = scaled(cost, MILLIONTHS)
     return {name: str(value) for name, value in known.items() if value is not None} | amounts

@@ -17,7 +17,7 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.focus.columns import CURRENCY_DIGITS, DECIMALS, Column
 from analyzer.finops.focus.exact import text_of
 from analyzer.finops.focus.repeated import Value
-from analyzer.finops.focus.rows import Row
+from analyzer.finops.focus.rows import FocusRow
 
 FileFormat = Literal["csv", "parquet"]
 _BATCH_ROWS = 20_000
@@ -35,7 +35,7 @@ _TYPES = {
 
 
 def write(
-    path: Path, columns: Sequence[Column], rows: Iterable[Row], form: FileFormat, check: Callable[[], object]
+    path: Path, columns: Sequence[Column], rows: Iterable[FocusRow], form: FileFormat, check: Callable[[], object]
 ) -> int:
     """Write the file, and return how many rows it has. Where anything fails, there is no file, or still the old one.
 
@@ -82,7 +82,7 @@ def _whole(path: Path) -> Iterator[Path]:
             beside.unlink(missing_ok=True)
 
 
-def _write_csv(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
+def _write_csv(path: Path, columns: Sequence[Column], rows: Iterable[FocusRow]) -> int:
     count = 0
     names = [column.name for column in columns]
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -102,7 +102,7 @@ def _cell(value: Value | None) -> str:
     return _moment_text(value) if isinstance(value, int) else text_of(value)
 
 
-def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> int:
+def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[FocusRow]) -> int:
     schema = pa.schema([pa.field(column.name, _TYPES[column.kind], nullable=column.nullable) for column in columns])
     count = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -116,8 +116,8 @@ def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -
     return count
 
 
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
+def _batches(rows: Iterable[FocusRow]) -> Iterator[list[FocusRow]]:
+    batch: list[FocusRow] = []
     for row in rows:
         batch.append(row)
         if len(batch) >= _BATCH_ROWS:

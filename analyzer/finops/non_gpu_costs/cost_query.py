@@ -5,21 +5,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from analyzer.finops.non_gpu_costs.energy import Drawn, EnergySum, energy, together
-from analyzer.finops.non_gpu_costs.energy_by_team import Holder, TeamEnergy, energy_by_team
+from analyzer.finops.non_gpu_costs.energy import Drawn, EnergySum, energy, summed_energy
+from analyzer.finops.non_gpu_costs.energy_by_team import TeamEnergy, TeamHolder, energy_by_team
 from analyzer.finops.non_gpu_costs.rates import Rates, non_gpu_rates, stretches
 from analyzer.finops.non_gpu_costs.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
 from analyzer.measures.traffic.fleet import read_fleet_traffic
 from analyzer.measures.traffic.tariff import Bill, TariffBook
 from analyzer.period import Period
-from analyzer.prices.non_gpu_rows import Beside, Checkpoints, Host, Storage, row_of
+from analyzer.prices.non_gpu_rows import Checkpoints, Host, NonGpuPrices, Storage, row_of
 from analyzer.prices.price_book import price_book
 from analyzer.queries.amount_gaps import Gap, gaps
 from analyzer.queries.placed import placed
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements
 from analyzer.settings.settings import Settings
-from collector.lake.tiers.sources import Kept
+from collector.lake.tiers.sources import TableExtent
 from collector.store.session import Session
 from collector.tier_tables import tiered
 
@@ -87,7 +87,7 @@ def energy_of(drawn: "Sequence[Drawn]", session: Session, period: Period, rates:
 
 
 def costs_of(
-    session: Session, period: Period, beside: Beside, version: str, currency: str, tariffs: TariffBook
+    session: Session, period: Period, beside: NonGpuPrices, version: str, currency: str, tariffs: TariffBook
 ) -> Costs:
     """Return the costs of a period; `version` is that of the rows."""
     span: dict[str, object] = {"start": period.start, "end": period.end}
@@ -122,12 +122,12 @@ def _energies(parts: Iterable[EnergySum]) -> tuple[EnergySum, ...]:
     for one in parts:
         sums[one.node_group].append(one)
     named = sorted(sums, key=lambda name: (name is None, name or ""))
-    return tuple(replace(together(sums[name]), node_group=name) for name in named)
+    return tuple(replace(summed_energy(sums[name]), node_group=name) for name in named)
 
 
 def _joined(one: Costs, other: Costs) -> Costs:
     """Return the costs of two stretches of a period; what is not known of one of them is not known of both."""
-    teams: dict[Holder, list[TeamEnergy]] = defaultdict(list)
+    teams: dict[TeamHolder, list[TeamEnergy]] = defaultdict(list)
     for team in (*one.energy_by_team, *other.energy_by_team):
         teams[team.team, team.held].append(team)
     bills: dict[Bill, list[Bill]] = defaultdict(list)
@@ -201,9 +201,9 @@ def _gather(session: Session, period: Period, run_id: str | None) -> None:
     run_sql(session, "prices/drawn.sql", start=period.start, end=period.end, run=run_id)
 
 
-def read_drawn_by_team(session: Session, period: Period) -> dict[Holder, list[Drawn]]:
+def read_drawn_by_team(session: Session, period: Period) -> dict[TeamHolder, list[Drawn]]:
     """Return the same by team and whether anybody held the GPU, once read_drawn() has counted; it sums to the whole."""
-    found: dict[Holder, list[Drawn]] = {}
+    found: dict[TeamHolder, list[Drawn]] = {}
     span: dict[str, object] = {"start": period.start, "end": period.end}
     for team, is_held, node_group, hour, millijoules in session.rows(statements("prices/drawn_by_team.sql")[0], span):
         found.setdefault((team, is_held), []).append(Drawn(node_group, hour, millijoules, 0))
@@ -224,7 +224,7 @@ def _read_written(session: Session, period: Period) -> list[Written]:
 
 def _read_is_watched(session: Session, period: Period) -> bool:
     """Return whether a checkpoint could have been seen: whether what any host wrote is known, and kept."""
-    rolled = Kept.of(session, tiered("disk_samples")).rolled_until
+    rolled = TableExtent.of(session, tiered("disk_samples")).rolled_until
     span = "SELECT 1 FROM {} WHERE written_bytes IS NOT NULL AND started_at >= $start AND started_at < $end LIMIT 1"
     return any(
         session.rows(span.format(table), {"start": period.start, "end": period.end})

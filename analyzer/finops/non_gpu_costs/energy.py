@@ -70,7 +70,7 @@ def _of_hour(millijoules: int, row: Energy) -> tuple[int | None, int | None, int
     return facility, cost, carbon
 
 
-def together(sums: Sequence[EnergySum]) -> EnergySum:
+def summed_energy(sums: Sequence[EnergySum]) -> EnergySum:
     """Return the energy of all node groups as one; there must be at least one."""
     return reduce(_together, sums)
 

@@ -12,7 +12,7 @@ from analyzer.finops.non_gpu_costs.energy import Drawn, factors
 from analyzer.prices.non_gpu_rows import Energy, row_of
 from analyzer.text.rounding import apportion
 
-Holder = tuple[str | None, bool]  # a team (None: unmapped), and whether anybody held the GPU
+TeamHolder = tuple[str | None, bool]  # a team (None: unmapped), and whether anybody held the GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class TeamEnergy:
     carbon_milligrams: int | None
 
 
-def energy_by_team(drawn: Mapping[Holder, Sequence[Drawn]], rows: Sequence[Energy]) -> tuple[TeamEnergy, ...]:
+def energy_by_team(drawn: Mapping[TeamHolder, Sequence[Drawn]], rows: Sequence[Energy]) -> tuple[TeamEnergy, ...]:
     """Return each holder's energy, price and carbon; None where an hour of it has no row that says them."""
-    hours: dict[tuple[str | None, int], dict[Holder, int]] = {}
+    hours: dict[tuple[str | None, int], dict[TeamHolder, int]] = {}
     for holder, taken in drawn.items():
         for one in taken:
             parts = hours.setdefault((one.node_group, one.hour), {})
@@ -49,7 +49,7 @@ def energy_by_team(drawn: Mapping[Holder, Sequence[Drawn]], rows: Sequence[Energ
     return tuple(sums.values())
 
 
-def _divided(parts: Mapping[Holder, int], factor: Fraction | None) -> dict[Holder, int]:
+def _divided(parts: Mapping[TeamHolder, int], factor: Fraction | None) -> dict[TeamHolder, int]:
     """Return what the holders of one hour get of it; nobody anything where the factor is not known."""
     if factor is None:
         return {}

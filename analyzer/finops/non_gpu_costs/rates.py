@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import HOUR_US
 from analyzer.measures.traffic.tariff import TariffBook, tariff_book
 from analyzer.period import Period, local
-from analyzer.prices.non_gpu_rows import Beside
+from analyzer.prices.non_gpu_rows import NonGpuPrices
 from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.settings.settings import Settings
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Rates:
     """The rows of the price file that are no GPU's price or charge, and the tariffs of traffic."""
 
-    beside: Beside
+    beside: NonGpuPrices
     tariffs: TariffBook
 
     @property

@@ -8,7 +8,7 @@ from analyzer.finops.non_gpu_costs.energy import EnergySum
 from analyzer.measures.traffic.text import bill_words
 from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import Energy, Tariff
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, bytes_words, decimal, money, percent, plain, symbol
 
@@ -22,16 +22,16 @@ _MILLIJOULES_PER_TENTH_KWH = 360_000_000
 _MILLIGRAMS_PER_TENTH_KG = 100_000
 
 
-def costs_text(costs: Costs, paper: Paper) -> str:
+def costs_text(costs: Costs, layout: TextLayout) -> str:
     """Return the text: one paragraph a kind, with what it rests on, and what would make an unknown known."""
     version = f"   rows {costs.version}" if costs.version else ""
     found = [f"costs besides GPUs {costs.period.label}{version}", ""]
-    found += paper.wrap("Beside the ledger: none of it is in its bill, and no team is charged any of it.", "")
+    found += layout.wrap("Beside the ledger: none of it is in its bill, and no team is charged any of it.", "")
     if costs.edited:
-        found += paper.wrap(_EDITED, "")
-    found += ["", *_energy(costs, paper), *_network(costs, paper), *_storage(costs, paper)]
-    found += [line for gap in costs.gaps for line in paper.wrap(gap.words(costs.period.timezone), "")]
-    return paper.page([*found, *_checkpoints(costs, paper), *_hosts(costs, paper)])
+        found += layout.wrap(_EDITED, "")
+    found += ["", *_energy(costs, layout), *_network(costs, layout), *_storage(costs, layout)]
+    found += [line for gap in costs.gaps for line in layout.wrap(gap.words(costs.period.timezone), "")]
+    return layout.page([*found, *_checkpoints(costs, layout), *_hosts(costs, layout)])
 
 
 def energy_words(one: EnergySum, currency: str) -> str:
@@ -97,18 +97,18 @@ def costs_data(costs: Costs) -> dict[str, object]:
     }
 
 
-def _energy(costs: Costs, paper: Paper) -> list[str]:
+def _energy(costs: Costs, layout: TextLayout) -> list[str]:
     if not costs.energy:
-        return paper.labelled("energy", "unknown: no GPU told its energy", _LABEL)
+        return layout.labelled("energy", "unknown: no GPU told its energy", _LABEL)
     found = []
     for one in costs.energy:
         where = plain(one.node_group) if one.node_group else "all nodes" if len(costs.energy) == 1 else "other nodes"
-        found += paper.labelled("energy", f"{where}: {energy_words(one, costs.currency)}", _LABEL)
-        found += paper.labelled("", rows_told(one), _LABEL) if one.rows else []
+        found += layout.labelled("energy", f"{where}: {energy_words(one, costs.currency)}", _LABEL)
+        found += layout.labelled("", rows_told(one), _LABEL) if one.rows else []
     measured = sum(one.measured_ms for one in costs.energy)
     told = f"counted by the GPUs themselves in {percent(min(measured, costs.gpu_ms), costs.gpu_ms)} of GPU time."
     told += " Hosts, network and disks are not in it. A GPU-hour's price has power in it already: it is not added."
-    return [*found, *paper.labelled("", told, _LABEL), "", *_energy_by_team(costs)]
+    return [*found, *layout.labelled("", told, _LABEL), "", *_energy_by_team(costs)]
 
 
 def _energy_by_team(costs: Costs) -> list[str]:
@@ -138,22 +138,22 @@ def _column(amounts: list[int | None], per_unit: int, decimals: int, sign: str =
     return [UNKNOWN if one is None else f"{sign}{decimal(one, decimals)}" for one in told]
 
 
-def _network(costs: Costs, paper: Paper) -> list[str]:
+def _network(costs: Costs, layout: TextLayout) -> list[str]:
     if not costs.network:
-        return [*paper.labelled("network", "no bytes are known to have crossed a zone or region", _LABEL), ""]
+        return [*layout.labelled("network", "no bytes are known to have crossed a zone or region", _LABEL), ""]
     return [
         *(
             line
             for bill in costs.network
-            for line in paper.labelled("network", bill_words(bill, costs.currency), _LABEL)
+            for line in layout.labelled("network", bill_words(bill, costs.currency), _LABEL)
         ),
         "",
     ]
 
 
-def _storage(costs: Costs, paper: Paper) -> list[str]:
+def _storage(costs: Costs, layout: TextLayout) -> list[str]:
     if not costs.storage:
-        return [*paper.labelled("storage", "not told: write a [[storage]] for what is paid by the month", _LABEL), ""]
+        return [*layout.labelled("storage", "not told: write a [[storage]] for what is paid by the month", _LABEL), ""]
     found = []
     for one in costs.storage:
         row = one.row
@@ -161,33 +161,33 @@ def _storage(costs: Costs, paper: Paper) -> list[str]:
             f"{plain(row.name or '')}: {money(one.cost_micros, costs.currency)}, {_plain(row.gib_millionths)} GiB at"
         )
         words += f" {dollars(row.micros_per_gib_month)} a GiB and month; {_source(row)}"
-        found += paper.labelled("storage", words, _LABEL)
+        found += layout.labelled("storage", words, _LABEL)
     return [*found, ""]
 
 
-def _checkpoints(costs: Costs, paper: Paper) -> list[str]:
+def _checkpoints(costs: Costs, layout: TextLayout) -> list[str]:
     if costs.written_bytes is None:
         words = (
             "none were seen" if costs.is_watched else f"{UNKNOWN}: what hosts wrote was not measured, or is not kept"
         )
-        return [*paper.labelled("checkpoints", words, _LABEL), ""]
+        return [*layout.labelled("checkpoints", words, _LABEL), ""]
     words = f"{bytes_words(costs.written_bytes)} written"
     if costs.checkpoints_micros is None:
-        return [*paper.labelled("checkpoints", f"{words}; no [[checkpoints]] row prices all of it", _LABEL), ""]
+        return [*layout.labelled("checkpoints", f"{words}; no [[checkpoints]] row prices all of it", _LABEL), ""]
     sources = "; ".join(_source(row) for row in costs.checkpoint_rows)
     words += f": {money(costs.checkpoints_micros, costs.currency)}; {sources}"
-    return [*paper.labelled("checkpoints", words, _LABEL), ""]
+    return [*layout.labelled("checkpoints", words, _LABEL), ""]
 
 
-def _hosts(costs: Costs, paper: Paper) -> list[str]:
+def _hosts(costs: Costs, layout: TextLayout) -> list[str]:
     if not costs.host_rows:
-        return paper.labelled("hosts", "CPU and memory are in the GPUs' price: no [[host]] prices them apart", _LABEL)
+        return layout.labelled("hosts", "CPU and memory are in the GPUs' price: no [[host]] prices them apart", _LABEL)
     sources = "; ".join(_source(row) for row in costs.host_rows)
     if costs.hosts_micros is None:
         words = f"{UNKNOWN}: a host has not told its cores and memory; its agent's inventory does"
-        return paper.labelled("hosts", words, _LABEL)
+        return layout.labelled("hosts", words, _LABEL)
     words = f"{money(costs.hosts_micros, costs.currency)} for {costs.host_hours:,} host-hours; {sources}"
-    return paper.labelled("hosts", words, _LABEL)
+    return layout.labelled("hosts", words, _LABEL)
 
 
 def _row_words(row: Energy) -> str:

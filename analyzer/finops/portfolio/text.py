@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.finops.portfolio.review import WORDS, Reviewed
 from analyzer.finops.portfolio.workload_query import Portfolio
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, counted, days, plain, symbol
 
@@ -14,20 +14,20 @@ _ROWS = 20
 _SMALL_HOURS = 1  # GPU-hours: below, a workload is counted and not listed
 
 
-def portfolio_text(report: Portfolio, paper: Paper, top: int | None = None) -> str:
+def portfolio_text(report: Portfolio, layout: TextLayout, top: int | None = None) -> str:
     """Return the review as text; its columns add up, and to the amounts of the sentence."""
     cells = {id(one): cell for one, cell in zip(report.reviewed, _cells(report), strict=True)}
     lines = [f"portfolio {report.period.label}   {days(report.period)}, {report.period.timezone}", ""]
-    lines += [*paper.wrap(_first(report, cells)), ""]
+    lines += [*layout.wrap(_first(report, cells)), ""]
     shown = [one for one in report.reviewed if one.workload.milliseconds >= _SMALL_HOURS * HOUR_MS]
     shown = shown[: top or _ROWS]
-    width = 20 + paper.extra
+    width = 20 + layout.extra
     sign = symbol(report.currency).strip()
     lines.append(f"{'WORKLOAD':<{width}}{'team':<16}{'GPU-hours':>10}{sign:>10}  what to do")
     for word in WORDS:
         for one in shown:
             if one.word == word:
-                lines += _row(one, cells[id(one)], width, paper)
+                lines += _row(one, cells[id(one)], width, layout)
     if rest := [one for one in report.reviewed if one not in shown]:
         head = f"and {counted(len(rest), 'smaller one')}"
         lines.append(f"  {head:<{width + 14}}{_sum(cells, rest).line}")
@@ -35,10 +35,10 @@ def portfolio_text(report: Portfolio, paper: Paper, top: int | None = None) -> s
         lines.append(f"  {'total':<{width + 14}}{_sum(cells, report.reviewed).line}")
     lines += [
         "",
-        *paper.wrap("A word is what its GPUs did, not what its results are worth: that is for the review."),
+        *layout.wrap("A word is what its GPUs did, not what its results are worth: that is for the review."),
         "",
     ]
-    return paper.page([*lines, "next: gpuledger recommend      gpuledger report units"])
+    return layout.page([*lines, "next: gpuledger recommend      gpuledger report units"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ def _first(report: Portfolio, cells: Mapping[int, _Cell]) -> str:
     return f"{counted(len(report.reviewed), 'workload')}: {', '.join(parts)}."
 
 
-def _row(one: Reviewed, cell: _Cell, width: int, paper: Paper) -> list[str]:
+def _row(one: Reviewed, cell: _Cell, width: int, layout: TextLayout) -> list[str]:
     each = one.workload
-    name, team = paper.cut(each.name, width - 3), paper.cut(each.team or "unmapped", 15)
+    name, team = layout.cut(each.name, width - 3), layout.cut(each.team or "unmapped", 15)
     head = f"  {name:<{width - 2}}{team:<16}{cell.line}  {one.word}"
     ids = f" ({', '.join(map(plain, one.advice[:2]))})" if one.advice else ""
-    return [head, *paper.wrap(f"{one.why}{ids}", "      ", "      ")]
+    return [head, *layout.wrap(f"{one.why}{ids}", "      ", "      ")]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 from agent.wire.units import DAY_US
-from analyzer.finops.focus.exact import shares
-from analyzer.finops.focus.read import Line
+from analyzer.finops.focus.exact import exact_shares
+from analyzer.finops.focus.read import BillLine
 from analyzer.finops.reconcile.skus import SkuMap
 
 _NANOS = Decimal(1_000_000_000)
@@ -56,7 +56,7 @@ class Bill:
         return sum(day.nanos for day in self.days.values()) + sum(other.nanos for other in self.others.values())
 
 
-def gather(lines: Iterable[Line], skus: SkuMap, start: int | None = None, end: int | None = None) -> Bill:
+def gather(lines: Iterable[BillLine], skus: SkuMap, start: int | None = None, end: int | None = None) -> Bill:
     """Return what an invoice says of each GPU kind and UTC day, and of everything else; of `start` to `end` alone.
 
     The cost is EffectiveCost: of a reservation the part of the day, as in the ledger.
@@ -71,7 +71,7 @@ def gather(lines: Iterable[Line], skus: SkuMap, start: int | None = None, end: i
     return bill
 
 
-def _add(bill: Bill, line: Line, skus: SkuMap, within: tuple[int | None, int | None]) -> None:
+def _add(bill: Bill, line: BillLine, skus: SkuMap, within: tuple[int | None, int | None]) -> None:
     kind = skus.kind(line)
     nanos = _nanos(line.effective)
     if line.category in ("Tax", "Credit", "Adjustment") or line.correction or kind is None:
@@ -83,7 +83,7 @@ def _add(bill: Bill, line: Line, skus: SkuMap, within: tuple[int | None, int | N
     pieces = list(_days(line.start, line.end))
     parts = [until - since for since, until in pieces]
     length = line.end - line.start
-    money, time = shares(parts, length, nanos), shares(parts, length, hours or 0)
+    money, time = exact_shares(parts, length, nanos), exact_shares(parts, length, hours or 0)
     for (since, until), cost, taken in zip(pieces, money, time, strict=True):
         if (within[0] is not None and until <= within[0]) or (within[1] is not None and since >= within[1]):
             continue
@@ -96,7 +96,7 @@ def _add(bill: Bill, line: Line, skus: SkuMap, within: tuple[int | None, int | N
         bill.last = day if bill.last is None else max(bill.last, day)
 
 
-def _add_other(bill: Bill, line: Line, nanos: int) -> None:
+def _add_other(bill: Bill, line: BillLine, nanos: int) -> None:
     why = "correction" if line.correction else line.category.lower()
     if why in ("usage", "purchase"):
         why = "no GPU that is known"
@@ -116,7 +116,7 @@ def _days(start: int, end: int) -> Iterable[tuple[int, int]]:
         start = until
 
 
-def _nano_hours(line: Line, gpus: int) -> int | None:
+def _nano_hours(line: BillLine, gpus: int) -> int | None:
     if line.quantity is None or (line.unit or "").casefold() not in HOUR_UNITS:
         return None
     return _nanos(line.quantity) * gpus

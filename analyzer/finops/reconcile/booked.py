@@ -7,7 +7,7 @@ from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Booked:
+class OwnedTime:
     """GPU milliseconds that were owned, what they cost, and how much of them no agent saw or no price is known of.
 
     `owned_ms` is what of it the site owns itself: nobody bills that.
@@ -21,7 +21,7 @@ class Booked:
     unpriced_ms: int
 
 
-def booked(session: Session, start: int, end: int) -> dict[tuple[str, int], Booked]:
+def booked(session: Session, start: int, end: int) -> dict[tuple[str, int], OwnedTime]:
     """Return the ledger of a span by GPU kind and UTC day."""
     rows = session.rows(
         """
@@ -34,4 +34,4 @@ def booked(session: Session, start: int, end: int) -> dict[tuple[str, int], Book
         """,
         {"day_us": DAY_US, "start": start, "end": end},
     )
-    return {(sku, int(day)): Booked(*map(int, amounts)) for sku, day, *amounts in rows}
+    return {(sku, int(day)): OwnedTime(*map(int, amounts)) for sku, day, *amounts in rows}

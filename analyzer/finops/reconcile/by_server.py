@@ -8,7 +8,7 @@ from analyzer.finops.reconcile.bill import Bill
 from analyzer.finops.reconcile.invoice_matches import digest_of
 from analyzer.finops.reconcile.reconcile import gathered
 from analyzer.period import Calendar
-from analyzer.server_client import asked_json
+from analyzer.server_client import ask_server_json
 
 _PATH = "/v1/invoices"
 
@@ -22,7 +22,7 @@ def reconcile_by_server(
         ConfigError: the invoice, the mapping or the words cannot be read.
         LedgerError: the server does not answer, or refuses.
     """
-    about = asked_json(server, _PATH)
+    about = ask_server_json(server, _PATH)
     start = end = None
     try:
         if spoken != (None, None):
@@ -32,7 +32,7 @@ def reconcile_by_server(
     except (KeyError, TypeError) as error:
         raise LedgerError(f"{server}{_PATH} does not answer as gpuledger does") from error
     body = _body(bill) | {"invoice": invoice.name, "digest": digest_of(invoice), "keep": keep, "top": top}
-    return asked_json(
+    return ask_server_json(
         server, _PATH, body | {name: at for name, at in (("start", start), ("end", end)) if at is not None}
     )
 

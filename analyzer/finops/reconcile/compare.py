@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.finops.reconcile.bill import Bill, Billed
-from analyzer.finops.reconcile.booked import Booked
+from analyzer.finops.reconcile.booked import OwnedTime
 
 _MATCHED_PERMILLE = 10  # ours: a bill and a ledger that differ by more than 1 % do not say the same
 _SAME_HOURS = 1_000  # hours are the same where they differ by less than a thousandth
@@ -88,7 +88,7 @@ class Comparison:
 
 
 def compare(
-    ledger: Mapping[tuple[str, int], Booked],
+    ledger: Mapping[tuple[str, int], OwnedTime],
     bill: Bill,
     currency: str,
     span: tuple[int, int],
@@ -110,7 +110,7 @@ def compare(
 class _Sides:
     sku: str
     day: int
-    booked: Booked | None
+    booked: OwnedTime | None
     billed: Billed | None
     is_billed_at_all: bool
 
@@ -154,7 +154,7 @@ def _not_comparable(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[
 
 
 def _reasons(
-    booked: Booked | None, billed: Billed | None, ledger_micros: int, invoice_micros: int, hours: int | None
+    booked: OwnedTime | None, billed: Billed | None, ledger_micros: int, invoice_micros: int, hours: int | None
 ) -> tuple[Reason, ...]:
     apart = invoice_micros - ledger_micros
     found = []
@@ -173,7 +173,7 @@ def _reasons(
     return tuple(found)
 
 
-def _by_hours_and_price(booked: Booked, ledger_micros: int, invoice_micros: int, hours: int | None) -> list[Reason]:
+def _by_hours_and_price(booked: OwnedTime, ledger_micros: int, invoice_micros: int, hours: int | None) -> list[Reason]:
     apart = invoice_micros - ledger_micros
     if hours is None or not booked.milliseconds or not ledger_micros:
         return [Reason("price_or_hours", "price or hours differ: the invoice does not say its hours", apart)]

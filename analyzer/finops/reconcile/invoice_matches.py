@@ -31,7 +31,7 @@ class InvoiceMatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class InvoiceMatchRow:
     """One row of what was kept."""
 
     label: str
@@ -45,7 +45,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class InvoiceSource:
     """Which invoice (its file's name and the digest of its content), who says it, and when in microseconds."""
 
     invoice: str
@@ -63,7 +63,7 @@ def digest_of(path: Path) -> str:
     return found.hexdigest()
 
 
-def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, told: Told) -> None:
+def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, told: InvoiceSource) -> None:
     """Write down what was found. The same invoice again says it anew."""
     digest, at_us = told.digest, told.at_us
     key = hashlib.sha256(f"{digest} {compared.start} {compared.end} {at_us}".encode()).hexdigest()[:16]
@@ -76,14 +76,14 @@ def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, t
     session.load("invoice_matches", _COLUMNS, [row], replace=False)
 
 
-def kept_matches(session: "Session", most: int) -> list[Kept]:
+def kept_matches(session: "Session", most: int) -> list[InvoiceMatchRow]:
     """Return what was kept, the newest first."""
     rows = session.rows(
         "SELECT period_label, period_start, period_end, invoice, matched, apart_permille, recorded_at, who "
         "FROM invoice_matches ORDER BY recorded_at DESC, match_id LIMIT ?",
         [most],
     )
-    return [Kept(*row) for row in rows]
+    return [InvoiceMatchRow(*row) for row in rows]
 
 
 def last_match(session: "Session", period: Period) -> InvoiceMatch | None:

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.finops.focus.read import Line
+from analyzer.finops.focus.read import BillLine
 from analyzer.prices.list_prices import LIST_PRICES, canonical_sku
 from analyzer.prices.options import PURCHASE_OPTIONS
 from analyzer.settings.toml_entry import read_toml
@@ -32,7 +32,7 @@ _OPTIONS = {"Standard": "on_demand", "Committed": "reserved", "Dynamic": "spot"}
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class BilledKind:
     """GPUs of one kind: how many one unit of the invoice has. `option` is None where the invoice does not say it."""
 
     sku: str
@@ -69,7 +69,7 @@ class SkuMap:
         kinds = {kind[0] for kind in instances.values() if kind is not None}
         return cls(() if path is None else _read_rules(path), frozenset({*ledger_skus, *kinds}), instances)
 
-    def kind(self, line: Line) -> Kind | None:
+    def kind(self, line: BillLine) -> BilledKind | None:
         """Return the GPU kind of a line, or None where it is about no GPU that is known."""
         option = _OPTIONS.get(line.pricing_category or "")
         texts = [line.instance_type or "", *(line.texts.get(name, "") for name in _FIELDS)]
@@ -77,12 +77,12 @@ class SkuMap:
         for rule in self.rules:
             pattern = rule.match.casefold()
             if any(fnmatchcase(text, pattern) for text in (*words, *map(str.casefold, texts))):
-                return Kind(rule.sku, rule.gpus, rule.option or option)
+                return BilledKind(rule.sku, rule.gpus, rule.option or option)
         if (named := line.texts.get("SkuId")) in self.kinds and named is not None:
-            return Kind(named, line.gpu_count or 1, option)
+            return BilledKind(named, line.gpu_count or 1, option)
         found = {self.instances[word] for word in words if word in self.instances}
         if len(found) == 1 and (instance := found.pop()) is not None:
-            return Kind(*instance, option)
+            return BilledKind(*instance, option)
         return None
 
 

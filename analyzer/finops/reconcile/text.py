@@ -11,7 +11,7 @@ from analyzer.text.words import UNKNOWN, counted
 
 _CENT = 10_000
 _AMOUNT = 13
-SHOWN = 40
+ROWS_SHOWN = 40
 
 
 def label_of(start: int, end: int) -> str:
@@ -43,7 +43,7 @@ def answer(compared: Comparison) -> str:
     return f"Not matched: {share} apart; {sums}."
 
 
-def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = SHOWN) -> str:
+def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = ROWS_SHOWN) -> str:
     """Return the whole answer; amounts are in the ledger's currency, days in UTC."""
     lines = [
         f"invoice {name}   {label_of(compared.start, compared.end)} UTC, {compared.currency}",

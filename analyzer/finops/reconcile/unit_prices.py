@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
 from agent.wire.units import DAY_US
-from analyzer.finops.focus.read import Line
+from analyzer.finops.focus.read import BillLine
 from analyzer.finops.reconcile.bill import HOUR_UNITS
 from analyzer.finops.reconcile.skus import SkuMap
 from analyzer.prices.options import ANY
@@ -39,7 +39,7 @@ class UnitPrices:
     left_out: int
 
 
-def unit_prices(lines: Iterable[Line], skus: SkuMap, source: str, as_of: date) -> UnitPrices | None:
+def unit_prices(lines: Iterable[BillLine], skus: SkuMap, source: str, as_of: date) -> UnitPrices | None:
     """Return the prices of a bill by GPU kind, purchase option and time; None where no line of it is of a GPU.
 
     Raises:
@@ -67,7 +67,7 @@ def unit_prices(lines: Iterable[Line], skus: SkuMap, source: str, as_of: date) -
     return UnitPrices(currencies.pop(), tuple(rows), left_out)
 
 
-def _price(line: Line, gpus: int) -> Decimal | None:
+def _price(line: BillLine, gpus: int) -> Decimal | None:
     """Return what one GPU-hour of a line costs; None where the line has no hours or costs nothing."""
     if (line.unit or "").casefold() not in HOUR_UNITS or not line.quantity or line.quantity < 0:
         return None

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from analyzer.findings.health.gathering import rolled_until
-from analyzer.finops.targets.targets import Headroom, Held, Target, judged
+from analyzer.finops.targets.targets import Headroom, HeldTime, Target, all_targets
 from analyzer.period import Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
@@ -19,7 +19,7 @@ _USEFUL = words_of("useful")
 def targets(session: "Session", period: Period, units: "UnitReport") -> tuple[Target, ...]:
     """Return every target as of a period; `units` are its unit economics."""
     span: dict[str, object] = {"start": period.start, "end": period.end}
-    held = Held(*session.row(_query("held"), span | {"useful": _USEFUL}))
+    held = HeldTime(*session.row(_query("held"), span | {"useful": _USEFUL}))
     headroom = _headroom(session, period)
     latency = session.row(_query("latency"), span)
     costs = [
@@ -29,7 +29,7 @@ def targets(session: "Session", period: Period, units: "UnitReport") -> tuple[Ta
         for line in units.runs
         if line.milliseconds_before is not None
     ]
-    return judged(held, headroom, (latency[0], latency[1]), [(now, before) for now, before in costs if before])
+    return all_targets(held, headroom, (latency[0], latency[1]), [(now, before) for now, before in costs if before])
 
 
 def _headroom(session: "Session", period: Period) -> Headroom:

@@ -38,7 +38,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldTime:
     """GPU milliseconds that runs held: all, not measured, useful and idle."""
 
     milliseconds: int
@@ -66,8 +66,8 @@ def _share_of(part: int, whole: int) -> int | None:
     return nearest(PERMILLE * part, whole) if whole else None
 
 
-def judged(
-    held: Held, headroom: Headroom, latency: tuple[int, int], costs: Sequence[tuple[int, int]]
+def all_targets(
+    held: HeldTime, headroom: Headroom, latency: tuple[int, int], costs: Sequence[tuple[int, int]]
 ) -> tuple[Target, ...]:
     """Return every target; `latency` is time with a promise, and of it kept, `costs` whole runs' now and before.
 
@@ -85,7 +85,7 @@ def judged(
     )
 
 
-def _of_held(name: str, bar: str, held: Held, part: int, limit: int, *, under: bool = False) -> Target:
+def _of_held(name: str, bar: str, held: HeldTime, part: int, limit: int, *, under: bool = False) -> Target:
     permille = _share_of(part, held.milliseconds - held.unobserved)
     if permille is None:
         return Target(name, bar, None, None, _NO_RUN)

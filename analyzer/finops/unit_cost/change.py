@@ -18,7 +18,7 @@ _WEEK_HOURS = 168
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class CostFactor:
     """One factor of a unit's cost, and how many times what it was it is; None: not known."""
 
     factor: _Factor
@@ -39,7 +39,7 @@ class Changed:
     after: float
     a_week: int
     is_priced: bool
-    factors: tuple[Moved, ...]
+    factors: tuple[CostFactor, ...]
 
 
 def changed(hours: Sequence[Hour], unit: Unit, period: Period) -> Changed | None:
@@ -61,19 +61,19 @@ def changed(hours: Sequence[Hour], unit: Unit, period: Period) -> Changed | None
     return Changed(found.at, found.ratio, was * unit.per, now * unit.per, a_week, is_priced, factors)
 
 
-def _factors(told: Sequence[Hour], unit: Unit, at: int, period: Period, *, is_priced: bool) -> tuple[Moved, ...]:
+def _factors(told: Sequence[Hour], unit: Unit, at: int, period: Period, *, is_priced: bool) -> tuple[CostFactor, ...]:
     def ratio(amounts: Sequence[tuple[Hour, float]]) -> float | None:
         return ratio_at([_at(hour, amount, period) for hour, amount in amounts if amount > 0], at)
 
     found = [
-        Moved("GPUs", ratio([(hour, hour.milliseconds / HOUR_MS) for hour in told])),
-        Moved("units", ratio([(hour, float(hour.units(unit) or 0)) for hour in told])),
+        CostFactor("GPUs", ratio([(hour, hour.milliseconds / HOUR_MS) for hour in told])),
+        CostFactor("units", ratio([(hour, float(hour.units(unit) or 0)) for hour in told])),
     ]
     if is_priced:
-        found.insert(1, Moved("price", ratio([(hour, (hour.micros or 0) / hour.milliseconds) for hour in told])))
+        found.insert(1, CostFactor("price", ratio([(hour, (hour.micros or 0) / hour.milliseconds) for hour in told])))
     if unit is REQUESTS:
         sizes = [(hour, (hour.units(TOKENS_SERVED) or 0) / (hour.units(unit) or 1)) for hour in told]
-        found.append(Moved("tokens a request", ratio(sizes)))
+        found.append(CostFactor("tokens a request", ratio(sizes)))
     return tuple(found)
 
 

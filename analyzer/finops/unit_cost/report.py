@@ -8,10 +8,10 @@ from analyzer.finops.unit_cost.compute import Compute, compute_by_team
 from analyzer.finops.unit_cost.counted import Hour, Whose, counted
 from analyzer.finops.unit_cost.scaled import ScalingReport, scaling_report
 from analyzer.finops.unit_cost.unit import UNITS, Unit
-from analyzer.finops.unit_cost.weeks import Week, by_week, priced, said_enough, weeks_between
+from analyzer.finops.unit_cost.weeks import Week, by_week, hours_cost, said_enough, weeks_between
 from analyzer.ledger.amounts.corrections import Correction, corrections
-from analyzer.ledger.coverage import hours as hours_of
-from analyzer.ledger.running import known, like_before
+from analyzer.ledger.coverage import known_hours as hours_of
+from analyzer.ledger.running import known_part, like_before
 from analyzer.period import Calendar, Period
 from analyzer.queries.amount_gaps import Gap, gaps
 from analyzer.queries.statements import statements
@@ -117,7 +117,7 @@ class UnitReport:
 def unit_report(session: Session, period: Period, calendar: Calendar, currency: str) -> UnitReport:
     """Read the unit economics of a period."""
     hours = counted(session, period.start - BACK_US, period.end)
-    weeks = weeks_between(period.start - BACK_US, known(session, period).end, calendar)
+    weeks = weeks_between(period.start - BACK_US, known_part(session, period).end, calendar)
     return UnitReport(
         period,
         currency,
@@ -160,10 +160,10 @@ def _unit_lines(
                     unit,
                     units,
                     sum(hour.milliseconds for hour in now),
-                    priced(now),
+                    hours_cost(now),
                     sum(hour.units(unit) or 0 for hour in then) if is_known else None,
                     sum(hour.milliseconds for hour in then) if is_known else None,
-                    priced(then) if is_known else None,
+                    hours_cost(then) if is_known else None,
                     changed(every, unit, period),
                     by_week(every, unit, weeks),
                 )

@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, told
+from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, reported_progress
 from analyzer.measures.efficiency.of_run import peer_of
 from analyzer.measures.efficiency.scaling import Peer, Scaling, Signature, scaling, signature
 from analyzer.period import Period
@@ -38,7 +38,7 @@ def scaling_report(session: "Session", period: Period, since: int) -> ScalingRep
     (query,) = statements("finops/unit_cost/trained.sql")
     span = {"since": since, "start": period.start, "end": period.end, "others": list(NOT_TRAINING)}
     rows = session.rows(query, span)
-    said = told(session, [row[0] for row in rows])
+    said = reported_progress(session, [row[0] for row in rows])
     alike: dict[Signature, list[Peer]] = defaultdict(list)
     here: set[Signature] = set()
     for run_id, name, gpus, sku, labels, is_now in rows:

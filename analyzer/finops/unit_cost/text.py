@@ -6,30 +6,41 @@ from analyzer.finops.unit_cost.figures import digits, short
 from analyzer.finops.unit_cost.report import RunLine, UnitLine, UnitReport, Wait
 from analyzer.finops.unit_cost.use_text import compute_lines, scaling_lines
 from analyzer.finops.unit_cost.weeks import prices
-from analyzer.text.layout import Paper
-from analyzer.text.words import UNKNOWN, amount, days, duration, gpu_hours, moment, money, money_decimals, plain, symbol
+from analyzer.text.layout import TextLayout
+from analyzer.text.words import (
+    UNKNOWN,
+    amount,
+    days,
+    duration,
+    gpu_hours,
+    moment_words,
+    money,
+    money_decimals,
+    plain,
+    symbol,
+)
 
 _ROWS = 12
 _WAITS = "the middle run: until it left the queue, and until a GPU of it worked; and what nine of ten did not exceed"
 _TREND_WEEKS = 5
 
 
-def units_text(report: UnitReport, paper: Paper, top: int | None = None) -> str:
+def units_text(report: UnitReport, layout: TextLayout, top: int | None = None) -> str:
     """Return unit economics as text."""
     head = f"units {report.period.label}   {days(report.period)}, {report.period.timezone}"
     rows = top or _ROWS
     sections = [
         [head],
-        _first(report, paper),
-        _units(report, paper, rows),
-        [line for note in report.notes for line in paper.wrap(note)],
-        _runs(report, paper, rows),
-        compute_lines(report, paper, rows),
-        scaling_lines(report.scaling, paper, rows),
-        _waits(report.waits, paper, rows),
+        _first(report, layout),
+        _units(report, layout, rows),
+        [line for note in report.notes for line in layout.wrap(note)],
+        _runs(report, layout, rows),
+        compute_lines(report, layout, rows),
+        scaling_lines(report.scaling, layout, rows),
+        _waits(report.waits, layout, rows),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
-    return paper.page([*lines, "next: gpuledger report week      gpuledger budgets"])
+    return layout.page([*lines, "next: gpuledger report week      gpuledger budgets"])
 
 
 def change_words(line: UnitLine, change: Changed, currency: str, timezone: str) -> str:
@@ -37,7 +48,7 @@ def change_words(line: UnitLine, change: Changed, currency: str, timezone: str) 
     more = "more" if change.a_week > 0 else "less"
     a_week = f"about {_whole(change, currency)} a week {more}"
     told = f"{_each(change.before, change, currency)} -> {_each(change.after, change, currency)}"
-    since = moment(change.at, timezone)
+    since = moment_words(change.at, timezone)
     return f"{plain(line.name)}: {told} per {line.unit.words} since {since}, {a_week}. {_factor_words(line, change)}"
 
 
@@ -59,9 +70,9 @@ def _factor_words(line: UnitLine, change: Changed) -> str:
     return f"{told[0].upper()}{told[1:]}." if told else "Why is not known."
 
 
-def _first(report: UnitReport, paper: Paper) -> list[str]:
+def _first(report: UnitReport, layout: TextLayout) -> list[str]:
     if not report.units and not report.runs:
-        return paper.wrap(
+        return layout.wrap(
             "Nothing said what it did: let runs say their steps or tokens (docs/progress.md) and services be read"
             " (docs/services.md)."
         )
@@ -70,22 +81,22 @@ def _first(report: UnitReport, paper: Paper) -> list[str]:
         and all(one.ratio is None for one in report.units)
         and not any(one.runs_before for one in report.runs)
     ):
-        return paper.wrap("No earlier price of any of this work is known to compare with.")
+        return layout.wrap("No earlier price of any of this work is known to compare with.")
     if not report.changes:
-        return paper.wrap("No unit of work moved to another price for good in this period.")
+        return layout.wrap("No unit of work moved to another price for good in this period.")
     found = []
     for line, change in report.changes:
-        found += paper.wrap(change_words(line, change, report.currency, report.period.timezone))
+        found += layout.wrap(change_words(line, change, report.currency, report.period.timezone))
     return found
 
 
-def _units(report: UnitReport, paper: Paper, rows: int) -> list[str]:
+def _units(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
     if not report.units:
         return []
     shown = report.units[:rows]
-    trends = [trend(line, paper) for line in shown]
+    trends = [trend(line, layout) for line in shown]
     drawn = max(len(each) for each in trends)
-    width = (22 - drawn if drawn else 24) + paper.extra
+    width = (22 - drawn if drawn else 24) + layout.extra
     sign = symbol(report.currency).strip()
     head = f"{'A UNIT OF WORK':<{width}}{'a unit is':<17}{'done':>9}{'cost ' + sign:>10}"
     found = [f"{head}{sign + ' a unit':>10}{'+/- %':>8}" + f"{'trend':>{drawn + 2}}" * bool(drawn)]
@@ -93,7 +104,7 @@ def _units(report: UnitReport, paper: Paper, rows: int) -> list[str]:
     for line, drawing in zip(shown, trends, strict=True):
         cost = UNKNOWN if line.micros is None else amount(line.micros, decimals)
         each = UNKNOWN if line.micros is None else digits(line.micros * line.unit.per / line.units / MICROS)
-        name = paper.cut(line.name, width - 3)
+        name = layout.cut(line.name, width - 3)
         change = UNKNOWN if line.ratio is None else f"{100 * (line.ratio - 1):+.1f}"
         text = f"  {name:<{width - 2}}{line.unit.short:<17}{short(line.units):>9}{cost:>10}{each:>10}{change:>8}"
         found.append(f"{text}{drawing:>{drawn + 2}}" if drawn else text)
@@ -104,54 +115,54 @@ def _units(report: UnitReport, paper: Paper, rows: int) -> list[str]:
     return found
 
 
-def trend(line: UnitLine, paper: Paper) -> str:
+def trend(line: UnitLine, layout: TextLayout) -> str:
     """Return a character for each of the last weeks, a blank where the price is not known; empty of fewer than two."""
     told = prices(line.weeks)[-_TREND_WEEKS:]
     known = [price for price in told if price is not None]
     if len(known) < 2:
         return ""
     most = max(known)
-    return "".join(" " if price is None else paper.spark([price / most]) for price in told)
+    return "".join(" " if price is None else layout.spark([price / most]) for price in told)
 
 
-def _runs(report: UnitReport, paper: Paper, rows: int) -> list[str]:
+def _runs(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
     if not report.runs:
         return []
-    width = 22 + paper.extra
+    width = 22 + layout.extra
     sign = symbol(report.currency).strip()
     found = [
         f"{'WHOLE RUN':<{width}}{'GPUs':>6}{'runs':>7}{'GPU-hours':>12}{sign:>12}{'before':>12}{'+/- %':>9}",
-        *(_run_row(line, width, paper) for line in report.runs[:rows]),
+        *(_run_row(line, width, layout) for line in report.runs[:rows]),
         "  the middle one of those that completed; before: of the four weeks before",
     ]
     more = len(report.runs) - rows
     return [*found, *([f"  and {more} more: --top {len(report.runs)}"] if more > 0 else [])]
 
 
-def _run_row(line: RunLine, width: int, paper: Paper) -> str:
+def _run_row(line: RunLine, width: int, layout: TextLayout) -> str:
     now, then = line.micros, line.micros_before
     cost = UNKNOWN if now is None else amount(now)
     before = UNKNOWN if then is None else amount(then)
     change = f"{100 * (now / then - 1):+.1f}" if now is not None and then else UNKNOWN
-    name = paper.cut(line.name, width - 3)
+    name = layout.cut(line.name, width - 3)
     hours = gpu_hours(line.milliseconds)
     return f"  {name:<{width - 2}}{line.gpus:>6}{line.runs:>7}{hours:>12}{cost:>12}{before:>12}{change:>9}"
 
 
-def _waits(waits: tuple[Wait, ...], paper: Paper, rows: int) -> list[str]:
+def _waits(waits: tuple[Wait, ...], layout: TextLayout, rows: int) -> list[str]:
     known = [wait for wait in waits if wait.runs]
     if not known:
         return []
-    width = 24 + paper.extra
+    width = 24 + layout.extra
     found = [
         f"{'FROM REQUEST TO WORK':<{width}}{'runs':>8}{'not yet':>10}{'queued':>12}{'worked':>12}{'nine of ten':>14}"
     ]
     for wait in known[:rows]:
         spans = (wait.queued_us_p50, wait.first_work_us_p50, wait.first_work_us_p90)
         queued, middle, most = (UNKNOWN if span is None else duration(span // SECOND_US) for span in spans)
-        name = paper.cut(wait.team or "unmapped", width - 3)
+        name = layout.cut(wait.team or "unmapped", width - 3)
         found.append(f"  {name:<{width - 2}}{wait.runs:>8}{wait.not_yet:>10}{queued:>12}{middle:>12}{most:>14}")
-    return [*found, *paper.wrap(_WAITS)]
+    return [*found, *layout.wrap(_WAITS)]
 
 
 def _each(value: float, change: Changed, currency: str) -> str:

@@ -42,7 +42,7 @@ def by_week(hours: Sequence[Hour], unit: Unit, weeks: Sequence[Period]) -> tuple
             continue
         units = sum(hour.units(unit) or 0 for hour in own) if said_enough(own, unit) else None
         took = sum(hour.milliseconds for hour in own)
-        found.append(Week(week.label, week.start, week.end, units or None, took, priced(own)))
+        found.append(Week(week.label, week.start, week.end, units or None, took, hours_cost(own)))
     return tuple(found)
 
 
@@ -61,7 +61,7 @@ def said_enough(hours: Sequence[Hour], unit: Unit) -> bool:
     return bool(whole) and sum(hour.milliseconds for hour in hours if hour.units(unit)) >= _TOLD_LEAST * whole
 
 
-def priced(hours: Sequence[Hour]) -> int | None:
+def hours_cost(hours: Sequence[Hour]) -> int | None:
     """Return what hours cost; None where one of them has no price."""
     costs = [hour.micros for hour in hours]
     return None if None in costs else sum(cost or 0 for cost in costs)

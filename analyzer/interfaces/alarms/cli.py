@@ -14,7 +14,7 @@ from analyzer.interfaces.alarms.hook import read_back
 from analyzer.interfaces.alarms.posting import post
 from analyzer.interfaces.alarms.settings import TABLE, AlarmSettings
 from analyzer.settings.settings import TABLES, Settings, settings_file
-from analyzer.text.words import counted, moment
+from analyzer.text.words import counted, moment_words
 from collector.access.open_access import registry_of
 from collector.config import load
 from collector.registry import AlarmPost, Alarms, KeptAlarm
@@ -110,9 +110,9 @@ def _section(title: str, of: list[KeptAlarm], zone: str) -> list[str]:
 
 
 def _line(one: KeptAlarm, zone: str) -> str:
-    return f"  {one.id:<9}{moment(one.said_at or one.opened_at, zone)}  {read_back(one.body).sentence}"
+    return f"  {one.id:<9}{moment_words(one.said_at or one.opened_at, zone)}  {read_back(one.body).sentence}"
 
 
 def _posts(title: str, of: list[AlarmPost], zone: str) -> list[str]:
     lines = ["", title] if of else []
-    return lines + [f"  {moment(one.made_at, zone)}  {one.id}: {one.told or 'not tried yet'}" for one in of]
+    return lines + [f"  {moment_words(one.made_at, zone)}  {one.id}: {one.told or 'not tried yet'}" for one in of]

@@ -19,7 +19,7 @@ _FIRST_WAIT_US, _LONGEST_WAIT_US = 60_000_000, 3_600_000_000
 _ATTEMPTS_MOST = 40  # with these waits about a day and a half
 
 
-def waiting(event: Event, alarm: Alarm, opened_at: int, now: int, cluster: str, currency: str) -> AlarmPost:
+def waiting_event(event: Event, alarm: Alarm, opened_at: int, now: int, cluster: str, currency: str) -> AlarmPost:
     """Return one event as it waits."""
     id_ = f"{alarm.id}.{opened_at}.{event}"
     body = webhook_body(event, id_, alarm, now, cluster, currency)

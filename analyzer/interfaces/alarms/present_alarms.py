@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.finding_sentence import told
+from analyzer.findings.finding_sentence import finding_sentence
 from analyzer.findings.health.notice import Notice
 from analyzer.interfaces.alarms.alarm import Alarm, Floor, alarming, is_urgent, urgent_notices
 from analyzer.period import ALARMS_PERIOD
@@ -57,7 +57,7 @@ def _of_finding(finding: Finding, advised: "Recommendation | None", reader: "Rea
         is_urgent(finding),
         finding.team,
         plain(finding.subject),
-        plain_sentence(told(finding, site.currency, site.timezone)),
+        plain_sentence(finding_sentence(finding, site.currency, site.timezone)),
         None if advised is None else plain_sentence(f"{advised.title} (gpuledger show {advised.id})"),
         f"{site.site_url}/findings/{finding.id}" if site.site_url else None,
         finding.first_at,

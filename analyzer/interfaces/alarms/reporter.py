@@ -9,7 +9,7 @@ from analyzer.errors import AnalyzerError
 from analyzer.interfaces.alarms.alarm import Alarm, turn
 from analyzer.interfaces.alarms.bodies import Event, alertmanager_body
 from analyzer.interfaces.alarms.errors import AlarmError
-from analyzer.interfaces.alarms.hook import read_back, send_due, spelled, waiting
+from analyzer.interfaces.alarms.hook import read_back, send_due, spelled, waiting_event
 from analyzer.interfaces.alarms.posting import post
 from analyzer.interfaces.alarms.present_alarms import present
 from analyzer.ledger.coverage import newest_hour_end
@@ -28,7 +28,7 @@ _ENDED_TOLD_US = 900_000_000  # for so long it is told that one has ended
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TurnResult:
     """What one turn came to; `failing` says which receiver takes nothing now, and why."""
 
     lasting: int = 0
@@ -37,16 +37,16 @@ class Told:
     failing: str | None = None
 
 
-class Teller:
+class AlarmReporter:
     """Tells a site's alarms. `read` opens a reader of the ledger; nothing is raised, a failure is logged once."""
 
     def __init__(self, settings: "AlarmSettings", alarms: Alarms, read: "Callable[[], Reader]") -> None:
         self._settings = settings
         self._alarms = alarms
         self._read = read
-        self.last = Told()
+        self.last = TurnResult()
 
-    def __call__(self, now: int) -> Told:
+    def __call__(self, now: int) -> TurnResult:
         """Take one turn at a moment, microseconds UTC."""
         try:
             done = self._turn(now)
@@ -57,16 +57,16 @@ class Teller:
         self.last = done
         return done
 
-    def _turn(self, now: int) -> Told:
+    def _turn(self, now: int) -> TurnResult:
         reader = self._read()
         with reader.session:
             if newest_hour_end(reader.session) is None:
-                return Told()
+                return TurnResult()
             alarms = present(reader, self._settings)
         said, ended = self._remember(alarms, reader.settings, now)
         failing = [self._tell_alertmanager(alarms, reader.settings, now)]
         failing += [each.told for each in send_due(self._alarms, self._settings, now) if each.state != "sent"]
-        return Told(len(alarms), said, ended, next((one for one in failing if one), None))
+        return TurnResult(len(alarms), said, ended, next((one for one in failing if one), None))
 
     def _remember(self, alarms: Sequence[Alarm], site: "Settings", now: int) -> tuple[int, int]:
         """Write down what is new and what is over, with what the webhook is to get of it."""
@@ -79,7 +79,7 @@ class Teller:
             if not self._settings.webhook:
                 return None
             opened_at = kept[alarm.id].opened_at if alarm.id in kept else now
-            return waiting(event, alarm, opened_at, now, site.cluster, site.currency)
+            return waiting_event(event, alarm, opened_at, now, site.cluster, site.currency)
 
         opened = [_kept(alarm, now) for alarm in change.opened]
         said = {alarm.id: post_of("opened", alarm) for alarm in change.said}

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.errors import ConfigError
-from analyzer.settings.environment import whole
+from analyzer.settings.environment import whole_number
 from analyzer.settings.own_table import SITE_ADDRESS, OwnTable
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.web_address import proxy_address, web_address
 
 TABLE = "alarms"
@@ -96,7 +96,7 @@ class AlarmSettings:
         return cls(**own.read(path, known, environ))
 
 
-def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
+def _of_file(table: TomlEntry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
     if name in _NUMBERS:
         return table.count(name)
     return directory / table.text(name) if name in _PATHS else table.text(name)
@@ -104,5 +104,5 @@ def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 -
 
 def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
     if name in _NUMBERS:
-        return whole(_ENVIRONMENT + name.upper(), text)
+        return whole_number(_ENVIRONMENT + name.upper(), text)
     return Path(text) if name in _PATHS else text

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from analyzer.interfaces.api.model import Class, CostMicros, Iso, Listing, Micros, Milliseconds, Model, Span, iso
 from analyzer.interfaces.api.parameters import READS, Paged, Spanned, Texts
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.which_run import find_run
 from analyzer.queries.booked import booked
 from analyzer.states import booking
@@ -73,7 +73,7 @@ class AdjustmentPage(Listing):
     items: list[Adjustment]
 
 
-def adjustment_routes(desk: Desk) -> APIRouter:
+def adjustment_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -85,7 +85,7 @@ def adjustment_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _adjustment_page(reading: Reading, asked: AdjustmentsAsked) -> AdjustmentPage:
+def _adjustment_page(reading: RequestContext, asked: AdjustmentsAsked) -> AdjustmentPage:
     """Return one page of corrections."""
     place = reading.place(asked.cursor, _KINDS)
     period = place.period if place and place.period else reading.period(asked.since, asked.until)
@@ -110,7 +110,7 @@ def _adjustment_page(reading: Reading, asked: AdjustmentsAsked) -> AdjustmentPag
     )
 
 
-def _conditions(reading: Reading, asked: AdjustmentsAsked) -> tuple[str, dict[str, object]]:
+def _conditions(reading: RequestContext, asked: AdjustmentsAsked) -> tuple[str, dict[str, object]]:
     conditions, values = ["a.recorded_at >= $recorded_since"], dict[str, object](recorded_since=asked.recorded_since)
     if asked.team:
         conditions.append("list_contains($team, a.team)")

@@ -10,11 +10,19 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.decided import Decision
 from analyzer.capacity.gate.policy import read_policy
-from analyzer.capacity.gate.policy_check import judge
+from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.request import request_of
-from analyzer.capacity.gate.request_store import Kept, Teller, decide, identity_of, kept, listed, waive
+from analyzer.capacity.gate.request_store import (
+    KeptRequest,
+    Teller,
+    decide,
+    identity_of,
+    kept_request,
+    kept_requests,
+    waive,
+)
 from analyzer.capacity.gate.scoped import without_the_fleet
 from analyzer.capacity.gate.site import supply_of
 from analyzer.capacity.gate.supply import History
@@ -30,13 +38,13 @@ from analyzer.interfaces.api.capacity_model import (
     WaiverAsked,
 )
 from analyzer.interfaces.api.parameters import READS, refusals
-from analyzer.interfaces.api.posts import Word, answered, documented
+from analyzer.interfaces.api.posts import Post, answered, documented
 from analyzer.server_client import WRONG_USAGE
 from collector.problem import problem_response
 from collector.registry import Registry
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Desk, Reading
+    from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
 _PATH = "/capacity-requests"
 _TAG: list[str | Enum] = ["capacity"]
@@ -45,7 +53,7 @@ _RequestId = Annotated[str, Path(pattern=pattern("q"), description="The request'
 _REFUSALS = refusals(400, 401, 403, 404, 409, 413, 422, 503)
 
 
-def capacity_routes(desk: "Desk") -> APIRouter:
+def capacity_routes(desk: "RequestService") -> APIRouter:
     """Return the four routes."""
     router, bodies = APIRouter(), Bodies()
 
@@ -58,8 +66,8 @@ def capacity_routes(desk: "Desk") -> APIRouter:
     def capacity_request(request: Request, request_id: _RequestId) -> Response:
         """One request: gates, the other offer, the choices, waivers, history."""
 
-        def made(reading: "Reading") -> CapacityDocument:
-            return _document(reading, kept(_registry(request), request_id, _sees(reading)))
+        def made(reading: "RequestContext") -> CapacityDocument:
+            return _document(reading, kept_request(_registry(request), request_id, _sees(reading)))
 
         return desk.answer(request, made, follows_ledger=False)
 
@@ -78,7 +86,7 @@ def capacity_routes(desk: "Desk") -> APIRouter:
     return router
 
 
-def _asked(desk: "Desk", request: Request, body: Posted) -> Response:
+def _asked(desk: "RequestService", request: Request, body: Posted) -> Response:
     try:
         return desk.answer(request, lambda reading: _decided(reading, request, body), follows_ledger=False)
     except ConfigError as error:
@@ -87,7 +95,7 @@ def _asked(desk: "Desk", request: Request, body: Posted) -> Response:
         return problem_response(403, str(error))
 
 
-def _decided(reading: "Reading", request: Request, body: Posted) -> CapacityDocument:
+def _decided(reading: "RequestContext", request: Request, body: Posted) -> CapacityDocument:
     settings = reading.reader.settings
     registry, policy = _registry(request), read_policy(settings.gates)
     asked = request_of("request", body.request)
@@ -97,21 +105,23 @@ def _decided(reading: "Reading", request: Request, body: Posted) -> CapacityDocu
     teller = _teller(request)
     identity = identity_of(registry, asked, read.sha256 if read else "")
 
-    def judged() -> tuple[Decided, History | None]:
+    def judged() -> tuple[Decision, History | None]:
         session, sees = reading.whole.session, _sees(reading)
         supply = supply_of(session, settings, registry, asked, policy, identity, teller.at, sees)
-        return judge(asked, read, policy, supply, teller.at, identity), supply.history
+        return check_request(asked, read, policy, supply, teller.at, identity), supply.history
 
     return _document(reading, decide(registry, judged, teller))
 
 
-def _page(reading: "Reading", request: Request, asked: CapacityListAsked) -> CapacityPage:
+def _page(reading: "RequestContext", request: Request, asked: CapacityListAsked) -> CapacityPage:
     place = reading.place(asked.cursor, (int, str))
     before: Any = None if place is None else place.key
     wanted = set(asked.team) or None
     seen = None if reading.scope.teams is None else set(reading.scope.teams)
     teams = seen if wanted is None else wanted if seen is None else wanted & seen
-    found = listed(_registry(request), 0, FOR_EVER, None if teams is None else sorted(teams), asked.limit + 1, before)
+    found = kept_requests(
+        _registry(request), 0, FOR_EVER, None if teams is None else sorted(teams), asked.limit + 1, before
+    )
     shown = found[: asked.limit]
     last = (shown[-1].asked_at, shown[-1].decided.request_id) if len(found) > len(shown) else None
     return CapacityPage(
@@ -121,16 +131,16 @@ def _page(reading: "Reading", request: Request, asked: CapacityListAsked) -> Cap
     )
 
 
-def _waived(reading: "Reading", request: Request, request_id: str, asked: WaiverAsked) -> CapacityDocument:
+def _waived(reading: "RequestContext", request: Request, request_id: str, asked: WaiverAsked) -> CapacityDocument:
     told = waive(_registry(request), request_id, asked.gate, asked.reason, _teller(request), _sees(reading))
     return _document(reading, told)
 
 
-def _document(reading: "Reading", one: Kept) -> CapacityDocument:
+def _document(reading: "RequestContext", one: KeptRequest) -> CapacityDocument:
     return CapacityDocument(**reading.head(), request=CapacityItem.of(seen_of(reading, one)))
 
 
-def seen_of(reading: "Reading", one: Kept) -> Kept:
+def seen_of(reading: "RequestContext", one: KeptRequest) -> KeptRequest:
     """Return a kept request as who asks may see it: a team's key is told nothing of what the fleet has free."""
     return one if reading.scope.teams is None else replace(one, decided=without_the_fleet(one.decided))
 
@@ -140,7 +150,7 @@ def _registry(request: Request) -> Registry:
     return registry
 
 
-def _sees(reading: "Reading") -> Callable[[str], bool]:
+def _sees(reading: "RequestContext") -> Callable[[str], bool]:
     teams = reading.scope.teams
     return lambda team: teams is None or team in teams
 
@@ -161,7 +171,7 @@ _ASK: dict[str, Any] = {
     "openapi_extra": {"requestBody": {"required": True, "content": {"application/json": {"schema": body_schema()}}}},
     "tags": _TAG,
 }
-_WAIVER = Word(
+_WAIVER = Post(
     "waived",
     "waivers",
     WaiverAsked,

@@ -24,7 +24,7 @@ from analyzer.capacity.gate.request_file import once
 from analyzer.capacity.profile.canonical_json import FILE_BYTES as PROFILE_BYTES
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.faults import BusyError
-from analyzer.interfaces.api.parameters import Asked, Opt
+from analyzer.interfaces.api.parameters import Opt, Parameters
 from collector.problem import problem_response
 
 _BODY_BYTES = REQUEST_BYTES + PROFILE_BYTES
@@ -39,7 +39,7 @@ Span = Annotated[float, Field(gt=0, le=HOURS_MOST)]
 _PROFILE = "The JSON that gpuledger profile wrote, with its signature; a pilot has none."
 
 
-class RequestAsked(Asked):
+class RequestAsked(Parameters):
     """The keys of a request's file (docs/gate.md), and `weeks` or `hours`, one of the two."""
 
     team: Name
@@ -60,7 +60,7 @@ class RequestAsked(Asked):
     pilot: bool = False
 
 
-class CapacityAsked(Asked):
+class CapacityAsked(Parameters):
     """A request and its profile."""
 
     request: RequestAsked

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from analyzer.capacity.gate.decided import Decided, Verdict
-from analyzer.capacity.gate.request_store import Event, Kept
+from analyzer.capacity.gate.decided import Decision, Verdict
+from analyzer.capacity.gate.request_store import Event, KeptRequest
 from analyzer.interfaces.api.model import Document, Listing, Micros, Model, iso
-from analyzer.interfaces.api.parameters import Asked, Paged, Texts
+from analyzer.interfaces.api.parameters import Paged, Parameters, Texts
 
 
 class CapacityListAsked(Paged):
@@ -52,11 +52,11 @@ class CapacityItem(Model):
     asked_at_iso: str
     asked_by: str
     verdict: Verdict
-    decided: Decided
+    decided: Decision
     history: list[CapacityEventItem]
 
     @classmethod
-    def of(cls, kept: Kept) -> "CapacityItem":
+    def of(cls, kept: KeptRequest) -> "CapacityItem":
         """Return a request as the API writes it."""
         return cls(
             id=kept.decided.request_id,
@@ -82,7 +82,7 @@ class CapacityPage(Listing):
     items: list[CapacityItem]
 
 
-class WaiverAsked(Asked):
+class WaiverAsked(Parameters):
     """That a gate is waived."""
 
     gate: str = Field(min_length=1, max_length=40, description="The gate's name.")

@@ -7,14 +7,14 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.interfaces.api.amounts import Rounding
-from analyzer.interfaces.api.cursor import Key
+from analyzer.interfaces.api.cursor import CursorKey
 from analyzer.interfaces.api.grouping import Group, grouped
 from analyzer.interfaces.api.ledger import values_of
 from analyzer.interfaces.api.model import Amounts, Coverage, Listing, Model, Span
 from analyzer.interfaces.api.parameters import READS, Paged, Selected
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.selection import days_of, selection
-from analyzer.ledger.coverage import hours
+from analyzer.ledger.coverage import known_hours
 from analyzer.period import Calendar, Period
 from analyzer.queries.dimensions import COLUMNS, Dimension
 from analyzer.states import CLASSES
@@ -65,7 +65,7 @@ class CostPage(Listing):
     items: list[Cost]
 
 
-def cost_routes(desk: Desk) -> APIRouter:
+def cost_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -77,7 +77,7 @@ def cost_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _cost_page(reading: Reading, asked: CostsAsked) -> CostPage:
+def _cost_page(reading: RequestContext, asked: CostsAsked) -> CostPage:
     """Return one page of costs. Raises as costs_of()."""
     by: list[Dimension] = [asked.by, "held"]
     place = reading.place(asked.cursor, (int, int, *(COLUMNS[name][1] for name in by)))
@@ -85,7 +85,7 @@ def _cost_page(reading: Reading, asked: CostsAsked) -> CostPage:
     return costs_of(reading, asked, period, place.key if place else None)
 
 
-def costs_of(reading: Reading, asked: CostsAsked, period: Period, after: Key | None = None) -> CostPage:
+def costs_of(reading: RequestContext, asked: CostsAsked, period: Period, after: CursorKey | None = None) -> CostPage:
     """Return the costs of a period that follow after this key; what is asked of when is not looked at.
 
     Raises:
@@ -101,7 +101,7 @@ def costs_of(reading: Reading, asked: CostsAsked, period: Period, after: Key | N
         **reading.head(),
         next_cursor=None if last is None else reading.next(_key(last), period),
         period=Span.of(period),
-        hours=Coverage.of(hours(reading.session, period)),
+        hours=Coverage.of(known_hours(reading.session, period)),
         total=found.rounding.whole(),
         items=[_cost(group, by, found.rounding, reading.reader.calendar) for group in found.groups],
     )

@@ -18,25 +18,25 @@ from analyzer.period import Period
 LENGTH_MAX = 2000
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_000_000  # of the years 1 to 9999
 PATTERN = "^[A-Za-z0-9_-]+$"
-Key = tuple[str | int | bool | None, ...]
+CursorKey = tuple[str | int | bool | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CursorPosition:
     """After which key the page begins, and of which period; None where the listing has none."""
 
-    key: Key
+    key: CursorKey
     period: Period | None = None
 
 
-def written(query: str, place: Place) -> str:
+def cursor_text(query: str, place: CursorPosition) -> str:
     """Return a place as text that fits into an address."""
     period = place.period and [place.period.start, place.period.end, place.period.label, place.period.timezone]
     content = json.dumps([_digest(query), period, place.key], separators=(",", ":"))
     return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")
 
 
-def read(text: str, query: str, kinds: Sequence[type]) -> Place:
+def cursor_position(text: str, query: str, kinds: Sequence[type]) -> CursorPosition:
     """Return the place that a cursor names in this listing, whose keys are of these types or None.
 
     Raises:
@@ -46,12 +46,12 @@ def read(text: str, query: str, kinds: Sequence[type]) -> Place:
         digest, period, key = json_said(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if isinstance(digest, str) and digest != _digest(query):
             raise GoneError("this cursor belongs to another listing: ask with the parameters of its first page")
-        return Place(_key(key, kinds), None if period is None else _period(*period))
+        return CursorPosition(_key(key, kinds), None if period is None else _period(*period))
     except (ValueError, TypeError, binascii.Error) as error:
         raise GoneError("this cursor is none of ours: begin without one") from error
 
 
-def _key(key: Sequence[str | int | bool | None], kinds: Sequence[type]) -> Key:
+def _key(key: Sequence[str | int | bool | None], kinds: Sequence[type]) -> CursorKey:
     if not all(_fits(part, kind) for part, kind in zip(key, kinds, strict=True)):
         raise TypeError
     return tuple(key)

@@ -8,21 +8,21 @@ from starlette.responses import Response
 
 from analyzer.findings.history.judgement import BECAUSE_MAX
 from analyzer.interfaces.api.model import Document, Micros, Model, iso, iso_or_none
-from analyzer.interfaces.api.parameters import Asked, Opt, Text
-from analyzer.interfaces.api.posts import Word as Said
+from analyzer.interfaces.api.parameters import Opt, Parameters, Text
+from analyzer.interfaces.api.posts import Post as Said
 from analyzer.interfaces.api.posts import answered, audit, documented, said_by
 from analyzer.interfaces.api.recommendations import AdviceId
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.when import When
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import decide
 from analyzer.recommendations.lifecycle.word import Decision, Word, moment_of
 
-A = TypeVar("A", bound=Asked)
+A = TypeVar("A", bound=Parameters)
 _WHY = "Why; one sentence."
 
 
-class AcceptanceAsked(Asked):
+class AcceptanceAsked(Parameters):
     """That a recommendation is to be done, or has been."""
 
     because: Annotated[str, Field(max_length=BECAUSE_MAX, description=_WHY)] = ""
@@ -30,7 +30,7 @@ class AcceptanceAsked(Asked):
     since: When | Opt = Field(None, description="The period it is of; without it the last complete week.")
 
 
-class RejectionAsked(Asked):
+class RejectionAsked(Parameters):
     """That a recommendation is not to be done."""
 
     because: Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description=_WHY)]
@@ -68,7 +68,7 @@ class DecisionDocument(Document):
     decision: DecisionItem
 
 
-def decision_routes(desk: Desk) -> APIRouter:
+def decision_routes(desk: RequestService) -> APIRouter:
     """Return the two routes."""
     router = APIRouter()
     _add(router, desk, _ACCEPTANCE)
@@ -76,23 +76,23 @@ def decision_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _add(router: APIRouter, desk: Desk, word: Said[A]) -> None:
+def _add(router: APIRouter, desk: RequestService, word: Said[A]) -> None:
     async def post(request: Request, advice_id: AdviceId) -> Response:
         return await answered(desk, request, word, advice_id)
 
     router.add_api_route(f"/recommendations/{{advice_id}}/{word.path}", post, **documented(word))
 
 
-def _accept(reading: Reading, request: Request, advice_id: str, asked: AcceptanceAsked) -> DecisionDocument:
+def _accept(reading: RequestContext, request: Request, advice_id: str, asked: AcceptanceAsked) -> DecisionDocument:
     return _decide(reading, request, advice_id, "accepted", asked.because, asked.since, asked.applied_at)
 
 
-def _reject(reading: Reading, request: Request, advice_id: str, asked: RejectionAsked) -> DecisionDocument:
+def _reject(reading: RequestContext, request: Request, advice_id: str, asked: RejectionAsked) -> DecisionDocument:
     return _decide(reading, request, advice_id, "rejected", asked.because, asked.since, None)
 
 
 def _decide(
-    reading: Reading,
+    reading: RequestContext,
     request: Request,
     advice_id: str,
     decision: Decision,
@@ -100,12 +100,12 @@ def _decide(
     since: str | None,
     applied: str | None,
 ) -> DecisionDocument:
-    kept = decided(reading, request, advice_id, decision, because, reading.period(since, None), applied)
+    kept = keep_decision(reading, request, advice_id, decision, because, reading.period(since, None), applied)
     return DecisionDocument(**reading.head(), decision=DecisionItem.of(kept))
 
 
-def decided(
-    reading: Reading,
+def keep_decision(
+    reading: RequestContext,
     request: Request,
     advice_id: str,
     decision: Decision,

@@ -8,8 +8,8 @@ from fastapi import Path
 from pydantic import Field
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.finding_sentence import told
-from analyzer.findings.history.case import Case
+from analyzer.findings.finding_sentence import finding_sentence
+from analyzer.findings.history.case import FindingHistory
 from analyzer.findings.history.judgement import Judgement, Mute
 from analyzer.findings.history.life import Life
 from analyzer.findings.history.record import Record, Tally, VersionTally
@@ -24,13 +24,13 @@ FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the lis
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class FindingContext:
     """What is written beside the figures of findings: the site's words, and what is kept of them."""
 
     currency: str
     timezone: str
     period: Period
-    case: Case
+    case: FindingHistory
 
 
 class Seen(Model):
@@ -199,7 +199,7 @@ class FindingItem(Model):
     display: Shown
 
 
-def finding_items(whole: Sequence[Finding], shown: Sequence[Finding], beside: Beside) -> list[FindingItem]:
+def finding_items(whole: Sequence[Finding], shown: Sequence[Finding], beside: FindingContext) -> list[FindingItem]:
     """Return findings as the API writes them; as shown, those of the whole list add up."""
     at_stake = known_sum(finding.at_stake_micros for finding in whole)
     total = (sum(finding.milliseconds for finding in whole), at_stake, 0)
@@ -212,7 +212,7 @@ def finding_items(whole: Sequence[Finding], shown: Sequence[Finding], beside: Be
     return [_item(finding, display[finding.id], beside) for finding in shown]
 
 
-def _item(finding: Finding, display: Shown, beside: Beside) -> FindingItem:
+def _item(finding: Finding, display: Shown, beside: FindingContext) -> FindingItem:
     life, mute = beside.case.lives.get(finding.id), beside.case.mutes.get(finding.id)
     word = beside.case.word(finding.id, beside.period)
     return FindingItem(
@@ -238,7 +238,7 @@ def _item(finding: Finding, display: Shown, beside: Beside) -> FindingItem:
         suspicion=finding.suspicion,
         caused_by=finding.caused_by,
         hosts=list(finding.hosts),
-        sentence=told(finding, beside.currency, beside.timezone),
+        sentence=finding_sentence(finding, beside.currency, beside.timezone),
         life=LifeItem.of(life) if life else None,
         judgement=WordItem.of(word) if word else None,
         mute=MuteItem.of(mute) if mute else None,

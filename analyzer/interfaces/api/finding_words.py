@@ -7,21 +7,21 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.findings.history.judgement import BECAUSE_MAX, Verdict
-from analyzer.findings.history.say import judge, mute
+from analyzer.findings.history.say import keep_judgement, keep_mute
 from analyzer.interfaces.api.finding_item import FindingId, MuteItem, WordItem
 from analyzer.interfaces.api.model import Document
-from analyzer.interfaces.api.parameters import Asked, Opt, Text
-from analyzer.interfaces.api.posts import Word, answered, audit, documented, said_by
+from analyzer.interfaces.api.parameters import Opt, Parameters, Text
+from analyzer.interfaces.api.posts import Post, answered, audit, documented, said_by
 from analyzer.interfaces.api.when import When
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Desk, Reading
+    from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
-A = TypeVar("A", bound=Asked)
+A = TypeVar("A", bound=Parameters)
 _Because = Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description="Why; one sentence.")]
 
 
-class JudgementAsked(Asked):
+class JudgementAsked(Parameters):
     """A verdict on a finding in a period."""
 
     verdict: Verdict = Field(description="`planned` is right and accepted: it counts as right.")
@@ -30,7 +30,7 @@ class JudgementAsked(Asked):
     until: When | Opt = None
 
 
-class MuteAsked(Asked):
+class MuteAsked(Parameters):
     """Until when a finding is left out of lists."""
 
     until: Text = Field(description="A date, which is included, or a time; at most 90 days away.")
@@ -50,7 +50,7 @@ class MuteDocument(Document):
     mute: MuteItem
 
 
-def finding_word_routes(desk: "Desk") -> APIRouter:
+def finding_word_routes(desk: "RequestService") -> APIRouter:
     """Return the two routes."""
     router = APIRouter()
     _add(router, desk, _JUDGEMENT)
@@ -58,29 +58,29 @@ def finding_word_routes(desk: "Desk") -> APIRouter:
     return router
 
 
-def _add(router: APIRouter, desk: "Desk", word: Word[A]) -> None:
+def _add(router: APIRouter, desk: "RequestService", word: Post[A]) -> None:
     async def post(request: Request, finding_id: FindingId) -> Response:
         return await answered(desk, request, word, finding_id)
 
     router.add_api_route(f"/findings/{{finding_id}}/{word.path}", post, **documented(word))
 
 
-def _judge(reading: "Reading", request: Request, finding_id: str, asked: JudgementAsked) -> JudgementDocument:
+def _judge(reading: "RequestContext", request: Request, finding_id: str, asked: JudgementAsked) -> JudgementDocument:
     period, said = reading.period(asked.since, asked.until), said_by(request, asked.because)
-    kept = judge(reading.whole.session, reading.findings(period), period, finding_id, asked.verdict, said)
+    kept = keep_judgement(reading.whole.session, reading.findings(period), period, finding_id, asked.verdict, said)
     audit(request, "judge", kept.claim.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
     return JudgementDocument(**reading.head(), judgement=WordItem.of(kept))
 
 
-def _mute(reading: "Reading", request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
+def _mute(reading: "RequestContext", request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
     period, said = reading.period(asked.since, None), said_by(request, asked.because)
     zone = reading.reader.settings.timezone
-    kept = mute(reading.whole.session, reading.findings(period), period, finding_id, asked.until, zone, said)
+    kept = keep_mute(reading.whole.session, reading.findings(period), period, finding_id, asked.until, zone, said)
     audit(request, "mute", kept.finding_id, f"until {asked.until}", said)
     return MuteDocument(**reading.head(), mute=MuteItem.of(kept))
 
 
-_JUDGEMENT = Word(
+_JUDGEMENT = Post(
     "judgement",
     "judgement",
     JudgementAsked,
@@ -88,7 +88,7 @@ _JUDGEMENT = Word(
     _judge,
     "Say whether a finding is right. Words are added: the last one on a finding and a period counts.",
 )
-_MUTE = Word(
+_MUTE = Post(
     "muted",
     "mute",
     MuteAsked,

@@ -8,11 +8,11 @@ from starlette.responses import Response
 
 from analyzer.findings.finding import Finding
 from analyzer.ids import by_id
-from analyzer.interfaces.api.finding_item import Beside, FindingId, FindingItem, RecordItem, finding_items
+from analyzer.interfaces.api.finding_item import FindingContext, FindingId, FindingItem, RecordItem, finding_items
 from analyzer.interfaces.api.model import Coverage, Document, Listing, Span
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
-from analyzer.interfaces.api.request_service import Desk, Reading
-from analyzer.ledger.coverage import hours
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
+from analyzer.ledger.coverage import known_hours
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Period
 
@@ -46,7 +46,7 @@ class FindingDocument(Document):
     recommendation_ids: list[str]
 
 
-def finding_routes(desk: Desk) -> APIRouter:
+def finding_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -63,7 +63,7 @@ def finding_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _finding_page(reading: Reading, asked: FindingsAsked) -> FindingPage:
+def _finding_page(reading: RequestContext, asked: FindingsAsked) -> FindingPage:
     """Return one page of findings."""
     place = reading.place(asked.cursor, (bool, int, int, str))
     period = place.period if place and place.period else reading.period(asked.since, asked.until)
@@ -75,15 +75,15 @@ def _finding_page(reading: Reading, asked: FindingsAsked) -> FindingPage:
         **reading.head(),
         next_cursor=reading.next(_key(shown[-1]), period) if len(after) > len(shown) else None,
         period=Span.of(period),
-        hours=Coverage.of(hours(reading.session, period)),
+        hours=Coverage.of(known_hours(reading.session, period)),
         record=RecordItem.of(reading.whole.case(period).record) if reading.scope.teams is None else None,
-        items=finding_items(found, shown, beside(reading, period)),
+        items=finding_items(found, shown, finding_context(reading, period)),
     )
 
 
-def beside(reading: Reading, period: Period) -> Beside:
+def finding_context(reading: RequestContext, period: Period) -> FindingContext:
     """Return what is written beside the figures of findings of a period."""
-    return Beside(reading.currency, reading.reader.settings.timezone, period, reading.whole.case(period))
+    return FindingContext(reading.currency, reading.reader.settings.timezone, period, reading.whole.case(period))
 
 
 def _is_wanted(finding: Finding, asked: FindingsAsked, run_id: str | None) -> bool:
@@ -102,7 +102,7 @@ def _key(finding: Finding) -> tuple[bool, int, int, str]:
     return finding.suspicion, -(finding.at_stake_micros or 0), -finding.milliseconds, finding.id
 
 
-def _finding_document(reading: Reading, finding_id: str, asked: Spanned) -> FindingDocument:
+def _finding_document(reading: RequestContext, finding_id: str, asked: Spanned) -> FindingDocument:
     """Return one finding.
 
     Raises:
@@ -114,6 +114,6 @@ def _finding_document(reading: Reading, finding_id: str, asked: Spanned) -> Find
     return FindingDocument(
         **reading.head(),
         period=Span.of(period),
-        finding=finding_items([found], [found], beside(reading, period))[0],
+        finding=finding_items([found], [found], finding_context(reading, period))[0],
         recommendation_ids=[advice.id for advice in reading.advice(period) if found.id in advice.finding_ids],
     )

@@ -17,13 +17,13 @@ from analyzer.capacity.planner.stock import StockNode
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.faults import MeaninglessError
 from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso, iso_or_none
-from analyzer.interfaces.api.parameters import READS, Asked, Text
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.parameters import READS, Parameters, Text
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
 _MOST_GPUS = 10_000
 
 
-class HistoryAsked(Asked):
+class HistoryAsked(Parameters):
     """Which runs."""
 
     name: Text = Field(description="Runs of exactly this name.")
@@ -98,7 +98,7 @@ class StockDocument(Document):
     nodes: list[StockTold]
 
 
-def plan_routes(desk: Desk) -> APIRouter:
+def plan_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -115,7 +115,7 @@ def plan_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _history_document(reading: Reading, asked: HistoryAsked) -> HistoryDocument:
+def _history_document(reading: RequestContext, asked: HistoryAsked) -> HistoryDocument:
     """Return what runs of a name took.
 
     Raises:
@@ -141,7 +141,7 @@ def _history_document(reading: Reading, asked: HistoryAsked) -> HistoryDocument:
     )
 
 
-def _stock_document(reading: Reading) -> StockDocument:
+def _stock_document(reading: RequestContext) -> StockDocument:
     """Return the hosts with what is free of them.
 
     Raises:

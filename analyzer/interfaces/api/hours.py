@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from analyzer.interfaces.api.model import Coverage, Iso, Listing, Micros, Milliseconds, Model, Span, Status, iso
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Paged, Spanned
-from analyzer.interfaces.api.request_service import Desk, Reading
-from analyzer.ledger.coverage import hours
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
+from analyzer.ledger.coverage import known_hours
 
 _HOURS = """
 WITH page AS (
@@ -53,7 +53,7 @@ class HourPage(Listing):
     items: list[Hour]
 
 
-def hour_routes(desk: Desk) -> APIRouter:
+def hour_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -65,7 +65,7 @@ def hour_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _hour_page(reading: Reading, asked: HoursAsked) -> HourPage:
+def _hour_page(reading: RequestContext, asked: HoursAsked) -> HourPage:
     """Return one page of hours."""
     place = reading.place(asked.cursor, (int,))
     period = place.period if place and place.period else reading.period(asked.since, asked.until)
@@ -83,7 +83,7 @@ def _hour_page(reading: Reading, asked: HoursAsked) -> HourPage:
         **reading.head(),
         next_cursor=reading.next((shown[-1][0],), period) if len(rows) > len(shown) else None,
         period=Span.of(period),
-        hours=Coverage.of(hours(reading.session, period)),
+        hours=Coverage.of(known_hours(reading.session, period)),
         items=[_item(*row) for row in shown],
     )
 

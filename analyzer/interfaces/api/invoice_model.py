@@ -6,10 +6,10 @@ from pydantic import Field, StringConstraints
 
 from agent.wire.units import DAY_US
 from analyzer.finops.reconcile.bill import OTHERS_KEPT
-from analyzer.finops.reconcile.invoice_matches import Kept
-from analyzer.finops.reconcile.text import SHOWN
+from analyzer.finops.reconcile.invoice_matches import InvoiceMatchRow
+from analyzer.finops.reconcile.text import ROWS_SHOWN
 from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso
-from analyzer.interfaces.api.parameters import Asked, Opt
+from analyzer.interfaces.api.parameters import Opt, Parameters
 
 _DAYS_MOST = 20_000  # GPU kinds and days: ten kinds over five years
 _NANOS_MOST = 4 * 10**16  # forty millions of a currency: sums of as many fit the ledger's integers
@@ -21,7 +21,7 @@ _Instant = Annotated[
 ]
 
 
-class DayAsked(Asked):
+class DayAsked(Parameters):
     """What the invoice says of one GPU kind on one UTC day."""
 
     sku: Name
@@ -31,7 +31,7 @@ class DayAsked(Asked):
     hours_known: bool = True
 
 
-class OtherAsked(Asked):
+class OtherAsked(Parameters):
     """Lines that are no GPU's usage, summed."""
 
     why: Name
@@ -40,7 +40,7 @@ class OtherAsked(Asked):
     nanos: _Nanos
 
 
-class InvoiceAsked(Asked):
+class InvoiceAsked(Parameters):
     """An invoice, gathered by GPU kind and UTC day."""
 
     invoice: Name = Field(description="What the file is called.")
@@ -52,7 +52,7 @@ class InvoiceAsked(Asked):
     start: _Instant | Opt = Field(None, description="Where the span begins; without it, the invoice's first day.")
     end: _Instant | Opt = Field(None, description="Where it ends; without it, the end of the invoice's last day.")
     keep: bool = Field(True, description="Whether the answer is kept, so that reports say it.")
-    top: Annotated[int, Field(ge=1, le=10_000)] = Field(SHOWN, description="The most rows of the text.")
+    top: Annotated[int, Field(ge=1, le=10_000)] = Field(ROWS_SHOWN, description="The most rows of the text.")
 
 
 class InvoiceDocument(Document):
@@ -80,7 +80,7 @@ class MatchItem(Model):
     who: str
 
     @classmethod
-    def of(cls, one: Kept) -> "MatchItem":
+    def of(cls, one: InvoiceMatchRow) -> "MatchItem":
         """Return it as the API writes it."""
         return cls(
             label=one.label,
@@ -106,5 +106,5 @@ class InvoicesDocument(Document):
     matches: list[MatchItem]
 
 
-class InvoicesAsked(Asked):
+class InvoicesAsked(Parameters):
     """Nothing can be asked of it."""

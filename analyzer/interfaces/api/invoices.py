@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from analyzer.errors import ConfigError
 from analyzer.finops.reconcile.bill import Bill, Billed, Other
-from analyzer.finops.reconcile.invoice_matches import KEPT_SHOWN, Told, keep, kept_matches
+from analyzer.finops.reconcile.invoice_matches import KEPT_SHOWN, InvoiceSource, keep, kept_matches
 from analyzer.finops.reconcile.reconcile import hold, ledger_skus
 from analyzer.finops.reconcile.text import answer, comparison_data, label_of, reconcile_text
 from analyzer.interfaces.api.invoice_model import (
@@ -32,12 +32,12 @@ from analyzer.server_client import WRONG_USAGE
 from collector.problem import problem_response
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Desk, Reading
+    from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
 BODY_BYTES = 8 * 2**20
 
 
-def invoice_routes(desk: "Desk") -> APIRouter:
+def invoice_routes(desk: "RequestService") -> APIRouter:
     """Return the two routes."""
     router = APIRouter()
     content = {"application/json": {"schema": _schema()}}
@@ -71,7 +71,7 @@ def _schema() -> dict[str, Any]:
     return whole
 
 
-def _invoices(reading: "Reading") -> InvoicesDocument:
+def _invoices(reading: "RequestContext") -> InvoicesDocument:
     until = ledger_end(reading.session)
     return InvoicesDocument(
         **reading.head(),
@@ -82,21 +82,21 @@ def _invoices(reading: "Reading") -> InvoicesDocument:
     )
 
 
-def _answered(desk: "Desk", request: Request, asked: InvoiceAsked) -> Response:
+def _answered(desk: "RequestService", request: Request, asked: InvoiceAsked) -> Response:
     try:
         return desk.answer(request, lambda reading: _held(reading, request, asked), follows_ledger=False)
     except ConfigError as error:
         return problem_response(409, str(error), reason=WRONG_USAGE)
 
 
-def _held(reading: "Reading", request: Request, asked: InvoiceAsked) -> InvoiceDocument:
+def _held(reading: "RequestContext", request: Request, asked: InvoiceAsked) -> InvoiceDocument:
     session, bill = reading.whole.session, _bill(asked)
     compared = hold(session, bill, asked.invoice, reading.currency, (asked.start, asked.end))
     said, label = answer(compared), label_of(compared.start, compared.end)
     if asked.keep:
         word = said_by(request, "")
         audit(request, "reconcile", label, f"{asked.invoice} ({asked.digest[:12]}): {said}", word)
-        keep(session, compared, bill, label, Told(asked.invoice, asked.digest, word.who, word.recorded_at))
+        keep(session, compared, bill, label, InvoiceSource(asked.invoice, asked.digest, word.who, word.recorded_at))
     return InvoiceDocument(
         **reading.head(),
         matched=compared.matched,

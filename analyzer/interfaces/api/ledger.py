@@ -9,9 +9,9 @@ from starlette.responses import Response
 from analyzer.interfaces.api.grouping import Group, grouped
 from analyzer.interfaces.api.model import Amounts, Class, Coverage, Iso, Listing, Micros, Span, iso
 from analyzer.interfaces.api.parameters import READS, Paged, Selected
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.selection import days_of, selection
-from analyzer.ledger.coverage import hours
+from analyzer.ledger.coverage import known_hours
 from analyzer.period import Calendar, local
 from analyzer.queries.dimensions import COLUMNS, Dimension
 from analyzer.states import booking
@@ -62,7 +62,7 @@ class LedgerPage(Listing):
     items: list[Row]
 
 
-def ledger_routes(desk: Desk) -> APIRouter:
+def ledger_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -74,7 +74,7 @@ def ledger_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _ledger_page(reading: Reading, asked: LedgerAsked) -> LedgerPage:
+def _ledger_page(reading: RequestContext, asked: LedgerAsked) -> LedgerPage:
     """Return one page of the ledger.
 
     Raises:
@@ -93,7 +93,7 @@ def _ledger_page(reading: Reading, asked: LedgerAsked) -> LedgerPage:
         **reading.head(),
         next_cursor=None if last is None else reading.next(last, period),
         period=Span.of(period),
-        hours=Coverage.of(hours(reading.session, period)),
+        hours=Coverage.of(known_hours(reading.session, period)),
         total=found.rounding.whole(),
         items=[_row(group, by, reading.reader.calendar) for group in found.groups],
     )

@@ -11,7 +11,7 @@ from analyzer.interfaces.api.faults import GoneError
 from analyzer.interfaces.api.finding_item import Seen
 from analyzer.interfaces.api.model import Listing, Model, Span
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Paged, Spanned, Texts
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import NotJudged
 from analyzer.ledger.unjudged import by_rule
 
@@ -52,7 +52,7 @@ class NoticePage(Listing):
     )
 
 
-def notice_routes(desk: Desk) -> APIRouter:
+def notice_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -64,7 +64,7 @@ def notice_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _notice_page(reading: Reading, asked: NoticesAsked) -> NoticePage:
+def _notice_page(reading: RequestContext, asked: NoticesAsked) -> NoticePage:
     """Return one page of notices.
 
     Raises:

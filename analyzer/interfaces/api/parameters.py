@@ -21,13 +21,13 @@ Cause = Literal[_CAUSES]  # type: ignore[valid-type]
 Opt = SkipJsonSchema[None]  # left out of an address, never written there as null
 
 
-class Asked(BaseModel):
+class Parameters(BaseModel):
     """The parameters of a request; one that is not known is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Paged(Asked):
+class Paged(Parameters):
     """Of a listing."""
 
     limit: int = Field(_LIMIT, ge=1, le=LIMIT_MAX, description="The most items on one page.")
@@ -36,7 +36,7 @@ class Paged(Asked):
     )
 
 
-class Spanned(Asked):
+class Spanned(Parameters):
     """Of a reading of a period."""
 
     since: When | Opt = Field(

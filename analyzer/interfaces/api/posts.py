@@ -12,34 +12,34 @@ from starlette.responses import Response
 
 from agent.wire.bounded import TooMuchError, bounded_json
 from analyzer.errors import ConfigError
-from analyzer.findings.history.history_tables import Said
+from analyzer.findings.history.history_tables import Statement
 from analyzer.interfaces.api.model import Document
-from analyzer.interfaces.api.parameters import Asked, refusals
+from analyzer.interfaces.api.parameters import Parameters, refusals
 from analyzer.server_client import WRONG_USAGE
 from collector.problem import problem_response
-from collector.registry.audit import Entry
+from collector.registry.audit import AuditEntry
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Desk, Reading
+    from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
-A = TypeVar("A", bound=Asked)
+A = TypeVar("A", bound=Parameters)
 _BODY_BYTES = 8_192
 _REFUSALS = refusals(400, 401, 403, 404, 409, 413, 422, 503)
 
 
 @dataclass(frozen=True, slots=True)
-class Word(Generic[A]):
+class Post(Generic[A]):
     """One thing that can be said of something: how it is asked for, and how it is kept and answered."""
 
     name: str
     path: str
     asked: type[A]
     document: type[Document]
-    keep: "Callable[[Reading, Request, str, A], Document]"
+    keep: "Callable[[RequestContext, Request, str, A], Document]"
     about: str
 
 
-async def answered(desk: "Desk", request: Request, word: Word[A], subject_id: str) -> Response:
+async def answered(desk: "RequestService", request: Request, word: Post[A], subject_id: str) -> Response:
     """Return the answer to one thing that is said of `subject_id`.
 
     It is 409 where the words can be read and are refused: a date that has passed, a reason of blanks.
@@ -57,7 +57,7 @@ async def answered(desk: "Desk", request: Request, word: Word[A], subject_id: st
     return await run_in_threadpool(answer)
 
 
-def documented(word: Word[A]) -> dict[str, Any]:
+def documented(word: Post[A]) -> dict[str, Any]:
     """Return what a route of this word says of itself."""
     content = {"application/json": {"schema": word.asked.model_json_schema()}}
     return {
@@ -71,15 +71,15 @@ def documented(word: Word[A]) -> dict[str, Any]:
     }
 
 
-def said_by(request: Request, because: str) -> Said:
+def said_by(request: Request, because: str) -> Statement:
     """Return who says it, and when."""
     who = getattr(request.scope.get("principal"), "id", "loopback")
-    return Said(because, who, time.time_ns() // 1000)
+    return Statement(because, who, time.time_ns() // 1000)
 
 
-def audit(request: Request, action: str, subject_id: str, detail: str, said: Said) -> None:
+def audit(request: Request, action: str, subject_id: str, detail: str, said: Statement) -> None:
     """Write it down before it is committed: an entry of a word that then failed is better than a word of nobody."""
-    entry = Entry(said.recorded_at, "change", said.who, action, subject_id, detail)
+    entry = AuditEntry(said.recorded_at, "change", said.who, action, subject_id, detail)
     request.app.state.access.registry.audit.add([entry])
 
 

@@ -12,15 +12,15 @@ from starlette.responses import Response
 from analyzer.errors import LedgerError
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.finding_item import FindingItem, finding_items
-from analyzer.interfaces.api.findings import beside
+from analyzer.interfaces.api.findings import finding_context
 from analyzer.interfaces.api.model import Amounts, Coverage, Document, Span
-from analyzer.interfaces.api.parameters import READS, Asked, Selected
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.parameters import READS, Parameters, Selected
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import NotJudged, RunId, span_of
 from analyzer.interfaces.api.selection import Selection, selection
 from analyzer.interfaces.api.signals import Activity, Signal, activity, signals
 from analyzer.interfaces.api.spent import Entry, entries
-from analyzer.ledger.coverage import hours, not_judged
+from analyzer.ledger.coverage import known_hours, not_judged
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Period
 
@@ -44,7 +44,7 @@ class Profile(Document):
     not_judged: list[NotJudged]
 
 
-def profile_routes(desk: Desk) -> APIRouter:
+def profile_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -54,14 +54,14 @@ def profile_routes(desk: Desk) -> APIRouter:
         return desk.answer(request, lambda reading: _profile_of_set(reading, asked))
 
     @router.get("/runs/{run_id:path}/profile", response_model=Profile, responses=READS, tags=["runs"])
-    def run_profile(request: Request, run_id: RunId, _asked: Annotated[Asked, Query()]) -> Response:
+    def run_profile(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
         """What was measured of one run, over its whole life."""
         return desk.answer(request, lambda reading: _profile_of_run(reading, run_id))
 
     return router
 
 
-def _profile_of_run(reading: Reading, text: str) -> Profile:
+def _profile_of_run(reading: RequestContext, text: str) -> Profile:
     """Return the profile of one run.
 
     Raises:
@@ -74,7 +74,7 @@ def _profile_of_run(reading: Reading, text: str) -> Profile:
     return _profile(reading, Selection(("l.run_id = $run",), {"run": run_id}), period, reading.of_run(run_id, period))
 
 
-def _profile_of_set(reading: Reading, asked: Selected) -> Profile:
+def _profile_of_set(reading: RequestContext, asked: Selected) -> Profile:
     """Return the profile of the runs that a request selects."""
     period = reading.period(asked.since, asked.until)
     chosen = selection(reading.session, asked, period)
@@ -84,7 +84,7 @@ def _profile_of_set(reading: Reading, asked: Selected) -> Profile:
     return _profile(reading, held, period, found)
 
 
-def _profile(reading: Reading, chosen: Selection, period: Period, found: list[Finding]) -> Profile:
+def _profile(reading: RequestContext, chosen: Selection, period: Period, found: list[Finding]) -> Profile:
     session = reading.session
     runs, gpus, skus = session.row(
         "SELECT count(DISTINCT l.run_id), count(DISTINCT l.gpu_uuid), "
@@ -102,7 +102,7 @@ def _profile(reading: Reading, chosen: Selection, period: Period, found: list[Fi
     return Profile(
         **reading.head(),
         period=Span.of(period),
-        hours=Coverage.of(hours(session, period)),
+        hours=Coverage.of(known_hours(session, period)),
         runs=runs,
         run_ids=[run_id for (run_id,) in most],
         gpus=gpus,
@@ -111,6 +111,6 @@ def _profile(reading: Reading, chosen: Selection, period: Period, found: list[Fi
         entries=spent,
         activity=activity(session, chosen, period),
         signals=signals(session, chosen, period),
-        evidence=finding_items(found, found, beside(reading, period)),
+        evidence=finding_items(found, found, finding_context(reading, period)),
         not_judged=[NotJudged(rule=each.rule, missing=each.missing) for each in missing],
     )

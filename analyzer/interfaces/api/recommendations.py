@@ -11,7 +11,7 @@ from analyzer.interfaces.api.advice import Advice, advice_data
 from analyzer.interfaces.api.faults import GoneError
 from analyzer.interfaces.api.model import Document, Listing, Span
 from analyzer.interfaces.api.parameters import READS, Paged, Spanned, Text, Texts
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.recommendations.recommendation import Recommendation
 
 AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or how it begins.")]
@@ -47,7 +47,7 @@ class AdviceDocument(Document):
     recommendation: AdviceItem
 
 
-def advice_routes(desk: Desk) -> APIRouter:
+def advice_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -64,7 +64,7 @@ def advice_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _advice_page(reading: Reading, asked: AdviceAsked) -> AdvicePage:
+def _advice_page(reading: RequestContext, asked: AdviceAsked) -> AdvicePage:
     """Return one page of recommendations."""
     place = reading.place(asked.cursor, (str,))
     period = place.period if place and place.period else reading.period(asked.since, asked.until)
@@ -100,7 +100,7 @@ def _is_wanted(advice: Recommendation, asked: AdviceAsked) -> bool:
     )
 
 
-def _advice_document(reading: Reading, advice_id: str, asked: Spanned) -> AdviceDocument:
+def _advice_document(reading: RequestContext, advice_id: str, asked: Spanned) -> AdviceDocument:
     """Return one recommendation.
 
     Raises:

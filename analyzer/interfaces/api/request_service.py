@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from analyzer.errors import LedgerError
 from analyzer.findings.finding import Finding
-from analyzer.findings.health.all_notices import Looked
-from analyzer.interfaces.api.cursor import Key, Place, read, written
+from analyzer.findings.health.all_notices import PeriodNotices
+from analyzer.interfaces.api.cursor import CursorKey, CursorPosition, cursor_position, cursor_text
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.model import VERSION, Document
 from analyzer.interfaces.api.scope import Scope
@@ -21,12 +21,12 @@ from analyzer.interfaces.api.when import period_of
 from analyzer.ledger.coverage import EMPTY, unjudged
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.period import Period
-from analyzer.queries.generation import ByGeneration, Generations, Kept
+from analyzer.queries.generation import ByGeneration, Generations, ReadingCache
 from analyzer.recommendations.lifecycle.say import Offer
-from analyzer.recommendations.loss_source import Judges
+from analyzer.recommendations.loss_source import LossSource
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.confining import confined
-from analyzer.reports.ledger_filter import Part
+from analyzer.reports.ledger_filter import LedgerFilter
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
@@ -38,7 +38,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RequestContext:
     """The ledger as one request sees it: `session` is confined to what may be seen, within one snapshot."""
 
     reader: Reader
@@ -46,7 +46,7 @@ class Reading:
     scope: Scope
     generation: str
     query: str
-    kept: Kept
+    kept: ReadingCache
 
     @property
     def session(self) -> Session:
@@ -64,13 +64,13 @@ class Reading:
         known = {"version": VERSION, "generation": self.generation}
         return {**known, "currency": site.currency, "timezone": site.timezone}
 
-    def place(self, cursor: str | None, kinds: tuple[type, ...]) -> Place | None:
+    def place(self, cursor: str | None, kinds: tuple[type, ...]) -> CursorPosition | None:
         """Return where a cursor of this listing leads."""
-        return None if cursor is None else read(cursor, self.query, kinds)
+        return None if cursor is None else cursor_position(cursor, self.query, kinds)
 
-    def next(self, key: Key, period: Period | None) -> str:
+    def next(self, key: CursorKey, period: Period | None) -> str:
         """Return the cursor of the page that begins after this key."""
-        return written(self.query, Place(key, period))
+        return cursor_text(self.query, CursorPosition(key, period))
 
     def period(self, since: str | None, until: str | None) -> Period:
         """Return the period that is meant; without a word, the last complete week that the ledger knows.
@@ -112,12 +112,12 @@ class Reading:
             [one for one in found.advice if sees(one)], [one for one in found.findings if sees(one)], found.period
         )
 
-    def looked(self, period: Period) -> Looked:
+    def looked(self, period: Period) -> PeriodNotices:
         """Return the notices of a period that may be seen; what could not be judged is the whole site's to know."""
         made = self.whole.looked(period)
         if self.scope.teams is None:
             return made
-        return Looked(tuple(notice for notice in made.notices if self.scope.sees(notice)), ())
+        return PeriodNotices(tuple(notice for notice in made.notices if self.scope.sees(notice)), ())
 
     def has_looked(self, period: Period) -> bool:
         """Whether somebody has looked for notices in this state of the ledger, so that nobody waits for them."""
@@ -142,14 +142,14 @@ class Reading:
         return self.whole.findings(period)
 
 
-class Desk:
+class RequestService:
     """Answers the requests of one site."""
 
     def __init__(
         self,
         open_session: Callable[[], Session],
         settings: Settings,
-        judges: Judges | None = None,
+        judges: LossSource | None = None,
         *,
         kept: ByGeneration | None = None,
         at_once: int = _AT_ONCE,
@@ -157,14 +157,16 @@ class Desk:
     ) -> None:
         self._open = open_session
         self._settings = settings
-        self._judges = judges or Judges.own()
+        self._judges = judges or LossSource.own()
         self._generations = Generations(settings)
         self._made = kept or ByGeneration(self._generations)
-        self._kept = Kept()
+        self._kept = ReadingCache()
         self._turns = threading.BoundedSemaphore(at_once)
         self._patience = patience_seconds
 
-    def answer(self, request: Request, make: Callable[[Reading], Document], *, follows_ledger: bool = True) -> Response:
+    def answer(
+        self, request: Request, make: Callable[[RequestContext], Document], *, follows_ledger: bool = True
+    ) -> Response:
         """Return the document, or 304 where who asks has it; what does not change with the ledger has no ETag."""
         scope = Scope.of(request.scope)
         with self._whole() as (whole, generation):
@@ -177,7 +179,7 @@ class Desk:
         return Response(body, media_type="application/json", headers=_HEADERS | tag)
 
     @contextmanager
-    def reading(self, scope: Scope, query: str = "") -> Iterator[Reading]:
+    def reading(self, scope: Scope, query: str = "") -> Iterator[RequestContext]:
         """Yield the ledger as this scope may see it: what pages are made from, as documents are."""
         with self._whole() as (whole, generation), self._seen(whole, scope) as own:
             yield self._reading(scope, query, whole, own, generation)
@@ -193,10 +195,10 @@ class Desk:
         with self._turn(), self._open() as whole, whole.transaction():
             yield whole, self._generations.of(whole)
 
-    def _reading(self, scope: Scope, query: str, whole: Session, own: Session, generation: str) -> Reading:
+    def _reading(self, scope: Scope, query: str, whole: Session, own: Session, generation: str) -> RequestContext:
         reader = Reader(own, self._settings, self._judges)
         of_all = Reader(whole, self._settings, self._judges, kept=self._made)
-        return Reading(reader, of_all, scope, generation, query, self._kept)
+        return RequestContext(reader, of_all, scope, generation, query, self._kept)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -214,7 +216,7 @@ class Desk:
         if scope.teams is None:
             yield whole
             return
-        with confined(whole, Part(teams=scope.teams)) as own:
+        with confined(whole, LedgerFilter(teams=scope.teams)) as own:
             yield own
 
 

@@ -23,7 +23,7 @@ from analyzer.interfaces.api.notices import notice_routes
 from analyzer.interfaces.api.openapi import document
 from analyzer.interfaces.api.profiles import profile_routes
 from analyzer.interfaces.api.recommendations import advice_routes
-from analyzer.interfaces.api.request_service import Desk
+from analyzer.interfaces.api.request_service import RequestService
 from analyzer.interfaces.api.runs import one_run_routes, run_routes
 from analyzer.interfaces.api.savings import savings_routes
 from analyzer.interfaces.api.series import series_routes
@@ -31,7 +31,7 @@ from analyzer.interfaces.api.sizing import sizing_routes
 from analyzer.interfaces.api.topology import topology_routes
 from analyzer.interfaces.api.traffic import traffic_routes
 from analyzer.queries.generation import ByGeneration
-from analyzer.recommendations.loss_source import Judges
+from analyzer.recommendations.loss_source import LossSource
 from analyzer.server_client import WRONG_USAGE
 from analyzer.settings.settings import Settings
 from collector.errors import RegistryError, StoreError
@@ -45,14 +45,14 @@ def add_api(
     app: FastAPI,
     open_session: Callable[[], Session],
     settings: Settings,
-    judges: Judges | None = None,
+    judges: LossSource | None = None,
     kept: ByGeneration | None = None,
-) -> Desk:
+) -> RequestService:
     """Add the API to an application, its document, and its way of refusing; return the desk that pages ask, too.
 
     `kept` is what is made once for all who read one state of the ledger.
     """
-    desk = Desk(open_session, settings, judges, kept=kept)
+    desk = RequestService(open_session, settings, judges, kept=kept)
     app.include_router(_api_routes(desk), prefix="/v1")
 
     made: list[dict[str, Any]] = []  # once, when it is first asked for: all routes are there by then
@@ -91,7 +91,7 @@ def _busy(_: Request, error: Exception) -> Response:
     return problem_response(503, str(error), {"Retry-After": "5"})
 
 
-def _api_routes(desk: Desk) -> APIRouter:
+def _api_routes(desk: RequestService) -> APIRouter:
     """Return all routes below /v1; that of one run comes last, for its id may have slashes."""
     router = APIRouter()
     for routes in (

@@ -8,12 +8,12 @@ from starlette.responses import Response
 
 from agent.wire.units import HOUR_US
 from analyzer.interfaces.api.model import Amounts, Coverage, Document, Model, Span
-from analyzer.interfaces.api.parameters import READS, Asked, Opt, Paged, Spanned, Texts
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.parameters import READS, Opt, Paged, Parameters, Spanned, Texts
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.run_list import Run, RunPage, run_of, runs_where
 from analyzer.interfaces.api.selection import Selection
 from analyzer.interfaces.api.spent import Entry, entries
-from analyzer.ledger.coverage import hours, not_judged
+from analyzer.ledger.coverage import known_hours, not_judged
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Period
 
@@ -61,7 +61,7 @@ class RunDocument(Document):
     recommendation_ids: list[str]
 
 
-def run_routes(desk: Desk) -> APIRouter:
+def run_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -73,19 +73,19 @@ def run_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def one_run_routes(desk: Desk) -> APIRouter:
+def one_run_routes(desk: RequestService) -> APIRouter:
     """Return the route of one run: its id has slashes, so that it must stand after those that begin like it."""
     router = APIRouter()
 
     @router.get("/runs/{run_id:path}", response_model=RunDocument, responses=READS, tags=["runs"])
-    def run(request: Request, run_id: RunId, _asked: Annotated[Asked, Query()]) -> Response:
+    def run(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
         """One run: what is known of it, and where its GPU time went."""
         return desk.answer(request, lambda reading: _run_document(reading, run_id))
 
     return router
 
 
-def _run_page(reading: Reading, asked: RunsAsked) -> RunPage:
+def _run_page(reading: RequestContext, asked: RunsAsked) -> RunPage:
     """Return one page of runs."""
     place = reading.place(asked.cursor, (int, str))
     period = place.period if place else None
@@ -119,7 +119,7 @@ def _conditions(asked: RunsAsked, period: Period | None) -> tuple[list[str], dic
     return conditions, values
 
 
-def _run_document(reading: Reading, text: str) -> RunDocument:
+def _run_document(reading: RequestContext, text: str) -> RunDocument:
     """Return one run, as far as the ledger knows it.
 
     Raises:
@@ -137,7 +137,7 @@ def _run_document(reading: Reading, text: str) -> RunDocument:
         **reading.head(),
         run=run_of(session, run_id),
         period=None if period is None else Span.of(period),
-        hours=None if period is None else Coverage.of(hours(session, period)),
+        hours=None if period is None else Coverage.of(known_hours(session, period)),
         total=total,
         entries=spent,
         not_judged=[NotJudged(rule=each.rule, missing=each.missing) for each in missing],
@@ -146,7 +146,7 @@ def _run_document(reading: Reading, text: str) -> RunDocument:
     )
 
 
-def span_of(reading: Reading, run_id: str) -> Period | None:
+def span_of(reading: RequestContext, run_id: str) -> Period | None:
     """Return the ledger's hours of a run, or None where it has none."""
     first, last = reading.session.row("SELECT min(hour), max(hour) FROM ledger WHERE run_id = ?", [run_id])
     return None if first is None else Period(first, last + HOUR_US, run_id, reading.reader.settings.timezone)

@@ -10,12 +10,12 @@ from starlette.responses import Response
 from analyzer.interfaces.api.model import CostMicros, Document, Micros, Milliseconds, Model
 from analyzer.interfaces.api.parameters import READS
 from analyzer.recommendations.lifecycle.realised import Realised, Weekly
-from analyzer.recommendations.lifecycle.status import Standing
+from analyzer.recommendations.lifecycle.status import LifecycleStatus
 from analyzer.recommendations.outcome.calibration import Tally
 from analyzer.reports.savings import SavingsReport, savings_report
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import Desk, Reading
+    from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
 
 class Came(Model):
@@ -85,7 +85,7 @@ class SavingsDocument(Document):
     shares_in_use: bool = Field(description="Whether the settings have them take the place of what is assumed.")
 
 
-def savings_routes(desk: "Desk") -> APIRouter:
+def savings_routes(desk: "RequestService") -> APIRouter:
     """Return the route."""
     router = APIRouter()
 
@@ -97,7 +97,7 @@ def savings_routes(desk: "Desk") -> APIRouter:
     return router
 
 
-def _savings_document(reading: "Reading") -> SavingsDocument:
+def _savings_document(reading: "RequestContext") -> SavingsDocument:
     """Return the book; the whole site's runs are looked at, and what may be seen is told."""
     settings = reading.whole.settings
     report = savings_report(reading.whole.session, settings.timezone, settings.currency, reading.scope.sees)
@@ -118,7 +118,7 @@ def _items(report: SavingsReport) -> list[SavingItem]:
     return applied + [_item(one, None) for one in (*report.accepted, *report.rejected)]
 
 
-def _item(one: Standing, came: Realised | None) -> SavingItem:
+def _item(one: LifecycleStatus, came: Realised | None) -> SavingItem:
     prediction = one.prediction
     return SavingItem(
         id=one.id,

@@ -15,15 +15,15 @@ from agent.wire.contract import Column
 from agent.wire.tables import TABLES
 from analyzer.interfaces.api.faults import GoneError
 from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso
-from analyzer.interfaces.api.parameters import READS, Asked, Opt
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.parameters import READS, Opt, Parameters
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import RunId, span_of
 from analyzer.ledger.which_run import find_run
 from collector.lake.tiers.series import CHARTED, MAX_POINTS, Series, series
 from collector.lake.tiers.subjects import Subject, gpus_of_run, hosts
 from collector.store.session import Session
 
-Held = Mapping[str, Collection[tuple[int, int]]]  # by GPU or host: from when until when
+HeldSpans = Mapping[str, Collection[tuple[int, int]]]  # by GPU or host: from when until when
 _EVER = 2**62
 _SUBJECTS_MAX = 64
 _COLUMNS_MAX = 8
@@ -43,7 +43,7 @@ _HostColumn = Literal[_HOST_COLUMNS]  # type: ignore[valid-type]
 _Instant = Annotated[int, Field(ge=0, le=2**62)]
 
 
-class SeriesAsked(Asked):
+class SeriesAsked(Parameters):
     """What of a run, from when until when, how finely."""
 
     column: Annotated[list[_GpuColumn], Field(max_length=_COLUMNS_MAX)] = Field(
@@ -83,7 +83,7 @@ class SeriesDocument(Document):
     items: list[OneSeries]
 
 
-def series_routes(desk: Desk) -> APIRouter:
+def series_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -95,7 +95,7 @@ def series_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _series_document(reading: Reading, text: str, asked: SeriesAsked) -> SeriesDocument:
+def _series_document(reading: RequestContext, text: str, asked: SeriesAsked) -> SeriesDocument:
     """Return the series of one run that may be seen.
 
     Raises:
@@ -117,7 +117,7 @@ def _series_document(reading: Reading, text: str, asked: SeriesAsked) -> SeriesD
     return SeriesDocument(**reading.head(), run_id=run_id, left_out=left_out, items=items)
 
 
-def _span(reading: Reading, run_id: str, asked: SeriesAsked) -> tuple[int, int]:
+def _span(reading: RequestContext, run_id: str, asked: SeriesAsked) -> tuple[int, int]:
     known = span_of(reading, run_id)
     if known is None:
         raise GoneError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
@@ -129,7 +129,7 @@ def _span(reading: Reading, run_id: str, asked: SeriesAsked) -> tuple[int, int]:
     return start, min(end, known.end)
 
 
-def _held(session: Session, run_id: str) -> Held:
+def _held(session: Session, run_id: str) -> HeldSpans:
     """Return when the run held each GPU, and was on each host: what others did there before and after is theirs."""
     rows = session.rows(
         "SELECT gpu_uuid, node, started_at, coalesce(ended_at, ?) FROM allocations "
@@ -143,7 +143,7 @@ def _held(session: Session, run_id: str) -> Held:
     return held
 
 
-def _item(kind: Literal["gpu", "host"], one: Series, held: Held) -> OneSeries:
+def _item(kind: Literal["gpu", "host"], one: Series, held: HeldSpans) -> OneSeries:
     spans = held.get(one.subject, ())
     points = range(one.start, one.start + len(one.mean) * one.step_us, one.step_us)
     shown = [any(start < at + one.step_us and end > at for start, end in spans) for at in points]

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from analyzer.interfaces.api.model import CostMicros, Document, Model
 from analyzer.interfaces.api.parameters import READS
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.questions.sizing import read_known
 
 
@@ -69,7 +69,7 @@ class SizingDocument(Document):
     runs: list[PastRunTold]
 
 
-def sizing_routes(desk: Desk) -> APIRouter:
+def sizing_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -81,7 +81,7 @@ def sizing_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _sizing_document(reading: Reading) -> SizingDocument:
+def _sizing_document(reading: RequestContext) -> SizingDocument:
     """Return what sizes a model.
 
     Raises:

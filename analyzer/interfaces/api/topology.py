@@ -11,7 +11,7 @@ from starlette.responses import Response
 from analyzer.errors import LedgerError
 from analyzer.interfaces.api.model import Iso, Listing, Micros, Model, iso
 from analyzer.interfaces.api.parameters import READS, Paged, Texts
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import EMPTY
 from analyzer.queries.statements import statements
 
@@ -61,7 +61,7 @@ class TopologyPage(Listing):
     items: list[Node]
 
 
-def topology_routes(desk: Desk) -> APIRouter:
+def topology_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -73,7 +73,7 @@ def topology_routes(desk: Desk) -> APIRouter:
     return router
 
 
-def _topology_page(reading: Reading, asked: TopologyAsked) -> TopologyPage:
+def _topology_page(reading: RequestContext, asked: TopologyAsked) -> TopologyPage:
     """Return one page of hosts.
 
     Raises:
@@ -98,7 +98,7 @@ def _topology_page(reading: Reading, asked: TopologyAsked) -> TopologyPage:
     )
 
 
-def _nodes(reading: Reading) -> list[Node]:
+def _nodes(reading: RequestContext) -> list[Node]:
     (told,) = statements("interfaces/topology.sql")
     rows: Sequence[tuple[Any, ...]] = reading.whole.session.rows(told)
     return [Node(**dict(zip(Node.model_fields, row, strict=True))) for row in rows]

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from analyzer.interfaces.api.faults import GoneError
 from analyzer.interfaces.api.model import CostMicros, Document, Milliseconds, Model, Span
-from analyzer.interfaces.api.parameters import READS, Asked
-from analyzer.interfaces.api.request_service import Desk, Reading
+from analyzer.interfaces.api.parameters import READS, Parameters
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import RunId, span_of
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.traffic.locality import Locality
@@ -122,19 +122,19 @@ class TrafficDocument(Document):
     balances: list[TrafficBalance]
 
 
-def traffic_routes(desk: Desk) -> APIRouter:
+def traffic_routes(desk: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/runs/{run_id:path}/traffic", response_model=TrafficDocument, responses=READS, tags=["runs"])
-    def run_traffic(request: Request, run_id: RunId, _asked: Annotated[Asked, Query()]) -> Response:
+    def run_traffic(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
         """What a run moved between its hosts and beyond: counted, estimated, and not attributed."""
         return desk.answer(request, lambda reading: _traffic_document(reading, run_id), follows_ledger=False)
 
     return router
 
 
-def _traffic_document(reading: Reading, text: str) -> TrafficDocument:
+def _traffic_document(reading: RequestContext, text: str) -> TrafficDocument:
     """Return the traffic of one run that may be seen.
 
     Raises:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.backups.proving import chosen, proved
-from analyzer.server_client import asked_json
+from analyzer.interfaces.backups.proving import chosen_backup, proved
+from analyzer.server_client import ask_server_json
 from analyzer.settings.settings import Settings
-from collector.backup.backup_maker import KEEP, make
+from collector.backup.backup_maker import KEEP, make_backup
 from collector.backup.layout import Layout
 from collector.backup.manifest import Manifest, as_json
 from collector.backup.restoring import restore as put_back
@@ -49,7 +49,7 @@ def verify(argv: list[str]) -> int:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, for the prices in force")
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args(argv)
-    folder = chosen(options.backup)
+    folder = chosen_backup(options.backup)
     verdict = proved(folder, Settings.read(options.config))
     if options.json:
         print(
@@ -68,7 +68,7 @@ def restore(argv: list[str]) -> int:
     parser.add_argument("backup", type=Path, metavar="DIR", help="one backup, or the folder whose newest is meant")
     parser.add_argument("--store", type=Path, required=True, metavar="FILE", help="where; nothing may lie there")
     options = parser.parse_args(argv)
-    folder = chosen(options.backup)
+    folder = chosen_backup(options.backup)
     manifest = put_back(folder, options.store)
     print(f"{options.store}: the store as of {_time(manifest.made_at)} UTC, {_size(manifest.bytes)}")
     if Layout(options.store).registry.exists():
@@ -81,7 +81,7 @@ def restore(argv: list[str]) -> int:
 def _here(options: argparse.Namespace) -> dict[str, Any]:
     path = options.store or load(options.config, os.environ).store
     with Store.open(path, read_only=True) as store:
-        made = make(store, Path(options.to), keep=options.keep)
+        made = make_backup(store, Path(options.to), keep=options.keep)
     manifest = made.manifest
     return {
         "path": str(made.path),
@@ -92,10 +92,10 @@ def _here(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _by_server(options: argparse.Namespace) -> dict[str, Any]:
-    begun = asked_json(options.server, PATH, {"to": options.to, "keep": options.keep})["started_at"]
+    begun = ask_server_json(options.server, PATH, {"to": options.to, "keep": options.keep})["started_at"]
     until = time.monotonic() + _LONGEST_SECONDS
     while time.monotonic() < until:
-        last = asked_json(options.server, PATH)["last"]
+        last = ask_server_json(options.server, PATH)["last"]
         if last is not None and last["started_at"] >= (begun or 0):
             if last["error"]:
                 raise LedgerError(f"{options.server} made no backup: {last['error']}")

@@ -8,12 +8,12 @@ from analyzer.settings.settings import Settings
 from collector.backup.folder import backups
 from collector.backup.layout import Layout
 from collector.backup.manifest import NAME
-from collector.backup.open_backup import opened
+from collector.backup.open_backup import open_backup
 from collector.backup.verifying import Verdict, verify
 from collector.errors import BackupError
 
 
-def chosen(folder: Path) -> Path:
+def chosen_backup(folder: Path) -> Path:
     """Return the backup that is meant: the folder itself, or the newest in it.
 
     Raises:
@@ -36,7 +36,7 @@ def proved(folder: Path, settings: Settings) -> Verdict:
     verdict = verify(folder)
     if verdict.wrong or verdict.manifest.elsewhere:  # the samples that the invariants speak of are not here
         return verdict
-    with opened(Layout.within(folder)) as store, believing(store) as session:
+    with open_backup(Layout.within(folder)) as store, believing(store) as session:
         checks = examine(session, settings)
     wrong = tuple(f"{check.name}: {check.off:,} {check.unit} off" for check in checks if not check.is_right)
     return Verdict(verdict.manifest, wrong)

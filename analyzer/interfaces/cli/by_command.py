@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from analyzer.errors import ConfigError
-from analyzer.findings.history.history_tables import Said
+from analyzer.findings.history.history_tables import Statement
 from analyzer.findings.history.judgement import mute_until, verdict_of
-from analyzer.findings.history.say import judge, mute
+from analyzer.findings.history.say import keep_judgement, keep_mute
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import decide
 from analyzer.recommendations.lifecycle.word import Decision, moment_of
 from analyzer.reports.reader import Reader
-from analyzer.server_client import asked_json, zone_of
+from analyzer.server_client import ask_server_json, zone_of
 from analyzer.settings.settings import Settings, settings_file
-from analyzer.text.words import moment, until_words
+from analyzer.text.words import moment_words, until_words
 from collector.config import load
 from collector.store.books import mirror_findings
 from collector.store.database import Store
@@ -30,7 +30,7 @@ T = TypeVar("T")
 _TELL = "say it to a server that runs on it, with --server URL"
 
 
-class Desk(Protocol):
+class StatementTarget(Protocol):
     """Whoever keeps what people say of findings and recommendations: a store, or a running server.
 
     Raises (of each method):
@@ -85,49 +85,49 @@ def _refuse_shared_lake(store: Path, config: Path | None, instead: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreDesk:
+class StoreTarget:
     """A store on this machine that no server has: what is said is kept in one transaction, and in the lake's books."""
 
     path: Path
     settings: Settings
 
     def judge(self, finding_id: str, verdict: str, because: str, since: str | None) -> str:
-        """Keep a judgement. Raises as Desk.judge()."""
+        """Keep a judgement. Raises as StatementTarget.judge()."""
         return self._say(
             because,
             since,
             lambda reader, period, said: (
-                judge(reader.session, reader.findings(period), period, finding_id, verdict, said).period_label
+                keep_judgement(reader.session, reader.findings(period), period, finding_id, verdict, said).period_label
             ),
         )
 
     def mute(self, finding_id: str, until: str, because: str, since: str | None) -> str:
-        """Keep that a finding is muted. Raises as Desk.mute()."""
+        """Keep that a finding is muted. Raises as StatementTarget.mute()."""
         zone = self.settings.timezone
         mute_until(until, zone, time.time_ns() // 1000)  # what is refused is refused before a store is opened
 
-        def tell(reader: Reader, period: Period, said: Said) -> int:
-            return mute(reader.session, reader.findings(period), period, finding_id, until, zone, said).until
+        def tell(reader: Reader, period: Period, said: Statement) -> int:
+            return keep_mute(reader.session, reader.findings(period), period, finding_id, until, zone, said).until
 
         return until_words(self._say(because, since, tell), zone)
 
     def decide(
         self, advice_id: str, decision: Decision, because: str, applied: str | None, since: str | None
     ) -> tuple[str, str | None]:
-        """Keep a decision. Raises as Desk.decide()."""
+        """Keep a decision. Raises as StatementTarget.decide()."""
         zone = self.settings.timezone
         applied_at = moment_of(applied, zone, time.time_ns() // 1000) if applied else None
 
-        def tell(reader: Reader, period: Period, said: Said) -> str:
+        def tell(reader: Reader, period: Period, said: Statement) -> str:
             offer, realised = reader.offered(advice_id, period), reader.wanting.realised(reader.session)
             kept = decide(reader.session, offer, lambda _: True, advice_id, decision, said, applied_at, realised)
             return kept.recommendation_id
 
         return self._say(because, since, tell), _moment(applied_at, zone)
 
-    def _say(self, because: str, since: str | None, tell: Callable[[Reader, Period, Said], T]) -> T:
+    def _say(self, because: str, since: str | None, tell: Callable[[Reader, Period, Statement], T]) -> T:
         check_there(self.path)
-        settings, said = self.settings, Said(because, who(), time.time_ns() // 1000)
+        settings, said = self.settings, Statement(because, who(), time.time_ns() // 1000)
         with Store.open(self.path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
             with believing(store) as session:
                 reader = Reader(session, settings)
@@ -138,25 +138,25 @@ class StoreDesk:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerDesk:
+class ServerTarget:
     """A running server."""
 
     address: str
 
     def judge(self, finding_id: str, verdict: str, because: str, since: str | None) -> str:
-        """Send a judgement. Raises as Desk.judge()."""
+        """Send a judgement. Raises as StatementTarget.judge()."""
         told = self._say(f"findings/{finding_id}/judgement", since, verdict=verdict_of(verdict), because=because)
         return str(told["judgement"]["period_label"])
 
     def mute(self, finding_id: str, until: str, because: str, since: str | None) -> str:
-        """Send that a finding is muted. Raises as Desk.mute()."""
+        """Send that a finding is muted. Raises as StatementTarget.mute()."""
         told = self._say(f"findings/{finding_id}/mute", since, until=until, because=because)
         return until_words(int(told["mute"]["until"]), zone_of(told))
 
     def decide(
         self, advice_id: str, decision: Decision, because: str, applied: str | None, since: str | None
     ) -> tuple[str, str | None]:
-        """Send a decision. Raises as Desk.decide()."""
+        """Send a decision. Raises as StatementTarget.decide()."""
         path = f"recommendations/{advice_id}/{'acceptance' if decision == 'accepted' else 'rejection'}"
         told = self._say(path, since, because=because, applied_at=applied)
         kept = told["decision"]
@@ -164,16 +164,16 @@ class ServerDesk:
 
     def _say(self, path: str, since: str | None, **body: str | None) -> dict[str, Any]:
         given: dict[str, object] = {name: value for name, value in (body | {"since": since}).items() if value}
-        return asked_json(self.address, f"/v1/{path}", given)
+        return ask_server_json(self.address, f"/v1/{path}", given)
 
 
-def desk_of(options: argparse.Namespace) -> Desk:
+def target_of(options: argparse.Namespace) -> StatementTarget:
     """Return who is told: the server of --server, or else the store here."""
-    return ServerDesk(options.server) if options.server else StoreDesk(*where(options))
+    return ServerTarget(options.server) if options.server else StoreTarget(*where(options))
 
 
 def _moment(instant: int | None, timezone: str) -> str | None:
-    return None if instant is None else moment(instant, timezone)
+    return None if instant is None else moment_words(instant, timezone)
 
 
 def who() -> str:

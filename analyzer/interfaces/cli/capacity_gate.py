@@ -12,12 +12,20 @@ from textwrap import fill
 from typing import Any
 
 from analyzer.capacity.gate.as_data import data_of, decided_of
-from analyzer.capacity.gate.decided import Decided, Rate
+from analyzer.capacity.gate.decided import Decision, GpuHourRate
 from analyzer.capacity.gate.policy import Policy, read_policy
-from analyzer.capacity.gate.policy_check import judge
+from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.request_file import read_request
-from analyzer.capacity.gate.request_store import Event, Kept, Teller, decide, identity_of, kept, listed
+from analyzer.capacity.gate.request_store import (
+    Event,
+    KeptRequest,
+    Teller,
+    decide,
+    identity_of,
+    kept_request,
+    kept_requests,
+)
 from analyzer.capacity.gate.request_store import waive as waive_one
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
@@ -28,10 +36,10 @@ from analyzer.findings.history.judgement import reason_of
 from analyzer.interfaces.cli.by_command import where, who
 from analyzer.interfaces.cli.recording import price_micros
 from analyzer.ledger.believed import believing
-from analyzer.server_client import asked_json, zone_of
+from analyzer.server_client import ask_server_json, zone_of
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.as_json import as_json
-from analyzer.text.layout import Paper, has_colour, paint
+from analyzer.text.layout import TextLayout, has_colour, paint
 from collector.registry import Registry
 
 _OK, _STOPPED = 0, 1
@@ -74,7 +82,7 @@ def waive(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     reason_of(options.reason)  # what is refused is refused before anything is opened
     if options.server:
-        said = asked_json(
+        said = ask_server_json(
             options.server, f"{_PATH}/{options.id}/waivers", {"gate": options.gate, "reason": options.reason}
         )
         decided = decided_of(said["request"]["decided"])
@@ -98,7 +106,7 @@ def list_(argv: list[str]) -> int:
     else:
         zone = where(options)[1].timezone
         with _registry(options) as registry:
-            found = listed(registry, 0, _FOR_EVER)
+            found = kept_requests(registry, 0, _FOR_EVER)
     if options.json:
         print(as_json("gate_list", {"requests": [data_of(one) for one in found]}), end="")
         return _OK
@@ -115,12 +123,12 @@ def show(argv: list[str]) -> int:
     _add_paper(parser)
     options = parser.parse_args(argv)
     if options.server:
-        told = asked_json(options.server, f"{_PATH}/{options.id}")
+        told = ask_server_json(options.server, f"{_PATH}/{options.id}")
         one, zone = _kept_of(told["request"]), zone_of(told)
     else:
         zone = where(options)[1].timezone
         with _registry(options) as registry:
-            one = kept(registry, options.id)
+            one = kept_request(registry, options.id)
     _print(one.decided, options, is_kept=True)
     if not options.json:
         print("\n" + history_text(one, zone, _paper(options)), end="")
@@ -171,12 +179,12 @@ def _judged(
     read: ReadProfile | None,
     policy: Policy,
     settings: Settings | None,
-) -> Decided:
+) -> Decision:
     now = time.time_ns() // 1000
     price = price_micros(options.price)
     if not options.store or settings is None:
         currency = read.profile.currency if read else "USD"
-        return judge(request, read, policy, Supply(rate=_told(price, currency)), now)
+        return check_request(request, read, policy, Supply(rate=_told(price, currency)), now)
     from dataclasses import replace
 
     from analyzer.capacity.gate.site import supply_of
@@ -189,20 +197,20 @@ def _judged(
     ):
         identity = identity_of(registry, request, read.sha256 if read else "")
 
-        def judged() -> tuple[Decided, History | None]:
+        def judged() -> tuple[Decision, History | None]:
             supply = supply_of(session, settings, registry, request, policy, identity, now)
             told = _told(price, settings.currency)
             supply = replace(supply, rate=told) if told else supply
-            return judge(request, read, policy, supply, now, identity), supply.history
+            return check_request(request, read, policy, supply, now, identity), supply.history
 
         return judged()[0] if options.dry_run else decide(registry, judged, _teller()).decided
 
 
-def _told(price: int | None, currency: str) -> Rate | None:
-    return None if price is None else Rate(price, "--price", currency)
+def _told(price: int | None, currency: str) -> GpuHourRate | None:
+    return None if price is None else GpuHourRate(price, "--price", currency)
 
 
-def _posted(options: argparse.Namespace) -> Decided:
+def _posted(options: argparse.Namespace) -> Decision:
     for name in ("policy", "price", "dry_run"):
         if getattr(options, name):
             raise ConfigError(f"--{name.replace('_', '-')} is for this machine; a server has its own policy and prices")
@@ -211,7 +219,7 @@ def _posted(options: argparse.Namespace) -> Decided:
     body: dict[str, object] = {"request": _plain(parsed_file(options.request))}
     if options.profile:
         body["profile"] = _document(options.profile)
-    return decided_of(asked_json(options.server, _PATH, body)["request"]["decided"])
+    return decided_of(ask_server_json(options.server, _PATH, body)["request"]["decided"])
 
 
 def _plain(said: Any) -> Any:  # noqa: ANN401 - whatever TOML and YAML can say
@@ -242,7 +250,7 @@ def _read(path: Path, keys: Sequence[TrustedKey] = ()) -> ReadProfile:
         raise ProfileError(f"{path.name}: {error}") from error
 
 
-def _write_page(decided: Decided, options: argparse.Namespace) -> None:
+def _write_page(decided: Decision, options: argparse.Namespace) -> None:
     """Write page one with the verdict. Its figures keep their signature; its words are this machine's, and unsigned."""
     from analyzer.capacity.gate.decision_words import shown_of
     from analyzer.capacity.gate.work import work_of
@@ -279,26 +287,26 @@ def _teller() -> Teller:
 def _pages(server: str) -> Iterator[dict[str, Any]]:
     cursor: str | None = ""
     while cursor is not None:
-        page = asked_json(server, f"{_PATH}?cursor={cursor}" if cursor else _PATH)
+        page = ask_server_json(server, f"{_PATH}?cursor={cursor}" if cursor else _PATH)
         yield page
         cursor = page["next_cursor"]
 
 
-def _kept_of(item: dict[str, Any]) -> Kept:
+def _kept_of(item: dict[str, Any]) -> KeptRequest:
     events = tuple(Event(**{name: event[name] for name in Event.__slots__}) for event in item["history"])
-    return Kept(decided_of(item["decided"]), item["asked_at"], item["asked_by"], events)
+    return KeptRequest(decided_of(item["decided"]), item["asked_at"], item["asked_by"], events)
 
 
-def _print(decided: Decided, options: argparse.Namespace, *, is_kept: bool) -> None:
+def _print(decided: Decision, options: argparse.Namespace, *, is_kept: bool) -> None:
     if options.json:
         print(as_json("gate", data_of(decided)), end="")
         return
-    paper = _paper(options)
-    text = decided_text(decided, paper, kept=is_kept)
-    print(paint(text) if has_colour() and not paper.ascii else text, end="")
+    layout = _paper(options)
+    text = decided_text(decided, layout, kept=is_kept)
+    print(paint(text) if has_colour() and not layout.ascii else text, end="")
 
 
-def _paper(options: argparse.Namespace) -> Paper:
+def _paper(options: argparse.Namespace) -> TextLayout:
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
     is_ascii = options.plain or not sys.stdout.isatty() or encoding != "utf8"
-    return Paper(min(_PAPER, shutil.get_terminal_size((_PAPER, 24)).columns), is_ascii)
+    return TextLayout(min(_PAPER, shutil.get_terminal_size((_PAPER, 24)).columns), is_ascii)

@@ -32,7 +32,7 @@ def profile(argv: list[str]) -> int:
     """
     from analyzer.capacity.profile.forms import FORMS
     from analyzer.interfaces.cli.command import is_ascii, width_of, write
-    from analyzer.text.layout import Paper
+    from analyzer.text.layout import TextLayout
 
     parser = argparse.ArgumentParser(prog="gpuledger profile", description=profile.__doc__)
     parser.add_argument("--team", metavar="NAME", help="whose work; may be left out where --runs says it")
@@ -71,7 +71,7 @@ def profile(argv: list[str]) -> int:
         raise ConfigError(f"--out {options.out} ends with neither .html, .txt nor .json")
     ready = _ready(options, runs)
     if options.format:
-        write(ready.form(options.format, Paper(width_of(options.width), is_ascii(options))), options)
+        write(ready.form(options.format, TextLayout(width_of(options.width), is_ascii(options))), options)
     else:
         print(f"{ready.write(options.out or _DEFAULT_OUT)}: {plain(ready.envelope.profile.chosen)}")
     return _OK
@@ -132,9 +132,9 @@ def key(argv: list[str]) -> int:
 
 def _key_path(settings: "Settings", store: Path) -> Path:
     """Return where the key of a store's collector lies."""
-    from analyzer.capacity.profile.keys import beside
+    from analyzer.capacity.profile.keys import default_key_path
 
-    return settings.profile_key or beside(store)
+    return settings.profile_key or default_key_path(store)
 
 
 def _ready(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
@@ -153,11 +153,11 @@ def _site(options: argparse.Namespace) -> "tuple[Settings, Path]":
 
 def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
     from analyzer.capacity.profile.gather import Source, capacity_profile
-    from analyzer.capacity.profile.work import Asked
+    from analyzer.capacity.profile.work import ProfileRequest
     from collector.store.database import Store
 
     settings, path = _site(options)
-    asked = Asked(options.team, options.project, runs, options.since, options.until)
+    asked = ProfileRequest(options.team, options.project, runs, options.since, options.until)
     with Store.open(path, read_only=True, threads=_ONE_THREAD) as store, believing(store) as session:
 
         def advise(period: Period) -> "list[Recommendation]":
@@ -200,13 +200,13 @@ def _signed(made: CapacityProfile, path: Path) -> "Ready":
 def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
     from analyzer.capacity.profile.forms import Ready
     from analyzer.capacity.profile.read import read_envelope
-    from analyzer.server_client import asked_json
+    from analyzer.server_client import ask_server_json
 
     if options.key:
         raise ConfigError("--key is for this machine; a server signs with its own")
     asked = {"team": options.team, "project": options.project, "since": options.since, "until": options.until}
     query = [(name, value) for name, value in asked.items() if value] + [("run", run) for run in runs]
-    answer = asked_json(options.server, f"{_PATH}?{urllib.parse.urlencode(query)}")
+    answer = ask_server_json(options.server, f"{_PATH}?{urllib.parse.urlencode(query)}")
     text, page_text = answer.get("profile"), answer.get("page")
     if not isinstance(text, str) or not isinstance(page_text, str):
         raise LedgerError(f"{options.server} does not answer as gpuledger does")

@@ -17,7 +17,7 @@ from analyzer.errors import ConfigError
 from analyzer.ledger.believed import believing
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.reports.request import COLUMNS, Request
-from analyzer.server_client import asked
+from analyzer.server_client import ask_server
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.layout import has_colour, paint
 from collector.config import load
@@ -66,8 +66,8 @@ def request_of(what: str, options: argparse.Namespace) -> Request:
         ConfigError: a name is none.
     """
     given = {each.name: getattr(options, each.name, None) for each in fields(Request)}
-    paper: dict[str, Any] = {"what": what, "width": width_of(options.width), "ascii": is_ascii(options)}
-    request = Request(**{name: value for name, value in given.items() if value is not None} | paper)
+    layout: dict[str, Any] = {"what": what, "width": width_of(options.width), "ascii": is_ascii(options)}
+    request = Request(**{name: value for name, value in given.items() if value is not None} | layout)
     _ = request.part  # refused here, in the words of the command line, and not by a server
     return request
 
@@ -87,8 +87,8 @@ def opened(options: argparse.Namespace, step_log: StepTime | None = None) -> "It
 
 
 def ask(server: str, request: Request) -> str:
-    """Return a server's answer to a request. Raises as asked() does."""
-    return asked(server, f"/v1/read?{urllib.parse.urlencode(request.query())}")
+    """Return a server's answer to a request. Raises as ask_server() does."""
+    return ask_server(server, f"/v1/read?{urllib.parse.urlencode(request.query())}")
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def asking(options: argparse.Namespace, step_log: StepTime | None = None) -> Ite
     --prices, where a command has it, goes before the price file of the settings.
 
     Raises:
-        ConfigError, LedgerError: of each answer, as answer() and asked() do.
+        ConfigError, LedgerError: of each answer, as answer() and ask_server() do.
     """
     if options.server:
         yield partial(ask, options.server)

@@ -3,7 +3,7 @@
 from textwrap import fill
 
 from analyzer.findings.history.judgement import VERDICTS, reason_of
-from analyzer.interfaces.cli.by_command import desk_of, word_parser
+from analyzer.interfaces.cli.by_command import target_of, word_parser
 
 _OK = 0
 _COLUMNS = 78
@@ -21,7 +21,7 @@ def judge(argv: list[str]) -> int:
     parser.add_argument("verdict", choices=VERDICTS, metavar=" | ".join(VERDICTS))
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
-    label = desk_of(options).judge(options.id, options.verdict, reason_of(options.because), options.since)
+    label = target_of(options).judge(options.id, options.verdict, reason_of(options.because), options.since)
     print(fill(f"{options.id}, {label}: {_SAYS[options.verdict]}.", _COLUMNS))
     return _OK
 
@@ -32,6 +32,6 @@ def mute(argv: list[str]) -> int:
     parser.add_argument("--until", required=True, metavar="DATE", dest="end", help="2026-12-01, the day included")
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
-    until = desk_of(options).mute(options.id, options.end, reason_of(options.because), options.since)
+    until = target_of(options).mute(options.id, options.end, reason_of(options.because), options.since)
     print(fill(f"{options.id} is muted until {until}; gpuledger findings --all lists it meanwhile.", _COLUMNS))
     return _OK

@@ -10,7 +10,7 @@ from pathlib import Path
 from analyzer.errors import ConfigError
 from analyzer.finops.charges.edited import edited, edited_words
 from analyzer.finops.focus.columns import VERSIONS
-from analyzer.finops.focus.export import Asked, Exported, export_focus
+from analyzer.finops.focus.export import Exported, ExportOptions, export_focus
 from analyzer.finops.focus.issuer import Issuer
 from analyzer.finops.focus.rows import hours_of
 from analyzer.finops.focus.spreadsheet import export_csv
@@ -44,7 +44,9 @@ def focus(argv: list[str]) -> int:
         period = _period(session, settings, options)
         provider, account = options.provider or settings.cluster, options.account or settings.cluster
         issuer = Issuer(options.version, provider, account, settings.currency, period.timezone)
-        asked = Asked(issuer, period, options.by == "hour", options.format, options.leave_out_unpriced, options.energy)
+        asked = ExportOptions(
+            issuer, period, options.by == "hour", options.format, options.leave_out_unpriced, options.energy
+        )
         done = export_focus(session, asked, options.out)
         later = edited_words(edited(session, period, settings))
     print("\n".join([*_said(done, asked, options.out), *later]), file=sys.stderr)
@@ -105,7 +107,7 @@ def _month(calendar: Calendar, text: str, now: int) -> Period:
     return replace(calendar.span(first.isoformat(), last.isoformat(), now), label=text)
 
 
-def _said(done: Exported, asked: Asked, out: Path) -> list[str]:
+def _said(done: Exported, asked: ExportOptions, out: Path) -> list[str]:
     currency = asked.issuer.currency
     period = asked.period
     lines = [f"{out}: FOCUS {asked.issuer.version}, {done.rows:,} rows, {currency} {dollars(done.cost_micros)}"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analyzer.capacity.planner.from_text.confirming import about, to_confirm
 from analyzer.capacity.planner.from_text.settings import ModelSettings
-from analyzer.capacity.planner.from_text.task_draft import DESCRIPTION_BYTES, understood
+from analyzer.capacity.planner.from_text.task_draft import DESCRIPTION_BYTES, read_draft
 from analyzer.errors import ConfigError
 
 _STDIN = "-"
@@ -28,7 +28,7 @@ def from_text(source: str, target: Path | None, model: ModelSettings, timezone: 
     if target is not None:
         _free(target)
     now = time.time_ns() // 1000
-    found = understood(model, _description(source), now, timezone)
+    found = read_draft(model, _description(source), now, timezone)
     text = to_confirm(found, now, timezone)
     sys.stderr.write(f"{about(found)}\n\n")
     if target is not None:

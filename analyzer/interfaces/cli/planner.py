@@ -117,7 +117,7 @@ def _confirmed(options: argparse.Namespace, settings: Settings) -> bool:
 
 
 def _read(options: argparse.Namespace, settings: Settings) -> TaskFile:
-    from analyzer.capacity.planner.moments import moment
+    from analyzer.capacity.planner.moments import parse_moment
     from analyzer.capacity.planner.task_parser import read_tasks
 
     now = time.time_ns() // 1000
@@ -125,7 +125,7 @@ def _read(options: argparse.Namespace, settings: Settings) -> TaskFile:
     file = read_tasks(_text(options.file), now, settings.timezone, name, options.start)
     if options.finish_by is None:
         return file
-    due = moment("--finish-by", options.finish_by, file.starts_at, settings.timezone)
+    due = parse_moment("--finish-by", options.finish_by, file.starts_at, settings.timezone)
     if due <= file.starts_at:
         raise ConfigError(f"--finish-by {options.finish_by} is not after the plan's start; say a later moment")
     return replace(file, deadline_seconds=(due - file.starts_at) // SECOND_US)
@@ -154,7 +154,7 @@ def _looked_up(options: argparse.Namespace, file: TaskFile) -> "LookedUp":
 
 
 def _answered(looked: "LookedUp", options: argparse.Namespace, settings: Settings) -> PlanFacts:
-    from analyzer.capacity.planner.facts import Told, plan_facts
+    from analyzer.capacity.planner.facts import PlanContext, plan_facts
     from analyzer.capacity.planner.simulation import links_cost_seconds, simulate
     from analyzer.capacity.planner.solve import solve
 
@@ -162,7 +162,7 @@ def _answered(looked: "LookedUp", options: argparse.Namespace, settings: Setting
     outlook = simulate(answer.problem, answer.plan, samples=looked.samples(answer.problem, answer.plan))
     links = links_cost_seconds(answer.problem, answer.plan)
     title = "of standard input" if options.file == _STANDARD_INPUT else Path(options.file).name
-    told = Told(title, settings.timezone, settings.currency, links, looked.histories, looked.left_out)
+    told = PlanContext(title, settings.timezone, settings.currency, links, looked.histories, looked.left_out)
     return plan_facts(answer, outlook, told)
 
 
@@ -171,11 +171,11 @@ def _written(facts: PlanFacts, options: argparse.Namespace) -> str:
     from analyzer.capacity.planner.page import plan_html
     from analyzer.capacity.planner.text import plan_text
     from analyzer.interfaces.questions.formatted import formatted
-    from analyzer.text.layout import Paper
+    from analyzer.text.layout import TextLayout
 
     if options.format == "json":
         return plan_json(facts)
     if options.format == "html":
         return plan_html(facts)
-    text = plan_text(facts, Paper(width_of(options.width), is_ascii(options)), options.top)
+    text = plan_text(facts, TextLayout(width_of(options.width), is_ascii(options)), options.top)
     return formatted(text, options.format, facts.title)

@@ -8,7 +8,7 @@ from analyzer.errors import ConfigError
 from analyzer.prices.importing.gpuhunt import SOURCE as GPUHUNT
 from analyzer.prices.importing.gpuhunt import read_gpuhunt
 from analyzer.prices.importing.new_rows import day, write_new
-from analyzer.prices.importing.offers import Catalogue, LeftOutError, Offer, chosen, name_of
+from analyzer.prices.importing.offers import Catalogue, LeftOutError, Offer, chosen_offers, name_of
 from analyzer.prices.importing.rows import Dating, price_file
 from analyzer.prices.importing.skypilot import SOURCE as SKYPILOT
 from analyzer.prices.importing.skypilot import read_skypilot
@@ -42,7 +42,7 @@ def bring(argv: list[str]) -> int:
     _tell(catalogue, options)
     if not offers:
         raise ConfigError(f"{options.file} has no such offer{_near(catalogue)}")
-    text = price_file(chosen(offers), dating)
+    text = price_file(chosen_offers(offers), dating)
     if options.out is None:
         print(text, end="")
     else:

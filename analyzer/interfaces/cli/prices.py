@@ -17,7 +17,7 @@ from analyzer.ledger.teams import TeamBook
 from analyzer.prices.listing import price_json
 from analyzer.prices.price_book import PriceBook
 from analyzer.reports.request import Request
-from analyzer.settings.settings import BESIDE, Settings
+from analyzer.settings.settings import SETTINGS_NAME, Settings
 from analyzer.text.as_json import plain_data
 from collector.config import load
 from collector.store.database import Store
@@ -34,7 +34,7 @@ def prices(argv: list[str]) -> int:
     )
     parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
-    parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
+    parser.add_argument("--config", type=Path, help=f"the settings (default: {SETTINGS_NAME} beside --store, or here)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--store", type=Path, help="check: the store (default: from the settings)")
     where.add_argument("--server", metavar="URL", help="those of a running server (its token: GPULEDGER_TOKEN)")
@@ -62,7 +62,7 @@ def teams(argv: list[str]) -> int:
     parser.add_argument("action", choices=["check"])
     parser.add_argument("--store", type=Path, help="the store whose runs are checked (default: from the settings)")
     parser.add_argument("--teams", type=Path, help="the rules (default: the file that the settings name)")
-    parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store)")
+    parser.add_argument("--config", type=Path, help=f"the settings (default: {SETTINGS_NAME} beside --store)")
     options = parser.parse_args(argv)
     path = options.teams or _settings(options).teams
     book = TeamBook.read(path) if path else TeamBook()

@@ -8,14 +8,14 @@ from pathlib import Path
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.command import asking
 from analyzer.reports.request import Request
-from analyzer.settings.settings import BESIDE
+from analyzer.settings.settings import SETTINGS_NAME
 
 
 def add_money(parser: argparse.ArgumentParser) -> None:
     """Add what says where the prices and the ledger are."""
     parser.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 2026-11, 7d, … (default: the last week)")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
-    parser.add_argument("--config", type=Path, help=f"the settings (default: {BESIDE} beside --store, or here)")
+    parser.add_argument("--config", type=Path, help=f"the settings (default: {SETTINGS_NAME} beside --store, or here)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
     where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")

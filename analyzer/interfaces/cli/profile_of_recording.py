@@ -5,7 +5,7 @@ from pathlib import Path
 
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
-from analyzer.capacity.profile.work import Asked
+from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.errors import LedgerError
 from analyzer.interfaces.cli.recording import booked
 from analyzer.reports.reader import Reader
@@ -26,6 +26,6 @@ def profile_of_recording(path: Path, price: int | None, team: str | None = None)
         if not header.gpus:
             raise LedgerError(f"{path.name} saw no GPU ({header.no_gpu}): there is nothing to profile")
         source = Source(made.session, made.settings, Reader(made.session, made.settings).advised, "run", header.node)
-        found = capacity_profile(source, Asked(runs=(header.run_id,)))
+        found = capacity_profile(source, ProfileRequest(runs=(header.run_id,)))
     cut_off = () if made.recording.end else (_CUT_OFF,)
     return replace(found, team=team, holdings=(), free=(), caveats=(_ALONE, *cut_off, *found.caveats), chosen=_CHOSEN)

@@ -4,7 +4,7 @@ import argparse
 from textwrap import fill
 
 from analyzer.findings.history.judgement import reason_of
-from analyzer.interfaces.cli.by_command import desk_of, word_parser
+from analyzer.interfaces.cli.by_command import target_of, word_parser
 from analyzer.recommendations.lifecycle.word import Decision
 
 _OK = 0
@@ -43,4 +43,4 @@ def reject(argv: list[str]) -> int:
 def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -> tuple[str, str | None]:
     """Keep the decision; return the whole id, and in words when the change was made."""
     because = reason_of(options.because) if word == "rejected" or options.because else ""
-    return desk_of(options).decide(options.id, word, because, applied, options.since)
+    return target_of(options).decide(options.id, word, because, applied, options.since)

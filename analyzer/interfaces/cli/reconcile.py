@@ -12,10 +12,10 @@ from analyzer.finops.focus.read import is_own, read_focus
 from analyzer.finops.reconcile.bill import Bill
 from analyzer.finops.reconcile.by_server import reconcile_by_server
 from analyzer.finops.reconcile.compare import Comparison
-from analyzer.finops.reconcile.invoice_matches import Told, digest_of, keep
+from analyzer.finops.reconcile.invoice_matches import InvoiceSource, digest_of, keep
 from analyzer.finops.reconcile.reconcile import reconcile
 from analyzer.finops.reconcile.skus import SkuMap
-from analyzer.finops.reconcile.text import SHOWN, comparison_data, label_of, reconcile_text
+from analyzer.finops.reconcile.text import ROWS_SHOWN, comparison_data, label_of, reconcile_text
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
 from analyzer.interfaces.cli.by_command import who
 from analyzer.ledger.believed import believing
@@ -45,7 +45,7 @@ def prices_reconcile(argv: list[str]) -> int:
     parser.add_argument("--since", metavar="WHEN", help="a UTC day or week (default: the invoice's first day)")
     parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
     parser.add_argument("--dry-run", action="store_true", help="only show it, and keep nothing")
-    parser.add_argument("--top", type=int, default=SHOWN, metavar="N", help="at most so many rows")
+    parser.add_argument("--top", type=int, default=ROWS_SHOWN, metavar="N", help="at most so many rows")
     parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
@@ -86,7 +86,7 @@ def _on_store(options: argparse.Namespace) -> tuple[Comparison, Bill]:
                 start, end = span.start, span.end
             compared, bill = reconcile(session, options.invoice, options.map, settings.currency, (start, end))
             if not options.dry_run:
-                told = Told(options.invoice.name, digest_of(options.invoice), who(), time_ns() // 1000)
+                told = InvoiceSource(options.invoice.name, digest_of(options.invoice), who(), time_ns() // 1000)
                 keep(session, compared, bill, label_of(compared.start, compared.end), told)
         if not options.dry_run:
             mirror_findings(store)

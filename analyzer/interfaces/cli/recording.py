@@ -18,7 +18,7 @@ from analyzer.reports.host_side import HostSide, host_side
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import RunReport
 from collector.errors import BatchError
-from collector.pipeline.batch_commit import Landing
+from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
 from collector.store.session import Session
@@ -68,7 +68,7 @@ def price_micros(text: str | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Booked:
+class RecordingLedger:
     """A recording in a store of its own, with its ledger made; `until` is its end, or up to when it was watched."""
 
     session: Session
@@ -79,7 +79,7 @@ class Booked:
 
 
 @contextmanager
-def booked(path: Path, price: int | None) -> Iterator[Booked]:
+def booked(path: Path, price: int | None) -> Iterator[RecordingLedger]:
     """Load a recording into a store of its own, make its ledger, and hand both out while the store is there.
 
     Raises:
@@ -96,7 +96,7 @@ def booked(path: Path, price: int | None) -> Iterator[Booked]:
         bucket_ms = max(_SHORTEST_STRETCH_MS, (until - recording.header.started_at) // 1000 // _STRETCHES)
         analyze(store, settings, now_us=until, bucket_ms=bucket_ms)
         with believing(store) as session:
-            yield Booked(session, settings, recording, until, refused)
+            yield RecordingLedger(session, settings, recording, until, refused)
 
 
 def recording_report(path: Path, price: int | None) -> RecordingReport:
@@ -114,7 +114,7 @@ def recording_report(path: Path, price: int | None) -> RecordingReport:
 
 def _load(store: Store, recording: Recording) -> Iterator[str]:
     batches = []
-    with Landing(store) as landing:
+    with BatchCommit(store) as landing:
         for body in recording.batches:
             try:
                 header, _ = open_envelope(body)

@@ -29,7 +29,7 @@ from analyzer.measures.efficiency.step_log import by_log, step_pattern
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.reports.compare import checked_kind
 from analyzer.text.as_json import as_json
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 
 _OK, _CHECK_FAILED = 0, 1
 _REPORTS: tuple[Question[Any], ...] = (WEEK, RUN, TRAFFIC, MONTH, UNITS, ANOMALIES, DEMAND, PORTFOLIO)
@@ -110,7 +110,7 @@ def _recordings(first: Path, second: Path, options: argparse.Namespace) -> int:
     if options.format == "json":
         write(as_json("compare_recordings", {"before": before, "after": now}), options)
         return _OK
-    text = recording_text(now, Paper(width_of(options.width), is_ascii(options)), before)
+    text = recording_text(now, TextLayout(width_of(options.width), is_ascii(options)), before)
     write(formatted(text, options.format, f"{first.name} and {second.name}"), options)
     return _OK
 
@@ -174,6 +174,6 @@ def _recording(options: argparse.Namespace) -> int:
     if options.format == "json":
         write(as_json("recording", now), options)
         return _OK
-    text = recording_text(now, Paper(width_of(options.width), is_ascii(options)), before)
+    text = recording_text(now, TextLayout(width_of(options.width), is_ascii(options)), before)
     write(formatted(text, options.format, now.header.command), options)
     return _OK

@@ -10,7 +10,7 @@ from analyzer.interfaces.questions.sizing import ask_known, read_known
 from analyzer.measures.efficiency.mfu import parameter_count
 from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.data import sized_json
-from analyzer.sizing.fitting import Asked
+from analyzer.sizing.fitting import GpuRequest
 from analyzer.sizing.kinds import kinds
 from analyzer.sizing.model import Model, model_named
 from analyzer.sizing.precision import PRECISIONS
@@ -19,7 +19,7 @@ from analyzer.sizing.sharding import MOST_GPUS
 from analyzer.sizing.sized import Past, Sized, sized
 from analyzer.sizing.text import sized_text
 from analyzer.sizing.work import MOMENT_BYTES, PURPOSES, RECOMPUTES, Work, work_of
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 
 _MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
 _SAID = "--parameters"
@@ -36,7 +36,7 @@ def size(argv: list[str]) -> int:
     """
     options = _parser().parse_args(argv)
     model, work = _model(options), _work(options)
-    asked = Asked(options.gpus, options.sharding)
+    asked = GpuRequest(options.gpus, options.sharding)
     if options.gpus is not None and not 1 <= options.gpus <= MOST_GPUS:
         raise ConfigError(f"--gpus {options.gpus} must be from 1 to {MOST_GPUS:,}")
     _check_where(options)
@@ -44,7 +44,7 @@ def size(argv: list[str]) -> int:
     if options.format == "json":
         write(sized_json(answer), options)
     else:
-        write(sized_text(answer, Paper(width_of(options.width), is_ascii(options))), options)
+        write(sized_text(answer, TextLayout(width_of(options.width), is_ascii(options))), options)
     return 0
 
 
@@ -55,7 +55,7 @@ def _check_where(options: argparse.Namespace) -> None:
         raise ConfigError("--server has the prices of its own settings: leave --prices out, or read a --store")
 
 
-def _sized(options: argparse.Namespace, model: Model, work: Work, asked: Asked) -> Sized:
+def _sized(options: argparse.Namespace, model: Model, work: Work, asked: GpuRequest) -> Sized:
     if not (options.store or options.server or options.config):
         book = PriceBook.read(options.prices) if options.prices else PriceBook()
         return sized(model, work, kinds(book, time.time_ns() // 1000), asked, book.currency)

@@ -15,7 +15,7 @@ from analyzer.interfaces.doctor.sight import MailSight, Sight
 from analyzer.interfaces.mail.sending import greet
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.believed import believing
-from analyzer.server_client import asked_json
+from analyzer.server_client import ask_server_json
 from analyzer.settings.settings import TABLES, Settings, settings_file
 from collector.config import load
 from collector.store.database import Store
@@ -39,7 +39,7 @@ def doctor(argv: list[str]) -> int:
 
 
 def _of_server(server: str) -> dict[str, Any]:
-    said = asked_json(server, _PATH)
+    said = ask_server_json(server, _PATH)
     if said.get("version") != 2:
         raise LedgerError(f"{server} answers in a version of {_PATH} that this release does not read; upgrade it")
     return said

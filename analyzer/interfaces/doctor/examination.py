@@ -9,7 +9,7 @@ from analyzer.interfaces.doctor.forecast import forecast
 from analyzer.interfaces.doctor.invariants import Check, examine
 from analyzer.interfaces.doctor.jobs import jobs
 from analyzer.interfaces.doctor.ledger import ledger
-from analyzer.interfaces.doctor.line import Line, Section
+from analyzer.interfaces.doctor.line import CheckLine, Section
 from analyzer.interfaces.doctor.mail import mail
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.storage import storage
@@ -63,4 +63,4 @@ def _looked(name: str, look: Callable[[Sight], Section], sight: Sight) -> Sectio
     try:
         return look(sight)
     except StoreError as error:
-        return Section(name, (Line("bad", f"the store does not answer: {error}", "its log says more"),))
+        return Section(name, (CheckLine("bad", f"the store does not answer: {error}", "its log says more"),))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from agent.wire.units import DAY_US
-from analyzer.interfaces.doctor.line import Line, Section
+from analyzer.interfaces.doctor.line import CheckLine, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import size
 from collector.errors import StoreError
@@ -72,12 +72,12 @@ def _gain(table: str, held: list[LakeFile], kept_days: int, now_us: int) -> Gain
     return Gain(table, sum(file.bytes for file in recent) / days, kept_days, min(int(age), kept_days))
 
 
-def _lines(sight: Sight) -> Iterator[Line]:
+def _lines(sight: Sight) -> Iterator[CheckLine]:
     path = sight.store.path
     free = shutil.disk_usage(path.parent).free if path is not None else None
     if sight.store.lake is None:
         if free is not None:
-            yield Line(
+            yield CheckLine(
                 "ok", f"{size(free)} are free; without a lake nothing is dropped by age but by the upkeep's jobs"
             )
         return
@@ -88,14 +88,16 @@ def _lines(sight: Sight) -> Iterator[Line]:
             files(sight.session, {name: one.clock for name, one in layouts().items()}), keeping, sight.now_us
         )
     except StoreError as error:
-        yield Line("unseen", f"what a day brings: the catalogue does not say ({error})")
+        yield CheckLine("unseen", f"what a day brings: the catalogue does not say ({error})")
         return
     if not gained:
-        yield Line("note", "nothing is sealed into files yet, so that a day's gain is not known")
+        yield CheckLine("note", "nothing is sealed into files yet, so that a day's gain is not known")
     else:
-        yield Line("ok", _day(gained))
+        yield CheckLine("ok", _day(gained))
     if sight.store.lake.folder is None:
-        yield Line("ok", f"the files lie in an object store; kept as set they come to {size(at_rest_bytes(gained))}")
+        yield CheckLine(
+            "ok", f"the files lie in an object store; kept as set they come to {size(at_rest_bytes(gained))}"
+        )
     elif free is not None:
         yield _full(gained, free)
 
@@ -109,11 +111,11 @@ def _day(gained: list[Gain]) -> str:
     return f"a day brings {size(sum(tiers.values()))} ({by_tier}); most of it: {most}"
 
 
-def _full(gained: list[Gain], free: int) -> Line:
+def _full(gained: list[Gain], free: int) -> CheckLine:
     days = full_in_days(gained, free)
     rest = f"kept as set, the lake comes to {size(at_rest_bytes(gained))}"
     if days is None:
-        return Line("ok", f"{size(free)} are free; {rest}, which fits")
+        return CheckLine("ok", f"{size(free)} are free; {rest}, which fits")
     words = f"{size(free)} are free, and full in {days:,} days; {rest}"
     remedy = "a larger disk, or fewer raw_days, or keep_bytes"
-    return Line("bad" if days <= _BAD_DAYS else "note" if days <= _NOTE_DAYS else "ok", words, remedy)
+    return CheckLine("bad" if days <= _BAD_DAYS else "note" if days <= _NOTE_DAYS else "ok", words, remedy)

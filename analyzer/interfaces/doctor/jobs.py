@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from agent.wire.units import DAY_SECONDS, SECOND_US
-from analyzer.interfaces.doctor.line import Line, Section
+from analyzer.interfaces.doctor.line import CheckLine, Section
 from analyzer.interfaces.doctor.sight import Sight
-from analyzer.interfaces.doctor.words import count, moment, some, span
+from analyzer.interfaces.doctor.words import count, length_words, minute_words, some
 from collector.errors import StoreError
 from collector.lake.upkeep.turns import JobState, states
 from collector.store.booking import FIRST, newest
@@ -20,60 +20,64 @@ def jobs(sight: Sight) -> Section:
     return Section("JOBS", (*_analysis(sight), *_upkeep(sight)))
 
 
-def _analysis(sight: Sight) -> Iterator[Line]:
+def _analysis(sight: Sight) -> Iterator[CheckLine]:
     if sight.live is not None and sight.live.analysis_error is not None:
-        yield Line("bad", f"the last analysis failed: {sight.live.analysis_error}", "the server's log says more")
+        yield CheckLine("bad", f"the last analysis failed: {sight.live.analysis_error}", "the server's log says more")
     yield from _booking(sight)
     rows = sight.session.rows("SELECT analysed_at FROM analysis")
     if not rows:
         if not sight.session.rows(f"SELECT 1 FROM {sight.receipts} LIMIT 1"):
-            yield Line("note", "nothing has arrived that could be analysed")
+            yield CheckLine("note", "nothing has arrived that could be analysed")
             return
         remedy = "gpuledger serve does so, or gpuledger analyze" if sight.live is None else "the next pass does so"
-        yield Line("note", "nothing has been analysed yet", remedy)
+        yield CheckLine("note", "nothing has been analysed yet", remedy)
         return
     age = max(0.0, (sight.now_us - rows[0][0]) / SECOND_US)
     old = age > _OLD_ANALYSIS_SECONDS
     remedy = "see whether a server runs on this store" if old else ""
-    yield Line("note" if old else "ok", f"the ledger was brought up to date {span(age)} ago", remedy)
+    yield CheckLine("note" if old else "ok", f"the ledger was brought up to date {length_words(age)} ago", remedy)
 
 
-def _booking(sight: Sight) -> Iterator[Line]:
+def _booking(sight: Sight) -> Iterator[CheckLine]:
     """Say which of several analyzers books into the lake; a site with one has nothing to hear of it."""
     if sight.live is not None and sight.live.held is not None:
-        yield Line("ok", sight.live.held)
+        yield CheckLine("ok", sight.live.held)
     if sight.live is not None and sight.live.books_since is not None:
-        yield Line("ok", f"this one books into the lake since {moment(sight.live.books_since)} UTC, and no other")
+        yield CheckLine(
+            "ok", f"this one books into the lake since {minute_words(sight.live.books_since)} UTC, and no other"
+        )
     if sight.store.lake is None:
         return
     at = newest(sight.session)
     if sight.live is None and sight.store.lake.file is None and at.booking != FIRST:
         age = max(0.0, (sight.now_us - at.booked_at) / SECOND_US)
-        yield Line("ok", f"{at.holder} booked into the lake last, {span(age)} ago")
+        yield CheckLine("ok", f"{at.holder} booked into the lake last, {length_words(age)} ago")
     if days := days_doubled(sight.session):
-        named = some([moment(day)[:10] for day in days])
+        named = some([minute_words(day)[:10] for day in days])
         what = f"the lake's books have hours of {count(len(days), 'day')} twice: {named}"
-        yield Line("bad", what, "the next pass of the analyzer that has the ledger in its hot file puts them right")
+        yield CheckLine(
+            "bad", what, "the next pass of the analyzer that has the ledger in its hot file puts them right"
+        )
 
 
-def _upkeep(sight: Sight) -> Iterator[Line]:
+def _upkeep(sight: Sight) -> Iterator[CheckLine]:
     try:
         known = states(sight.session)
     except StoreError:
         known = {}
     if not known:
-        yield Line("note", "no job of the upkeep has run on this store yet")
+        yield CheckLine("note", "no job of the upkeep has run on this store yet")
         return
     wrong = list(_wrong(sight, known))
     yield from wrong
     if not wrong:
-        yield Line("ok", f"{count(len(known), 'job')} of the upkeep went well")
+        yield CheckLine("ok", f"{count(len(known), 'job')} of the upkeep went well")
 
 
-def _wrong(sight: Sight, known: dict[str, JobState]) -> Iterator[Line]:
+def _wrong(sight: Sight, known: dict[str, JobState]) -> Iterator[CheckLine]:
     for name, state in sorted(known.items()):
         if state.outcome == "failed":
-            yield Line("bad", f"{name} failed: {state.said}", "it is tried again; the server's log says more")
+            yield CheckLine("bad", f"{name} failed: {state.said}", "it is tried again; the server's log says more")
         elif state.succeeded_at and sight.now_us - state.succeeded_at > _LATE_SECONDS * SECOND_US:
-            ago = span((sight.now_us - state.succeeded_at) / SECOND_US)
-            yield Line("bad", f"{name} last went well {ago} ago", "see whether a server runs on this store")
+            ago = length_words((sight.now_us - state.succeeded_at) / SECOND_US)
+            yield CheckLine("bad", f"{name} last went well {ago} ago", "see whether a server runs on this store")

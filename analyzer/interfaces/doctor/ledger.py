@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from analyzer.interfaces.doctor.invariants import Check
-from analyzer.interfaces.doctor.line import Line, Section
+from analyzer.interfaces.doctor.line import CheckLine, Section
 
 
 def ledger(checks: Iterable[Check]) -> Section:
@@ -11,10 +11,10 @@ def ledger(checks: Iterable[Check]) -> Section:
     return Section("LEDGER", tuple(map(_line, checks)))
 
 
-def _line(check: Check) -> Line:
+def _line(check: Check) -> CheckLine:
     if check.is_right and not check.checked:
-        return Line("unseen", f"{check.name}: nothing there yet to hold to it")
+        return CheckLine("unseen", f"{check.name}: nothing there yet to hold to it")
     if check.is_right:
-        return Line("ok", f"{check.name}: {check.about} ({check.checked:,})")
+        return CheckLine("ok", f"{check.name}: {check.about} ({check.checked:,})")
     what = f"{check.name}: not so that {check.about}; {check.off:,} {check.unit} off in {check.checked:,}"
-    return Line("bad", what, "keep the store as it is, back it up, and report this")
+    return CheckLine("bad", what, "keep the store as it is, back it up, and report this")

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 # bad: somebody must mend it, and the exit code is 1; note: worth knowing; unseen: it could not be looked at from here.
-Answer = Literal["ok", "note", "bad", "unseen"]
+CheckAnswer = Literal["ok", "note", "bad", "unseen"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckLine:
     """What was looked at, and how it is."""
 
-    answer: Answer
+    answer: CheckAnswer
     what: str
     remedy: str = ""
 
@@ -21,4 +21,4 @@ class Section:
     """Lines of one subject."""
 
     name: str
-    lines: tuple[Line, ...]
+    lines: tuple[CheckLine, ...]

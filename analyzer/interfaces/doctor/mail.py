@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, SECOND_US
 from analyzer.errors import AnalyzerError, ConfigError
-from analyzer.interfaces.doctor.line import Line, Section
+from analyzer.interfaces.doctor.line import CheckLine, Section
 from analyzer.interfaces.doctor.sight import MailSight, Sight
-from analyzer.interfaces.doctor.words import count, some, span
+from analyzer.interfaces.doctor.words import count, length_words, some
 from analyzer.interfaces.mail.unsubscribe import masked
 from analyzer.interfaces.mail.week_mails import CATCH_UP_US, SETTLED
-from analyzer.ledger.coverage import hours, newest_hour_end
+from analyzer.ledger.coverage import known_hours, newest_hour_end
 from collector.registry import Send
 
 _TIMER_SECONDS = 3 * DAY_SECONDS  # after a week's end: it closes after two, and the timer fires within the third
@@ -22,21 +22,21 @@ def mail(sight: Sight) -> Section:
     return Section("MAIL", tuple(_lines(sight)))
 
 
-def _lines(sight: Sight) -> Iterator[Line]:
+def _lines(sight: Sight) -> Iterator[CheckLine]:
     seen = sight.mail
     if seen is None:
-        yield Line("unseen", "the settings of the mail were not read from here")
+        yield CheckLine("unseen", "the settings of the mail were not read from here")
         return
     if seen.settings.is_empty:
-        yield Line("ok", "no mail is set up: the settings have no [mail]")
+        yield CheckLine("ok", "no mail is set up: the settings have no [mail]")
         return
     try:
         seen.settings.ready(sight.settings.site_url)
     except ConfigError as error:
-        yield Line("bad", str(error))
+        yield CheckLine("bad", str(error))
         return
     if seen.sends is None:
-        yield Line("unseen", "what was sent: the registry was not reached from here", "gpuledger mail")
+        yield CheckLine("unseen", "what was sent: the registry was not reached from here", "gpuledger mail")
     else:
         yield from _sent(sight, seen.sends)
         yield from _waiting(sight, seen.sends)
@@ -44,19 +44,19 @@ def _lines(sight: Sight) -> Iterator[Line]:
     yield from _answers(seen)
 
 
-def _sent(sight: Sight, sends: tuple[Send, ...]) -> Iterator[Line]:
+def _sent(sight: Sight, sends: tuple[Send, ...]) -> Iterator[CheckLine]:
     sent = [one for one in sends if one.state == "sent" and one.done_at is not None]
     newest = max(sent, key=lambda one: one.done_at or 0, default=None)
     missed = _missed(sight, sends)
     if missed is not None:
         label, ago = missed
-        what = f"the week {label} ended {span(ago)} ago and was mailed to nobody"
-        yield Line("bad", what, "systemctl enable --now gpuledger-mail.timer; or gpuledger report week --mail")
+        what = f"the week {label} ended {length_words(ago)} ago and was mailed to nobody"
+        yield CheckLine("bad", what, "systemctl enable --now gpuledger-mail.timer; or gpuledger report week --mail")
     if newest is not None:
         ago = (sight.now_us - (newest.done_at or 0)) / SECOND_US
-        yield Line("ok", f"the newest mail left {span(max(0.0, ago))} ago, on {newest.period}")
+        yield CheckLine("ok", f"the newest mail left {length_words(max(0.0, ago))} ago, on {newest.period}")
     elif missed is None:
-        yield Line("note", "no mail has left yet; they do when a week has closed")
+        yield CheckLine("note", "no mail has left yet; they do when a week has closed")
 
 
 def _missed(sight: Sight, sends: tuple[Send, ...]) -> tuple[str, float] | None:
@@ -67,39 +67,42 @@ def _missed(sight: Sight, sends: tuple[Send, ...]) -> tuple[str, float] | None:
     calendar = sight.settings.calendar
     week = calendar.last_complete_week(known_until)
     ago = sight.now_us - week.end
-    if not _TIMER_SECONDS * SECOND_US < ago < CATCH_UP_US or hours(sight.session, week).status not in SETTLED:
+    if not _TIMER_SECONDS * SECOND_US < ago < CATCH_UP_US or known_hours(sight.session, week).status not in SETTLED:
         return None
     return None if any(one.period == week.label for one in sends) else (week.label, ago / SECOND_US)
 
 
-def _waiting(sight: Sight, sends: tuple[Send, ...]) -> Iterator[Line]:
+def _waiting(sight: Sight, sends: tuple[Send, ...]) -> Iterator[CheckLine]:
     waiting = [one for one in sends if one.state in _WAITING]
     if not waiting:
         return
     age = (sight.now_us - min(one.made_at for one in waiting)) / SECOND_US
     verb = "waits" if len(waiting) == 1 else "wait"
     told = next((one.told for one in waiting if one.told), "")
-    what = f"{count(len(waiting), 'mail')} {verb}, the oldest for {span(max(0.0, age))}{f': {told}' if told else ''}"
-    yield Line("bad" if age > _OLD_QUEUE_SECONDS else "note", what, "gpuledger mail --retry tries them now")
+    since = length_words(max(0.0, age))
+    what = f"{count(len(waiting), 'mail')} {verb}, the oldest for {since}{f': {told}' if told else ''}"
+    yield CheckLine("bad" if age > _OLD_QUEUE_SECONDS else "note", what, "gpuledger mail --retry tries them now")
 
 
-def _refused(sends: tuple[Send, ...]) -> Iterator[Line]:
+def _refused(sends: tuple[Send, ...]) -> Iterator[CheckLine]:
     newest = max((one.period for one in sends), default="")
     refused = [masked(one.address) for one in sends if one.state == "failed" and one.period == newest]
     if refused:
         who = f"{count(len(refused), 'reader')} did not get {newest}: {some(refused)}"
-        yield Line("bad", who, "gpuledger mail says what the server said; then mend [mail] or the address")
+        yield CheckLine("bad", who, "gpuledger mail says what the server said; then mend [mail] or the address")
 
 
-def _answers(seen: MailSight) -> Iterator[Line]:
+def _answers(seen: MailSight) -> Iterator[CheckLine]:
     name = f"the SMTP server {seen.settings.host}:{seen.settings.port}"
     if seen.greet is None:
-        yield Line("unseen", f"whether {name} answers was not tried from here", "gpuledger doctor --store FILE does")
+        yield CheckLine(
+            "unseen", f"whether {name} answers was not tried from here", "gpuledger doctor --store FILE does"
+        )
         return
     try:
         seen.greet()
     except AnalyzerError as error:
-        yield Line("bad", str(error), "see host, port, security, ca and password_file of [mail]")
+        yield CheckLine("bad", str(error), "see host, port, security, ca and password_file of [mail]")
     else:
         how = "in the clear, on this machine" if seen.settings.security == "none" else "over TLS that is verified"
-        yield Line("ok", f"{name} answers, {how}{', and knows us' if seen.settings.user else ''}")
+        yield CheckLine("ok", f"{name} answers, {how}{', and knows us' if seen.settings.user else ''}")

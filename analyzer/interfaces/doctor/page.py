@@ -7,7 +7,7 @@ from typing import Any
 
 from analyzer.interfaces.doctor.examination import Examination
 from analyzer.interfaces.doctor.invariants import as_json
-from analyzer.interfaces.doctor.words import moment
+from analyzer.interfaces.doctor.words import minute_words
 
 _VERSION = 2
 WIDTH = 80
@@ -33,7 +33,7 @@ def page(said: dict[str, Any]) -> str:
 
 
 def _lines(said: dict[str, Any]) -> Iterator[str]:
-    yield from _wrapped(f"store {said['store']}, {moment(said['looked_at'])} UTC")
+    yield from _wrapped(f"store {said['store']}, {minute_words(said['looked_at'])} UTC")
     bad = 0
     for section in said["sections"]:
         yield ""

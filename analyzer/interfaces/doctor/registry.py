@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from collector.errors import RegistryError
-from collector.registry import Key, Send, open_registry
-from collector.registry.registry import beside
+from collector.registry import AccessKey, Send, open_registry
+from collector.registry.registry import registry_file
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 def read_beside(
     config: "CollectorConfig",
-) -> tuple[tuple[Key, ...] | None, tuple[Send, ...] | None, str | None]:
+) -> tuple[tuple[AccessKey, ...] | None, tuple[Send, ...] | None, str | None]:
     """Return keys and mails of the registry beside a store, None where not known, and why it cannot be read."""
-    file = beside(config.store)
+    file = registry_file(config.store)
     if file is None or not file.exists():
         return None, None, None
     try:

@@ -11,7 +11,7 @@ from collector.store.database import Store
 from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from collector.registry import Key, Send
+    from collector.registry import AccessKey, Send
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Sight:
     settings: Settings
     config: CollectorConfig
     now_us: int
-    keys: "tuple[Key, ...] | None" = None
+    keys: "tuple[AccessKey, ...] | None" = None
     live: Live | None = None
     mail: MailSight | None = None
     is_simulated: bool = False

@@ -15,7 +15,7 @@ def size(count: float) -> str:
     return f"{count:.0f} bytes"
 
 
-def span(seconds: float) -> str:
+def length_words(seconds: float) -> str:
     """Return a length of time in one unit."""
     for scale, unit in ((2 * DAY_SECONDS, "d"), (2 * HOUR_SECONDS, "h"), (2 * MINUTE_SECONDS, "min")):
         if seconds >= scale:
@@ -23,7 +23,7 @@ def span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def moment(microseconds: int) -> str:
+def minute_words(microseconds: int) -> str:
     """Return a time to the minute, UTC."""
     return datetime.fromtimestamp(microseconds / SECOND_US, UTC).strftime("%Y-%m-%d %H:%M")
 

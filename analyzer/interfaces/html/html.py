@@ -14,7 +14,7 @@ from analyzer.interfaces.text.week_text import (
     silent_words,
     status_words,
 )
-from analyzer.ledger.breakdown import lines
+from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.reports.charged import charge_lines
 from analyzer.reports.finding_charts import finding_charts
@@ -44,7 +44,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "prices": prices_words(report),
         "sentence": first_sentence(report),
         "sign": symbol(report.currency).strip(),
-        "lines": lines(report.breakdown, report.previous) if report.breakdown.entries else (),
+        "lines": breakdown_lines(report.breakdown, report.previous) if report.breakdown.entries else (),
         "by": report.table.by.replace("-", " "),
         "teams": group_lines(report, report.table) if report.table.rows else (),
         "charged": charge_lines(report),

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.live.live_view import STRETCHES, Figures, Line, Look
+from analyzer.interfaces.live.live_view import STRETCHES, DriverFigures, LiveLine, LiveView
 from analyzer.ledger.coverage import ledger_end
 from analyzer.period import local
 from analyzer.queries.ledger_query import Breakdown, Counted, Unpriced, fold
@@ -20,7 +20,7 @@ _LEAST_MS = 600_000  # an hour that has just begun says little: the one before i
 _Row = tuple[Any, ...]  # gpu, sku, run, state, cause, milliseconds, cost, unpriced milliseconds
 
 
-def look(session: Session, currency: str, timezone: str, node: str | None = None) -> Look:
+def read_live_view(session: Session, currency: str, timezone: str, node: str | None = None) -> LiveView:
     """Return the newest hour that the ledger can tell of, of the fleet or of one host.
 
     Raises:
@@ -46,7 +46,7 @@ def look(session: Session, currency: str, timezone: str, node: str | None = None
     lines = [
         _line(key, of, names, gpus, figures, trends) for key, of in _grouped(rows, by_gpu=node is not None).items()
     ]
-    return Look(currency, timezone, node, hour, end, len({row[0] for row in rows}), _breakdown(rows), tuple(lines))
+    return LiveView(currency, timezone, node, hour, end, len({row[0] for row in rows}), _breakdown(rows), tuple(lines))
 
 
 def booked_until(session: Session) -> int:
@@ -83,12 +83,12 @@ def _line(
     known: Mapping[str, tuple[int | None, int | None]],
     measured: Mapping[str, Sequence[Any]],
     trends: Mapping[str, tuple[float | None, ...]],
-) -> Line:
+) -> LiveLine:
     gpu, run, label = key
     held = sorted({row[0] for row in rows})
     name, team = names.get(run, (run, None)) if run is not None else (label or "", None)
     skus = {row[1] for row in rows}
-    return Line(
+    return LiveLine(
         name,
         run,
         team,
@@ -109,12 +109,12 @@ def _breakdown(rows: Sequence[_Row]) -> Breakdown:
     return Breakdown(fold(counted), tuple(Unpriced(sku, ms) for sku, ms in unpriced.items() if ms))
 
 
-def _figures(of: Sequence[tuple[int | None, Sequence[Any]]]) -> Figures:
+def _figures(of: Sequence[tuple[int | None, Sequence[Any]]]) -> DriverFigures:
     busy = [said[0] for _, said in of if said[0] is not None]
     memory = [(whole, said[1]) for whole, said in of if whole and said[1] is not None]
     power = [said[2] for _, said in of if said[2] is not None]
     heat = [said[3] for _, said in of if said[3] is not None]
-    return Figures(
+    return DriverFigures(
         fmean(busy) if busy else None,
         sum(used for _, used in memory) if memory else None,
         sum(whole for whole, _ in memory) if memory else None,

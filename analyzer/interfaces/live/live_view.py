@@ -8,7 +8,7 @@ STRETCHES = 6  # of ten minutes each: the last hour of a run
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class DriverFigures:
     """What the driver said in the last minutes, over all GPUs of a line. None: no GPU of it reported this."""
 
     busy_ratio: float | None  # SM activity where it is measured, else NVML's utilization
@@ -26,7 +26,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LiveLine:
     """One line of the screen: a run, a label of what no run holds, or one holder of one GPU of a host."""
 
     name: str
@@ -36,12 +36,12 @@ class Line:
     index: int | None  # of one GPU: its number on its host
     sku: str | None
     breakdown: Breakdown
-    figures: Figures
+    figures: DriverFigures
     trend: tuple[float | None, ...]  # useful share of the last stretches, oldest first; None where it held nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LiveView:
     """The newest hour of the ledger, or as much of it as is booked. Times are microseconds UTC."""
 
     currency: str
@@ -51,7 +51,7 @@ class Look:
     end: int  # up to when the ledger knows
     gpus: int
     breakdown: Breakdown
-    lines: tuple[Line, ...]
+    lines: tuple[LiveLine, ...]
 
     @property
     def window_ms(self) -> int:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.interfaces.live.live_view import Line, Look
+from analyzer.interfaces.live.live_view import LiveLine, LiveView
 from analyzer.ledger.breakdown import column_like
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.request import Order
 from analyzer.states import CLASSES
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, counted, decimal, plain, span_words, symbol
 
@@ -17,17 +17,17 @@ _LABELS_TOLD = 2
 _WIDE = 96  # from here on there is room for teams
 
 
-def look_text(found: Look, paper: Paper, top: int | None = None, order: Order = "cost") -> str:
+def look_text(found: LiveView, layout: TextLayout, top: int | None = None, order: Order = "cost") -> str:
     """Return one screen; `top` bounds its lines of holders, and the last then counts the others."""
     lines = sorted(found.lines, key=lambda line: _place(found, line, order))
     paces = _paces(found, [found.breakdown.of(klass) for klass in CLASSES], _cents(found, found.breakdown))
-    classes, table = _classes(found, paces, paper), _table(found, lines, paces, paper)
+    classes, table = _classes(found, paces, layout), _table(found, lines, paces, layout)
     shown = len(lines) if top is None else max(1, top)
     more = [f"  and {counted(len(lines) - shown, 'more line')}"] if len(lines) > shown else []
-    return paper.page([*_head(found, paper), "", *classes, "", *table[: 1 + shown], *more])
+    return layout.page([*_head(found, layout), "", *classes, "", *table[: 1 + shown], *more])
 
 
-def _place(found: Look, line: Line, order: Order) -> tuple[float, float, str]:
+def _place(found: LiveView, line: LiveLine, order: Order) -> tuple[float, float, str]:
     part = line.breakdown.of("avoidable") if order == "avoidable" else line.breakdown
     weight = -float(sum(map(part.weight, part.entries)))
     if order == "gpus":
@@ -39,18 +39,18 @@ def _place(found: Look, line: Line, order: Order) -> tuple[float, float, str]:
     return float(line.run_id is None), weight, line.name
 
 
-def _head(found: Look, paper: Paper) -> list[str]:
+def _head(found: LiveView, layout: TextLayout) -> list[str]:
     where = "fleet" if found.node is None else f"host {plain(found.node)}"
     left = f"{where}   {counted(found.gpus, 'GPU')}"
     if found.cost(found.breakdown) is not None:
         left += f", {symbol(found.currency)}{decimal(_cents(found, found.breakdown), 2)} an hour"
     right = f"{span_words(found.start, found.end, found.timezone)}, {found.timezone}"
-    if len(left) + len(right) < paper.width - 4:
-        return [left + right.rjust(paper.width - 2 - len(left))]
+    if len(left) + len(right) < layout.width - 4:
+        return [left + right.rjust(layout.width - 2 - len(left))]
     return [left, right]
 
 
-def _classes(found: Look, paces: Sequence[int | None], paper: Paper) -> list[str]:
+def _classes(found: LiveView, paces: Sequence[int | None], layout: TextLayout) -> list[str]:
     """Return one line a class: its bar, its share, what it costs an hour, and its largest labels."""
     whole = found.breakdown
     parts = [whole.of(klass) for klass in CLASSES]
@@ -58,19 +58,19 @@ def _classes(found: Look, paces: Sequence[int | None], paper: Paper) -> list[str
     shares = column_like(1000, [100 * weight for weight in weights], max(1, sum(weights)), 1) if any(weights) else None
     largest, is_known = max(weights), bool(whole.measured.milliseconds)  # else no class but the unknown has a share
     return [
-        f"  {klass:<10}{paper.bar(weights[place], largest, _BAR_CELLS)}"
+        f"  {klass:<10}{layout.bar(weights[place], largest, _BAR_CELLS)}"
         f"{shares[place] if shares and (is_known or weights[place]) else UNKNOWN:>7} %{_told(paces[place]):>10}  "
-        + paper.cut(", ".join(entry.label for entry in parts[place].entries[:_LABELS_TOLD]), paper.width - 55)
+        + layout.cut(", ".join(entry.label for entry in parts[place].entries[:_LABELS_TOLD]), layout.width - 55)
         for place, klass in enumerate(CLASSES)
     ]
 
 
-def _cents(found: Look, of: Breakdown) -> int:
+def _cents(found: LiveView, of: Breakdown) -> int:
     """Return what an hour of this costs at the window's pace, in hundredths, rounded."""
     return nearest(100 * (found.cost(of) or 0) * HOUR_MS, MICROS * found.window_ms)
 
 
-def _paces(found: Look, parts: Sequence[Breakdown], cents: int | None) -> list[int | None]:
+def _paces(found: LiveView, parts: Sequence[Breakdown], cents: int | None) -> list[int | None]:
     """Return what an hour of each part costs, in hundredths; where all have a price, so that they add up to `cents`."""
     costs = [found.cost(part) for part in parts]
     known = [100 * cost * HOUR_MS for cost in costs if cost is not None]
@@ -83,10 +83,10 @@ def _told(cents: int | None) -> str:
     return UNKNOWN if cents is None else decimal(cents, 2)
 
 
-def _table(found: Look, lines: Sequence[Line], classes: Sequence[int | None], paper: Paper) -> list[str]:
+def _table(found: LiveView, lines: Sequence[LiveLine], classes: Sequence[int | None], layout: TextLayout) -> list[str]:
     """Return a head and one line a holder; `classes` are what an hour of each class costs, as it is shown."""
-    teams = paper.width >= _WIDE
-    width = 18 + max(0, paper.extra) - (13 if teams else 0)
+    teams = layout.width >= _WIDE
+    width = 18 + max(0, layout.extra) - (13 if teams else 0)
     team = f"{'TEAM':<13}" if teams else ""
     unit = f"{'GPUS':>4} {'LAST H':<6}" if found.node is None else f"{'GPU':>4} {'':<6}"
     head = f"{'HELD BY':<{width}}{team}{unit} {'MOSTLY':<17}{'SM':>5}{'HBM':>5}{'W':>5}"
@@ -97,25 +97,25 @@ def _table(found: Look, lines: Sequence[Line], classes: Sequence[int | None], pa
     return [
         head,
         *(
-            _row(found, line, paper, width, team=teams) + f"{_told(cost):>9}{_told(less):>8}"
+            _row(found, line, layout, width, team=teams) + f"{_told(cost):>9}{_told(less):>8}"
             for line, cost, less in rows
         ),
     ]
 
 
-def _row(found: Look, line: Line, paper: Paper, width: int, *, team: bool) -> str:
+def _row(found: LiveView, line: LiveLine, layout: TextLayout, width: int, *, team: bool) -> str:
     number = line.gpus if found.node is None else UNKNOWN if line.index is None else line.index
-    name = paper.cut(_name(line), width - 1)
-    whose = f"{paper.cut(line.team or '', 12):<13}" if team else ""
+    name = layout.cut(_name(line), width - 1)
+    whose = f"{layout.cut(line.team or '', 12):<13}" if team else ""
     figures = line.figures
     return (
-        f"{name:<{width}}{whose}{number:>4} {_trend(line, paper):<6} {paper.cut(_mostly(line.breakdown), 16):<17}"
+        f"{name:<{width}}{whose}{number:>4} {_trend(line, layout):<6} {layout.cut(_mostly(line.breakdown), 16):<17}"
         f"{_percent(figures.busy_ratio):>5}{_percent(figures.memory_ratio):>5}"
         f"{UNKNOWN if figures.power_watts is None else round(figures.power_watts):>5}"
     )
 
 
-def _name(line: Line) -> str:
+def _name(line: LiveLine) -> str:
     """Return a run's name and the end of its id, by which `report run` knows it; a label stands in brackets."""
     if line.run_id is None:
         return f"({line.name})"
@@ -123,8 +123,8 @@ def _name(line: Line) -> str:
     return short if line.name == line.run_id else f"{line.name} {short}"
 
 
-def _trend(line: Line, paper: Paper) -> str:
-    return "".join(" " if share is None else paper.spark([share]) for share in line.trend)
+def _trend(line: LiveLine, layout: TextLayout) -> str:
+    return "".join(" " if share is None else layout.spark([share]) for share in line.trend)
 
 
 def _mostly(of: Breakdown) -> str:

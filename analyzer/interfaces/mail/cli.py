@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.decided import Decision
 from analyzer.capacity.gate.request_store import requests_of
 from analyzer.errors import ConfigError
 from analyzer.interfaces.mail.editions import edition_message, editions, file_names, tried
@@ -16,15 +16,15 @@ from analyzer.interfaces.mail.sending import Post
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.interfaces.mail.status_lines import STOPPED_BY, standing_lines
 from analyzer.interfaces.mail.unsubscribe import subscription_id
-from analyzer.interfaces.mail.week_mails import check_mailable, contents, make
+from analyzer.interfaces.mail.week_mails import check_mailable, contents, make_mails
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import TABLES, Settings, settings_file
-from analyzer.text.words import moment
+from analyzer.text.words import moment_words
 from collector.access.open_access import registry_of
 from collector.config import load
-from collector.registry import Mails, Registry, Send, beside
+from collector.registry import Mails, Registry, Send, registry_file
 from collector.store.database import Store
 from collector.store.there import SHARED, check_there
 
@@ -51,10 +51,10 @@ class Site:
         file = settings_file(path, config)
         return cls(path, file, Settings.read(file), MailSettings.read(file, TABLES))
 
-    def asked(self, period: Period) -> tuple[Decided, ...]:
+    def asked(self, period: Period) -> tuple[Decision, ...]:
         """Return the capacity requests of a period; none where there is no registry, which a look must not make."""
         config = load(self.config, os.environ)
-        file = None if config.lake.startswith(SHARED) else beside(self.store)
+        file = None if config.lake.startswith(SHARED) else registry_file(self.store)
         if file is not None and not file.exists():
             return ()
         with self.registry() as registry:
@@ -89,7 +89,7 @@ def mail_week(options: argparse.Namespace) -> int:
             period = reader.period(options.since)
             check_mailable(reader, period, now_us)
             asked = requests_of(registry, period.start, period.end)
-            made = make(reader, period, editions(mail), mail, registry.mails, _now, asked)
+            made = make_mails(reader, period, editions(mail), mail, registry.mails, _now, asked)
         for line in made.left_out:
             print(f"  not sent  {line}")
         with Post(mail) as post:
@@ -169,7 +169,7 @@ def _told(period: Period | None, done: Round, waiting: list[Send], timezone: str
         for line in lines:
             print(f"  {word:<9} {line}")
     what = f"week {period.label}: " if period is not None else ""
-    next_try = f" (next try {moment(min(one.next_at for one in waiting), timezone)})" if waiting else ""
+    next_try = f" (next try {moment_words(min(one.next_at for one in waiting), timezone)})" if waiting else ""
     waits = f", {len(waiting)} waiting{next_try}" if waiting else ""
     print(f"{what}{len(done.sent)} sent, {len(done.failed)} refused for good{waits}")
     if done.unreachable is not None:

@@ -5,11 +5,11 @@ from datetime import date
 
 from analyzer.interfaces.mail.actions import actions
 from analyzer.interfaces.mail.attached import attachments
-from analyzer.interfaces.mail.content import ClassShare, Content, Extras, Figure, WentLine
+from analyzer.interfaces.mail.content import ClassShare, Content, Extras, Headline, WentLine
 from analyzer.interfaces.mail.sections import sections
 from analyzer.interfaces.mail.usual import Came
 from analyzer.interfaces.text.sentences import cost_words, first_sentence, is_unheld, is_unmeasured, unheld_sentence
-from analyzer.ledger.breakdown import Line, lines
+from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.queries.ledger_query import alike_measured
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import nearest
@@ -59,7 +59,7 @@ def compose(
     pages are, without it nothing is linked.
     """
     more = extras if extras is not None else Extras()
-    table = lines(report.breakdown, report.previous)
+    table = breakdown_lines(report.breakdown, report.previous)
     is_clear = _is_all_clear(report)
     return Content(
         _subject(report, table, team, is_clear=is_clear),
@@ -112,7 +112,7 @@ def _title(report: WeekReport, team: str | None) -> str:
     return ", ".join([f"{kind_of(report.period)} {report.period.label}", _days_words(report), *whose])
 
 
-def _subject(report: WeekReport, table: tuple[Line, ...], team: str | None, *, is_clear: bool) -> str:
+def _subject(report: WeekReport, table: tuple[BreakdownLine, ...], team: str | None, *, is_clear: bool) -> str:
     """Return a line that is worth reading alone: what it cost, what was useful, what was avoidable."""
     whose = f"{plain(team)}'s GPUs" if team is not None else "GPUs"
     week = report.period.label.partition("-")[2] if "-W" in report.period.label else report.period.label
@@ -143,8 +143,8 @@ def _all_of_it(report: WeekReport) -> str:
 
 
 def _figures(
-    report: WeekReport, table: tuple[Line, ...], team: str | None, usual: Came | None
-) -> tuple[Figure, Figure, Figure]:
+    report: WeekReport, table: tuple[BreakdownLine, ...], team: str | None, usual: Came | None
+) -> tuple[Headline, Headline, Headline]:
     owned, avoidable = _owned(report, team), _avoidable(report, table)
     if usual is not None and report.breakdown.priced == usual.is_priced:
         owned = replace(owned, usual=_median(usual.micros, usual.milliseconds, report))
@@ -162,24 +162,24 @@ def _median(micros: int, milliseconds: int, report: WeekReport) -> str:
     return f"4-week median {amount}"
 
 
-def _owned(report: WeekReport, team: str | None) -> Figure:
+def _owned(report: WeekReport, team: str | None) -> Headline:
     name = "owned" if team is None else "held"
     now, before = report.breakdown, report.previous
     if before is None or before.priced != now.priced:
-        return Figure(_all_of_it(report), name, "")
+        return Headline(_all_of_it(report), name, "")
     if not now.priced:
-        return Figure(_all_of_it(report), name, _time_moved(now.milliseconds - before.milliseconds, report))
+        return Headline(_all_of_it(report), name, _time_moved(now.milliseconds - before.milliseconds, report))
     difference = (now.cost_micros or 0) - (before.cost_micros or 0)
-    return Figure(_all_of_it(report), name, _money_moved(difference, report))
+    return Headline(_all_of_it(report), name, _money_moved(difference, report))
 
 
-def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
+def _avoidable(report: WeekReport, table: tuple[BreakdownLine, ...]) -> Headline:
     """Return the figure as the table rounds it, and how it moved, as the first sentence of the report says it."""
     line = next((line for line in table if line.klass == "avoidable" and line.level in ("class", "only")), None)
     if line is None and is_unheld(report):
-        return Figure("not known", "avoidable", "")
+        return Headline("not known", "avoidable", "")
     if line is None and is_unmeasured(report):
-        return Figure("not measured", "avoidable", "")
+        return Headline("not measured", "avoidable", "")
     if line is None:
         is_priced = report.breakdown.cost_micros is not None
         value = f"{symbol(report.currency)}0" if is_priced else "0 GPU-hours"
@@ -188,13 +188,13 @@ def _avoidable(report: WeekReport, table: tuple[Line, ...]) -> Figure:
         value = told if line.money is not None else f"{line.hours} GPU-hours"
     before = report.previous
     if before is None or before.priced != report.breakdown.priced or not alike_measured(before, report.breakdown):
-        return Figure(value, "avoidable", "")
+        return Headline(value, "avoidable", "")
     before = before.of("avoidable")
     if not report.breakdown.priced:
         moved = _time_moved(report.avoidable.milliseconds - before.milliseconds, report)
     else:
         moved = _money_moved((report.avoidable.cost_micros or 0) - (before.cost_micros or 0), report)
-    return Figure(value, "avoidable", moved)
+    return Headline(value, "avoidable", moved)
 
 
 def _money_moved(difference: int, report: WeekReport) -> str:
@@ -211,20 +211,20 @@ def _time_moved(difference: int, report: WeekReport) -> str:
     )
 
 
-def _saved(report: WeekReport) -> Figure:
+def _saved(report: WeekReport) -> Headline:
     """Return what changes that were made are known to save; what could not be told is not added."""
     told = [one for one in report.checked if one.outcome.standing == "verified"]
     name = "saved, verified"
     if not told:
         waits = len(report.checked)
-        return Figure("none yet", name, f"{counted(waits, 'change')} not provable yet" if waits else "no change made")
+        return Headline("none yet", name, f"{counted(waits, 'change')} not provable yet" if waits else "no change made")
     runs = sum(one.outcome.before + one.outcome.after for one in told)
     how = f"{counted(len(told), 'change')}, {counted(runs, 'run')}"
     amounts = [one.micros.likely for one in told if one.micros is not None]
     if len(amounts) == len(told):
-        return Figure(f"{money(sum(amounts), report.currency, 0)} a week", name, how)
+        return Headline(f"{money(sum(amounts), report.currency, 0)} a week", name, how)
     time = sum(one.milliseconds.likely for one in told if one.milliseconds is not None)
-    return Figure(f"{gpu_hours(time)} h a week", name, how)
+    return Headline(f"{gpu_hours(time)} h a week", name, how)
 
 
 def _answer(report: WeekReport, *, is_clear: bool) -> str:
@@ -236,7 +236,7 @@ def _answer(report: WeekReport, *, is_clear: bool) -> str:
     return f"All clear: nothing avoidable was found {among}, and there is nothing to recommend."
 
 
-def _went(table: tuple[Line, ...]) -> tuple[WentLine, ...]:
+def _went(table: tuple[BreakdownLine, ...]) -> tuple[WentLine, ...]:
     found: list[WentLine] = []
     named: str | None = None
     for line in table:
@@ -255,11 +255,11 @@ def _went(table: tuple[Line, ...]) -> tuple[WentLine, ...]:
     return tuple(found)
 
 
-def _amount(line: Line) -> str:
+def _amount(line: BreakdownLine) -> str:
     return line.paid if line.paid is not None else line.hours
 
 
-def _classes(table: tuple[Line, ...]) -> tuple[ClassShare, ...]:
+def _classes(table: tuple[BreakdownLine, ...]) -> tuple[ClassShare, ...]:
     """Return the picture's classes, as the report rounds them."""
     shown = [line for line in table if line.level in ("class", "only")]
     return tuple(ClassShare(str(line.klass), line.share, line.percent) for line in shown)

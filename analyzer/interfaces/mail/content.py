@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Headline:
     """One of the three figures at the top: its value, what it is, how it moved since the week before, and a median."""
 
     value: str
@@ -139,7 +139,7 @@ class Content:
     team: str | None
     period: str
     cluster: str | None
-    figures: tuple[Figure, Figure, Figure]
+    figures: tuple[Headline, Headline, Headline]
     answer: str
     went_head: str
     went: tuple[WentLine, ...]

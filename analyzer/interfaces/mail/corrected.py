@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from analyzer.ledger.closing import CLOSES_AFTER
 from analyzer.period import Calendar, Period
-from analyzer.queries.ledger_query import Counted, Entry, fold, known_sum
+from analyzer.queries.ledger_query import BreakdownEntry, Counted, fold, known_sum
 from analyzer.queries.statements import statements
 from analyzer.text.words import gpu_hours, kind_of, money
 from collector.store.session import Session
@@ -73,7 +73,7 @@ class Corrections:
         return sum(known) if known and len(known) == len(own) else None
 
 
-def moved_words(entries: Iterable[Entry], currency: str, total: int | None) -> str:
+def moved_words(entries: Iterable[BreakdownEntry], currency: str, total: int | None) -> str:
     """Return "working -16.0 GPU-hours, -$41.60; work lost +16.0 GPU-hours, +$41.60; the total stays $67,737.60".
 
     `total` is what was told of all of it, None where that is not known; where it moves, by how much stands before it.

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from analyzer.errors import ConfigError
-from analyzer.settings.environment import whole
+from analyzer.settings.environment import whole_number
 from analyzer.settings.own_table import SITE_ADDRESS, OwnTable, secret_text
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.toml_entry import TomlEntry
 
 _TABLE = "mail"
 _ENVIRONMENT = "GPULEDGER_MAIL_"
@@ -142,7 +142,7 @@ def _is_this_machine(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
+def _of_file(table: TomlEntry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
     if name in _NUMBERS:
         return table.count(name)
     if name == "recipients":
@@ -154,7 +154,7 @@ def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 -
 
 def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
     if name in _NUMBERS:
-        return whole(_ENVIRONMENT + name.upper(), text)
+        return whole_number(_ENVIRONMENT + name.upper(), text)
     parts = tuple(part.strip() for part in text.split(",") if part.strip())
     if name == "recipients":
         return parts

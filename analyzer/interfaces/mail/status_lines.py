@@ -1,6 +1,6 @@
 """What became of the site's mails, in lines for a terminal."""
 
-from analyzer.text.words import counted, moment, plain_sentence
+from analyzer.text.words import counted, moment_words, plain_sentence
 from collector.registry import Mails, Send
 
 STOPPED_BY = "cli: an operator"
@@ -23,13 +23,13 @@ def standing_lines(mails: Mails, now_us: int, timezone: str) -> tuple[list[str],
     lines += [_line(one, timezone) for one in sends[:_LISTED]]
     lines += [f"  and {len(sends) - _LISTED} more"] if len(sends) > _LISTED else []
     for one in stopped:
-        at = moment(one.stopped_at or 0, timezone)
+        at = moment_words(one.stopped_at or 0, timezone)
         lines.append(f"  stopped   {one.address} ({one.list}), {at}, by {one.stopped_by}")
     newest = max((one.period for one in sends), default="")
     return lines, not any(one.state == "failed" and one.period == newest for one in sends)
 
 
 def _line(one: Send, timezone: str) -> str:
-    when = moment(one.done_at, timezone) if one.done_at else f"next try {moment(one.next_at, timezone)}"
+    when = moment_words(one.done_at, timezone) if one.done_at else f"next try {moment_words(one.next_at, timezone)}"
     told = f": {plain_sentence(one.told)}" if one.told else ""
     return f"  {_WORDS[one.state]:<9} {one.period} {one.address} ({one.list}), {when}{told}"

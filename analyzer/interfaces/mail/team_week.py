@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from analyzer.ledger.coverage import Measured, NotJudged
 from analyzer.period import Period
 from analyzer.queries.booked import booked
-from analyzer.queries.ledger_query import Breakdown, Counted, Entry, Unpriced, fold
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, Unpriced, fold
 from analyzer.reports.by_team import TeamRow, teams
-from analyzer.reports.by_what import Judged, by_what_of_teams
+from analyzer.reports.by_what import MeasuredWith, by_what_of_teams
 from analyzer.reports.week import WeekReport
 from collector.store.session import Session
 
@@ -24,8 +24,8 @@ class TeamFacts:
     not_judged: dict[str, tuple[NotJudged, ...]]
     unpriced: dict[str, tuple[Unpriced, ...]]
     unpriced_before: dict[str, tuple[Unpriced, ...]]
-    corrections: dict[str, tuple[Entry, ...]]
-    by_what: dict[str, tuple[Judged, ...]]
+    corrections: dict[str, tuple[BreakdownEntry, ...]]
+    by_what: dict[str, tuple[MeasuredWith, ...]]
 
 
 def team_facts(session: Session, before: Period, period: Period) -> TeamFacts:
@@ -62,7 +62,7 @@ def _unpriced(session: Session, period: Period) -> dict[str, tuple[Unpriced, ...
     return {team: tuple(parts) for team, parts in found.items()}
 
 
-def _corrections(session: Session, period: Period) -> dict[str, tuple[Entry, ...]]:
+def _corrections(session: Session, period: Period) -> dict[str, tuple[BreakdownEntry, ...]]:
     """Return by team what was moved in its own time after hours of the period had closed."""
     rows = session.rows(
         f"SELECT team, state, cause, sum(milliseconds), sum(cost_micros) FROM {booked('adjustments')} "

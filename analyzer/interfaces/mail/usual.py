@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
-from analyzer.ledger.coverage import hours
+from analyzer.ledger.coverage import known_hours
 from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
@@ -50,7 +50,7 @@ class Usual:
         for _ in range(_WEEKS):
             span = calendar.before(span)
             spans.append(span)
-        if not all(hours(session, each).complete for each in spans):
+        if not all(known_hours(session, each).complete for each in spans):
             return cls()
         (query,) = statements("interfaces/mail/weeks.sql")
         asked = {

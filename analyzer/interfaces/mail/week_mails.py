@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from agent.wire.units import DAY_US
-from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.decided import Decision
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Content
 from analyzer.interfaces.mail.editions import Edition, edition_message
@@ -15,7 +15,7 @@ from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.interfaces.mail.team_week import of_team, team_facts
 from analyzer.interfaces.mail.unsubscribe import stop_token
 from analyzer.interfaces.mail.usual import Usual
-from analyzer.ledger.coverage import hours
+from analyzer.ledger.coverage import known_hours
 from analyzer.ledger.running import like_before
 from analyzer.period import Calendar, Period, local
 from analyzer.prices.price_book import price_book
@@ -27,7 +27,7 @@ SETTLED = ("closed", "final")
 
 
 @dataclass(slots=True)
-class Made:
+class MadeMails:
     """What was made: how many mails, and of whom not, with the reason."""
 
     queued: int = 0
@@ -35,7 +35,7 @@ class Made:
 
 
 def contents(
-    reader: Reader, period: Period, teams: set[str | None], asked: Sequence[Decided] = ()
+    reader: Reader, period: Period, teams: set[str | None], asked: Sequence[Decision] = ()
 ) -> dict[str | None, Content]:
     """Return what the mails say, by team (None: the fleet); `asked` are the period's capacity requests."""
     report = reader.week(period)
@@ -73,7 +73,7 @@ def check_mailable(reader: Reader, period: Period, now_us: int) -> None:
             f"{period.label} ended on {ended}, more than {CATCH_UP_US // DAY_US} days ago, and is not mailed any more; "
             "is the ledger up to date? --dry-run writes the mail to a file"
         )
-    status = hours(reader.session, period).status
+    status = known_hours(reader.session, period).status
     if status not in SETTLED:
         raise MailError(
             f"{period.label} is {status or 'not analysed'}, and its figures may still move: weeks close 48 h after "
@@ -81,22 +81,22 @@ def check_mailable(reader: Reader, period: Period, now_us: int) -> None:
         )
 
 
-def make(
+def make_mails(
     reader: Reader,
     period: Period,
     every: list[Edition],
     settings: MailSettings,
     mails: Mails,
     clock: Callable[[], int],
-    asked: Sequence[Decided] = (),
-) -> Made:
+    asked: Sequence[Decision] = (),
+) -> MadeMails:
     """Make what this period still lacks and let it wait: nothing twice, nobody who stopped it, one a week at most.
 
     Raises:
         RegistryError: the registry does not answer.
         ConfigError: a mail would be too large.
     """
-    made, now = Made(), clock()
+    made, now = MadeMails(), clock()
     wanted = [one for one in every if _is_wanted(one, period, mails, reader.calendar, now, made)]
     if not wanted:
         return made
@@ -109,7 +109,7 @@ def make(
     return made
 
 
-def _is_wanted(one: Edition, period: Period, mails: Mails, calendar: Calendar, now: int, made: Made) -> bool:
+def _is_wanted(one: Edition, period: Period, mails: Mails, calendar: Calendar, now: int, made: MadeMails) -> bool:
     known = mails.subscribe(Subscription(one.id, one.list_name, one.address, now))
     if known.stopped_at is not None:
         made.left_out.append(f"{one.address}: has stopped it")

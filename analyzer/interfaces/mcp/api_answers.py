@@ -27,7 +27,7 @@ from analyzer.interfaces.mcp.answers import (
     Topology,
 )
 from analyzer.interfaces.mcp.site import Query, Site
-from analyzer.interfaces.mcp.untrusted import LIST_MOST, said, said_list, said_or_none, sentence
+from analyzer.interfaces.mcp.untrusted import LIST_MOST, marked_or_none, marked_text, marked_texts, sentence
 from analyzer.states import CLASSES
 
 ROWS, ROWS_MOST = 20, 50
@@ -36,7 +36,7 @@ _RACKS_MOST, _EVIDENCE_MOST = 64, 24
 
 Document = TypeVar("Document", bound=BaseModel)
 Read = TypeVar("Read", bound=Listing)
-Told = TypeVar("Told", bound=BaseModel)
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 
 async def findings(site: Site, query: Query, rows: int, shown: str | None) -> Findings:
@@ -59,7 +59,7 @@ async def explained(site: Site, finding_id: str, query: Query, shown: str | None
         ],
         evidence_count=len(item.evidence),
         wrong_if=sentence(item.wrong_if),
-        caused_by=said_or_none(item.caused_by),
+        caused_by=marked_or_none(item.caused_by),
         judged=item.judgement.verdict if item.judgement else None,
         judged_because=sentence(item.judgement.because) if item.judgement else None,
         recommendation_ids=found.recommendation_ids[:LIST_MOST],
@@ -83,8 +83,8 @@ async def topology(site: Site, query: Query, rows: int, shown: str | None) -> To
 
 
 async def _rows(
-    site: Site, path: str, query: Query, rows: int, shown: str | None, kind: type[Read], told: Callable[[Read], Told]
-) -> Told:
+    site: Site, path: str, query: Query, rows: int, shown: str | None, kind: type[Read], told: Callable[[Read], AnswerT]
+) -> AnswerT:
     """Return as many rows as fit: where names are long it asks again for fewer, so that the cursor stays true."""
     while True:
         answer = told(await _asked(site, path, {**query, "limit": rows}, shown, kind))
@@ -136,11 +136,11 @@ def _finding(item: FindingItem) -> FindingTold:
         first_at_iso=item.first_at_iso,
         last_at_iso=item.last_at_iso,
         actor=item.actor,
-        subject=said(item.subject),
-        team=said_or_none(item.team),
-        runs=said_list(item.run_ids),
+        subject=marked_text(item.subject),
+        team=marked_or_none(item.team),
+        runs=marked_texts(item.run_ids),
         run_count=len(item.run_ids),
-        hosts=said_list(item.hosts),
+        hosts=marked_texts(item.hosts),
         host_count=len(item.hosts),
         sentence=sentence(item.sentence),
     )
@@ -156,15 +156,15 @@ def _runs(page: RunPage) -> Runs:
 
 def _run(item: Run) -> RunTold:
     return RunTold(
-        run_id=said(item.run_id),
-        name=said_or_none(item.name),
-        team=said_or_none(item.team),
-        project=said_or_none(item.project),
-        model=said_or_none(item.model),
-        queue=said_or_none(item.queue),
-        stage=said_or_none(item.stage),
-        exit_status=said_or_none(item.exit_status),
-        sku=said_or_none(item.sku),
+        run_id=marked_text(item.run_id),
+        name=marked_or_none(item.name),
+        team=marked_or_none(item.team),
+        project=marked_or_none(item.project),
+        model=marked_or_none(item.model),
+        queue=marked_or_none(item.queue),
+        stage=marked_or_none(item.stage),
+        exit_status=marked_or_none(item.exit_status),
+        sku=marked_or_none(item.sku),
         started_at_iso=item.started_at_iso,
         ended_at_iso=item.ended_at_iso,
         running=item.running,
@@ -189,7 +189,7 @@ def _cost(item: Cost, by: str) -> CostTold:
     bearer: str | None = getattr(item, "run_id" if by == "run" else by)
     total = {name: getattr(item, name) for name in ("milliseconds", "cost_micros", "unpriced_milliseconds", "display")}
     classes = {name: getattr(item.classes, name) for name in CLASSES}
-    return CostTold(bearer=said_or_none(bearer), held=item.held, total=total, **classes)  # type: ignore[arg-type]
+    return CostTold(bearer=marked_or_none(bearer), held=item.held, total=total, **classes)  # type: ignore[arg-type]
 
 
 def _topology(page: TopologyPage) -> Topology:
@@ -199,7 +199,7 @@ def _topology(page: TopologyPage) -> Topology:
         node_count=page.nodes,
         gpu_count=page.gpus,
         racks=[
-            RackTold(rack=said_or_none(one.rack), nodes=one.nodes, gpus=one.gpus) for one in page.racks[:_RACKS_MOST]
+            RackTold(rack=marked_or_none(one.rack), nodes=one.nodes, gpus=one.gpus) for one in page.racks[:_RACKS_MOST]
         ],
         rack_count=len(page.racks),
         items=[_node(item) for item in page.items],
@@ -208,12 +208,12 @@ def _topology(page: TopologyPage) -> Topology:
 
 def _node(item: Node) -> NodeTold:
     return NodeTold(
-        node=said(item.node),
-        zone=said_or_none(item.zone),
-        block=said_or_none(item.block),
-        rack=said_or_none(item.rack),
-        node_group=said_or_none(item.node_group),
-        sku=said_or_none(item.sku),
+        node=marked_text(item.node),
+        zone=marked_or_none(item.zone),
+        block=marked_or_none(item.block),
+        rack=marked_or_none(item.rack),
+        node_group=marked_or_none(item.node_group),
+        sku=marked_or_none(item.sku),
         gpus=item.gpus,
         gpu_memory_bytes=item.gpu_memory_bytes,
         cpu_cores=item.cpu_cores,

@@ -18,7 +18,7 @@ from analyzer.interfaces.mcp.plan_answers import (
     PlanTold,
     UnseenTold,
 )
-from analyzer.interfaces.mcp.untrusted import LIST_MOST, said, said_or_none, sentence
+from analyzer.interfaces.mcp.untrusted import LIST_MOST, marked_or_none, marked_text, sentence
 
 _CHANGES_TOLD, _CHAIN_TOLD = 20, 20
 _PLACEMENTS_LETTERS = 24_000  # of one plan; an answer has two at most
@@ -33,11 +33,11 @@ def plan_told(plan: Plan) -> PlanTold:
         cost_micros=plan.cost_micros,
         lower_bound_seconds=plan.lower_bound_seconds,
         is_optimal=plan.is_optimal,
-        critical=[said(name) for name in plan.critical[:_CHAIN_TOLD]],
+        critical=[marked_text(name) for name in plan.critical[:_CHAIN_TOLD]],
         placements=[
             PlacementTold(
-                task=said(each.task),
-                node=said(each.node),
+                task=marked_text(each.task),
+                node=marked_text(each.node),
                 start_seconds=each.start_seconds,
                 end_seconds=each.end_seconds,
             )
@@ -72,9 +72,9 @@ def mendings_told(found: Nearest) -> list[ChangeTold]:
 
 def _change(task: str, source: str | None, target: str | None, seconds: int, why: str | None = None) -> ChangeTold:
     return ChangeTold(
-        task=said(task),
-        from_node=said_or_none(source),
-        to_node=said_or_none(target),
+        task=marked_text(task),
+        from_node=marked_or_none(source),
+        to_node=marked_or_none(target),
         shift_seconds=seconds,
         why=None if why is None else sentence(why),
     )
@@ -85,10 +85,13 @@ def looked_up_told(looked: LookedUp, problem: Problem) -> LookedUpTold:
     kept_off = [*unseen(problem)]
     return LookedUpTold(
         histories=[_history(one) for one in looked.histories],
-        left_out=[LeftOutTold(node=said(one.node), why=sentence(one.why)) for one in looked.left_out[:LIST_MOST]],
+        left_out=[
+            LeftOutTold(node=marked_text(one.node), why=sentence(one.why)) for one in looked.left_out[:LIST_MOST]
+        ],
         left_out_count=len(looked.left_out),
         unseen=[
-            UnseenTold(task=said(one.task), sku=said_or_none(one.sku), nodes=one.nodes) for one in kept_off[:LIST_MOST]
+            UnseenTold(task=marked_text(one.task), sku=marked_or_none(one.sku), nodes=one.nodes)
+            for one in kept_off[:LIST_MOST]
         ],
         unseen_count=len(kept_off),
     )
@@ -96,9 +99,9 @@ def looked_up_told(looked: LookedUp, problem: Problem) -> LookedUpTold:
 
 def _history(one: History) -> HistoryTold:
     return HistoryTold(
-        name=said(one.name),
+        name=marked_text(one.name),
         gpus=one.gpus,
-        sku=said_or_none(one.sku),
+        sku=marked_or_none(one.sku),
         runs=one.runs,
         unfinished=one.unfinished,
         p10_seconds=one.p10_seconds,

@@ -23,7 +23,7 @@ from analyzer.errors import LedgerError
 from analyzer.interfaces.mcp.plan_answers import BrokenTold, Simulated, Solved, Validated
 from analyzer.interfaces.mcp.plan_documents import changes_told, looked_up_told, mendings_told, plan_told
 from analyzer.interfaces.mcp.rounds import ROUNDS, Rounds
-from analyzer.interfaces.mcp.untrusted import said_list, sentence
+from analyzer.interfaces.mcp.untrusted import marked_texts, sentence
 from analyzer.text.words import plain_sentence
 
 _LOG = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Planning:
                 p90_seconds=outlook.p90_seconds,
                 on_time_ratio=outlook.on_time_ratio,
                 draws=outlook.draws,
-                tasks_without_spread=said_list(outlook.tasks_without_spread),
+                tasks_without_spread=marked_texts(outlook.tasks_without_spread),
             )
 
     def validate(self, tasks: str, ledger: Ledger, proposal: str, shown: str | None) -> Validated:

@@ -11,7 +11,7 @@ from analyzer.interfaces.mcp.plan_answers import Simulated, Solved, Validated
 from analyzer.interfaces.mcp.planning import FILE_LETTERS, Planning
 from analyzer.interfaces.mcp.site import Site
 from analyzer.interfaces.mcp.site_ledger import SiteLedger
-from analyzer.interfaces.mcp.tool_errors import READ_ONLY, shown_by, told_at_once
+from analyzer.interfaces.mcp.tool_errors import READ_ONLY, made_or_refusal, shown_by
 
 _FORMAT: Final = (
     "A task file as text, not as a path. What it leaves to the ledger (inventory, history) is looked up as far as your "
@@ -40,7 +40,7 @@ def add_planning(server: MCPServer[Any], planning: Planning, site: Site) -> None
     @server.tool(annotations=READ_ONLY)
     def solve_plan(context: Context[Any, Any], tasks: _Tasks) -> Solved:
         """The best plan that is found for a task file, whether it keeps the deadline, and what no plan can beat."""
-        return told_at_once(lambda: planning.solve(tasks, ledger(context)))
+        return made_or_refusal(lambda: planning.solve(tasks, ledger(context)))
 
     @server.tool(annotations=READ_ONLY)
     def validate_plan(context: Context[Any, Any], tasks: _SameTasks, proposal: Proposal) -> Validated:
@@ -48,9 +48,9 @@ def add_planning(server: MCPServer[Any], planning: Planning, site: Site) -> None
 
         After three proposals for one problem that do not hold, the solver's plan is the answer.
         """
-        return told_at_once(lambda: planning.validate(tasks, ledger(context), proposal, shown_by(context)))
+        return made_or_refusal(lambda: planning.validate(tasks, ledger(context), proposal, shown_by(context)))
 
     @server.tool(annotations=READ_ONLY)
     def simulate_plan(context: Context[Any, Any], tasks: _SameTasks, proposal: Proposal = "") -> Simulated:
         """When a plan ends if durations vary as the task file says: of a proposal that holds, or of the solver's."""
-        return told_at_once(lambda: planning.simulate(tasks, ledger(context), proposal))
+        return made_or_refusal(lambda: planning.simulate(tasks, ledger(context), proposal))

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Final
 
 ROUNDS: Final = 3
-KEPT: Final = 1024  # problems; whoever asks for more of them begins again with the oldest
+PROBLEMS_MAX: Final = 1024  # problems; whoever asks for more of them begins again with the oldest
 
 
 class Rounds:
@@ -23,6 +23,6 @@ class Rounds:
             round_ = min(self._counts.pop(key, 0) + 1, ROUNDS + 1)
             if not is_valid:
                 self._counts[key] = round_
-            while len(self._counts) > KEPT:
+            while len(self._counts) > PROBLEMS_MAX:
                 self._counts.popitem(last=False)
         return round_

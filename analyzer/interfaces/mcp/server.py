@@ -16,7 +16,7 @@ from analyzer.interfaces.mcp.api_answers import ROWS, ROWS_MOST
 from analyzer.interfaces.mcp.planning import Planning
 from analyzer.interfaces.mcp.planning_tools import add_planning
 from analyzer.interfaces.mcp.site import Site
-from analyzer.interfaces.mcp.tool_errors import READ_ONLY, shown_by, told
+from analyzer.interfaces.mcp.tool_errors import READ_ONLY, answer_or_refusal, shown_by
 from analyzer.queries.generation import release
 from analyzer.states import Confidence
 
@@ -88,7 +88,7 @@ def _add_findings(server: MCPServer[Any], site: Site) -> None:
             "since": since, "until": until, "team": team, "confidence": confidence, "still_open": still_open,
             "cursor": cursor,
         }  # fmt: skip
-        return await told(api_answers.findings(site, query, rows, shown_by(context)))
+        return await answer_or_refusal(api_answers.findings(site, query, rows, shown_by(context)))
 
     @server.tool(annotations=READ_ONLY)
     async def explain_finding(
@@ -96,7 +96,7 @@ def _add_findings(server: MCPServer[Any], site: Site) -> None:
     ) -> Explained:
         """One finding: what was seen, what follows from it, and what would prove it wrong."""
         query = {"since": since, "until": until}
-        return await told(api_answers.explained(site, finding_id, query, shown_by(context)))
+        return await answer_or_refusal(api_answers.explained(site, finding_id, query, shown_by(context)))
 
 
 def _add_runs(server: MCPServer[Any], site: Site) -> None:
@@ -115,7 +115,7 @@ def _add_runs(server: MCPServer[Any], site: Site) -> None:
         query = {
             "since": since, "until": until, "team": team, "name": name, "running": running, "cursor": cursor
         }  # fmt: skip
-        return await told(api_answers.runs(site, query, rows, shown_by(context)))
+        return await answer_or_refusal(api_answers.runs(site, query, rows, shown_by(context)))
 
 
 def _add_costs(server: MCPServer[Any], site: Site) -> None:
@@ -131,7 +131,7 @@ def _add_costs(server: MCPServer[Any], site: Site) -> None:
     ) -> Costs:
         """What each team, run, project or day cost, and how much of it was useful, avoidable or neither."""
         query = {"since": since, "until": until, "team": team, "cursor": cursor}
-        return await told(api_answers.costs(site, by, query, rows, shown_by(context)))
+        return await answer_or_refusal(api_answers.costs(site, by, query, rows, shown_by(context)))
 
 
 def _add_topology(server: MCPServer[Any], site: Site) -> None:
@@ -146,4 +146,4 @@ def _add_topology(server: MCPServer[Any], site: Site) -> None:
     ) -> Topology:
         """Which hosts stand in which rack, with how many GPUs of which kind, how many cores and how much memory."""
         query = {"rack": rack, "node_group": node_group, "sku": sku, "cursor": cursor}
-        return await told(api_answers.topology(site, query, rows, shown_by(context)))
+        return await answer_or_refusal(api_answers.topology(site, query, rows, shown_by(context)))

@@ -18,7 +18,7 @@ from analyzer.errors import UnansweredError
 from analyzer.interfaces.api.routes import add_api
 from analyzer.interfaces.mcp.in_process import get
 from analyzer.ledger.believed import believing
-from analyzer.server_client import answered
+from analyzer.server_client import server_answer
 from analyzer.settings.settings import Settings
 from collector.access.access import Access
 from collector.access.gate import Gate
@@ -104,7 +104,7 @@ class ServedSite:
         where = f"{path}?{_written(query)}" if query else path
         try:
             text = await asyncio.to_thread(
-                answered, self._server, where, authorization=self._own or authorization or ""
+                server_answer, self._server, where, authorization=self._own or authorization or ""
             )
             return dict(json.loads(text))
         except (ValueError, TypeError) as error:

@@ -12,14 +12,14 @@ from pydantic import ValidationError
 
 from analyzer.capacity.planner.errors import UnseenError
 from analyzer.capacity.planner.history import History, Peaks
-from analyzer.capacity.planner.stock import Holder, StockNode
+from analyzer.capacity.planner.stock import NodeHolder, StockNode
 from analyzer.errors import LedgerError, UnansweredError
 from analyzer.interfaces.api.for_plans import HistoryDocument, HolderTold, StockDocument, StockTold
 from analyzer.interfaces.api.model import Document
 from analyzer.interfaces.mcp.site import Query, Site
 from analyzer.server_client import WRONG_USAGE
 
-Asked = TypeVar("Asked", bound=Document)
+DocumentT = TypeVar("DocumentT", bound=Document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class SiteLedger:
             raise
         return tuple(_node(one) for one in found.nodes)
 
-    def _asked(self, path: str, query: Query, kind: type[Asked]) -> Asked:
+    def _asked(self, path: str, query: Query, kind: type[DocumentT]) -> DocumentT:
         document = from_thread.run(self.site.ask, path, query, self.shown)
         try:
             return kind.model_validate(document)
@@ -85,5 +85,5 @@ def _node(told: StockTold) -> StockNode:
     return StockNode(**said, holders=tuple(_holder(one) for one in told.holders))
 
 
-def _holder(told: HolderTold) -> Holder:
-    return Holder(told.run_id, told.name, told.gpus, told.cores, told.memory_bytes, told.until)
+def _holder(told: HolderTold) -> NodeHolder:
+    return NodeHolder(told.run_id, told.name, told.gpus, told.cores, told.memory_bytes, told.until)

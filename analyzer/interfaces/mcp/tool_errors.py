@@ -23,7 +23,7 @@ def shown_by(context: Context[Any, Any]) -> str | None:
     return None if headers is None else headers.get("authorization")
 
 
-async def told(reading: Awaitable[T]) -> T:
+async def answer_or_refusal(reading: Awaitable[T]) -> T:
     """Return a reading, or say in a sentence why there is none; names within it are marked as data, too.
 
     Raises:
@@ -35,8 +35,8 @@ async def told(reading: Awaitable[T]) -> T:
         raise _refusal(error) from error
 
 
-def told_at_once(make: Callable[[], T]) -> T:
-    """Return what is made, or say why not. Raises as told()."""
+def made_or_refusal(make: Callable[[], T]) -> T:
+    """Return what is made, or say why not. Raises as answer_or_refusal()."""
     try:
         return make()
     except (AnalyzerError, CollectorError) as error:

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from agent.wire.units import HOUR_MS, HOUR_SECONDS
 from analyzer.interfaces.metrics.family import PREFIX, many, money, one
-from analyzer.interfaces.metrics.fleet_query import FleetReading, Open, Part, TeamPart
+from analyzer.interfaces.metrics.fleet_query import FleetReading, Open, StateTime, TeamPart
 from analyzer.interfaces.metrics.losing_families import losing_families, recent_families
 
 _MS = 1000
@@ -39,7 +39,7 @@ def families(reading: FleetReading) -> Iterator[GaugeMetricFamily]:
     yield settled
 
 
-def _of_hour(parts: Sequence[Part], runs: int, unit: str) -> Iterator[GaugeMetricFamily]:
+def _of_hour(parts: Sequence[StateTime], runs: int, unit: str) -> Iterator[GaugeMetricFamily]:
     yield many(
         "gpus", "GPUs by state in the last complete hour, on average.", _STATE, parts, _state,
         lambda part: part.milliseconds / HOUR_MS,
@@ -53,7 +53,7 @@ def _of_hour(parts: Sequence[Part], runs: int, unit: str) -> Iterator[GaugeMetri
     yield one("runs", "Runs that held a GPU in the last complete hour.", runs)
 
 
-def _of_week(parts: Sequence[Part], unit: str) -> Iterator[GaugeMetricFamily]:
+def _of_week(parts: Sequence[StateTime], unit: str) -> Iterator[GaugeMetricFamily]:
     yield many(
         "week_gpu_seconds", "GPU time of the week so far, by state.", _STATE, parts, _state,
         lambda part: part.milliseconds / _MS,
@@ -92,7 +92,7 @@ def _of_findings(found: Sequence[Open], unit: str) -> Iterator[GaugeMetricFamily
     )  # fmt: skip
 
 
-def _state(part: Part) -> tuple[str, ...]:
+def _state(part: StateTime) -> tuple[str, ...]:
     return part.klass, part.state, part.cause
 
 

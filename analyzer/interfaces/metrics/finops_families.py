@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 
 from analyzer.interfaces.metrics.family import many, money, one
-from analyzer.interfaces.metrics.finops_query import Bearer, Beside
+from analyzer.interfaces.metrics.finops_query import Bearer, FinopsFigures
 from analyzer.measures.traffic.locality import ClassBytes
 
 _US = 1e6
 
 
-def beside_families(beside: Beside, unit: str) -> Iterator[GaugeMetricFamily]:
+def beside_families(beside: FinopsFigures, unit: str) -> Iterator[GaugeMetricFamily]:
     """Yield them; `unit` is the ledger's currency, as names bear it."""
     about = "Bytes that runs moved in the last complete hour, by how far they went; GPU links are within a host or pod."
     yield many("hour_traffic_bytes", about, ("locality",), beside.traffic, _locality, lambda each: each.bytes)

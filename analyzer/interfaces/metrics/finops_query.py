@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
-from analyzer.finops.budgets.month import Line, MonthReport
+from analyzer.finops.budgets.month import BudgetLine, MonthReport
 from analyzer.finops.budgets.month_query import read_month
 from analyzer.ledger.teams import team_book
 from analyzer.measures.traffic.fleet import read_fleet_traffic
@@ -39,7 +39,7 @@ class Bearer:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class FinopsFigures:
     """What was read for one hour. `faults` counts the complaints of `gpuledger prices check` by kind."""
 
     traffic: tuple[ClassBytes, ...] = ()
@@ -49,13 +49,13 @@ class Beside:
     unreadable: dict[str, bool] = field(default_factory=dict)  # by the settings key of the file
 
 
-def read_beside(reader: Reader, hour: int | None, until: int) -> Beside:
+def read_beside(reader: Reader, hour: int | None, until: int) -> FinopsFigures:
     """Return what stands beside a ledger whose last complete hour begins at `hour`, and that is known until `until`.
 
     A file that a person broke costs its own figures and no others.
     """
     month, faults = _month(reader), _faults(reader, until)
-    return Beside(
+    return FinopsFigures(
         _traffic(reader, hour),
         None if month is None else (month.period.start, month.period.end),
         () if month is None else _bearers(month),
@@ -86,7 +86,7 @@ def _bearers(month: MonthReport) -> tuple[Bearer, ...]:
     return tuple(_bearer(line, _scope(line, month)) for line in month.every if line.name in names)
 
 
-def _scope(line: Line, month: MonthReport) -> str:
+def _scope(line: BudgetLine, month: MonthReport) -> str:
     if line is month.fleet:
         return "fleet"
     if not line.held:
@@ -96,7 +96,7 @@ def _scope(line: Line, month: MonthReport) -> str:
     return "unmapped" if line.team is None else "team"
 
 
-def _bearer(line: Line, scope: str) -> Bearer:
+def _bearer(line: BudgetLine, scope: str) -> Bearer:
     is_priced = bool(line.spent_micros or not line.unpriced_milliseconds)
     ending, budget = line.ending if is_priced else None, line.budget
     return Bearer(

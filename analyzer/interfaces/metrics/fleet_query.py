@@ -19,7 +19,7 @@ OTHER, NOBODY = "other", "nobody"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StateTime:
     """GPU time of one state and cause, and what it cost: millionths, None where no part of it has a price."""
 
     klass: Class
@@ -57,9 +57,9 @@ class FleetReading:
 
     currency: str
     hour: int | None  # the newest hour that is not provisional; None where there is none
-    hour_parts: tuple[Part, ...]
+    hour_parts: tuple[StateTime, ...]
     week: Period
-    week_parts: tuple[Part, ...]
+    week_parts: tuple[StateTime, ...]
     week_teams: tuple[TeamPart, ...]
     open_findings: tuple[Open, ...]
     losing: Losing
@@ -98,14 +98,14 @@ def _last_complete_hour(session: Session) -> int | None:
     return hour
 
 
-def _parts(session: Session, start: int, end: int) -> tuple[Part, ...]:
+def _parts(session: Session, start: int, end: int) -> tuple[StateTime, ...]:
     rows = session.rows(
         "SELECT state, cause, sum(milliseconds)::BIGINT, "
         "coalesce(sum(milliseconds) FILTER (cost_micros IS NULL), 0)::BIGINT, sum(cost_micros)::BIGINT "
         "FROM ledger WHERE hour >= ? AND hour < ? GROUP BY ALL ORDER BY ALL",
         [start, end],
     )
-    return tuple(Part(booking(row[0], row[1]).klass, row[0], row[1] or "", *row[2:]) for row in rows)
+    return tuple(StateTime(booking(row[0], row[1]).klass, row[0], row[1] or "", *row[2:]) for row in rows)
 
 
 def _teams(session: Session, week: Period) -> tuple[TeamPart, ...]:

@@ -12,7 +12,7 @@ from analyzer.errors import AnalyzerError
 from analyzer.interfaces.metrics.families import families
 from analyzer.interfaces.metrics.family import PREFIX
 from analyzer.interfaces.metrics.finops_families import beside_families
-from analyzer.interfaces.metrics.finops_query import Beside, read_beside
+from analyzer.interfaces.metrics.finops_query import FinopsFigures, read_beside
 from analyzer.interfaces.metrics.fleet_query import FleetReading, read_fleet
 from analyzer.queries.generation import Generations
 from analyzer.reports.reader import Reader
@@ -33,7 +33,7 @@ class FleetPage(Collector):
         self._generations: Generations | None = None
         self._generation: str | None = None
         self._families: list[GaugeMetricFamily] = []
-        self._beside: tuple[int, Beside] | None = None  # the ledger's end, and what was read for it
+        self._beside: tuple[int, FinopsFigures] | None = None  # the ledger's end, and what was read for it
         self._info: GaugeMetricFamily | None = None
         self._shown: list[CounterMetricFamily | GaugeMetricFamily] = []
         self._failures = 0

@@ -12,18 +12,18 @@ from pathlib import Path
 
 from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError
-from analyzer.interfaces.onboarding.onboard import Asked, onboard, preview
+from analyzer.interfaces.onboarding.onboard import ImportOptions, onboard, preview
 from analyzer.interfaces.onboarding.prices import given
 from analyzer.interfaces.onboarding.runs import Runs, of_file, of_kube_state, of_labels, of_slurm
 from analyzer.settings.settings import Settings, settings_file
-from analyzer.text.layout import Paper
-from collector.cli.history import add_slurm, opened
+from analyzer.text.layout import TextLayout
+from collector.cli.history import add_slurm, open_target
 from collector.config import CollectorConfig, load
 from collector.importing.span import Span, span, zone
 from collector.prometheus.client import Client, Server
 from collector.prometheus.labels import Clusters
 from collector.prometheus.pull import Progress, Pulled, pull
-from collector.prometheus.server_survey import Found, look
+from collector.prometheus.server_survey import Survey, survey
 from collector.schedulers.kubernetes.rows import Labels
 from collector.store.database import Store
 
@@ -41,11 +41,11 @@ class Prometheus:
     step_seconds: float | None = None
     cluster: str = "default"  # what pods and jobs are of, as the runs are called
 
-    def look(self, since: int, until: int) -> Found:
+    def look(self, since: int, until: int) -> Survey:
         """Return what it has."""
-        return look(self.client, since, until)
+        return survey(self.client, since, until)
 
-    def pull(self, store: Store, since: int, until: int, found: Found, progress: Progress) -> Pulled:
+    def pull(self, store: Store, since: int, until: int, found: Survey, progress: Progress) -> Pulled:
         """Bring it."""
         return pull(
             self.client,
@@ -66,19 +66,19 @@ def import_prometheus(argv: list[str]) -> int:
     config = load(options.config, os.environ)
     place: Path = options.store or config.store
     settings = Settings.read(settings_file(place, options.config))
-    asked = Asked(
+    asked = ImportOptions(
         span=_span(options),
         settings=settings,
         prices=given(options.price),
         beside=None if options.dry_run else place.parent,
         today=datetime.now(UTC).date(),
-        paper=Paper(options.width or _width(), options.plain or not _is_terminal(sys.stdout)),
+        layout=TextLayout(options.width or _width(), options.plain or not _is_terminal(sys.stdout)),
         progress=_overwritten,
     )
     source = _source(options.allocations)
     with Client(_server(options)) as client:
         runs = _runs(source, client, options, config, asked)
-        with opened(config, options.store, dry_run=options.dry_run) as store:
+        with open_target(config, options.store, dry_run=options.dry_run) as store:
             act = preview if options.dry_run else onboard
             act(asked, Prometheus(client, options.step, runs.cluster), runs, store)
     if not options.dry_run:
@@ -105,7 +105,9 @@ def _source(word: str) -> str:
     raise ConfigError(f"--allocations {word}: there is no such file; {hint}")
 
 
-def _runs(source: str, client: Client, options: argparse.Namespace, config: CollectorConfig, asked: Asked) -> Runs:
+def _runs(
+    source: str, client: Client, options: argparse.Namespace, config: CollectorConfig, asked: ImportOptions
+) -> Runs:
     cluster = options.cluster or config.kubernetes or config.slurm or "cluster"
     if source == "slurm":
         return of_slurm(options, asked.span)

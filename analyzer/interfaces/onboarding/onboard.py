@@ -11,15 +11,15 @@ from agent.wire.units import DAY_US, HOUR_US
 from analyzer.analysis import analyze
 from analyzer.errors import LedgerError
 from analyzer.interfaces.onboarding import screen
-from analyzer.interfaces.onboarding.prices import Given, kept, priced
+from analyzer.interfaces.onboarding.prices import Given, keep_prices, priced_skus
 from analyzer.interfaces.onboarding.runs import Runs, mapped
-from analyzer.interfaces.onboarding.signals import Told, capabilities, explains_input
+from analyzer.interfaces.onboarding.signals import ImportedSignals, capabilities, explains_input
 from analyzer.ledger.believed import believing
 from analyzer.ledger.teams import team_book
 from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, percent
 from collector.importing.history import Brought, History, bring
 from collector.importing.owned import own
@@ -27,7 +27,7 @@ from collector.importing.span import Span
 from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from collector.prometheus.pull import Found, Progress, Pulled
+    from collector.prometheus.pull import Progress, Pulled, Survey
     from collector.store.database import Store
 
 _SOURCE = "prometheus"
@@ -37,17 +37,17 @@ _AGENT = "The agent on the hosts would explain most of what is unexplained."
 class Metrics(Protocol):
     """A server of metrics: what it has, and a way to bring it."""
 
-    def look(self, since: int, until: int) -> "Found":
+    def look(self, since: int, until: int) -> "Survey":
         """Return what it has between two times, microseconds UTC."""
         ...
 
-    def pull(self, store: "Store", since: int, until: int, found: "Found", progress: "Progress") -> "Pulled":
+    def pull(self, store: "Store", since: int, until: int, found: "Survey", progress: "Progress") -> "Pulled":
         """Bring it into the store, day by day."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ImportOptions:
     """What is to be brought, and how it is told. `beside` is the directory of the store, for prices; None: nowhere."""
 
     span: Span
@@ -55,34 +55,34 @@ class Asked:
     prices: Sequence[Given] = ()
     beside: Path | None = None
     today: date = date.min
-    paper: Paper = field(default_factory=Paper)
+    layout: TextLayout = field(default_factory=TextLayout)
     say: Callable[[str], None] = print
     progress: Callable[[str], None] = lambda _: None  # a line that the next one overwrites; empty at the end
     monotonic: Callable[[], float] = time.monotonic
 
     def tell(self, lines: Iterable[str]) -> None:
         """Say lines, in the characters of the paper."""
-        self.say(self.paper.page(list(lines)).rstrip("\n"))
+        self.say(self.layout.page(list(lines)).rstrip("\n"))
 
 
-def preview(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
+def preview(asked: ImportOptions, metrics: Metrics, runs: Runs, store: "Store") -> None:
     """Say what would be brought; the store is only read."""
     found = _found(asked, metrics)
     with believing(store) as session:
         history = runs.history(session, ())
         skus = _skus(session)
     if runs.in_labels:
-        asked.tell(screen.line(asked.paper, "allocations", f"{runs.word}: known once they are read"))
+        asked.tell(screen.line(asked.layout, "allocations", f"{runs.word}: known once they are read"))
     else:
         _tell_runs(asked, runs, history)
-    asked.tell(screen.line(asked.paper, "prices", _promised(asked, skus)))
+    asked.tell(screen.line(asked.layout, "prices", _promised(asked, skus)))
     days = -(-(asked.span.until - asked.span.since) // DAY_US)
-    asked.tell(screen.line(asked.paper, "reading", f"{counted(days, 'day')}: not read, since this is a dry run"))
+    asked.tell(screen.line(asked.layout, "reading", f"{counted(days, 'day')}: not read, since this is a dry run"))
     expected = round((asked.span.until - asked.span.since) / 1e6 / (found.scrape_seconds or 30.0) * found.gpus)
-    asked.tell(screen.line(asked.paper, "stored", f"nothing; about {expected:,} samples are expected"))
+    asked.tell(screen.line(asked.layout, "stored", f"nothing; about {expected:,} samples are expected"))
 
 
-def onboard(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
+def onboard(asked: ImportOptions, metrics: Metrics, runs: Runs, store: "Store") -> None:
     """Bring a history into a store and make its ledger, and say on the way what happens.
 
     Raises:
@@ -104,23 +104,25 @@ def onboard(asked: Asked, metrics: Metrics, runs: Runs, store: "Store") -> None:
         _tell_runs(asked, runs, history)
     settings = asked.settings
     if asked.beside is not None:
-        settings = kept(asked.beside, settings, asked.prices, skus, asked.span.since, asked.today)
-    prices = priced(price_book(settings), asked.prices, skus, asked.span.since)
-    asked.tell(screen.prices_line(asked.paper, prices))
+        settings = keep_prices(asked.beside, settings, asked.prices, skus, asked.span.since, asked.today)
+    prices = priced_skus(price_book(settings), asked.prices, skus, asked.span.since)
+    asked.tell(screen.prices_line(asked.layout, prices))
     _tell_pulled(asked, pulled, seconds)
     _tell_placing(asked, bring(store, history, runs.sightings(holders)))
     of = mapped(history, team_book(asked.settings))
-    told = Told(pulled.columns, of.runs, of.endings, bool(prices.known) and not prices.unknown, found.scrape_seconds)
-    asked.tell(["", *screen.tells(asked.paper, capabilities(told))])
+    told = ImportedSignals(
+        pulled.columns, of.runs, of.endings, bool(prices.known) and not prices.unknown, found.scrape_seconds
+    )
+    asked.tell(["", *screen.tells(asked.layout, capabilities(told))])
     _analysed(asked, store, settings)
     with believing(store) as session:
         result = _result(session, asked, settings)
-    asked.tell(["", *screen.sentence(asked.paper, result)])
+    asked.tell(["", *screen.sentence(asked.layout, result)])
     if result.unexplained_ms and not explains_input(told):
         asked.tell([_AGENT])
 
 
-def _found(asked: Asked, metrics: Metrics) -> "Found":
+def _found(asked: ImportOptions, metrics: Metrics) -> "Survey":
     found = metrics.look(asked.span.since, asked.span.until)
     if not found.gpus:
         raise LedgerError(
@@ -129,11 +131,11 @@ def _found(asked: Asked, metrics: Metrics) -> "Found":
         )
     every = f", every {found.scrape_seconds:g} s" if found.scrape_seconds else ""
     text = f"{', '.join(found.exporters)} names, {found.gpus:,} GPUs on {counted(found.hosts, 'host')}{every}"
-    asked.tell(screen.line(asked.paper, "metrics", text))
+    asked.tell(screen.line(asked.layout, "metrics", text))
     return found
 
 
-def _tell_runs(asked: Asked, runs: Runs, history: History) -> None:
+def _tell_runs(asked: ImportOptions, runs: Runs, history: History) -> None:
     of = mapped(history, team_book(asked.settings))
     accounts = counted(of.accounts, "account")
     if not of.runs:
@@ -143,43 +145,43 @@ def _tell_runs(asked: Asked, runs: Runs, history: History) -> None:
     else:
         teams = f"{accounts} -> teams ({of.unmapped:,} unmapped)"
     text = f"{runs.word}: {counted(of.runs, runs.jobs)}, {teams}" if of.runs else f"{runs.word}: {teams}"
-    asked.tell(screen.line(asked.paper, "allocations", text))
+    asked.tell(screen.line(asked.layout, "allocations", text))
     for note in (*runs.notes, *history.notes):
-        asked.tell(screen.line(asked.paper, "", note))
+        asked.tell(screen.line(asked.layout, "", note))
 
 
-def _tell_placing(asked: Asked, brought: Brought) -> None:
+def _tell_placing(asked: ImportOptions, brought: Brought) -> None:
     total = sum(brought.grounds.values())
     assumed = brought.grounds.get("assumed", 0)
     if assumed:
         text = f"which GPU of its host a run had is assumed for {percent(assumed, total)} of the GPU-hours held"
-        asked.tell(screen.line(asked.paper, "placed", text))
+        asked.tell(screen.line(asked.layout, "placed", text))
     for reason, count in brought.unplaced.items():
-        asked.tell(screen.line(asked.paper, "", f"{counted(count, 'run')} {reason}"))
+        asked.tell(screen.line(asked.layout, "", f"{counted(count, 'run')} {reason}"))
 
 
-def _pulled(asked: Asked, metrics: Metrics, found: "Found", store: "Store") -> tuple["Pulled", float]:
+def _pulled(asked: ImportOptions, metrics: Metrics, found: "Survey", store: "Store") -> tuple["Pulled", float]:
     began = asked.monotonic()
 
     def progress(done: int, days: int, _: object) -> None:
-        asked.progress(screen.reading_line(asked.paper, done, days, None))
+        asked.progress(screen.reading_line(asked.layout, done, days, None))
 
     pulled = metrics.pull(store, asked.span.since, asked.span.until, found, progress)
     asked.progress("")
     return pulled, asked.monotonic() - began
 
 
-def _tell_pulled(asked: Asked, pulled: "Pulled", seconds: float) -> None:
+def _tell_pulled(asked: ImportOptions, pulled: "Pulled", seconds: float) -> None:
     days = len(pulled.days)
-    asked.tell([screen.reading_line(asked.paper, days, days, seconds)])
-    asked.tell(screen.stored_line(asked.paper, pulled.expected, pulled.stored))
+    asked.tell([screen.reading_line(asked.layout, days, days, seconds)])
+    asked.tell(screen.stored_line(asked.layout, pulled.expected, pulled.stored))
     for note in pulled.notes:
-        asked.tell(screen.line(asked.paper, "", note))
+        asked.tell(screen.line(asked.layout, "", note))
     if implausible := sum(day.implausible for day in pulled.days):
-        asked.tell(screen.line(asked.paper, "", f"{counted(implausible, 'value')} that no GPU can have: left out"))
+        asked.tell(screen.line(asked.layout, "", f"{counted(implausible, 'value')} that no GPU can have: left out"))
 
 
-def _analysed(asked: Asked, store: "Store", settings: Settings) -> None:
+def _analysed(asked: ImportOptions, store: "Store", settings: Settings) -> None:
     def progress(done: int, days: int) -> None:
         asked.progress(f"{'ledger'.ljust(screen.COLUMN)}{done} of {counted(days, 'day')}")
 
@@ -200,14 +202,14 @@ def _skus(session: Session) -> list[str]:
     return [sku for (sku,) in rows]
 
 
-def _promised(asked: Asked, skus: Sequence[str]) -> str:
+def _promised(asked: ImportOptions, skus: Sequence[str]) -> str:
     if skus:
-        found = priced(price_book(asked.settings), asked.prices, skus, asked.span.since)
+        found = priced_skus(price_book(asked.settings), asked.prices, skus, asked.span.since)
         return f"{len(found.known)} of {counted(len(skus), 'GPU type')} that the store knows already"
     return f"{counted(len(asked.prices), 'price')} given; the GPU types are known once they are read"
 
 
-def _result(session: Session, asked: Asked, settings: Settings) -> screen.Result:
+def _result(session: Session, asked: ImportOptions, settings: Settings) -> screen.Result:
     avoidable = sorted({booking.state for booking in BOOKINGS if booking.klass == "avoidable"})
     rows = session.rows(
         """

@@ -14,9 +14,9 @@ from analyzer.errors import ConfigError
 from analyzer.prices.list_prices import range_of
 from analyzer.prices.money import dollars
 from analyzer.prices.price_book import PriceBook
-from analyzer.settings.settings import BESIDE, Settings
+from analyzer.settings.settings import SETTINGS_NAME, Settings
 
-BOOK = "prices.toml"
+PRICES_NAME = "prices.toml"
 _OURS = "# Written by gpuledger import prometheus --price; yours to edit, when this line is taken out."
 _SOURCE = "--price"
 _MICROS = Decimal(1_000_000)
@@ -37,7 +37,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class PriceCoverage:
     """What is known of prices here: SKUs with and without one, and given kinds that no GPU is of."""
 
     known: tuple[str, ...]
@@ -70,12 +70,12 @@ def _given(text: str) -> Given:
     return Given(kind, int(micros))
 
 
-def priced(book: PriceBook, prices: Sequence[Given], skus: Iterable[str], at_us: int) -> Priced:
+def priced_skus(book: PriceBook, prices: Sequence[Given], skus: Iterable[str], at_us: int) -> PriceCoverage:
     """Return which of these SKUs have a price, by the book or as given."""
     listed = sorted(set(skus))
     known = [sku for sku in listed if any(one.fits(sku) for one in prices) or book.price(sku, None, at_us)]
     unused = [one.kind for one in prices if not any(one.fits(sku) for sku in listed)]
-    return Priced(tuple(known), tuple(sku for sku in listed if sku not in known), tuple(unused))
+    return PriceCoverage(tuple(known), tuple(sku for sku in listed if sku not in known), tuple(unused))
 
 
 def hint(sku: str) -> str:
@@ -84,7 +84,7 @@ def hint(sku: str) -> str:
     return f" (list prices on demand: ${dollars(found[0])} to ${dollars(found[1])})" if found else ""
 
 
-def kept(
+def keep_prices(
     directory: Path, settings: Settings, prices: Sequence[Given], skus: Iterable[str], since: int, today: date
 ) -> Settings:
     """Write given prices beside a store, and return settings that count by them.
@@ -94,15 +94,17 @@ def kept(
     """
     if not prices:
         return settings
-    path = directory / BOOK
+    path = directory / PRICES_NAME
     if settings.prices is not None and not _is_ours(settings.prices):
         raise ConfigError(f"{settings.prices} says what GPUs cost here: change it there, and leave --price out")
     if settings.prices is None and path.exists() and not _is_ours(path):
-        raise ConfigError(f"{path} is there already: name it in {directory / BESIDE} as prices, and leave --price out")
+        raise ConfigError(
+            f"{path} is there already: name it in {directory / SETTINGS_NAME} as prices, and leave --price out"
+        )
     rows = _before(path) | {sku: one.micros for sku in skus for one in prices if one.fits(sku)}
     first = min([since, *_starts(path)])
     path.write_text(_book(rows, settings.currency, first, today), encoding="utf-8")
-    _name_in_settings(directory / BESIDE, settings)
+    _name_in_settings(directory / SETTINGS_NAME, settings)
     return replace(settings, prices=path)
 
 
@@ -142,7 +144,7 @@ def _name_in_settings(path: Path, settings: Settings) -> None:
     """Name the book in the settings that lie beside the store; those that are there keep every line."""
     if settings.prices is not None:
         return
-    line = f'prices = "{BOOK}"'
+    line = f'prices = "{PRICES_NAME}"'
     text = path.read_text("utf-8") if path.exists() else ""
     table = re.search(r"^\[analyzer\][ \t]*(?:#.*)?$", text, re.MULTILINE)
     if table is None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import floor, log10
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.interfaces.onboarding.prices import Priced, hint
+from analyzer.interfaces.onboarding.prices import PriceCoverage, hint
 from analyzer.interfaces.onboarding.signals import ANSWERS, Capability, by_answer
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, duration, money, percent
 
 COLUMN = 14
@@ -28,12 +28,12 @@ class Result:
     unexplained: int | None
 
 
-def line(paper: Paper, label: str, text: str) -> list[str]:
+def line(layout: TextLayout, label: str, text: str) -> list[str]:
     """Return "label         text", wrapped under the text."""
-    return paper.wrap(text, label.ljust(COLUMN), " " * COLUMN)
+    return layout.wrap(text, label.ljust(COLUMN), " " * COLUMN)
 
 
-def prices_line(paper: Paper, found: Priced) -> list[str]:
+def prices_line(layout: TextLayout, found: PriceCoverage) -> list[str]:
     """Return how many kinds of GPU have a price, and what to say of those that have none."""
     of = len(found.known) + len(found.unknown)
     text = f"{len(found.known)} of {counted(of, 'GPU type')}"
@@ -42,34 +42,34 @@ def prices_line(paper: Paper, found: Priced) -> list[str]:
         text += f"; add --price {found.unknown[0].lower()}=DOLLARS: no price of {named}"
     if found.unused:
         text += f"; there is no {' or '.join(found.unused)} here"
-    return line(paper, "prices", text)
+    return line(layout, "prices", text)
 
 
-def reading_line(paper: Paper, done: int, days: int, seconds: float | None) -> str:
+def reading_line(layout: TextLayout, done: int, days: int, seconds: float | None) -> str:
     """Return the bar of the days that are read."""
     lasted = f"   {_plain_duration(seconds)}" if seconds is not None else ""
-    return f"{'reading'.ljust(COLUMN)}{paper.bar(done, max(1, days), _BAR)}  {done} of {counted(days, 'day')}{lasted}"
+    return f"{'reading'.ljust(COLUMN)}{layout.bar(done, max(1, days), _BAR)}  {done} of {counted(days, 'day')}{lasted}"
 
 
-def stored_line(paper: Paper, expected: int, found: int) -> list[str]:
+def stored_line(layout: TextLayout, expected: int, found: int) -> list[str]:
     """Return how many samples there should be, and are."""
-    return line(paper, "stored", f"{expected:,} samples expected, {found:,} found ({percent(found, expected)})")
+    return line(layout, "stored", f"{expected:,} samples expected, {found:,} found ({percent(found, expected)})")
 
 
-def tells(paper: Paper, found: Sequence[Capability]) -> list[str]:
+def tells(layout: TextLayout, found: Sequence[Capability]) -> list[str]:
     """Return what this source can tell, a paragraph an answer."""
     lines = ["WHAT THIS SOURCE CAN TELL"]
     by = by_answer(list(found))
     for answer in ANSWERS:
         separator = "; " if answer == "some" else ", "
         if by[answer]:
-            lines += paper.wrap(separator.join(by[answer]), f"  {answer:<6}", " " * 8)
+            lines += layout.wrap(separator.join(by[answer]), f"  {answer:<6}", " " * 8)
     return lines
 
 
-def sentence(paper: Paper, result: Result) -> list[str]:
+def sentence(layout: TextLayout, result: Result) -> list[str]:
     """Return the answer in a sentence; amounts that rules made are told to three figures."""
-    return paper.wrap(
+    return layout.wrap(
         f"{result.label}: {_amount(result, result.cost, result.milliseconds, exact=True)}, of which about "
         f"{_amount(result, result.avoidable, result.avoidable_ms)} avoidable and "
         f"{_amount(result, result.unexplained, result.unexplained_ms)} unexplained.",

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Literal
 
-Answer = Literal["yes", "some", "no"]
-ANSWERS: tuple[Answer, ...] = ("yes", "some", "no")
+SignalAnswer = Literal["yes", "some", "no"]
+ANSWERS: tuple[SignalAnswer, ...] = ("yes", "some", "no")
 _Columns = Mapping[str, Set[str]]
 
 _ACTIVITY = {"utilization_ratio", "sm_active_ratio"}
@@ -20,7 +20,7 @@ _CAUSES: dict[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ImportedSignals:
     """What came: columns of each table, whether runs and how they ended are known, prices, and the time of a scrape."""
 
     columns: _Columns
@@ -48,7 +48,7 @@ class Capability:
     """One thing that a ledger tells, and whether this source can tell it; `why` says what is missing."""
 
     what: str
-    answer: Answer
+    answer: SignalAnswer
     why: str = ""
 
     @property
@@ -57,7 +57,7 @@ class Capability:
         return f"{self.what}: {self.why}" if self.why and self.answer == "some" else self.what
 
 
-def capabilities(told: Told) -> list[Capability]:
+def capabilities(told: ImportedSignals) -> list[Capability]:
     """Return everything a ledger tells, in the order of the screen, each with what this source makes of it."""
     held, active = told.runs > 0, told.has_any("gpu_samples", _ACTIVITY)
     found = [
@@ -77,33 +77,33 @@ def capabilities(told: Told) -> list[Capability]:
     return [*found, *_stalls(told)]
 
 
-def by_answer(found: list[Capability]) -> dict[Answer, list[str]]:
+def by_answer(found: list[Capability]) -> dict[SignalAnswer, list[str]]:
     """Return the capabilities' words by answer, in order."""
     return {answer: [one.words for one in found if one.answer == answer] for answer in ANSWERS}
 
 
-def explains_input(told: Told) -> bool:
+def explains_input(told: ImportedSignals) -> bool:
     """Whether everything came that names the cause of waiting for input."""
     return all(told.has(*column) for column in _CAUSES.values())
 
 
-def _yes(is_told: bool) -> Answer:
+def _yes(is_told: bool) -> SignalAnswer:
     return "yes" if is_told else "no"
 
 
-def _lost(told: Told, seen: bool) -> Capability:
+def _lost(told: ImportedSignals, seen: bool) -> Capability:
     """What was saved is lost to nobody: without a sight of checkpoints nobody knows what a run that failed lost."""
     return Capability("work lost", _yes(seen and told.endings > 0 and told.sees_checkpoints))
 
 
-def _throttling(told: Told) -> Capability:
+def _throttling(told: ImportedSignals) -> Capability:
     """Clocks say how much is lost, and the driver's counters by what; the ledger needs both."""
     if told.has("gpu_samples", *_CLOCKS) and told.has_any("gpu_samples", _LIMITS):
         return Capability("throttling by heat or power", "yes")
     return Capability("throttling by heat or power", "no")
 
 
-def _input(told: Told, seen: bool) -> Capability:
+def _input(told: ImportedSignals, seen: bool) -> Capability:
     missing = [name for name, column in _CAUSES.items() if not told.has(*column)]
     if not seen:
         return Capability("waiting for input", "no")
@@ -114,7 +114,7 @@ def _input(told: Told, seen: bool) -> Capability:
     return Capability("waiting for input", "some", f"{seen_why} (no {listed} figures)")
 
 
-def _stalls(told: Told) -> list[Capability]:
+def _stalls(told: ImportedSignals) -> list[Capability]:
     """A reading every half minute shows no pause that is shorter, unless the driver's own samples came with it."""
     if told.scrape_seconds is None or told.scrape_seconds <= 1 or told.has("gpu_samples", "utilization_zero_ratio"):
         return []

@@ -22,7 +22,7 @@ from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.reports.run import run_names
 from analyzer.reports.savings import SavingsReport, savings_report
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class NotJudged:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownAdvice:
     """One recommendation of a list, whether it stands or is held back."""
 
     one: Recommendation
@@ -50,10 +50,10 @@ def _findings(reader: Reader, request: Request) -> FindingsReport | NotJudged:
     return NotJudged(period, rules, run_names(reader.session, {rule.subject for rule in rules}))
 
 
-def _findings_text(report: FindingsReport | NotJudged, request: Request, paper: Paper) -> str:
+def _findings_text(report: FindingsReport | NotJudged, request: Request, layout: TextLayout) -> str:
     if isinstance(report, NotJudged):
-        return unjudged_text(report.period, report.rules, report.names, paper, request.top)
-    return findings_text(report, paper, request.top)
+        return unjudged_text(report.period, report.rules, report.names, layout, request.top)
+    return findings_text(report, layout, request.top)
 
 
 def _explain(reader: Reader, request: Request) -> Explained:
@@ -64,12 +64,12 @@ def _recommend(reader: Reader, request: Request) -> Listed:
     return _listed(reader, request, reader.offer(reader.period(request.since, request.until)))
 
 
-def _show(reader: Reader, request: Request) -> Shown:
+def _show(reader: Reader, request: Request) -> ShownAdvice:
     subject = request.subject or ""
     listed = _listed(reader, request, reader.offered(subject, reader.period(request.since, request.until)))
     listing = "gpuledger recommend --all lists them; --since names another period"
     absent = f"this period has no recommendation {request.subject!r}: {listing}"
-    return Shown(by_id(listed.advice, subject, absent), listed)
+    return ShownAdvice(by_id(listed.advice, subject, absent), listed)
 
 
 def _listed(reader: Reader, request: Request, offer: Offer) -> Listed:
@@ -104,7 +104,7 @@ EXPLAIN = Question(
     "explain",
     _explain,
     lambda explained: explained.finding.id,
-    lambda explained, _, paper: explain_text(explained, paper),
+    lambda explained, _, layout: explain_text(explained, layout),
     explain_data,
     forms={"html": lambda explained, _: finding_html(explained)},
     of_part=True,
@@ -115,7 +115,7 @@ RECOMMEND = Question(
     "recommend",
     _recommend,
     lambda _: "recommendations",
-    lambda listed, request, paper: recommendations_text(listed, paper, request.top),
+    lambda listed, request, layout: recommendations_text(listed, layout, request.top),
     lambda listed: list(listed.advice) if listed.everything else listed.standing,
     forms={"csv": lambda listed, _: spreadsheet(listed), "markdown": lambda listed, _: table(listed)},
     of_part=True,
@@ -135,7 +135,9 @@ SHOW = Question(
     "show",
     _show,
     lambda shown: shown.one.id,
-    lambda shown, _, paper: recommendation_text(shown.one, shown.listed.currency, shown.listed.period.timezone, paper),
+    lambda shown, _, layout: recommendation_text(
+        shown.one, shown.listed.currency, shown.listed.period.timezone, layout
+    ),
     lambda shown: shown.one,
     forms={
         "slurm": lambda shown, _: lines_file(shown.one, "slurm"),
@@ -155,7 +157,7 @@ SAVINGS = Question(
     "savings",
     _savings,
     lambda _: "savings",
-    lambda report, request, paper: savings_text(report, paper, request.top),
+    lambda report, request, layout: savings_text(report, layout, request.top),
     about="What came of what was recommended: predicted against realised, and how good the predictions were.",
     is_dated=False,
 )

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import get_args
 
 from analyzer.interfaces.html.html import week_html
-from analyzer.interfaces.live.live_query import look
-from analyzer.interfaces.live.live_view import Look
+from analyzer.interfaces.live.live_query import read_live_view
+from analyzer.interfaces.live.live_view import LiveView
 from analyzer.interfaces.live.text import look_text
 from analyzer.interfaces.questions.question import PERIOD, Question, add_part, argument
 from analyzer.interfaces.text.compare_text import compare_text
@@ -47,15 +47,15 @@ def _compare(reader: Reader, request: Request) -> Comparison:
     return compare_at(*site, subject, request.at) if request.at else compare_runs(*site, subject, request.other or "")
 
 
-def _top(reader: Reader, request: Request) -> Look:
-    return look(reader.session, reader.settings.currency, reader.settings.timezone, request.subject)
+def _top(reader: Reader, request: Request) -> LiveView:
+    return read_live_view(reader.session, reader.settings.currency, reader.settings.timezone, request.subject)
 
 
 WEEK = Question(
     "week",
     _week,
     lambda report: report.period.label,
-    lambda report, request, paper: week_text(report, paper, request.top or WORTH_DOING_SHOWN),
+    lambda report, request, layout: week_text(report, layout, request.top or WORTH_DOING_SHOWN),
     forms={"html": lambda report, _: week_html(report)},
     of_part=True,
     about="a week or another period; without a name, the last complete week",
@@ -71,7 +71,7 @@ RUN = Question(
     "run",
     _run,
     lambda report: report.facts.subject,
-    lambda report, request, paper: run_text(report, paper, whole_traffic=request.traffic),
+    lambda report, request, layout: run_text(report, layout, whole_traffic=request.traffic),
     about="one run, ended or still running: why it was slow, what it cost, what to change",
     arguments=(
         argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last"),
@@ -86,11 +86,13 @@ TRAFFIC = Question(
     "traffic",
     _traffic,
     lambda _: "traffic",
-    lambda moved, request, paper: fleet_traffic_text(moved, paper, request.top),
+    lambda moved, request, layout: fleet_traffic_text(moved, layout, request.top),
     about="who moved how much how far: the whole fleet's runs in a period, or one team's",
     arguments=(argument("--team", dest="subject", metavar="NAME", help="of this team's runs alone"), PERIOD),
 )
-COMPARE = Question("compare", _compare, lambda found: found.subject, lambda found, _, paper: compare_text(found, paper))
+COMPARE = Question(
+    "compare", _compare, lambda found: found.subject, lambda found, _, layout: compare_text(found, layout)
+)
 TOP = Question(
-    "top", _top, lambda _: "top", lambda found, request, paper: look_text(found, paper, request.top, request.order)
+    "top", _top, lambda _: "top", lambda found, request, layout: look_text(found, layout, request.top, request.order)
 )

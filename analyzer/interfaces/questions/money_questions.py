@@ -108,7 +108,7 @@ MONTH = Question(
     "month",
     _month,
     lambda found: found.week.period.label,
-    lambda found, request, paper: month_text(found, paper, request.top),
+    lambda found, request, layout: month_text(found, layout, request.top),
     about="a calendar month: the bill, how the fleet stands against targets, budgets (2026-11)",
     arguments=(PERIOD, BY),
 )
@@ -116,7 +116,7 @@ BUDGETS = Question(
     "budgets",
     _budgets,
     lambda found: f"budgets of {found.period.label}",
-    lambda found, request, paper: budgets_text(found, paper, request.top),
+    lambda found, request, layout: budgets_text(found, layout, request.top),
     about="Who may spend how much in a month, what is spent, and where the month will end.",
     arguments=(
         argument("since", nargs="?", metavar="MONTH", help="2026-11 (default: the month of the newest hour)"),
@@ -133,7 +133,7 @@ UNITS = Question(
     "units",
     _units,
     lambda found: f"units {found.period.label}",
-    lambda found, request, paper: units_text(found, paper, request.top),
+    lambda found, request, layout: units_text(found, layout, request.top),
     about="what a thousand requests, a billion tokens or a whole run cost, and when that changed",
     arguments=(PERIOD,),
 )
@@ -141,7 +141,7 @@ ANOMALIES = Question(
     "anomalies",
     _anomalies,
     lambda page: f"anomalies {page.teams.period.label}",
-    lambda page, request, paper: anomalies_text(page.teams, page.units, paper, request.top),
+    lambda page, request, layout: anomalies_text(page.teams, page.units, layout, request.top),
     lambda page: {
         "teams": page.teams,
         "units": [{"line": line, "change": change} for line, change in page.units.changes],
@@ -153,7 +153,7 @@ DEMAND = Question(
     "demand",
     _demand,
     lambda _: "demand",
-    lambda found, _, paper: demand_text(found, paper),
+    lambda found, _, layout: demand_text(found, layout),
     about="what is asked for, what will be, and the mix of buying that would cost least",
     arguments=(PERIOD,),
 )
@@ -161,7 +161,7 @@ PORTFOLIO = Question(
     "portfolio",
     _portfolio,
     lambda found: f"portfolio {found.period.label}",
-    lambda found, request, paper: portfolio_text(found, paper, request.top),
+    lambda found, request, layout: portfolio_text(found, layout, request.top),
     about="which workloads earn their GPUs, want a fix or a smaller place, or are needed by nobody",
     arguments=(PERIOD,),
 )
@@ -169,7 +169,7 @@ CHARGES = Question(
     "charges",
     _charges,
     lambda found: f"charges {found.period.label}",
-    lambda found, _, paper: charge_text(found, paper),
+    lambda found, _, layout: charge_text(found, layout),
     charge_data,
     forms={"csv": _charges_csv},
 )
@@ -177,6 +177,6 @@ COSTS = Question(
     "costs",
     _costs,
     lambda found: f"costs {found.period.label}",
-    lambda found, _, paper: costs_text(found, paper),
+    lambda found, _, layout: costs_text(found, layout),
     costs_data,
 )

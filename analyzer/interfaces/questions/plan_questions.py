@@ -9,7 +9,7 @@ from analyzer.capacity.planner.tables import history_words
 from analyzer.interfaces.questions.question import Question
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import UNKNOWN, bytes_words, counted, money, plain
 
 
@@ -36,26 +36,26 @@ def _history(reader: Reader, request: Request) -> JobHistory:
     return JobHistory(history, name, reader.settings.timezone)
 
 
-def _history_text(job: JobHistory, _: Request, paper: Paper) -> str:
-    return paper.page(paper.labelled(plain(job.name), history_words(job.history, job.timezone)))
+def _history_text(job: JobHistory, _: Request, layout: TextLayout) -> str:
+    return layout.page(layout.labelled(plain(job.name), history_words(job.history, job.timezone)))
 
 
 def _nodes(reader: Reader, _: Request) -> Stock:
     return Stock(StoreLedger(reader.session).nodes(), reader.settings.currency)
 
 
-def _nodes_text(stock: Stock, _: Request, paper: Paper) -> str:
+def _nodes_text(stock: Stock, _: Request, layout: TextLayout) -> str:
     free = sum(node.gpus_free for node in stock.nodes)
     head = f"{'NODE':<16}{'group':<12}{'rack':<12}{'GPUs free':>10}{'cores':>7}{'memory':>9}{'$/GPU-h':>10}"
     told = f"{counted(len(stock.nodes), 'node')}, {counted(free, 'GPU')} free"
-    return paper.page([told, "", head, *(_line(node, stock.currency, paper) for node in stock.nodes)])
+    return layout.page([told, "", head, *(_line(node, stock.currency, layout) for node in stock.nodes)])
 
 
-def _line(node: StockNode, currency: str, paper: Paper) -> str:
+def _line(node: StockNode, currency: str, layout: TextLayout) -> str:
     cores, memory = node.cores_free, node.memory_free_bytes
-    group, rack = (paper.cut(name or UNKNOWN, 11) for name in (node.group, node.rack))
+    group, rack = (layout.cut(name or UNKNOWN, 11) for name in (node.group, node.rack))
     return (
-        f"{paper.cut(node.node, 15):<16}{group:<12}{rack:<12}"
+        f"{layout.cut(node.node, 15):<16}{group:<12}{rack:<12}"
         f"{f'{node.gpus_free}/{node.gpus}':>10}{UNKNOWN if cores is None else int(cores):>7}"
         f"{UNKNOWN if memory is None else bytes_words(memory):>9}"
         f"{money(node.price_micros_per_gpu_hour, currency):>10}"

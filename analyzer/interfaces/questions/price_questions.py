@@ -15,7 +15,7 @@ from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ NO_FILE = "no price file: costs are not shown"
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class PriceListing:
     """A price book as it holds at a moment, and the name of its file."""
 
     book: PriceBook
@@ -35,25 +35,25 @@ class Priced:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class PriceCheck:
     """A price book, and what is wrong with it."""
 
     book: PriceBook
     complaints: list[Complaint]
 
 
-def _prices(reader: Reader, request: Request) -> Priced:
+def _prices(reader: Reader, request: Request) -> PriceListing:
     settings = reader.settings
     where = settings.prices.name if settings.prices else NO_FILE
-    return Priced(price_book(settings), where, request.subject, reader.clock())
+    return PriceListing(price_book(settings), where, request.subject, reader.clock())
 
 
-def _check(reader: Reader, _: Request) -> Checked:
+def _check(reader: Reader, _: Request) -> PriceCheck:
     book = price_book(reader.settings)
-    return Checked(book, checked(book, reader.settings, reader.clock(), reader.session))
+    return PriceCheck(book, checked(book, reader.settings, reader.clock(), reader.session))
 
 
-def _prices_text(priced: Priced, request: Request, _: Paper) -> str:
+def _prices_text(priced: PriceListing, request: Request, _: TextLayout) -> str:
     return book_text(priced.book, priced.where, priced.sku, priced.now_us, everything=request.everything)
 
 

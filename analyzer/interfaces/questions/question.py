@@ -11,7 +11,7 @@ from analyzer.reports.ledger_filter import FILTERS
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.text.as_json import as_json
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 
 A = TypeVar("A")
 Arguments = Callable[[ArgumentParser], object]  # adds one argument of a command, or some that belong together
@@ -27,7 +27,7 @@ class Question(Generic[A]):
     name: str
     read: Callable[[Reader, Request], A]
     title: Callable[[A], str]
-    text: Callable[[A, Request, Paper], str]
+    text: Callable[[A, Request, TextLayout], str]
     data: Callable[[A], object] = lambda found: found  # as the JSON document has it
     # Forms that are no picture of the text: each is a document of its own.
     forms: Mapping[str, Callable[[A, Request], str]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Question(Generic[A]):
             return as_json(self.name, self.data(found))
         if (form := self.forms.get(request.format)) is not None:
             return form(found, request)
-        text = self.text(found, request, Paper(request.width, request.ascii))
+        text = self.text(found, request, TextLayout(request.width, request.ascii))
         return formatted(text, request.format, self.title(found))
 
 

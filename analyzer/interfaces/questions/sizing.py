@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import DAY_US
 from analyzer.prices.price_book import price_book
-from analyzer.server_client import asked_json, made, of_this_version
+from analyzer.server_client import ask_server_json, dataclass_of, of_this_version
 from analyzer.settings.settings import Settings
-from analyzer.sizing.kinds import Kind, Offer, Rate, kinds, read_owned
+from analyzer.sizing.kinds import GpuKind, HourlyRate, Offer, kinds, read_owned
 from analyzer.sizing.similar import LOOK_BACK_DAYS, PastRun, read_past
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SizingFacts:
     """Kinds of GPU that may be chosen, runs of the last days, and the currency of both."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[GpuKind, ...]
     runs: tuple[PastRun, ...]
     currency: str
 
 
-def read_known(session: "Session", settings: Settings, prices: Path | None = None) -> Known:
+def read_known(session: "Session", settings: Settings, prices: Path | None = None) -> SizingFacts:
     """Return what a store knows; `prices` goes before the price file of the settings.
 
     Raises:
@@ -34,29 +34,30 @@ def read_known(session: "Session", settings: Settings, prices: Path | None = Non
         StoreError: the store does not answer.
     """
     from analyzer.ledger.coverage import ledger_end
-    from analyzer.recommendations.site_query import Reading
+    from analyzer.recommendations.site_query import SiteQuery
 
     book = price_book(replace(settings, prices=prices or settings.prices))
     end = ledger_end(session)
-    peaks = Reading(session, end - LOOK_BACK_DAYS * DAY_US, end).gpu_peaks()
+    peaks = SiteQuery(session, end - LOOK_BACK_DAYS * DAY_US, end).gpu_peaks()
     chosen = kinds(book, time.time_ns() // 1000, read_owned(session))
-    return Known(tuple(chosen), tuple(read_past(session, end, peaks)), book.currency)
+    return SizingFacts(tuple(chosen), tuple(read_past(session, end, peaks)), book.currency)
 
 
-def ask_known(server: str) -> Known:
+def ask_known(server: str) -> SizingFacts:
     """Return what a running server's ledger knows.
 
     Raises:
         ConfigError: the address is none.
         LedgerError: the server does not answer, refuses, or speaks otherwise.
     """
-    said = asked_json(server, "/v1/sizing")
+    said = ask_server_json(server, "/v1/sizing")
     with of_this_version(server):
         chosen = tuple(
-            made(Kind, one, rate=lambda rate: rate and made(Rate, rate), offers=_offers) for one in said["kinds"]
+            dataclass_of(GpuKind, one, rate=lambda rate: rate and dataclass_of(HourlyRate, rate), offers=_offers)
+            for one in said["kinds"]
         )
-        return Known(chosen, tuple(made(PastRun, one) for one in said["runs"]), str(said["currency"]))
+        return SizingFacts(chosen, tuple(dataclass_of(PastRun, one) for one in said["runs"]), str(said["currency"]))
 
 
 def _offers(said: list[dict[str, Any]]) -> tuple[Offer, ...]:
-    return tuple(made(Offer, one) for one in said)
+    return tuple(dataclass_of(Offer, one) for one in said)

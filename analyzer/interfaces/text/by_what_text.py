@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from analyzer.interfaces.text.sentences import short_sku
-from analyzer.reports.by_what import Judged
+from analyzer.reports.by_what import MeasuredWith
 from analyzer.text.rounding import apportion
 from analyzer.text.words import NO_BREAK, counted, decimal
 
@@ -12,7 +12,7 @@ _KINDS_SHOWN = 3
 _CAPPED = "waiting for input at most medium"
 
 
-def by_what_words(judged: Sequence[Judged]) -> str | None:
+def by_what_words(judged: Sequence[MeasuredWith]) -> str | None:
     """Return by what the measured time was judged; None where that is known of none of it."""
     total = sum(one.milliseconds for one in judged)
     active, busy = [one.sm_activity or 0 for one in judged], [one.utilization or 0 for one in judged]

@@ -6,8 +6,8 @@ from agent.wire.units import HOUR_MS
 from analyzer.interfaces.text.moved import largest_move
 from analyzer.recommendations.outcome.effect import Effect, Interval
 from analyzer.recommendations.outcome.work import Unit
-from analyzer.reports.compare import Comparison, Side
-from analyzer.text.layout import Paper
+from analyzer.reports.compare import ComparedSide, Comparison
+from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import UNKNOWN, counted, decimal, hours_decimals, money, plain, signed
 
@@ -19,17 +19,17 @@ _PER: dict[Unit, tuple[int, str]] = {
 _ONE: dict[Unit, str] = {"tokens": "token", "samples": "sample", "steps": "step", "run": "completed run"}
 
 
-def compare_text(found: Comparison, paper: Paper) -> str:
+def compare_text(found: Comparison, layout: TextLayout) -> str:
     """Return the comparison as text."""
-    return paper.page(
+    return layout.page(
         [
-            *paper.wrap(f"{plain(found.subject)}: {_sizes(found)}", ""),
+            *layout.wrap(f"{plain(found.subject)}: {_sizes(found)}", ""),
             "",
-            *paper.wrap(f"{_answer(found)} {largest_move(found.before.breakdown, found.after.breakdown)}".strip()),
+            *layout.wrap(f"{_answer(found)} {largest_move(found.before.breakdown, found.after.breakdown)}".strip()),
             "",
-            *_table(found, paper),
+            *_table(found, layout),
             "",
-            *_not_told(found, paper),
+            *_not_told(found, layout),
         ]
     )
 
@@ -69,10 +69,10 @@ def _ends(interval: Interval) -> str:
     return f"{-high:.1f} % to {-low:.1f} % more" if high <= 0 else f"{-low:.1f} % more to {high:.1f} % less"
 
 
-def _table(found: Comparison, paper: Paper) -> list[str]:
-    width = 38 + paper.extra
+def _table(found: Comparison, layout: TextLayout) -> list[str]:
+    width = 38 + layout.extra
     labels = (found.before.label, found.after.label)
-    heads = [paper.cut(label, 12) for label in (*labels, "change")]
+    heads = [layout.cut(label, 12) for label in (*labels, "change")]
     lines = ["GPU-HOURS".ljust(width) + "".join(f"{head:>14}" for head in heads)]
     decimals = hours_decimals(max(_a_run(side, side.breakdown.milliseconds) for side in (found.before, found.after)))
     columns = [_hours(side, decimals) for side in (found.before, found.after)]
@@ -82,7 +82,7 @@ def _table(found: Comparison, paper: Paper) -> list[str]:
         for place, side in enumerate((found.before, found.after)):
             if label not in columns[place] and not side.breakdown.measured.milliseconds:  # not known, and not 0
                 figures[place], figures[2] = UNKNOWN, UNKNOWN
-        lines.append(f"  {paper.cut(label, width - 3):<{width - 2}}" + "".join(f"{figure:>14}" for figure in figures))
+        lines.append(f"  {layout.cut(label, width - 3):<{width - 2}}" + "".join(f"{figure:>14}" for figure in figures))
     lines += _row("cost", [_cost(found, side) for side in (found.before, found.after)], width)
     if found.unit in _PER:
         units = [_units(side) for side in (found.before, found.after)]
@@ -98,11 +98,11 @@ def _row(label: str, both: list[str | None], width: int) -> list[str]:
     return [f"  {label:<{width - 2}}" + "".join(f"{figure or '':>14}" for figure in both)]
 
 
-def _a_run(side: Side, amount: int) -> int:
+def _a_run(side: ComparedSide, amount: int) -> int:
     return nearest(amount, len(side.run_ids))
 
 
-def _hours(side: Side, decimals: int) -> dict[str, int]:
+def _hours(side: ComparedSide, decimals: int) -> dict[str, int]:
     """Return a run's mean GPU-hours by label, in the last decimal shown, summing to the total's."""
     runs, scale = len(side.run_ids) * HOUR_MS, 10**decimals
     exact = [entry.milliseconds * scale for entry in side.breakdown.entries]
@@ -112,16 +112,16 @@ def _hours(side: Side, decimals: int) -> dict[str, int]:
     return {**named, "total": total}
 
 
-def _cost(found: Comparison, side: Side) -> str | None:
+def _cost(found: Comparison, side: ComparedSide) -> str | None:
     cost = side.breakdown.cost_micros
     return None if cost is None else money(_a_run(side, cost), found.currency)
 
 
-def _units(side: Side) -> str | None:
+def _units(side: ComparedSide) -> str | None:
     return None if side.units is None else f"{_a_run(side, side.units):,}"
 
 
-def _per(found: Comparison, side: Side) -> str | None:
+def _per(found: Comparison, side: ComparedSide) -> str | None:
     if side.units is None or found.unit is None:
         return None
     breakdown = side.breakdown
@@ -131,10 +131,10 @@ def _per(found: Comparison, side: Side) -> str | None:
     return decimal(nearest(breakdown.milliseconds * many * 1000, side.units * HOUR_MS), 3)
 
 
-def _not_told(found: Comparison, paper: Paper) -> list[str]:
+def _not_told(found: Comparison, layout: TextLayout) -> list[str]:
     if found.effect is not None:
         effect = found.effect
         words = f"Welch's t, unequal variances; by 2,000 draws {_ends(effect.by_draws.sure)}"
-        return paper.labelled("interval", words)
+        return layout.labelled("interval", words)
     few = min(len(found.before.run_ids), len(found.after.run_ids))
-    return paper.labelled("interval", f"none: it needs five runs on each side, and one has {few}")
+    return layout.labelled("interval", f"none: it needs five runs on each side, and one has {few}")

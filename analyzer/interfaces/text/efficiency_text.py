@@ -11,8 +11,8 @@ from analyzer.measures.efficiency.of_run import Efficiency
 from analyzer.measures.efficiency.scaling import Scaling
 from analyzer.measures.efficiency.steps import How, StepTime
 from analyzer.measures.efficiency.stragglers import Straggler, known_cost
-from analyzer.text.layout import Paper
-from analyzer.text.words import counted, duration, gpu_hours, hours_decimals, moment, money, plain
+from analyzer.text.layout import TextLayout
+from analyzer.text.words import counted, duration, gpu_hours, hours_decimals, moment_words, money, plain
 
 if TYPE_CHECKING:
     from analyzer.reports.run import RunReport
@@ -33,9 +33,9 @@ _ADVICE: dict[Advice, str] = {
 }
 
 
-def efficiency_lines(report: "RunReport", paper: Paper) -> list[str]:
+def efficiency_lines(report: "RunReport", layout: TextLayout) -> list[str]:
     """Return the section, empty for runs that make no steps."""
-    lines = [line for label, words in efficiency_rows(report) for line in paper.labelled(label, words, _COLUMN)]
+    lines = [line for label, words in efficiency_rows(report) for line in layout.labelled(label, words, _COLUMN)]
     return ["EFFICIENCY", *lines] if lines else []
 
 
@@ -144,7 +144,7 @@ def _best(known: Checkpoints, report: "RunReport") -> str:
 def _restore(known: Checkpoints, report: "RunReport") -> str:
     if known.restored_at is None:
         return "never seen: nobody knows yet whether these checkpoints can be read"
-    return f"{moment(known.restored_at, report.timezone)}: an attempt after a checkpoint came to work"
+    return f"{moment_words(known.restored_at, report.timezone)}: an attempt after a checkpoint came to work"
 
 
 def _stragglers(found: Sequence[Straggler], currency: str) -> str:

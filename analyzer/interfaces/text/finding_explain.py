@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from analyzer.findings.explain.argue import Argument
 from analyzer.findings.explain.signs import Sign
 from analyzer.findings.finding import Finding
-from analyzer.findings.finding_sentence import told
+from analyzer.findings.finding_sentence import finding_sentence
 from analyzer.interfaces.text.finding_plot import plot_lines
 from analyzer.period import local
 from analyzer.reports.finding_charts import whose_gpus
@@ -25,7 +25,7 @@ from analyzer.reports.finding_view import (
 )
 from analyzer.reports.recommendation_words import saves_words
 from analyzer.text.as_json import plain_data
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, day, gpu_hours, money, plain, plain_sentence, span_words
 
 _COLUMN, _HEAD = 14, 8
@@ -36,53 +36,55 @@ _RUNS_SHOWN = 6
 def explain_data(explained: Explained) -> Mapping[str, object]:
     """Return it for --json: the finding's own fields, and beside them the rest."""
     beside = {name: plain_data(getattr(explained, name)) for name in ("argument", "life", "judgement", "mute")}
-    sentence = {"told": told(explained.finding, explained.currency, explained.timezone)}
+    sentence = {"told": finding_sentence(explained.finding, explained.currency, explained.timezone)}
     ids = {"recommendation_ids": [one.id for one in explained.advice]}
     return dict(plain_data(explained.finding)) | sentence | beside | ids
 
 
-def explain_text(explained: Explained, paper: Paper) -> str:
+def explain_text(explained: Explained, layout: TextLayout) -> str:
     """Return the text."""
     finding, argument = explained.finding, explained.argument
-    sentence = told(finding, explained.currency, explained.timezone)
-    found = [*_head(explained, paper), "", *paper.wrap(plain_sentence(sentence))]
-    if seen := _seen(finding, argument, paper):
+    sentence = finding_sentence(finding, explained.currency, explained.timezone)
+    found = [*_head(explained, layout), "", *layout.wrap(plain_sentence(sentence))]
+    if seen := _seen(finding, argument, layout):
         found += ["", *seen]
     if needs := needs_of(argument):
-        found += ["", *paper.labelled("NEEDS", needs, _COLUMN)]
+        found += ["", *layout.labelled("NEEDS", needs, _COLUMN)]
     if argument is not None and argument.plot is not None:
         whose = whose_gpus(finding, argument.plot)
-        lines = plot_lines(argument.plot, paper, explained.timezone, whose)
+        lines = plot_lines(argument.plot, layout, explained.timezone, whose)
         found += ["", *lines] if lines else []
     found.append("")
-    found += _listed("RULED OUT", ruled_out_of(argument), paper)
-    found += _listed("APART", apart_of(argument), paper)
-    found += _saves(explained, paper)
-    found += paper.labelled("WRONG IF", plain_sentence(finding.wrong_if), _COLUMN)
+    found += _listed("RULED OUT", ruled_out_of(argument), layout)
+    found += _listed("APART", apart_of(argument), layout)
+    found += _saves(explained, layout)
+    found += layout.labelled("WRONG IF", plain_sentence(finding.wrong_if), _COLUMN)
     for label, words in (("JUDGED", judged_of(explained)), ("MUTED", muted_of(explained))):
-        found += paper.labelled(label, words, _COLUMN) if words else []
+        found += layout.labelled(label, words, _COLUMN) if words else []
     ask = f"  is this right?  gpuledger findings judge {finding.id} right --because WHY"
     following = f"gpuledger show {explained.advice[0].id}" if explained.advice else "gpuledger findings"
-    return paper.page([*found, "", ask, f"{'':18}(or wrong, or planned)", f"next: {following}"])
+    return layout.page([*found, "", ask, f"{'':18}(or wrong, or planned)", f"next: {following}"])
 
 
-def _head(explained: Explained, paper: Paper) -> list[str]:
+def _head(explained: Explained, layout: TextLayout) -> list[str]:
     finding, zone = explained.finding, explained.timezone
-    found = _title(explained, paper)
+    found = _title(explained, layout)
     rule = f"{rules_words(finding, explained.argument)}   {actor_of(finding)} can act"
-    found += _field("rule", rule, paper)
+    found += _field("rule", rule, layout)
     where = f" on {counted(len(finding.hosts), 'host')}" if finding.hosts else ""
     hours = f"{gpu_hours(finding.milliseconds)} GPU-hours{of_runs(finding)}{where}"
-    found += _field("when", f"{span_words(finding.first_at, finding.last_at, zone)}, {hours}", paper)
+    found += _field("when", f"{span_words(finding.first_at, finding.last_at, zone)}, {hours}", layout)
     if explained.life is not None and explained.life.reopened:
         first = day(local(explained.life.first_at, zone))
-        found += _field("", f"first seen {first}, opened again {counted(explained.life.reopened, 'time')} since", paper)
+        found += _field(
+            "", f"first seen {first}, opened again {counted(explained.life.reopened, 'time')} since", layout
+        )
     if root := root_of(finding):
-        found += _field("root", root, paper)
-    return found + (_field("runs", _runs(finding), paper) if finding.run_ids else [])
+        found += _field("root", root, layout)
+    return found + (_field("runs", _runs(finding), layout) if finding.run_ids else [])
 
 
-def _title(explained: Explained, paper: Paper) -> list[str]:
+def _title(explained: Explained, layout: TextLayout) -> list[str]:
     """Return the first line; what does not fit beside the title stands under it."""
     finding = explained.finding
     at_stake = "$ unknown"
@@ -90,14 +92,14 @@ def _title(explained: Explained, paper: Paper) -> list[str]:
         at_stake = money(finding.at_stake_micros, explained.currency)
     confidence = f"{finding.confidence}, claims nothing" if finding.suspicion else finding.confidence
     right = f"{at_stake}  {confidence}  {state_words(finding, explained.life, explained.timezone)}"
-    left = paper.cut(f"{finding.id}  {plain(finding.subject)}: {finding.what}", paper.width - 2)
-    if len(left) + len(right) + 2 > paper.width - 2:
+    left = layout.cut(f"{finding.id}  {plain(finding.subject)}: {finding.what}", layout.width - 2)
+    if len(left) + len(right) + 2 > layout.width - 2:
         return [left, f"{'':<{_HEAD}}{right}"]
-    return [f"{left}{right:>{paper.width - 2 - len(left)}}"]
+    return [f"{left}{right:>{layout.width - 2 - len(left)}}"]
 
 
-def _field(label: str, words: str, paper: Paper) -> list[str]:
-    return paper.wrap(words, label.ljust(_HEAD), " " * _HEAD)
+def _field(label: str, words: str, layout: TextLayout) -> list[str]:
+    return layout.wrap(words, label.ljust(_HEAD), " " * _HEAD)
 
 
 def _runs(finding: Finding) -> str:
@@ -109,45 +111,45 @@ def _runs(finding: Finding) -> str:
     return f"{shown} and {more:,} more: --json" if more > 0 else shown
 
 
-def _seen(finding: Finding, argument: Argument | None, paper: Paper) -> list[str]:
+def _seen(finding: Finding, argument: Argument | None, layout: TextLayout) -> list[str]:
     marks = argument.signs if argument else ()
     found = []
     if marks:
         found.append(f"  {'SEEN':<{_WHAT + _SEEN}}NEEDED TO SAY SO")
-        found += [line for sign in marks for line in _sign(sign, paper)]
+        found += [line for sign in marks for line in _sign(sign, layout)]
     elif finding.evidence:
         found.append("  SEEN")
     for line in finding.evidence:
         seen, verdict = plain_sentence(line.seen), plain_sentence(line.verdict)
-        left = f"  {paper.cut(line.what, _WHAT - 1):<{_WHAT}}"
-        room = paper.width - 2 - len(left)
+        left = f"  {layout.cut(line.what, _WHAT - 1):<{_WHAT}}"
+        room = layout.width - 2 - len(left)
         if len(seen) + len(verdict) + 2 <= room:
             found.append(f"{left}{seen}{verdict:>{room - len(seen)}}")
         else:
-            found += paper.wrap(f"{seen}  {verdict}".rstrip(), left, " " * len(left))
+            found += layout.wrap(f"{seen}  {verdict}".rstrip(), left, " " * len(left))
     return found
 
 
-def _sign(sign: Sign, paper: Paper) -> list[str]:
+def _sign(sign: Sign, layout: TextLayout) -> list[str]:
     said = {True: "yes", False: "no", None: "-"}[sign.holds]
-    left = f"  {paper.cut(sign.what, _WHAT - 1):<{_WHAT}}{paper.cut(sign.seen, _SEEN - 1):<{_SEEN}}"
-    room = paper.width - 2 - len(left)
+    left = f"  {layout.cut(sign.what, _WHAT - 1):<{_WHAT}}{layout.cut(sign.seen, _SEEN - 1):<{_SEEN}}"
+    room = layout.width - 2 - len(left)
     first, *more = textwrap.wrap(sign.needed, room - _SAID) or [""]
     return [f"{left}{first}{said:>{room - len(first)}}", *(f"{'':<{len(left)}}{line}" for line in more)]
 
 
-def _listed(label: str, items: tuple[str, ...], paper: Paper) -> list[str]:
+def _listed(label: str, items: tuple[str, ...], layout: TextLayout) -> list[str]:
     """Return the items one a line, the label before the first."""
     return [
         line
         for place, item in enumerate(items)
-        for line in paper.wrap(item, f"  {'' if place else label}".ljust(_COLUMN), " " * (_COLUMN + 2))
+        for line in layout.wrap(item, f"  {'' if place else label}".ljust(_COLUMN), " " * (_COLUMN + 2))
     ]
 
 
-def _saves(explained: Explained, paper: Paper) -> list[str]:
+def _saves(explained: Explained, layout: TextLayout) -> list[str]:
     found: list[str] = []
     for one in explained.advice:
         words = f"{saves_words(one, explained.currency)}: {plain(one.title)} ({one.id})"
-        found += paper.labelled("" if found else "SAVES", words, _COLUMN)
+        found += layout.labelled("" if found else "SAVES", words, _COLUMN)
     return found

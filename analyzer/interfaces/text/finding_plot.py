@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from analyzer.findings.explain.plot import Plot, Signal
 from analyzer.period import local
-from analyzer.text.layout import LEVELS, Paper
+from analyzer.text.layout import LEVELS, TextLayout
 from analyzer.text.words import day
 
 _ROWS, _SIGNAL_ROWS = 5, 3
@@ -13,25 +13,25 @@ _LEFT = 10  # columns of the scale
 _FULL = 100.0
 
 
-def plot_lines(plot: Plot | None, paper: Paper, timezone: str, whose: str) -> list[str]:
+def plot_lines(plot: Plot | None, layout: TextLayout, timezone: str, whose: str) -> list[str]:
     """Return the plot, which is of `whose` GPUs; nothing where too little is known to draw."""
     if plot is None or len(plot.times) < _LEAST:
         return []
-    across = max(1, (paper.width - 2 - _LEFT) // len(plot.times))
-    working, lost = ("#", ".") if paper.ascii else ("█", "░")
-    found = [paper.cut(f"  {working} working   {lost} {plot.label}   % of the GPUs of {whose}", paper.width - 2)]
+    across = max(1, (layout.width - 2 - _LEFT) // len(plot.times))
+    working, lost = ("#", ".") if layout.ascii else ("█", "░")
+    found = [layout.cut(f"  {working} working   {lost} {plot.label}   % of the GPUs of {whose}", layout.width - 2)]
     for row in reversed(range(_ROWS)):
         cells = "".join(
             _cell(own, gone, row, working, lost) * across for own, gone in zip(plot.working, plot.lost, strict=True)
         )
-        found.append(f"{_scale(row, _ROWS, _FULL):>{_LEFT - 1}}{_edge(paper)}{cells}")
+        found.append(f"{_scale(row, _ROWS, _FULL):>{_LEFT - 1}}{_edge(layout)}{cells}")
     if plot.signal is not None:
-        found += _signal(plot.signal, across, paper)
+        found += _signal(plot.signal, across, layout)
     return [*found, _axis(plot.times, across, timezone)]
 
 
-def _edge(paper: Paper) -> str:
-    return "|" if paper.ascii else "│"
+def _edge(layout: TextLayout) -> str:
+    return "|" if layout.ascii else "│"
 
 
 def _cell(working: float, lost: float, row: int, full: str, light: str) -> str:
@@ -46,24 +46,24 @@ def _scale(row: int, rows: int, top: float) -> str:
     return "0 " if row == 0 else ""
 
 
-def _signal(signal: Signal, across: int, paper: Paper) -> list[str]:
+def _signal(signal: Signal, across: int, layout: TextLayout) -> list[str]:
     known = [value for value in signal.values if value is not None]
     top = _FULL if signal.unit.startswith("%") and max(known) > _FULL / 3 else max(*known, signal.mark or 0.0, 0.001)
     mark = "" if signal.mark is None else f"; the rule's mark is {signal.mark:g}"
     found = ["", f"  {signal.name}, {signal.unit}{mark}"]
     for row in reversed(range(_SIGNAL_ROWS)):
-        cells = "".join(_level(value, row, top, paper) * across for value in signal.values)
-        found.append(f"{_scale(row, _SIGNAL_ROWS, top):>{_LEFT - 1}}{_edge(paper)}{cells}")
+        cells = "".join(_level(value, row, top, layout) * across for value in signal.values)
+        found.append(f"{_scale(row, _SIGNAL_ROWS, top):>{_LEFT - 1}}{_edge(layout)}{cells}")
     return found
 
 
-def _level(value: float | None, row: int, top: float, paper: Paper) -> str:
+def _level(value: float | None, row: int, top: float, layout: TextLayout) -> str:
     if value is None:
         return " "
     part = min(1.0, value / top) * _SIGNAL_ROWS - row
     if part <= 0:
         return " "
-    if paper.ascii:
+    if layout.ascii:
         return "#" if part >= 0.5 else "."
     return LEVELS[min(len(LEVELS) - 1, int(part * len(LEVELS)))]
 

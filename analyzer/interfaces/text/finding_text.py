@@ -9,40 +9,41 @@ from analyzer.interfaces.text.record_text import overconfident_words
 from analyzer.period import local
 from analyzer.reports.finding_list import FindingsReport, at_stake_column, trend
 from analyzer.states import booking
-from analyzer.text.layout import Paper
-from analyzer.text.words import counted, day, decimal, gpu_hours, moment, money, plain, plain_sentence, symbol
+from analyzer.text.layout import TextLayout
+from analyzer.text.words import counted, day, decimal, gpu_hours, moment_words, money, plain, plain_sentence, symbol
 
 _MARKS = {"new": "+", "growing": "^", "shrinking": "v"}
 _SUSPECTED_LEAST_MS = 180_000  # a twentieth of a GPU-hour, which the column would round to 0.0
 _SURE = {"high": "high", "medium": "med", "low": "low"}
 
 
-def findings_text(report: FindingsReport, paper: Paper, top: int | None = None) -> str:
+def findings_text(report: FindingsReport, layout: TextLayout, top: int | None = None) -> str:
     """Return the list: one line a finding, and a column that adds up to what was avoidable."""
     kind = "week" if "-W" in report.period.label else "period"
     column, total = at_stake_column(report.findings, report.currency)
     title = f"{_counts(report)}, {kind} {report.period.label}"
-    head = [f"{title}{f'{total} at stake':>{max(1, paper.width - 7 - len(title))}}", *_whose(report, paper), ""]
+    head = [f"{title}{f'{total} at stake':>{max(1, layout.width - 7 - len(title))}}", *_whose(report, layout), ""]
     if not report.findings:
-        head = [title, *_whose(report, paper), "", *paper.wrap(report.nothing)]
-    what = 25 + paper.extra
+        head = [title, *_whose(report, layout), "", *layout.wrap(report.nothing)]
+    what = 25 + layout.extra
     stake = f"{symbol(report.currency).strip()} at stake" if report.priced else "GPU-hours"
     table = [f"  {'id':<8}{'run or place':<17}{'what':<{what}}{stake:>10}  {'sure':<6}act"] if report.findings else []
     amounts = dict(zip((finding.id for finding in report.findings), column, strict=True))
     shown = report.shown[:top]
-    table += [_row(report, finding, amounts[finding.id], paper, what) for finding in shown]
+    table += [_row(report, finding, amounts[finding.id], layout, what) for finding in shown]
     table += _rest(report, shown, amounts, 27 + what)
-    return paper.page([*head, *table, *_foot(report, paper)])
+    return layout.page([*head, *table, *_foot(report, layout)])
 
 
-def _whose(report: FindingsReport, paper: Paper) -> list[str]:
-    return paper.wrap(f"of {report.part.words}", "") if report.part else []
+def _whose(report: FindingsReport, layout: TextLayout) -> list[str]:
+    return layout.wrap(f"of {report.part.words}", "") if report.part else []
 
 
-def _row(report: FindingsReport, finding: Finding, amount: str, paper: Paper, what: int) -> str:
+def _row(report: FindingsReport, finding: Finding, amount: str, layout: TextLayout, what: int) -> str:
     return (
-        f"{_mark(report, finding)} {finding.id:<7} {paper.cut(finding.subject, 16):<17}"
-        f"{paper.cut(finding.what, what - 1):<{what}}{amount:>10}  {_SURE[finding.confidence]:<6}{finding.actor or '-'}"
+        f"{_mark(report, finding)} {finding.id:<7} {layout.cut(finding.subject, 16):<17}"
+        f"{layout.cut(finding.what, what - 1):<{what}}{amount:>10}  {_SURE[finding.confidence]:<6}"
+        f"{finding.actor or '-'}"
     )
 
 
@@ -78,29 +79,29 @@ def _rest(report: FindingsReport, shown: Sequence[Finding], amounts: dict[str, s
     return found
 
 
-def _foot(report: FindingsReport, paper: Paper) -> list[str]:
+def _foot(report: FindingsReport, layout: TextLayout) -> list[str]:
     found = [""]
     if (moves := trend(report)) is not None:
         again = f" ({moves.again} again)" if moves.again else ""
         words = f"+ new {moves.new}{again} · ^ growing {moves.growing} · as before {moves.steady}"
         words += f" · v shrinking {moves.shrinking}"
         ended = f" · x closed {moves.closed}" if moves.closed is not None else f" · gone {moves.gone}"
-        found += paper.wrap(words + ended)
+        found += layout.wrap(words + ended)
     elif report.closed:
-        found += paper.wrap(f"x closed {report.closed}")
+        found += layout.wrap(f"x closed {report.closed}")
     if report.still is not None:
-        found += paper.wrap(still_words(report.still, report.currency))
-    found += _muted(report, paper)
-    found += [line for one in report.overconfident for line in paper.wrap(overconfident_words(one))]
+        found += layout.wrap(still_words(report.still, report.currency))
+    found += _muted(report, layout)
+    found += [line for one in report.overconfident for line in layout.wrap(overconfident_words(one))]
     if report.suspicions and not report.everything:
-        found += paper.wrap(
+        found += layout.wrap(
             f"{counted(len(report.suspicions), 'suspicion')} below medium confidence claim nothing: --all lists them"
         )
     if report.everything:
-        found += _suspicions(report, paper)
-    found += notice_lines(report.notices, paper, everything=report.everything)
+        found += _suspicions(report, layout)
+    found += notice_lines(report.notices, layout, everything=report.everything)
     if report.not_judged:
-        found += paper.wrap(f"not judged: {counted(report.not_judged, 'rule')}: gpuledger findings --unjudged")
+        found += layout.wrap(f"not judged: {counted(report.not_judged, 'rule')}: gpuledger findings --unjudged")
     if not report.shown:
         return [*found, "next: gpuledger report week"]
     ask = f"gpuledger findings judge {report.shown[0].id} right --because WHY"
@@ -121,56 +122,56 @@ def check_words(alarming: Sequence[str]) -> str:
     return f"check failed: new, of high confidence, open and not judged: {', '.join(alarming)}"
 
 
-def _suspicions(report: FindingsReport, paper: Paper) -> list[str]:
+def _suspicions(report: FindingsReport, layout: TextLayout) -> list[str]:
     """Return the suspicions with what they would claim; those too small for a figure as one row."""
     if not report.suspicions:
         return []
-    found = ["", *paper.wrap('SUSPECTED, NOT PROVEN (claims nothing: this time stays "low, unexplained")', "", "  ")]
+    found = ["", *layout.wrap('SUSPECTED, NOT PROVEN (claims nothing: this time stays "low, unexplained")', "", "  ")]
     small = [finding for finding in report.suspicions if finding.milliseconds < _SUSPECTED_LEAST_MS]
     for finding in report.suspicions[: len(report.suspicions) - len(small)]:
-        what = paper.cut(finding.what.removeprefix("perhaps "), 24 + paper.extra)
+        what = layout.cut(finding.what.removeprefix("perhaps "), 24 + layout.extra)
         hours = f"{gpu_hours(finding.milliseconds)} GPU-hours"
-        found.append(f"  {finding.id:<7} {paper.cut(finding.subject, 16):<17}{what:<{25 + paper.extra}}{hours:>16}")
+        found.append(f"  {finding.id:<7} {layout.cut(finding.subject, 16):<17}{what:<{25 + layout.extra}}{hours:>16}")
     if small:
         ids = ", ".join(finding.id for finding in small)
-        found += paper.wrap(f"under 0.05 GPU-hours each: {ids}")
+        found += layout.wrap(f"under 0.05 GPU-hours each: {ids}")
     return found
 
 
-def _muted(report: FindingsReport, paper: Paper) -> list[str]:
+def _muted(report: FindingsReport, layout: TextLayout) -> list[str]:
     mutes = sorted(report.muted_until)
     if not mutes:
         return []
     days = [day(local(until - 1, report.period.timezone)).split(" ", 1)[1] for until in mutes]
     shown = ", ".join(dict.fromkeys(days))
     if report.everything:
-        return paper.wrap(f"m muted {len(mutes)} (until {shown})")
-    return paper.wrap(f"muted {len(mutes)} (until {shown}): --all lists them")
+        return layout.wrap(f"m muted {len(mutes)} (until {shown})")
+    return layout.wrap(f"muted {len(mutes)} (until {shown}): --all lists them")
 
 
-def heading(finding: Finding, timezone: str, paper: Paper) -> list[str]:
+def heading(finding: Finding, timezone: str, layout: TextLayout) -> list[str]:
     """Return the line above a finding's evidence: what, how sure, since when, and by which version of its rule."""
     what = booking(finding.state, finding.cause)
     title = f"{finding.id}  {what.label}: {what.cause_label}".upper() if what.cause_label else what.label.upper()
     title = finding.id + title[len(finding.id) :]
-    weekday, *_, time = moment(finding.first_at, timezone).split()
+    weekday, *_, time = moment_words(finding.first_at, timezone).split()
     revision = (finding.rule_version or "").partition(".")[0]  # explain has it whole, with the digest of its numbers
     by = f" · rule {plain(revision)}" if revision else ""
     right = f"{finding.confidence} · since {weekday} {time}{by}"
-    if len(title) + len(right) + 2 > paper.width - 2:
-        return [paper.cut(title, paper.width - 2), f"  {right}"]
-    return [f"{title}{right:>{paper.width - 2 - len(title)}}"]
+    if len(title) + len(right) + 2 > layout.width - 2:
+        return [layout.cut(title, layout.width - 2), f"  {right}"]
+    return [f"{title}{right:>{layout.width - 2 - len(title)}}"]
 
 
-def evidence_lines(finding: Finding, paper: Paper, ruled_out: Sequence[str] = ()) -> list[str]:
+def evidence_lines(finding: Finding, layout: TextLayout, ruled_out: Sequence[str] = ()) -> list[str]:
     """Return the evidence as a table, what else it could have been and is not, and what would prove it wrong."""
     found = []
     for line in finding.evidence:
-        left = f"  {paper.cut(line.what, 15):<16}"
+        left = f"  {layout.cut(line.what, 15):<16}"
         seen, verdict = plain_sentence(line.seen), plain_sentence(line.verdict)
-        if len(left) + len(seen) + len(verdict) + 2 <= paper.width - 2:
-            found.append(f"{left}{seen}{verdict:>{paper.width - 2 - len(left) - len(seen)}}")
+        if len(left) + len(seen) + len(verdict) + 2 <= layout.width - 2:
+            found.append(f"{left}{seen}{verdict:>{layout.width - 2 - len(left) - len(seen)}}")
         else:
-            found += paper.wrap(f"{seen}  {verdict}", left, " " * 18)
-    found += paper.labelled("ruled out", " · ".join(ruled_out), 18) if ruled_out else []
-    return [*found, *paper.labelled("wrong if", plain_sentence(finding.wrong_if), 18)]
+            found += layout.wrap(f"{seen}  {verdict}", left, " " * 18)
+    found += layout.labelled("ruled out", " · ".join(ruled_out), 18) if ruled_out else []
+    return [*found, *layout.labelled("wrong if", plain_sentence(finding.wrong_if), 18)]

@@ -2,7 +2,7 @@
 
 from analyzer.interfaces.cli.recording import RecordingReport
 from analyzer.reports.host_side import Device, HostSide
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import bytes_words, percent, plain
 
 
@@ -26,22 +26,22 @@ def _ratio(value: float | None) -> str:
     return "-" if value is None else percent(round(value * 1000), 1000)
 
 
-def host_lines(host: HostSide, paper: Paper) -> list[str]:
+def host_lines(host: HostSide, layout: TextLayout) -> list[str]:
     """Return CPU, workers, memory, disks and links as lines; empty where the host reported nothing."""
     found = ["HOST"]
     if host.cpu_busy_ratio is not None:
         waiting = f", waiting for a disk {_ratio(host.cpu_iowait_ratio)}" if host.cpu_iowait_ratio is not None else ""
         text = f"{_ratio(host.cpu_busy_ratio)} busy, {_ratio(host.cpu_busy_ratio_max)} at most{waiting}"
-        found += paper.labelled("CPU", text, 18)
+        found += layout.labelled("CPU", text, 18)
     if host.workers_max:
         text = f"{host.workers_max} at most; the busiest used {_ratio(host.workers_busiest_cpu_ratio)} of a core"
-        found += paper.labelled("workers", text, 18)
+        found += layout.labelled("workers", text, 18)
     if host.memory_used_bytes_max is not None:
-        found += paper.labelled("memory", f"{bytes_words(host.memory_used_bytes_max)} at most, of the whole host", 18)
+        found += layout.labelled("memory", f"{bytes_words(host.memory_used_bytes_max)} at most, of the whole host", 18)
     for disk in host.disks:
-        found += paper.labelled(f"disk {plain(disk.device)}"[:15], _device(disk, "read", "written"), 18)
+        found += layout.labelled(f"disk {plain(disk.device)}"[:15], _device(disk, "read", "written"), 18)
     for link in host.links:
-        found += paper.labelled(f"link {plain(link.device)}"[:15], _device(link, "in", "out"), 18)
+        found += layout.labelled(f"link {plain(link.device)}"[:15], _device(link, "in", "out"), 18)
     return found if len(found) > 1 else []
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.findings.health.notice import Notice
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, plain, plain_sentence
 
 _SHOWN = 5
@@ -30,18 +30,18 @@ def notice_line(notice: Notice) -> NoticeLine:
     return NoticeLine(notice.id, plain(place), plain_sentence(what), notice.actor, notice.confidence)
 
 
-def notice_lines(notices: Sequence[Notice], paper: Paper, *, everything: bool) -> list[str]:
+def notice_lines(notices: Sequence[Notice], layout: TextLayout, *, everything: bool) -> list[str]:
     """Return what is worth a look; what is no more than possible is listed with everything alone."""
     sure = [notice for notice in notices if notice.confidence != "low"]
     shown = notices if everything else sure[:_SHOWN]
     if not shown:
         words = f"{counted(len(notices), 'possible notice')} of low confidence: --all lists them"
-        return paper.wrap(words) if notices else []
-    lines = ["", *paper.wrap(_TITLE, "", "  ")]
+        return layout.wrap(words) if notices else []
+    lines = ["", *layout.wrap(_TITLE, "", "  ")]
     for notice in shown:
         line = notice_line(notice)
         text = f"{line.sentence} ({line.actor}; {line.confidence} confidence)"
-        lines += paper.labelled(paper.cut(line.place, _PLACE), text, _COLUMN)
+        lines += layout.labelled(layout.cut(line.place, _PLACE), text, _COLUMN)
     if len(notices) > len(shown):
         lines.append(f"  {len(notices) - len(shown)} more: --all lists them")
     return [*lines, ""]

@@ -21,7 +21,7 @@ from analyzer.reports.recommendation_words import (
     tails_words,
     when_words,
 )
-from analyzer.text.csv_table import sheet_text
+from analyzer.text.csv_table import csv_text
 from analyzer.text.words import plain, plain_sentence
 
 # Whose lines go into which file as they are; what belongs into the run's own program follows as comments.
@@ -147,7 +147,7 @@ def _md(text: str) -> str:
 def spreadsheet(listed: Listed) -> str:
     """Return the list as CSV, exact. Cells that a spreadsheet would take for formulas are quoted."""
     shown = listed.advice if listed.everything else listed.standing
-    return sheet_text(COLUMNS, sheet_rows(shown, listed.currency))
+    return csv_text(COLUMNS, sheet_rows(shown, listed.currency))
 
 
 def sheet_rows(shown: Sequence[Recommendation], currency: str) -> list[list[object]]:

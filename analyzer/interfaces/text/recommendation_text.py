@@ -11,7 +11,7 @@ from analyzer.ledger.coverage import Sku
 from analyzer.period import Period
 from analyzer.recommendations.artefact import Artefact, Form
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.ledger_filter import WHOLE, Part
+from analyzer.reports.ledger_filter import WHOLE, LedgerFilter
 from analyzer.reports.recommendation_words import (
     HOLDS,
     actor_words,
@@ -29,7 +29,7 @@ from analyzer.reports.recommendation_words import (
     tails_words,
     when_words,
 )
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, gpu_hours, money, plain, plain_sentence
 
 _LEAST_MICROS = MICROS  # the list leaves out what likely saves less
@@ -57,7 +57,7 @@ class Listed:
     currency: str
     fleet: tuple[Sku, ...] = ()
     everything: bool = False
-    part: Part = WHOLE
+    part: LedgerFilter = WHOLE
 
     @property
     def standing(self) -> list[Recommendation]:
@@ -65,45 +65,45 @@ class Listed:
         return [one for one in self.advice if one.stands]
 
 
-def recommendations_text(listed: Listed, paper: Paper, top: int | None = None) -> str:
+def recommendations_text(listed: Listed, layout: TextLayout, top: int | None = None) -> str:
     """Return the list, those that save most first, with their sum; what is left out is counted."""
     kind = "week" if "-W" in listed.period.label else "period"
     standing = listed.standing
     if not standing and not (listed.everything and listed.advice):
-        return paper.page([*_none(listed, kind, paper)])
+        return layout.page([*_none(listed, kind, layout)])
     title = f"{counted(len(standing), 'recommendation')}{_whose(listed)}, {kind} {listed.period.label}"
     over = saved_over(standing)
-    unit, room = f"saves {over} (P50)", paper.width - 2
+    unit, room = f"saves {over} (P50)", layout.width - 2
     is_short = len(title) + len(unit) < room
-    found = [f"{title}{unit:>{room - len(title)}}"] if is_short else [*paper.wrap(title, ""), f"{unit:>{room}}"]
+    found = [f"{title}{unit:>{room - len(title)}}"] if is_short else [*layout.wrap(title, ""), f"{unit:>{room}}"]
     found.append("")
     shown = [one for one in standing if top is not None or not _is_small(one)][:top]
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
     for one, amount in zip(shown, amounts, strict=True):
-        found += _entry(one, amount, listed.currency, paper)
+        found += _entry(one, amount, listed.currency, layout)
     if len(shown) > 1 and together:
         bill = bill_words(shown, listed.fleet, listed.currency, listed.period.timezone)
-        found += ["", *paper.wrap(f"Together {together} {over}: {bill}")]
-    found += ["", *left] if (left := _left_out(listed, len(standing) - len(shown), top, paper)) else []
+        found += ["", *layout.wrap(f"Together {together} {over}: {bill}")]
+    found += ["", *left] if (left := _left_out(listed, len(standing) - len(shown), top, layout)) else []
     if listed.everything:
-        found += _others(listed, paper)
+        found += _others(listed, layout)
     following = (shown or listed.advice)[0].id
-    return paper.page([*found, "", f"next: gpuledger show {following}"])
+    return layout.page([*found, "", f"next: gpuledger show {following}"])
 
 
-def _none(listed: Listed, kind: str, paper: Paper) -> list[str]:
+def _none(listed: Listed, kind: str, layout: TextLayout) -> list[str]:
     words = f"no recommendation{_whose(listed)}, {kind} {listed.period.label}: gpuledger findings says what was lost"
-    found = paper.wrap(words, "")
-    return found + _left_out(listed, 0, None, paper)
+    found = layout.wrap(words, "")
+    return found + _left_out(listed, 0, None, layout)
 
 
 def _whose(listed: Listed) -> str:
     return f" for {listed.part.words}" if listed.part else ""
 
 
-def _entry(one: Recommendation, amount: str, currency: str, paper: Paper) -> list[str]:
+def _entry(one: Recommendation, amount: str, currency: str, layout: TextLayout) -> list[str]:
     """Return two lines of one: what, who, how much; and below the range, what moving costs and how sure it is."""
-    width = 48 + paper.extra
+    width = 48 + layout.extra
     title, *rest = _title(one, width - 1)
     found = [f"  {one.id:<7} {title:<{width}}{one.actor or '-':<10}{amount:>10}"]
     found += [f"{'':{_HANG}}{line}" for line in rest]
@@ -115,7 +115,7 @@ def _entry(one: Recommendation, amount: str, currency: str, paper: Paper) -> lis
     grounds = ", ".join((*one.finding_ids, *one.notice_ids)[:3]) or "the fleet as a whole"
     whose = f"; {plain(one.team)}" if one.team else ""
     words = f"{low} to {high}; {cost_short(one, currency)}; sure: {one.confidence}{whose}; {grounds}"
-    return [*found, *paper.wrap(words, " " * _HANG)]
+    return [*found, *layout.wrap(words, " " * _HANG)]
 
 
 def _title(one: Recommendation, width: int) -> list[str]:
@@ -123,7 +123,7 @@ def _title(one: Recommendation, width: int) -> list[str]:
     return textwrap.wrap(text, width, max_lines=2, placeholder=" ...", break_on_hyphens=False) or ["-"]
 
 
-def _left_out(listed: Listed, small: int, top: int | None, paper: Paper) -> list[str]:
+def _left_out(listed: Listed, small: int, top: int | None, layout: TextLayout) -> list[str]:
     words = []
     if top is None and small > 0:
         least = money(_LEAST_MICROS, listed.currency, 0)
@@ -134,17 +134,17 @@ def _left_out(listed: Listed, small: int, top: int | None, paper: Paper) -> list
         parts = [f"{held} held back by a guard"] if held else []
         parts += [f"{instead} instead of a better one"] if instead else []
         words.append(f"{', '.join(parts)}: --all says why")
-    return [line for word in words for line in paper.wrap(word)]
+    return [line for word in words for line in layout.wrap(word)]
 
 
-def _others(listed: Listed, paper: Paper) -> list[str]:
+def _others(listed: Listed, layout: TextLayout) -> list[str]:
     """Return what is not recommended now, each with its reason."""
     others = [one for one in listed.advice if not one.stands]
     found = ["", "NOT NOW"] if others else []
     for one in others:
-        title, *rest = _title(one, paper.width - _HANG - 3)
+        title, *rest = _title(one, layout.width - _HANG - 3)
         found += [f"  {one.id:<7} {title}", *(f"{'':{_HANG}}{line}" for line in rest)]
-        found += paper.wrap(standing_words(one), " " * _HANG)
+        found += layout.wrap(standing_words(one), " " * _HANG)
     return found
 
 
@@ -152,21 +152,21 @@ def _is_small(advice: Recommendation) -> bool:
     return advice.saves_micros is not None and advice.saves_micros.p50 < _LEAST_MICROS
 
 
-def recommendation_text(advice: Recommendation, currency: str, timezone: str, paper: Paper) -> str:
+def recommendation_text(advice: Recommendation, currency: str, timezone: str, layout: TextLayout) -> str:
     """Return one recommendation: from, to, why, what it saves and costs, what was checked, and the lines to paste."""
-    found = paper.wrap(f"{plain(advice.subject)}: {plain(advice.title)}", f"{advice.id}  ", " " * 8)
+    found = layout.wrap(f"{plain(advice.subject)}: {plain(advice.title)}", f"{advice.id}  ", " " * 8)
     if words := standing_words(advice):
-        found += ["", *paper.wrap(f"NOT NOW. {words[0].upper()}{words[1:]}.")]
+        found += ["", *layout.wrap(f"NOT NOW. {words[0].upper()}{words[1:]}.")]
     found.append("")
     for label, text in told_lines(advice, currency, timezone):
-        found += paper.labelled(label, plain_sentence(text))
+        found += layout.labelled(label, plain_sentence(text))
     if advice.move is not None:
-        found += ["", *_moves(advice, paper)]
+        found += ["", *_moves(advice, layout)]
     if advice.constraints:
-        found += ["", "  CHECKED", *_checks(advice, paper)]
-    found += _pastes(advice.artefacts, paper.width)
+        found += ["", "  CHECKED", *_checks(advice, layout)]
+    found += _pastes(advice.artefacts, layout.width)
     explain = f"gpuledger explain {advice.finding_ids[0]}" if advice.finding_ids else "gpuledger recommend"
-    return paper.page([*found, "", f"next: {explain}"])
+    return layout.page([*found, "", f"next: {explain}"])
 
 
 def told_lines(advice: Recommendation, currency: str, timezone: str) -> list[tuple[str, str]]:
@@ -191,23 +191,23 @@ def told_lines(advice: Recommendation, currency: str, timezone: str) -> list[tup
     return [(label, text) for label, text in lines if text]
 
 
-def _moves(advice: Recommendation, paper: Paper) -> list[str]:
+def _moves(advice: Recommendation, layout: TextLayout) -> list[str]:
     """Return from where to where: on one line each where that is long."""
     if advice.move is None:
         return []
     words = move_words(advice.move)
-    if stays(advice.move) or len(words) <= paper.width - 20:
-        return paper.labelled("MOVES", words)
+    if stays(advice.move) or len(words) <= layout.width - 20:
+        return layout.labelled("MOVES", words)
     here = place_words(advice.move.from_) if advice.move.from_ is not None else "not placed yet"
     there = place_words(advice.move.to) if advice.move.to is not None else "given back"
-    return [*paper.labelled("MOVES", here), *paper.labelled("", f"-> {there}")]
+    return [*layout.labelled("MOVES", here), *layout.labelled("", f"-> {there}")]
 
 
-def _checks(advice: Recommendation, paper: Paper) -> list[str]:
+def _checks(advice: Recommendation, layout: TextLayout) -> list[str]:
     found = []
     for check in advice.constraints:
         words = f"{plain_sentence(check.what)}: {plain_sentence(check.told)}"
-        found += paper.wrap(words, f"    {HOLDS[check.holds]:<5}", " " * 9)
+        found += layout.wrap(words, f"    {HOLDS[check.holds]:<5}", " " * 9)
     return found
 
 

@@ -8,12 +8,12 @@ from analyzer.interfaces.text.host_text import host_lines, no_gpu_sentence
 from analyzer.interfaces.text.pasting import folded
 from analyzer.interfaces.text.run_prediction import came_out, predicted
 from analyzer.interfaces.text.run_text import large, run_sentence, sparks
-from analyzer.ledger.breakdown import Line, lines
+from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.prices.list_prices import range_of
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.run import RunReport
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import apportion_tree, nearest
 from analyzer.text.words import bytes_words, clock, counted, duration, gpu_hours, money, plain, plain_sentence
 
@@ -22,22 +22,22 @@ _SHARE_SECONDS = 10  # below this a share of a core says more about the start th
 _NAME_WIDTH = 28
 
 
-def recording_text(report: RecordingReport, paper: Paper, before: RecordingReport | None = None) -> str:
+def recording_text(report: RecordingReport, layout: TextLayout, before: RecordingReport | None = None) -> str:
     """Return the report, compared with an earlier one where there is one."""
-    sections = [_head(report, paper)]
+    sections = [_head(report, layout)]
     if before is not None:
         then = came_out(before, report)
-        compared = [*against_lines(before, report), *(paper.wrap(then, "  ", "    ") if then else [])]
-        sections += [paper.wrap(against_sentence(before, report)), compared]
+        compared = [*against_lines(before, report), *(layout.wrap(then, "  ", "    ") if then else [])]
+        sections += [layout.wrap(against_sentence(before, report)), compared]
     elif report.run is not None:
-        sections += _of_run(report.run, report, paper)
+        sections += _of_run(report.run, report, layout)
     else:
-        sections += [paper.wrap(no_gpu_sentence(report)), host_lines(report.host, paper)]
-    sections += [_not_judged(report, paper), _foot(report)]
-    return paper.page([line for section in sections if section for line in (*section, "")][:-1])
+        sections += [layout.wrap(no_gpu_sentence(report)), host_lines(report.host, layout)]
+    sections += [_not_judged(report, layout), _foot(report)]
+    return layout.page([line for section in sections if section for line in (*section, "")][:-1])
 
 
-def _head(report: RecordingReport, paper: Paper) -> list[str]:
+def _head(report: RecordingReport, layout: TextLayout) -> list[str]:
     took = duration(nearest(report.microseconds, 1_000_000))
     size = f"{took} on {counted(report.header.gpus, 'GPU')}" if report.header.gpus else f"{took} on this host"
     if report.run is not None:
@@ -48,7 +48,7 @@ def _head(report: RecordingReport, paper: Paper) -> list[str]:
         size += ", as far as it was watched"
     elif report.ended.exit_code != 0:
         size += f", exit code {report.ended.exit_code}"
-    name = paper.cut(report.header.command, paper.width - 2)
+    name = layout.cut(report.header.command, layout.width - 2)
     first = [name] if len(name) > _NAME_WIDTH else []
     return [*first, f"{'' if first else name:<{_NAME_WIDTH}} {size}", *_said(report.run)]
 
@@ -59,29 +59,29 @@ def _said(run: RunReport | None) -> list[str]:
     return [f"{'':<{_NAME_WIDTH}} {counts} (said by the run)"] if counts else []
 
 
-def _of_run(run: RunReport, report: RecordingReport, paper: Paper) -> list[list[str]]:
+def _of_run(run: RunReport, report: RecordingReport, layout: TextLayout) -> list[list[str]]:
     sections = [
-        paper.wrap(run_sentence(run)),
-        _time_table(run.breakdown, report.header.gpus, paper),
-        sparks(run.timeline, paper, run.timezone),
+        layout.wrap(run_sentence(run)),
+        _time_table(run.breakdown, report.header.gpus, layout),
+        sparks(run.timeline, layout, run.timezone),
     ]
     if run.findings:
         first = run.findings[0]
-        sections.append([f"WHY{f'confidence {first.confidence}':>{paper.width - 5}}", *evidence_lines(first, paper)])
-    sections.append(_try(run, report, paper))
+        sections.append([f"WHY{f'confidence {first.confidence}':>{layout.width - 5}}", *evidence_lines(first, layout)])
+    sections.append(_try(run, report, layout))
     return sections
 
 
-def _time_table(breakdown: Breakdown, gpus: int, paper: Paper) -> list[str]:
+def _time_table(breakdown: Breakdown, gpus: int, layout: TextLayout) -> list[str]:
     """Return where the time went, as the mean of the GPUs: clock time, share and GPU-hours, each adding up."""
-    table = lines(breakdown, subtotals=False)
+    table = breakdown_lines(breakdown, subtotals=False)
     clocks = [*_clocks(breakdown, gpus), clock(nearest(breakdown.milliseconds, 1000 * gpus))]
-    label, bar = 20, max(0, 12 + paper.extra)
+    label, bar = 20, max(0, 12 + layout.extra)
     title = f"WHERE THE TIME WENT (mean of the {gpus} GPUs)" if gpus > 1 else "WHERE THE TIME WENT"
     largest = max((line.share for line in table if line.level != "total"), default=0.0)
     found = [f"{title:<{13 + label + bar}}{'time':>9}{'%':>7}{'GPU-hours':>12}"]
     for line, time in zip(table, clocks, strict=True):
-        drawn = "" if line.level == "total" else paper.bar(line.share, largest, bar)
+        drawn = "" if line.level == "total" else layout.bar(line.share, largest, bar)
         found.append(
             f"  {_first(line):<11}{line.label if line.level != 'total' else '':<{label}}{drawn:<{bar}}"
             f"{time:>9}{line.percent:>7}{line.hours:>12}"
@@ -89,7 +89,7 @@ def _time_table(breakdown: Breakdown, gpus: int, paper: Paper) -> list[str]:
     return found
 
 
-def _first(line: Line) -> str:
+def _first(line: BreakdownLine) -> str:
     if line.level == "total":
         return "total"
     return line.klass or "" if line.level == "only" else ""
@@ -104,12 +104,12 @@ def _clocks(breakdown: Breakdown, gpus: int) -> list[str]:
     return [clock(seconds) for group in members for seconds in group]
 
 
-def _try(run: RunReport, report: RecordingReport, paper: Paper) -> list[str]:
+def _try(run: RunReport, report: RecordingReport, layout: TextLayout) -> list[str]:
     found = []
     for number, advice in enumerate(run.recommendations[:_TRY_SHOWN], 1):
-        found += paper.wrap(plain(advice.title), f"  {number}  ", "     ")
-        found += [f"       {line}" for each in advice.artefacts for line in folded(each, paper.width - 7)]
-        found += paper.wrap(_faster(advice, report), "     ", "     ")
+        found += layout.wrap(plain(advice.title), f"  {number}  ", "     ")
+        found += [f"       {line}" for each in advice.artefacts for line in folded(each, layout.width - 7)]
+        found += layout.wrap(_faster(advice, report), "     ", "     ")
     return ["TRY", *found] if found else []
 
 
@@ -119,24 +119,24 @@ def _faster(advice: Recommendation, report: RecordingReport) -> str:
     return f"{clock(report.microseconds // 1_000_000)} -> about {predicted(advice, report).words}; {price}"
 
 
-def _not_judged(report: RecordingReport, paper: Paper) -> list[str]:
+def _not_judged(report: RecordingReport, layout: TextLayout) -> list[str]:
     found = []
     run = report.run
     if run is None:
-        found += paper.labelled("GPUs", plain(report.header.no_gpu) or "not read before the command ended", 15)
+        found += layout.labelled("GPUs", plain(report.header.no_gpu) or "not read before the command ended", 15)
     elif run.breakdown.cost_micros is None:
-        found += paper.labelled("cost", _price_words(run.facts.sku), 15)
+        found += layout.labelled("cost", _price_words(run.facts.sku), 15)
     for rule in run.not_judged if run is not None else ():
-        found += paper.labelled(rule.rule.replace("_", " ")[:12], plain(rule.missing), 15)
+        found += layout.labelled(rule.rule.replace("_", " ")[:12], plain(rule.missing), 15)
     if report.refused:
         lost = f"{counted(len(report.refused), 'batch')} could not be read: {plain(report.refused[0])}"
-        found += paper.labelled("recording", lost, 15)
+        found += layout.labelled("recording", lost, 15)
     rates = f"host every {report.header.host_seconds:g} s"
     if report.header.gpus:
         rates = f"GPUs every {report.header.gpu_seconds:g} s, {rates}"
     if run is not None and run.efficiency is not None and (step := step_words(run.efficiency.step)):
         rates += f"; step time {step}"
-    return ["NOT JUDGED", *found, *paper.labelled("sampling", rates, 15)]
+    return ["NOT JUDGED", *found, *layout.labelled("sampling", rates, 15)]
 
 
 def _price_words(sku: str | None) -> str:

@@ -11,7 +11,7 @@ from analyzer.interfaces.text.finding_text import evidence_lines, heading
 from analyzer.interfaces.text.pasting import folded
 from analyzer.interfaces.text.run_prediction import sooner
 from analyzer.interfaces.text.sentences import unpriced_words
-from analyzer.ledger.breakdown import lines, went
+from analyzer.ledger.breakdown import breakdown_lines, went
 from analyzer.ledger.timeline import Point
 from analyzer.measures.traffic.text import traffic_lines
 from analyzer.period import local
@@ -21,42 +21,53 @@ from analyzer.reports.recommendation_words import actor_words, cost_words, saves
 from analyzer.reports.run import RunFacts, RunReport, worth_showing
 from analyzer.reports.run_energy import run_energy_words
 from analyzer.states import booking
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import nearest
-from analyzer.text.words import counted, day, duration, gpu_hours, hours_decimals, moment, money, percent, plain, symbol
+from analyzer.text.words import (
+    counted,
+    day,
+    duration,
+    gpu_hours,
+    hours_decimals,
+    moment_words,
+    money,
+    percent,
+    plain,
+    symbol,
+)
 
 _NODES_SHOWN = 4
 _SPARK_LEAST = 20  # fewer stretches say less than the table above them
 _LEFT = 39  # width of the left column of the head
 
 
-def run_text(report: RunReport, paper: Paper, *, whole_traffic: bool = False) -> str:
+def run_text(report: RunReport, layout: TextLayout, *, whole_traffic: bool = False) -> str:
     """Return the report as text for this paper; `whole_traffic` adds the matrix of who sent how much to whom."""
     shown = worth_showing(report)
     sections = [
-        _head(report, paper),
-        paper.wrap(run_sentence(report)),
-        went("WHERE IT WENT", lines(report.breakdown, subtotals=False), paper, symbol(report.currency)),
-        sparks(report.timeline, paper, report.timezone),
+        _head(report, layout),
+        layout.wrap(run_sentence(report)),
+        went("WHERE IT WENT", breakdown_lines(report.breakdown, subtotals=False), layout, symbol(report.currency)),
+        sparks(report.timeline, layout, report.timezone),
     ]
     for finding in shown:
         out = causes_out(report.ruled_out.get(finding.id, ()))
-        sections.append([*heading(finding, report.timezone, paper), *evidence_lines(finding, paper, out)])
-        sections += [_advice(one, finding, report, paper) for one in _told_at(report, finding, shown)]
-    sections.append(traffic_lines(report.traffic, report.currency, paper, whole=whole_traffic))
-    sections.append(efficiency_lines(report, paper))
-    sections.append(_not_judged(report, paper))
+        sections.append([*heading(finding, report.timezone, layout), *evidence_lines(finding, layout, out)])
+        sections += [_advice(one, finding, report, layout) for one in _told_at(report, finding, shown)]
+    sections.append(traffic_lines(report.traffic, report.currency, layout, whole=whole_traffic))
+    sections.append(efficiency_lines(report, layout))
+    sections.append(_not_judged(report, layout))
     body = [line for section in sections if section for line in (*section, "")]
-    return paper.page([*body[:-1], *_onwards(report, shown)])
+    return layout.page([*body[:-1], *_onwards(report, shown)])
 
 
-def _head(report: RunReport, paper: Paper) -> list[str]:
+def _head(report: RunReport, layout: TextLayout) -> list[str]:
     found = []
     for left, right in head_pairs(report):
-        if len(left) < _LEFT and len(right) <= paper.width - 2 - _LEFT:
+        if len(left) < _LEFT and len(right) <= layout.width - 2 - _LEFT:
             found.append(f"{left:<{_LEFT}}{right}")
         else:
-            found += [paper.cut(left, paper.width - 2), *([paper.cut(right, paper.width - 2)] if right else [])]
+            found += [layout.cut(left, layout.width - 2), *([layout.cut(right, layout.width - 2)] if right else [])]
     return found
 
 
@@ -85,8 +96,8 @@ def _status(report: RunReport) -> str:
 
 def _times(report: RunReport) -> str:
     facts = report.facts
-    began = moment(facts.started_at, report.timezone) if facts.started_at is not None else "start unknown"
-    ended = moment(facts.ended_at, report.timezone) if facts.ended_at is not None else "now"
+    began = moment_words(facts.started_at, report.timezone) if facts.started_at is not None else "start unknown"
+    ended = moment_words(facts.ended_at, report.timezone) if facts.ended_at is not None else "now"
     return f"{began} - {ended}"
 
 
@@ -94,7 +105,7 @@ def _size(report: RunReport) -> str:
     facts, total = report.facts, report.breakdown.milliseconds
     hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
     if facts.started_at is not None and facts.started_at < report.span.start:  # the ledger does not go back so far
-        return f"{hours} since {moment(report.span.start, report.timezone)}"
+        return f"{hours} since {moment_words(report.span.start, report.timezone)}"
     hours += " so far" if report.running else ""
     if facts.started_at is None or facts.ended_at is None:
         return hours
@@ -154,13 +165,13 @@ def projection(report: RunReport) -> tuple[str, str] | None:
     if not report.running or limit_at is None or started_at is None:
         return None
     if limit_at <= report.span.end:
-        return f"its limit was {moment(limit_at, report.timezone)}, and it still runs", ""
+        return f"its limit was {moment_words(limit_at, report.timezone)}, and it still runs", ""
     known = max(1, report.span.end - max(report.span.start, started_at))
     whole = known + limit_at - report.span.end
     total = nearest(report.breakdown.milliseconds * whole, known)
     cost = report.breakdown.cost_micros
     paid = f", {money(nearest(cost * whole, known), report.currency)}" if cost and report.breakdown.priced else ""
-    left = f"at its limit, {moment(limit_at, report.timezone)}:"
+    left = f"at its limit, {moment_words(limit_at, report.timezone)}:"
     return left, f"about {gpu_hours(total, hours_decimals(total))} GPU-hours{paid}"
 
 
@@ -190,7 +201,7 @@ def run_sentence(report: RunReport) -> str:
     return f"{told}; the largest rest is {largest.label} ({percent(whole.weight(largest), whole.total_weight)})."
 
 
-def sparks(timeline: Sequence[Point], paper: Paper, timezone: str) -> list[str]:
+def sparks(timeline: Sequence[Point], layout: TextLayout, timezone: str) -> list[str]:
     """Return two lines of the share of working and of the largest loss over time, and the axis under them."""
     buckets = [(at, list(points)) for at, points in groupby(timeline, key=lambda point: point.bucket_start)]
     if len(buckets) < _SPARK_LEAST:
@@ -202,9 +213,9 @@ def sparks(timeline: Sequence[Point], paper: Paper, timezone: str) -> list[str]:
             totals[what.label] = totals.get(what.label, 0) + point.milliseconds
     labels = ["working", *([max(totals, key=lambda label: totals[label])] if totals else [])]
     indent = min(18, max(map(len, labels))) + 4
-    cells = _merged([points for _, points in buckets], paper.width - 2 - indent)
+    cells = _merged([points for _, points in buckets], layout.width - 2 - indent)
     found = [
-        f"  {paper.cut(label, 18):<{indent - 2}}{paper.spark([_share(points, label) for points in cells])}"
+        f"  {layout.cut(label, 18):<{indent - 2}}{layout.spark([_share(points, label) for points in cells])}"
         for label in labels
     ]
     return [*found, _axis(buckets[0][0], buckets[-1][0], len(cells), indent, timezone)]
@@ -241,22 +252,22 @@ def _told_at(report: RunReport, finding: Finding, shown: tuple[Finding, ...]) ->
     return [advice for advice in report.recommendations if first(advice) is finding]
 
 
-def _advice(advice: Recommendation, against: Finding, report: RunReport, paper: Paper) -> list[str]:
-    found = [paper.cut(f"{advice.id}  TRY: {advice.title}", paper.width - 2)]
+def _advice(advice: Recommendation, against: Finding, report: RunReport, layout: TextLayout) -> list[str]:
+    found = [layout.cut(f"{advice.id}  TRY: {advice.title}", layout.width - 2)]
     span_us = report.span.end - report.span.start
     saves = saves_in_run(advice, span_us, report.currency, running=report.running)
-    found += paper.labelled("saves", saves, 18)
+    found += layout.labelled("saves", saves, 18)
     if (words := sooner(advice, against, report)) is not None:
-        found += paper.labelled("the run", words, 18)
-    found += paper.labelled("moving costs", cost_words(advice, report.currency), 18)
-    found += [f"    {line}" for each in advice.artefacts for line in folded(each, paper.width - 4)]
-    found += paper.labelled("who can act", actor_words(advice), 18)
-    return [*found, *paper.labelled("who loses", plain(advice.losers), 18)]
+        found += layout.labelled("the run", words, 18)
+    found += layout.labelled("moving costs", cost_words(advice, report.currency), 18)
+    found += [f"    {line}" for each in advice.artefacts for line in folded(each, layout.width - 4)]
+    found += layout.labelled("who can act", actor_words(advice), 18)
+    return [*found, *layout.labelled("who loses", plain(advice.losers), 18)]
 
 
-def _not_judged(report: RunReport, paper: Paper) -> list[str]:
+def _not_judged(report: RunReport, layout: TextLayout) -> list[str]:
     words = not_judged_words(report)
-    return paper.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13) if words else []
+    return layout.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13) if words else []
 
 
 def not_judged_words(report: RunReport) -> list[str]:

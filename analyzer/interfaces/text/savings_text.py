@@ -4,39 +4,39 @@ from collections.abc import Callable, Sequence
 
 from analyzer.period import local
 from analyzer.recommendations.lifecycle.realised import Realised, Weekly
-from analyzer.recommendations.lifecycle.status import Standing
+from analyzer.recommendations.lifecycle.status import LifecycleStatus
 from analyzer.recommendations.outcome.calibration import INNER_PERMILLE, LEAST, OUTER_PERMILLE, Calibration, Tally
 from analyzer.recommendations.outcome.outcome import Outcome
 from analyzer.reports.savings import SavingsReport, Together
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import CENTS_UNDER, counted, day, gpu_hours, money, plain, plain_sentence
 
 _HEAD = "CHECKED AFTERWARDS"
 _UNITS = {"tokens": "a token", "samples": "a sample", "steps": "a step", "run": "a completed run"}
 
 
-def savings_text(report: SavingsReport, paper: Paper, top: int | None = None) -> str:
+def savings_text(report: SavingsReport, layout: TextLayout, top: int | None = None) -> str:
     """Return the book as text: what was applied and came of it, what is still to be seen, how good predictions were."""
     sections = [
-        paper.wrap(_first_sentence(report), ""),
-        checked_lines(report.applied[:top], report.currency, report.timezone, paper),
-        _accepted(report, paper, top),
-        _rejected(report, paper, top),
-        _together(report, paper) if report.together.changes else [],
-        _calibration(report.calibration, paper) if report.calibration.whole.cases else [],
-        _shares(report, paper) if report.shares else [],
+        layout.wrap(_first_sentence(report), ""),
+        checked_lines(report.applied[:top], report.currency, report.timezone, layout),
+        _accepted(report, layout, top),
+        _rejected(report, layout, top),
+        _together(report, layout) if report.together.changes else [],
+        _calibration(report.calibration, layout) if report.calibration.whole.cases else [],
+        _shares(report, layout) if report.shares else [],
     ]
     body = [line for section in sections if section for line in (*section, "")]
-    return paper.page([*body, _next(report)])
+    return layout.page([*body, _next(report)])
 
 
-def checked_lines(applied: Sequence[Realised], currency: str, timezone: str, paper: Paper) -> list[str]:
+def checked_lines(applied: Sequence[Realised], currency: str, timezone: str, layout: TextLayout) -> list[str]:
     """Return the section on what was applied: what was predicted a week, and what came out; empty without any."""
     found = [f"{_HEAD} (saved a week; in brackets 95 %)"] if applied else []
     for one in applied:
         title, *told = checked_words(one, currency, timezone)
-        found += paper.wrap(title, f"  {one.standing.id} ", " " * 10)
-        found += [line for words in told for line in paper.wrap(words, " " * 10)]
+        found += layout.wrap(title, f"  {one.standing.id} ", " " * 10)
+        found += [line for words in told for line in layout.wrap(words, " " * 10)]
     return found
 
 
@@ -135,30 +135,30 @@ def _first_sentence(report: SavingsReport) -> str:
     return "recommendations: " + ", ".join(said)
 
 
-def _accepted(report: SavingsReport, paper: Paper, top: int | None) -> list[str]:
+def _accepted(report: SavingsReport, layout: TextLayout, top: int | None) -> list[str]:
     found = ["ACCEPTED, NOT SEEN TO BE APPLIED"] if report.accepted else []
     for one in report.accepted[:top]:
-        found += _decided(one, report, paper)
+        found += _decided(one, report, layout)
     hint = "once it is made and cannot be seen: gpuledger accept ID --applied-at DATE"
-    return [*found, *paper.wrap(hint)] if found else []
+    return [*found, *layout.wrap(hint)] if found else []
 
 
-def _rejected(report: SavingsReport, paper: Paper, top: int | None) -> list[str]:
+def _rejected(report: SavingsReport, layout: TextLayout, top: int | None) -> list[str]:
     found = ["REJECTED"] if report.rejected else []
     for one in report.rejected[:top]:
-        found += _decided(one, report, paper)
+        found += _decided(one, report, layout)
     return found
 
 
-def _decided(one: Standing, report: SavingsReport, paper: Paper) -> list[str]:
+def _decided(one: LifecycleStatus, report: SavingsReport, layout: TextLayout) -> list[str]:
     prediction, word = one.prediction, one.word
     on = _date(word.recorded_at, report.timezone) if word else ""
     because = f": {plain_sentence(word.because)}" if word and word.because else ""
     text = f"{plain(prediction.subject)}: {plain(prediction.title)} ({on}{because})"
-    return paper.wrap(text, f"  {one.id} ", " " * 10)
+    return layout.wrap(text, f"  {one.id} ", " " * 10)
 
 
-def _together(report: SavingsReport, paper: Paper) -> list[str]:
+def _together(report: SavingsReport, layout: TextLayout) -> list[str]:
     said: Together = report.together
     if said.predicted_micros is not None and said.realised_micros is not None:
         predicted, came = (_money(micros, report.currency) for micros in (said.predicted_micros, said.realised_micros))
@@ -171,17 +171,17 @@ def _together(report: SavingsReport, paper: Paper) -> list[str]:
         f"{came}. It is what the same work would have cost more; GPUs that it frees save money once they are used or "
         "given back."
     )
-    return ["TOGETHER", *paper.wrap(words)]
+    return ["TOGETHER", *layout.wrap(words)]
 
 
-def _calibration(found: Calibration, paper: Paper) -> list[str]:
+def _calibration(found: Calibration, layout: TextLayout) -> list[str]:
     lines = ["HOW GOOD THE PREDICTIONS WERE"]
-    lines += paper.labelled("P20 to P80", _tally_words(found.whole.inside, found.whole.cases, INNER_PERMILLE))
+    lines += layout.labelled("P20 to P80", _tally_words(found.whole.inside, found.whole.cases, INNER_PERMILLE))
     if found.whole.outer:
-        lines += paper.labelled("P5 to P95", _tally_words(found.whole.inside_outer, found.whole.outer, OUTER_PERMILLE))
+        lines += layout.labelled("P5 to P95", _tally_words(found.whole.inside_outer, found.whole.outer, OUTER_PERMILLE))
     kinds = "; ".join(f"{kind.replace('_', ' ')} {_short(tally)}" for kind, tally in found.kinds)
-    lines += paper.labelled("by kind", kinds)
-    return lines + paper.labelled("by month", "; ".join(f"{when} {_short(tally)}" for when, tally in found.times))
+    lines += layout.labelled("by kind", kinds)
+    return lines + layout.labelled("by month", "; ".join(f"{when} {_short(tally)}" for when, tally in found.times))
 
 
 def _tally_words(inside: int, cases: int, promised: int) -> str:
@@ -196,12 +196,12 @@ def _short(tally: Tally) -> str:
     return f"{tally.inside:,} of {tally.cases:,} inside{less}"
 
 
-def _shares(report: SavingsReport, paper: Paper) -> list[str]:
+def _shares(report: SavingsReport, layout: TextLayout) -> list[str]:
     use = "in use for what is assumed" if report.learns else "offered; [placement] learn_shares uses them"
     found = [f"SHARES OF A LOSS THAT WERE RECOVERED (%; {use})"]
     for kind, quantiles in report.shares.items():
         told = ", ".join(f"{name.upper()} {permille / 10:.0f}" for name, permille in quantiles.items())
-        found += paper.labelled(kind.replace("_", " "), told, 22)
+        found += layout.labelled(kind.replace("_", " "), told, 22)
     return found
 
 

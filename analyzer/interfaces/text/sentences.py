@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agent.wire.units import MICROS
 from analyzer.findings.rule_words import rule_words
-from analyzer.ledger.breakdown import lines
+from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.ledger.coverage import NotJudged, Sku
 from analyzer.queries.ledger_query import LARGE_GAP, Breakdown, alike_measured
 from analyzer.recommendations.recommendation import Recommendation
@@ -52,7 +52,7 @@ def _avoidable(report: WeekReport) -> str:
     """Return what was avoidable, as the table rounds it: the same figure reads the same everywhere."""
     if not report.avoidable.entries:
         return _nothing_found(report)
-    table = lines(report.breakdown, report.previous)
+    table = breakdown_lines(report.breakdown, report.previous)
     line = next(line for line in table if line.klass == "avoidable" and line.level in ("class", "only"))
     share = f"({line.percent}{NO_BREAK}%){_change(report)}"
     if line.money in (None, UNKNOWN):

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from analyzer.findings.rule_words import rule_words
 from analyzer.ledger.unjudged import Unjudged, by_rule, rules_in
 from analyzer.period import Period
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, plain, plain_sentence
 
 _SHOWN = 10
 
 
 def unjudged_text(
-    period: Period, unjudged: Sequence[Unjudged], names: Mapping[str, str], paper: Paper, top: int | None = None
+    period: Period, unjudged: Sequence[Unjudged], names: Mapping[str, str], layout: TextLayout, top: int | None = None
 ) -> str:
     """Return which rules could not be judged, of whom, and for want of which signal; `names` are those of runs."""
     kind = "week" if "-W" in period.label else "period"
@@ -21,15 +21,15 @@ def unjudged_text(
     if not by:
         found.append("  Every rule had the signals that it needs.")
     for (rule, missing), whom in sorted(by.items(), key=lambda one: (-len(one[1]), rule_words(one[0][0]), one[0])):
-        found += paper.wrap(f"{rule_words(rule)}: {plain_sentence(missing)}")
+        found += layout.wrap(f"{rule_words(rule)}: {plain_sentence(missing)}")
         if whom == ["fleet"]:
             continue
-        found += [f"    {paper.cut(_called(subject, names), paper.width - 6)}" for subject in whom[: top or _SHOWN]]
+        found += [f"    {layout.cut(_called(subject, names), layout.width - 6)}" for subject in whom[: top or _SHOWN]]
         if len(whom) > (top or _SHOWN):
             found.append(f"    and {len(whom) - (top or _SHOWN):,} more: --top N")
     hint = "what is missing is missing of the whole fleet, where no run or host is named"
-    fleet = ["", *paper.wrap(hint)] if any(whom == ["fleet"] for whom in by.values()) else []
-    return paper.page([*found, *fleet, "", "next: gpuledger doctor agent, on a host of theirs: what it can measure"])
+    fleet = ["", *layout.wrap(hint)] if any(whom == ["fleet"] for whom in by.values()) else []
+    return layout.page([*found, *fleet, "", "next: gpuledger doctor agent, on a host of theirs: what it can measure"])
 
 
 def _called(subject: str, names: Mapping[str, str]) -> str:

@@ -9,14 +9,14 @@ from analyzer.interfaces.text.record_text import record_words
 from analyzer.interfaces.text.saving_words import all_priced, bill_words, saved_over, saving_column
 from analyzer.interfaces.text.savings_text import checked_lines
 from analyzer.interfaces.text.sentences import cost_words, first_sentence, fleet_words, judged_words, unpriced_words
-from analyzer.ledger.breakdown import lines, went
+from analyzer.ledger.breakdown import breakdown_lines, went
 from analyzer.ledger.coverage import CLOSED, Silent
 from analyzer.period import local
 from analyzer.prices.repriced import repriced_words
 from analyzer.reports.charged import charge_lines
 from analyzer.reports.group_table import group_lines
 from analyzer.reports.week import WeekReport
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import (
     NO_BREAK,
     UNKNOWN,
@@ -39,45 +39,45 @@ _NOT_JUDGED_SHOWN = 4
 CHECKED_SHOWN = 3
 
 
-def week_text(report: WeekReport, paper: Paper, top: int = WORTH_DOING_SHOWN) -> str:
+def week_text(report: WeekReport, layout: TextLayout, top: int = WORTH_DOING_SHOWN) -> str:
     """Return the report as text for this paper."""
-    body = [line for section in week_sections(report, paper, top) if section for line in (*section, "")]
-    return paper.page([*body[:-1], _next(report)] if report.breakdown.entries else body[:-1])
+    body = [line for section in week_sections(report, layout, top) if section for line in (*section, "")]
+    return layout.page([*body[:-1], _next(report)] if report.breakdown.entries else body[:-1])
 
 
-def week_sections(report: WeekReport, paper: Paper, top: int | None = None) -> list[list[str]]:
+def week_sections(report: WeekReport, layout: TextLayout, top: int | None = None) -> list[list[str]]:
     """Return the report's sections, some of them empty; a month's report has them too."""
     if not report.breakdown.entries:
-        return [_period(report, paper), paper.wrap(first_sentence(report))]
+        return [_period(report, layout), layout.wrap(first_sentence(report))]
     return [
-        _head(report, paper),
-        paper.wrap(first_sentence(report)),
-        went("WHERE IT WENT", lines(report.breakdown, report.previous), paper, symbol(report.currency)),
-        _groups(report, paper),
-        _charged(report, paper),
-        _worth_doing(report, paper, top or WORTH_DOING_SHOWN),
-        checked_lines(report.checked[:CHECKED_SHOWN], report.currency, report.period.timezone, paper),
-        _corrections(report, paper),
-        _how_sure(report, paper),
+        _head(report, layout),
+        layout.wrap(first_sentence(report)),
+        went("WHERE IT WENT", breakdown_lines(report.breakdown, report.previous), layout, symbol(report.currency)),
+        _groups(report, layout),
+        _charged(report, layout),
+        _worth_doing(report, layout, top or WORTH_DOING_SHOWN),
+        checked_lines(report.checked[:CHECKED_SHOWN], report.currency, report.period.timezone, layout),
+        _corrections(report, layout),
+        _how_sure(report, layout),
     ]
 
 
-def _period(report: WeekReport, paper: Paper) -> list[str]:
+def _period(report: WeekReport, layout: TextLayout) -> list[str]:
     period = report.period
     left = f"{kind_of(period)} {period.label} ".ljust(16) + f"{days(period)}, {period.timezone}"
     status = status_words(report)
-    head = [f"{left}{status:>{paper.width - 2 - len(left)}}" if len(left) + len(status) < paper.width - 4 else left]
+    head = [f"{left}{status:>{layout.width - 2 - len(left)}}" if len(left) + len(status) < layout.width - 4 else left]
     if head[0] == left:
         head.append(" " * 16 + status)
     return head
 
 
-def _head(report: WeekReport, paper: Paper) -> list[str]:
-    head = _period(report, paper)
+def _head(report: WeekReport, layout: TextLayout) -> list[str]:
+    head = _period(report, layout)
     name = "runs of" if report.part else f"fleet {plain(report.cluster)}" if report.cluster else "fleet"
     paid = f", {cost_words(report.breakdown, report.currency)}" if report.breakdown.cost_micros is not None else ""
-    head += paper.wrap(f"{gpus_words(report)}{paid}", name.ljust(15) + " ", " " * 16)
-    return head + paper.wrap(prices_words(report), "prices".ljust(16), " " * 16)
+    head += layout.wrap(f"{gpus_words(report)}{paid}", name.ljust(15) + " ", " " * 16)
+    return head + layout.wrap(prices_words(report), "prices".ljust(16), " " * 16)
 
 
 def gpus_words(report: WeekReport) -> str:
@@ -113,34 +113,34 @@ def prices_words(report: WeekReport) -> str:
     return "; ".join([known, *stale, *unpriced_words(report.breakdown, report.currency), *invoice])
 
 
-def _groups(report: WeekReport, paper: Paper) -> list[str]:
+def _groups(report: WeekReport, layout: TextLayout) -> list[str]:
     table = group_lines(report, report.table)
     sign = symbol(report.currency).strip()
     priced = table[0].money is not None
     head = f"{'GPU-hours':>12}" + (f"{sign:>10}" if priced else "") + f"{'useful':>9}"
     head += f"{'avoidable ' + (sign if priced else 'h'):>14}"
-    width = 27 + max(-8, paper.extra)
+    width = 27 + max(-8, layout.extra)
     found = [f"BY {report.table.by.replace('-', ' ').upper()}".ljust(width) + head]
     for line in table:
-        text = f"  {paper.cut(line.name, width - 3):<{width - 2}}{line.hours:>12}"
+        text = f"  {layout.cut(line.name, width - 3):<{width - 2}}{line.hours:>12}"
         found.append(f"{text}{f'{line.money:>10}' if priced else ''}{line.useful:>9}{line.avoidable:>14}")
     return found
 
 
-def _charged(report: WeekReport, paper: Paper) -> list[str]:
+def _charged(report: WeekReport, layout: TextLayout) -> list[str]:
     table = charge_lines(report)
     if not table:
         return []
     sign = symbol(report.currency).strip()
-    width = 27 + max(-8, paper.extra)
+    width = 27 + max(-8, layout.extra)
     found = [f"{'CHARGED':<{width}}{f'cost {sign}':>12}{f'charged {sign}':>14}{f'platform bears {sign}':>19}"]
     for line in table:
-        name = paper.cut(line.name, width - 3)
+        name = layout.cut(line.name, width - 3)
         found.append(f"  {name:<{width - 2}}{line.cost:>12}{line.charged:>14}{line.left:>19}")
     return found
 
 
-def _worth_doing(report: WeekReport, paper: Paper, top: int) -> list[str]:
+def _worth_doing(report: WeekReport, layout: TextLayout, top: int) -> list[str]:
     shown = report.recommendations[:top]
     if not shown:
         return []
@@ -149,19 +149,19 @@ def _worth_doing(report: WeekReport, paper: Paper, top: int) -> list[str]:
     unit = f"{'saves' if all_priced(shown) else 'GPU-hours saved'} {over}, P50"
     found = [f"WORTH DOING ({count}; who can act; {unit})"]
     amounts, together = saving_column(shown, report.currency)
-    width = 49 + paper.extra
+    width = 49 + layout.extra
     for recommendation, amount in zip(shown, amounts, strict=True):
-        title = paper.cut(f"{recommendation.subject}: {recommendation.title}", width - 1)
+        title = layout.cut(f"{recommendation.subject}: {recommendation.title}", width - 1)
         found.append(f"  {recommendation.id:<7} {title:<{width}}{recommendation.actor or '':<9}{amount:>8}")
     bill = bill_words(shown, report.fleet, report.currency, report.period.timezone)
-    return found + (paper.wrap(f"Together {together}: {bill}") if together else [])
+    return found + (layout.wrap(f"Together {together}: {bill}") if together else [])
 
 
-def _corrections(report: WeekReport, paper: Paper) -> list[str]:
+def _corrections(report: WeekReport, layout: TextLayout) -> list[str]:
     if not report.corrections:
         return []
     found = ["CORRECTED SINCE IT CLOSED (not in the figures above)"]
-    return [*found, *(line for words in correction_words(report) for line in paper.labelled("", words, 4))]
+    return [*found, *(line for words in correction_words(report) for line in layout.labelled("", words, 4))]
 
 
 def correction_words(report: WeekReport) -> list[str]:
@@ -173,22 +173,22 @@ def correction_words(report: WeekReport) -> list[str]:
     return found
 
 
-def _how_sure(report: WeekReport, paper: Paper) -> list[str]:
+def _how_sure(report: WeekReport, layout: TextLayout) -> list[str]:
     held, silent = report.measured.held, report.measured.silent
     share = decimal((held - silent) * 1000 // held, 1) if held else UNKNOWN  # rounded down: 100 means all
     words = [f"{share}{NO_BREAK}% of held GPU-hours" if held else "no run is known to have held a GPU"]
     words += [silent_words(node, report.period.timezone) for node in report.measured.nodes[:2]]
-    found = ["HOW SURE WE ARE", *paper.labelled("measured", "; ".join(words))]
+    found = ["HOW SURE WE ARE", *layout.labelled("measured", "; ".join(words))]
     if judged_by := by_what_words(report.by_what):
-        found += paper.labelled("by what", judged_by)
+        found += layout.labelled("by what", judged_by)
     judged = [judged_words(rule) for rule in report.not_judged]
     if judged:
         more = len(judged) - _NOT_JUDGED_SHOWN
         rest = [f"and {counted(more, 'rule')} more"] if more > 0 else []
         words = [*judged[:_NOT_JUDGED_SHOWN], *rest, "all of them: gpuledger findings --unjudged"]
-        found += paper.labelled("not judged", "; ".join(words))
+        found += layout.labelled("not judged", "; ".join(words))
     if report.record is not None:
-        found += paper.labelled("our record", record_words(report.record))
+        found += layout.labelled("our record", record_words(report.record))
     return found
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.period import Period
-from analyzer.text.words import moment, plain
+from analyzer.text.words import moment_words, plain
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -24,8 +24,8 @@ class Correction:
 
     def words(self, timezone: str) -> str:
         """Return the sentence that stands in the report of the period in which it was learned."""
-        since = moment(self.first_hour, timezone)
-        hours = since if self.first_hour == self.last_hour else f"{since} to {moment(self.last_hour, timezone)}"
+        since = moment_words(self.first_hour, timezone)
+        hours = since if self.first_hour == self.last_hour else f"{since} to {moment_words(self.last_hour, timezone)}"
         learned = f"{self.amount:+,} {self.unit} of {plain(self.name)}"
         return f"Learned of closed hours ({hours}): {learned}. What is closed keeps its figures."
 

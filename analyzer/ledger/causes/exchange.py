@@ -28,7 +28,7 @@ class ExchangeJudgement:
 NO_EXCHANGE = ExchangeJudgement(False)
 
 
-def rate(window: RunWindow, limits: Thresholds) -> int | None:
+def exchange_rate(window: RunWindow, limits: Thresholds) -> int | None:
     """Return the bytes a second and node at which this window exchanged over the fabric, or None where it did not.
 
     Time spent exchanging is the share short of the run's best; the bytes are those of the RDMA ports.
@@ -62,7 +62,7 @@ def lesson(window: RunWindow, limits: Thresholds) -> int | None:
     for more of it than noise does, over a best that leaves no room for others in every step.
     """
     stands_out = window.short >= limits.lesson_short_permille and at_least(window.best, limits.effective_sm_permille)
-    return rate(window, limits) if stands_out else None
+    return exchange_rate(window, limits) if stands_out else None
 
 
 def _ranks_apart(window: RunWindow, limits: Thresholds) -> bool:
@@ -90,7 +90,7 @@ def _cross_rack(
     window: RunWindow, facts: RunFacts, in_rack_rate: int | None, left_permille: int, limits: Thresholds
 ) -> int:
     """Return the part that the same bytes would not have taken inside a rack; 0 where racks are not known."""
-    seen = rate(window, limits)
+    seen = exchange_rate(window, limits)
     if facts.racks is None or facts.racks < 2 or seen is None or in_rack_rate is None or seen >= in_rack_rate:
         return 0
     return left_permille * (in_rack_rate - seen) // in_rack_rate

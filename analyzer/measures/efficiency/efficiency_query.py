@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from analyzer.measures.efficiency.cadence import NODE_FAILURES_LEAST, Failures
 from analyzer.measures.efficiency.checkpoints import Saving
 from analyzer.measures.efficiency.goodput import Attempt, Spent
-from analyzer.measures.efficiency.steps import Told, Wave, longest_even
+from analyzer.measures.efficiency.steps import ReportedProgress, Wave, longest_even
 from analyzer.measures.efficiency.stragglers import Waited
 from analyzer.period import WINDOW_MS
 from analyzer.queries.labels import labels_of
@@ -26,7 +26,7 @@ _AROUND_US = 900_000_000  # a scheduler may call a host down a quarter of an hou
 _WINDOW_US = WINDOW_MS * 1000
 
 
-def spent(session: "Session", run_id: str, start_us: int, end_us: int) -> tuple[Spent, ...]:
+def state_time(session: "Session", run_id: str, start_us: int, end_us: int) -> tuple[Spent, ...]:
     """Return what a run held in [start_us, end_us), by state and cause."""
     return tuple(Spent(*row) for row in _rows(session, "spent", run=run_id, start=start_us, end=end_us))
 
@@ -40,10 +40,10 @@ def attempts(session: "Session", run_id: str) -> tuple[Attempt, ...]:
     )
 
 
-def told(session: "Session", run_ids: Sequence[str]) -> dict[str, Told]:
+def reported_progress(session: "Session", run_ids: Sequence[str]) -> dict[str, ReportedProgress]:
     """Return what runs said of themselves, by run; those that said nothing are not there."""
     rows = _rows(session, "told", runs=list(run_ids), stepping=_STEPPING, bucket_us=_WINDOW_US)
-    return {row[0]: Told(*row) for row in rows}
+    return {row[0]: ReportedProgress(*row) for row in rows}
 
 
 def wave(session: "Session", run_id: str, start_us: int, end_us: int) -> Wave | None:

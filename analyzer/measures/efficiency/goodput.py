@@ -17,13 +17,13 @@ from analyzer.measures.efficiency.figure import Figure, withheld
 _Badput = Literal[
     "starting", "restoring", "data loading", "checkpointing", "wasted progress", "idle", "hung", "broken hardware"
 ]
-Kind = Literal["good", "unknown"] | _Badput
+GoodputClass = Literal["good", "unknown"] | _Badput
 
-_KINDS: dict[tuple[str, str | None], Kind] = {
+_KINDS: dict[tuple[str, str | None], GoodputClass] = {
     ("starting", "restore"): "restoring",
     ("communicating", "hang"): "hung",
 }
-_BY_STATE: dict[str, Kind] = {
+_BY_STATE: dict[str, GoodputClass] = {
     "starting": "starting",
     "checkpointing": "checkpointing",
     "starved": "data loading",
@@ -111,14 +111,14 @@ class Goodput:
     time_to_recover_seconds: Figure
 
 
-def kind_of(state: str, cause: str | None) -> Kind:
+def kind_of(state: str, cause: str | None) -> GoodputClass:
     """Return what a state of the ledger is in terms of goodput; a KeyError is our own mistake."""
     return _KINDS.get((state, cause)) or _BY_STATE[state]
 
 
 def goodput(spent: Iterable[Spent], attempts: Sequence[Attempt], life: Life) -> Goodput:
     """Return a run's goodput."""
-    sums: dict[Kind, int] = {}
+    sums: dict[GoodputClass, int] = {}
     for row in spent:
         kind = kind_of(row.state, row.cause)
         sums[kind] = sums.get(kind, 0) + row.milliseconds
@@ -132,7 +132,7 @@ def goodput(spent: Iterable[Spent], attempts: Sequence[Attempt], life: Life) -> 
     return Goodput(Figure(good / whole), _losses(sums, whole), unknown / whole, _ettr(good, whole, life), *times)
 
 
-def _losses(sums: Mapping[Kind, int], whole: int) -> tuple[Loss, ...]:
+def _losses(sums: Mapping[GoodputClass, int], whole: int) -> tuple[Loss, ...]:
     bad = [(kind, ms) for kind, ms in sums.items() if kind not in ("good", "unknown") and ms]
     return tuple(Loss(kind, ms / whole) for kind, ms in sorted(bad, key=lambda item: (-item[1], item[0])))  # type: ignore[arg-type]
 

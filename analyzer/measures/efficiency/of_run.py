@@ -9,7 +9,7 @@ from analyzer.measures.efficiency.figure import Figure, withheld
 from analyzer.measures.efficiency.goodput import Attempt, Goodput, Life, goodput
 from analyzer.measures.efficiency.mfu import mfu
 from analyzer.measures.efficiency.scaling import MODEL_LABEL, Peer, Scaling, Unit, scaling, signature
-from analyzer.measures.efficiency.steps import EXPIRED, StepTime, Told, by_period, step_time
+from analyzer.measures.efficiency.steps import EXPIRED, ReportedProgress, StepTime, by_period, step_time
 from analyzer.measures.efficiency.stragglers import Straggler, stragglers
 from collector.lake.tiers.retained import kept_from
 
@@ -56,7 +56,7 @@ def efficiency(session: "Session", run: Subject, log: StepTime | None = None) ->
     if run.stage in efficiency_query.NOT_TRAINING:
         return None
     attempts = efficiency_query.attempts(session, run.run_id)
-    said = efficiency_query.told(session, [run.run_id]).get(run.run_id)
+    said = efficiency_query.reported_progress(session, [run.run_id]).get(run.run_id)
     labels = efficiency_query.labels(session, run.run_id)
     counted = said is not None and bool(said.steps)
     wave = None if counted or log else efficiency_query.wave(session, run.run_id, run.start_us, run.end_us)
@@ -65,7 +65,7 @@ def efficiency(session: "Session", run: Subject, log: StepTime | None = None) ->
         step_time(said, wave, log, is_expired=kept_from(session, ("gpu_samples",)) > run.start_us),
         rate,
         goodput(
-            efficiency_query.spent(session, run.run_id, run.start_us, run.end_us),
+            efficiency_query.state_time(session, run.run_id, run.start_us, run.end_us),
             attempts,
             Life(run.gpus, run.submitted_at, run.started_at, run.start_us, run.ended_at or run.end_us),
         ),
@@ -76,7 +76,7 @@ def efficiency(session: "Session", run: Subject, log: StepTime | None = None) ->
     )
 
 
-def _tokens_per_second(said: Told | None) -> Figure:
+def _tokens_per_second(said: ReportedProgress | None) -> Figure:
     if said is None or not said.tokens:
         return withheld("the run does not say its tokens")
     if said.is_chorus:
@@ -101,7 +101,7 @@ def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scal
         return Scaling(None, (), "its model or its GPUs are not known")
     found = efficiency_query.peers(session, run.run_id, run.name, labels.get(MODEL_LABEL), run.sku)
     alike = [(run_id, gpus) for run_id, name, gpus, theirs in found if signature(name, theirs, run.sku) == own]
-    said = efficiency_query.told(session, [run_id for run_id, _ in alike])
+    said = efficiency_query.reported_progress(session, [run_id for run_id, _ in alike])
     peers = [peer for run_id, gpus in alike if (peer := peer_of(gpus, said.get(run_id))) is not None]
     if own.batch is not None:
         told = {peer.run_id for peer in peers}
@@ -115,7 +115,7 @@ def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scal
     return scaling(peers, is_batch_known=False)
 
 
-def peer_of(gpus: int, said: Told | None) -> Peer | None:
+def peer_of(gpus: int, said: ReportedProgress | None) -> Peer | None:
     """Return what a run of so many GPUs says that it did; None where nobody knows whose count is the run's."""
     if said is None or said.is_chorus or not said.working_us:
         return None

@@ -25,7 +25,7 @@ _STRONG = 0.7  # of the correlation: below it the period is there, and drowned i
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedProgress:
     """What a run said of itself, in all. `working_us` is the time from its first word to its last in which steps could
     be made (efficiency_query.py); None where the ledger does not know. `first_at` is in microseconds
     UTC.
@@ -62,7 +62,7 @@ class StepTime:
 
 
 def step_time(
-    told: Told | None, wave: Wave | None, log: StepTime | None = None, *, is_expired: bool = False
+    told: ReportedProgress | None, wave: Wave | None, log: StepTime | None = None, *, is_expired: bool = False
 ) -> StepTime:
     """Return the best that is known: a log that somebody names, the run's own count, the period of a GPU.
 
@@ -77,7 +77,7 @@ def step_time(
     return seen if seen.seconds is not None else StepTime(None, because=f"{counted.because}; {seen.because}")
 
 
-def by_progress(told: Told | None) -> StepTime:
+def by_progress(told: ReportedProgress | None) -> StepTime:
     """Return the step time by the run's own count of steps: exact."""
     if told is None or not told.steps:
         return StepTime(None, because="the run does not say its steps")

@@ -3,7 +3,7 @@
 from analyzer.measures.traffic.fleet import FarRun, FleetTraffic, TeamTraffic
 from analyzer.measures.traffic.locality import LOCALITIES, Locality
 from analyzer.measures.traffic.text import LABELS, bill_words
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import bytes_words, counted, gpu_hours, money, percent, plain
 
 _FAR_SHOWN = 5
@@ -17,19 +17,19 @@ COLUMNS: tuple[tuple[str, tuple[Locality, ...]], ...] = (
 _NAME, _CELL, _LABEL, _AMOUNT = 18, 13, 22, 12
 
 
-def fleet_traffic_text(report: FleetTraffic, paper: Paper, top: int | None = None) -> str:
+def fleet_traffic_text(report: FleetTraffic, layout: TextLayout, top: int | None = None) -> str:
     """Return the text."""
     kind = "week" if "-W" in report.period.label else "period"
     of = plain(report.team) if report.team else "all runs"
     found = [f"traffic of {of}, {kind} {report.period.label}: {counted(report.runs, 'run')}", ""]
     if not report.classes:
-        found += paper.wrap("Nothing was told of what they moved: no flows, no RDMA ports with ranks, no NVLink.")
+        found += layout.wrap("Nothing was told of what they moved: no flows, no RDMA ports with ranks, no NVLink.")
     else:
-        found += [*_moved(report), "", *_teams(report, paper), *_far(report, paper, top or _FAR_SHOWN)]
-    found += _sure(report, paper)
-    found += [line for gap in report.gaps for line in paper.wrap(gap.words(report.period.timezone))]
+        found += [*_moved(report), "", *_teams(report, layout), *_far(report, layout, top or _FAR_SHOWN)]
+    found += _sure(report, layout)
+    found += [line for gap in report.gaps for line in layout.wrap(gap.words(report.period.timezone))]
     following = f"{report.far[0].run_id.rpartition('/')[2]} --traffic" if report.far else "last --traffic"
-    return paper.page([*found, f"next: gpuledger report run {plain(following)}"])
+    return layout.page([*found, f"next: gpuledger report run {plain(following)}"])
 
 
 def _moved(report: FleetTraffic) -> list[str]:
@@ -40,7 +40,7 @@ def _moved(report: FleetTraffic) -> list[str]:
     return found
 
 
-def _teams(report: FleetTraffic, paper: Paper) -> list[str]:
+def _teams(report: FleetTraffic, layout: TextLayout) -> list[str]:
     """Return the teams and how far they moved what; columns of which nobody moved anything are left out."""
     if report.team is not None:
         return []
@@ -49,7 +49,7 @@ def _teams(report: FleetTraffic, paper: Paper) -> list[str]:
     for team in report.teams:
         cells = [bytes_words(amount) if (amount := _sum(team, kinds)) else "" for _, kinds in shown]
         found.append(
-            f"  {paper.cut(team.team or 'unmapped', _NAME - 1):<{_NAME}}" + "".join(f"{c:>{_CELL}}" for c in cells)
+            f"  {layout.cut(team.team or 'unmapped', _NAME - 1):<{_NAME}}" + "".join(f"{c:>{_CELL}}" for c in cells)
         )
     return [*found, ""]
 
@@ -58,13 +58,13 @@ def _sum(team: TeamTraffic, kinds: tuple[Locality, ...]) -> int:
     return sum(one.bytes for one in team.classes if one.locality in kinds)
 
 
-def _far(report: FleetTraffic, paper: Paper, top: int) -> list[str]:
+def _far(report: FleetTraffic, layout: TextLayout, top: int) -> list[str]:
     if not report.far:
         return ["  No run is known to have moved anything beyond a rack.", ""]
     found = ["BEYOND A RACK"]
     for run in report.far[:top]:
         name = run.name or run.run_id.rpartition("/")[2]
-        found += paper.labelled(paper.cut(name, 15), _far_words(run, report.currency), 18)
+        found += layout.labelled(layout.cut(name, 15), _far_words(run, report.currency), 18)
     if (more := len(report.far) - top) > 0:
         found.append(f"  {counted(more, 'run')} more: --top {len(report.far)}")
     return [*found, ""]
@@ -80,9 +80,9 @@ def _far_words(run: FarRun, currency: str) -> str:
     return "; ".join(words)
 
 
-def _sure(report: FleetTraffic, paper: Paper) -> list[str]:
-    found = [line for bill in report.bills for line in paper.labelled("price", bill_words(bill, report.currency), 18)]
+def _sure(report: FleetTraffic, layout: TextLayout) -> list[str]:
+    found = [line for bill in report.bills for line in layout.labelled("price", bill_words(bill, report.currency), 18)]
     if report.link_bytes and report.unattributed_bytes is not None:
         share = percent(report.unattributed_bytes, report.link_bytes)
-        found += paper.labelled("not attributed", f"{share} of what the links of their hosts carried", 18)
+        found += layout.labelled("not attributed", f"{share} of what the links of their hosts carried", 18)
     return [*found, ""] if found else []

@@ -24,7 +24,7 @@ _OTHER = "other"  # the agent's name for all peers beyond those that it tells on
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostLocation:
     """Where a host stands; None is unknown."""
 
     rack: str | None = None
@@ -50,7 +50,7 @@ _BORDERS: tuple[tuple[str, Locality], ...] = (
 )
 
 
-def between(here: Place, there: Place) -> Locality:
+def between(here: HostLocation, there: HostLocation) -> Locality:
     """Return how far apart two hosts of the fleet are: the widest border known to lie between them."""
     for part, locality in _BORDERS:
         one, other = getattr(here, part), getattr(there, part)
@@ -59,7 +59,7 @@ def between(here: Place, there: Place) -> Locality:
     return "rack" if here.rack is not None and here.rack == there.rack else "unknown"
 
 
-def locality(here: str, there: str, places: Mapping[str, Place]) -> Locality:
+def locality(here: str, there: str, places: Mapping[str, HostLocation]) -> Locality:
     """Return how far bytes between two ends went.
 
     An end that is no host of the fleet is outside (a file server, another site: whatever has a name or a private

@@ -21,7 +21,7 @@ _DOUBTFUL_PERCENT = 1  # an estimate and a counter never agree to the byte
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class RingSeat:
     """One host of one attempt: its first rank, None where unknown, and for how long other runs were there too."""
 
     node: str
@@ -96,9 +96,9 @@ class Matrix:
     balances: tuple[Balance, ...]
 
 
-def rings(seats: Sequence[Seat]) -> dict[int, tuple[str, ...]]:
+def rings(seats: Sequence[RingSeat]) -> dict[int, tuple[str, ...]]:
     """Return the hosts of each attempt in the order of their ranks; without the attempts of which not all is known."""
-    attempts: dict[int, list[Seat]] = defaultdict(list)
+    attempts: dict[int, list[RingSeat]] = defaultdict(list)
     for seat in seats:
         attempts[seat.attempt].append(seat)
     found = {}
@@ -109,7 +109,7 @@ def rings(seats: Sequence[Seat]) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def matrix(seats: Sequence[Seat], links: Sequence[LinkBytes], flows: Sequence[FlowBytes]) -> Matrix:
+def matrix(seats: Sequence[RingSeat], links: Sequence[LinkBytes], flows: Sequence[FlowBytes]) -> Matrix:
     """Return who sent what to whom, and what the hosts' links carried beside it."""
     hosts = frozenset(seat.node for seat in seats)
     ringed = {attempt: next_hosts(order) for attempt, order in rings(seats).items() if len(order) > 1}

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from analyzer.measures.traffic.locality import Place
+from analyzer.measures.traffic.locality import HostLocation
 from analyzer.measures.traffic.run_traffic import RunTraffic
 
 UNKNOWN_RACK = "rack unknown"
@@ -32,7 +32,7 @@ class RackMatrix:
         return sum(cell.bytes for cell in self.cells.values())
 
 
-def rack_matrix(runs: Iterable[RunTraffic], places: Mapping[str, Place], most: int | None = None) -> RackMatrix:
+def rack_matrix(runs: Iterable[RunTraffic], places: Mapping[str, HostLocation], most: int | None = None) -> RackMatrix:
     """Return the matrix; of more racks than `most` those that moved least stand together as "N racks more"."""
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for run in runs:
@@ -50,7 +50,7 @@ def rack_matrix(runs: Iterable[RunTraffic], places: Mapping[str, Place], most: i
     return RackMatrix(tuple(racks), {ends: RackCell(*amounts) for ends, amounts in found.items() if amounts[0]})
 
 
-def _rack(end: str, places: Mapping[str, Place]) -> str:
+def _rack(end: str, places: Mapping[str, HostLocation]) -> str:
     place = places.get(end)
     return ELSEWHERE if place is None else place.rack or UNKNOWN_RACK
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analyzer.measures.traffic.locality import ClassBytes, Locality, Place, by_class, locality
-from analyzer.measures.traffic.matrix import Balance, FlowBytes, LinkBytes, Matrix, Seat, matrix, rings
+from analyzer.measures.traffic.locality import ClassBytes, HostLocation, Locality, by_class, locality
+from analyzer.measures.traffic.matrix import Balance, FlowBytes, LinkBytes, Matrix, RingSeat, matrix, rings
 from analyzer.measures.traffic.ring import LEVELS, Ring, ring
 from analyzer.measures.traffic.tariff import Bill, Prices
 from analyzer.text.words import bytes_words
@@ -25,7 +25,7 @@ class HostPlace:
     """One host of the run: where it stands, its place in the last attempt's ring, and how much of it was shared."""
 
     node: str
-    place: Place
+    place: HostLocation
     order: int | None
     shared_permille: int
 
@@ -68,11 +68,11 @@ class RunTraffic:
 
 def run_traffic(
     run_id: str,
-    seats: Sequence[Seat],
+    seats: Sequence[RingSeat],
     links: Sequence[LinkBytes],
     flows: Sequence[FlowBytes],
     gpu_link_bytes: int | None,
-    places: Mapping[str, Place],
+    places: Mapping[str, HostLocation],
     waited: Waited | None,
     prices: Prices,
 ) -> RunTraffic:
@@ -102,30 +102,32 @@ def run_traffic(
     )
 
 
-def _last_ring(seats: Sequence[Seat]) -> tuple[str, ...]:
+def _last_ring(seats: Sequence[RingSeat]) -> tuple[str, ...]:
     """Return the hosts of the last attempt in the order of their ranks, or none where that is not known."""
     last = max((seat.attempt for seat in seats), default=0)
     return rings(seats).get(last, ())
 
 
-def _hosts(seats: Sequence[Seat], order: Sequence[str], places: Mapping[str, Place]) -> tuple[HostPlace, ...]:
+def _hosts(
+    seats: Sequence[RingSeat], order: Sequence[str], places: Mapping[str, HostLocation]
+) -> tuple[HostPlace, ...]:
     held: dict[str, tuple[int, int]] = {}
     for seat in seats:
         whole, shared = held.get(seat.node, (0, 0))
         held[seat.node] = (whole + seat.held_us, shared + seat.shared_us)
     number = {node: position for position, node in enumerate(order)}
     found = [
-        HostPlace(node, places.get(node, Place()), number.get(node), shared * 1000 // max(1, whole))
+        HostPlace(node, places.get(node, HostLocation()), number.get(node), shared * 1000 // max(1, whole))
         for node, (whole, shared) in held.items()
     ]
     return tuple(sorted(found, key=lambda host: (host.order is None, host.order or 0, host.node)))
 
 
-def _parts(places: Mapping[str, Place], level: str) -> dict[str, str | None]:
+def _parts(places: Mapping[str, HostLocation], level: str) -> dict[str, str | None]:
     return {node: getattr(place, level) for node, place in places.items()}
 
 
-def _ordered(made: Matrix, racks: Ring, places: Mapping[str, Place]) -> Ordered | None:
+def _ordered(made: Matrix, racks: Ring, places: Mapping[str, HostLocation]) -> Ordered | None:
     """Return what the links of the ring that cross racks carried, and what as many as are needed would have.
 
     Of a run that began anew on other hosts it is all attempts' bytes, over the last one's ring.

@@ -23,10 +23,10 @@ from pathlib import Path
 
 from agent.wire.units import GB, GIB
 from analyzer.errors import ConfigError
-from analyzer.measures.traffic.locality import Locality, Place, locality
+from analyzer.measures.traffic.locality import HostLocation, Locality, locality
 from analyzer.measures.traffic.matrix import Cell
 from analyzer.settings.settings import Settings
-from analyzer.settings.toml_entry import Entry, read_toml
+from analyzer.settings.toml_entry import TomlEntry, read_toml
 
 _LIST = Path(__file__).with_name("list_tariffs.toml")
 _BETWEEN: dict[str, Locality] = {"zones": "across_zones", "regions": "across_regions", "internet": "internet"}
@@ -72,7 +72,7 @@ class Prices:
     tariffs: Mapping[Locality, Tariff]
     unset: Mapping[Locality, str]
 
-    def bills(self, cells: Iterable[Cell], places: Mapping[str, Place]) -> tuple[Bill, ...]:
+    def bills(self, cells: Iterable[Cell], places: Mapping[str, HostLocation]) -> tuple[Bill, ...]:
         """Return a bill for each border with a tariff that bytes crossed; what comes in from the internet is free."""
         sums: dict[Locality, int] = {}
         for cell in cells:
@@ -136,7 +136,7 @@ class TariffBook:
         return Prices(self.provider, found, why)
 
 
-def _rows(file: Entry, currency: str, provider: str | None) -> tuple[Tariff, ...]:
+def _rows(file: TomlEntry, currency: str, provider: str | None) -> tuple[Tariff, ...]:
     amounts = (f"{currency.lower()}_per_gb", f"{currency.lower()}_per_gib")
     keys = (*_ROW_KEYS, *amounts, *(() if provider else ("provider",)))
     rows = tuple(_row(entry, amounts, provider) for entry in file.entries("tariff", keys))
@@ -144,7 +144,7 @@ def _rows(file: Entry, currency: str, provider: str | None) -> tuple[Tariff, ...
     return rows
 
 
-def _row(entry: Entry, amounts: tuple[str, str], provider: str | None) -> Tariff:
+def _row(entry: TomlEntry, amounts: tuple[str, str], provider: str | None) -> Tariff:
     given = [name for name in amounts if entry.has(name)]
     if len(given) != 1:
         raise ConfigError(f"{entry.where}: give one of {amounts[0]!r} and {amounts[1]!r}")
@@ -162,14 +162,14 @@ def _row(entry: Entry, amounts: tuple[str, str], provider: str | None) -> Tariff
     )
 
 
-def _one_of(entry: Entry, key: str, known: Sequence[str]) -> str:
+def _one_of(entry: TomlEntry, key: str, known: Sequence[str]) -> str:
     value = entry.text(key)
     if value not in known:
         raise ConfigError(f"{entry.where}: {key!r} must be one of {', '.join(known)}, not {value!r}")
     return value
 
 
-def _unset(file: Entry) -> tuple[tuple[str, str, str], ...]:
+def _unset(file: TomlEntry) -> tuple[tuple[str, str, str], ...]:
     entries = file.entries("unset", ("provider", "between", "why"))
     return tuple(
         (entry.text("provider"), _one_of(entry, "between", tuple(_BETWEEN)), entry.text("why")) for entry in entries

@@ -6,7 +6,7 @@ from analyzer.measures.traffic.fold import NO_FLOW, OTHERS, Table, fold
 from analyzer.measures.traffic.locality import Locality
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.measures.traffic.tariff import Bill
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import bytes_words, counted, gpu_hours, hours_decimals, money, percent, plain
 
 LABELS: dict[Locality, str] = {
@@ -26,13 +26,13 @@ _NAME = 12
 _DOUBTS_SHOWN = 2
 
 
-def traffic_lines(traffic: RunTraffic | None, currency: str, paper: Paper, *, whole: bool = False) -> list[str]:
+def traffic_lines(traffic: RunTraffic | None, currency: str, layout: TextLayout, *, whole: bool = False) -> list[str]:
     """Return the section of a run's report: nothing where nothing was told, or for a run of one host."""
     rows = traffic_rows(traffic, currency)
     if traffic is None or not rows:
         return []
-    found = ["TRAFFIC", *(line for label, words in rows for line in paper.labelled(label, words, _COLUMN))]
-    return [*found, *(["", *_matrix(traffic, paper)] if whole else [])]
+    found = ["TRAFFIC", *(line for label, words in rows for line in layout.labelled(label, words, _COLUMN))]
+    return [*found, *(["", *_matrix(traffic, layout)] if whole else [])]
 
 
 def traffic_rows(traffic: RunTraffic | None, currency: str) -> list[tuple[str, str]]:
@@ -107,13 +107,13 @@ def _rest(traffic: RunTraffic) -> str:
     return "; ".join([*parts, *doubts, *([f"{more} more such hosts"] if more > 0 else [])])
 
 
-def _matrix(traffic: RunTraffic, paper: Paper) -> list[str]:
-    table = fold(traffic, (paper.width - 2 - _NAME) // _CELL)
+def _matrix(traffic: RunTraffic, layout: TextLayout) -> list[str]:
+    table = fold(traffic, (layout.width - 2 - _NAME) // _CELL)
     found = [f"  {'from, to':<{_NAME - 2}}" + _row(table.columns)]
     for name, amounts in table.rows:
         cells = ["" if amount is None else bytes_words(amount) for amount in amounts]
-        found.append(f"  {paper.cut(name, _NAME - 3):<{_NAME - 2}}" + _row(cells))
-    return [*found, *paper.wrap(_legend(table))]
+        found.append(f"  {layout.cut(name, _NAME - 3):<{_NAME - 2}}" + _row(cells))
+    return [*found, *layout.wrap(_legend(table))]
 
 
 def _row(cells: Sequence[str]) -> str:

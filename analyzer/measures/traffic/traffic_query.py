@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from analyzer.measures.traffic.locality import Place
-from analyzer.measures.traffic.matrix import FlowBytes, LinkBytes, Seat
+from analyzer.measures.traffic.locality import HostLocation
+from analyzer.measures.traffic.matrix import FlowBytes, LinkBytes, RingSeat
 from analyzer.measures.traffic.run_traffic import RunTraffic, Waited, run_traffic
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.queries.statements import run, statements
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class _Rows:
     """What was told of one run."""
 
-    seats: list[Seat] = field(default_factory=list)
+    seats: list[RingSeat] = field(default_factory=list)
     links: list[LinkBytes] = field(default_factory=list)
     flows: list[FlowBytes] = field(default_factory=list)
     gpu_link_bytes: int | None = None
@@ -50,15 +50,15 @@ def read_traffic(
     }
 
 
-def read_places(session: "Session", until_us: int) -> dict[str, Place]:
+def read_places(session: "Session", until_us: int) -> dict[str, HostLocation]:
     """Return where each host of the fleet stood at the end of a span, microseconds UTC."""
-    return {node: Place(*where) for node, *where in _all(session, "places", until_us=until_us)}
+    return {node: HostLocation(*where) for node, *where in _all(session, "places", until_us=until_us)}
 
 
 def _told(session: "Session", asked: dict[str, object]) -> dict[str, _Rows]:
     found: dict[str, _Rows] = defaultdict(_Rows)
     for run_id, node, attempt, rank, held_us, shared_us in _all(session, "seats"):
-        found[run_id].seats.append(Seat(node, attempt, rank, held_us, shared_us))
+        found[run_id].seats.append(RingSeat(node, attempt, rank, held_us, shared_us))
     for run_id, node, attempt, shared, is_rdma, received, sent in _all(session, "links", **asked):
         found[run_id].links.append(LinkBytes(node, attempt, shared, is_rdma, _whole(received), _whole(sent)))
     for run_id, node, attempt, own, is_rdma, peer, received, sent in _all(session, "flows", **asked):

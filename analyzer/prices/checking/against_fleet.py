@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 
 from analyzer.prices.checking.complaint import Complaint, day_of
-from analyzer.prices.checking.fleet import Booked, Owned
+from analyzer.prices.checking.fleet import KindHour, Owned
 from analyzer.prices.list_prices import range_of
 from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import row_of
@@ -13,10 +13,10 @@ from analyzer.prices.price_book import PriceBook
 from analyzer.prices.row_names import name_of
 from analyzer.text.words import counted, gpu_hours
 
-Kind = tuple[str | None, str | None, str | None, str | None]  # SKU, purchase option, node group, region
+PricedKind = tuple[str | None, str | None, str | None, str | None]  # SKU, purchase option, node group, region
 
 
-def fleet_faults(book: PriceBook, fleet: Sequence[Owned], booked: Sequence[Booked]) -> list[Complaint]:
+def fleet_faults(book: PriceBook, fleet: Sequence[Owned], booked: Sequence[KindHour]) -> list[Complaint]:
     """Return what is wrong between the prices and the fleet; missing prices first: those cost a report its money."""
     if not fleet and not booked:
         return []
@@ -26,7 +26,7 @@ def fleet_faults(book: PriceBook, fleet: Sequence[Owned], booked: Sequence[Booke
     return [*found, *_regions(book, fleet, booked), *_unused(book, fleet, booked), *_under_power(book, fleet)]
 
 
-def _kind(one: Owned | Booked) -> Kind:
+def _kind(one: Owned | KindHour) -> PricedKind:
     return one.sku, one.purchase_option, one.node_group, one.region
 
 
@@ -34,7 +34,7 @@ def _price_now(book: PriceBook, one: Owned) -> object:
     return book.price(one.sku, one.purchase_option, one.at_us, one.node_group, one.region)
 
 
-def _told(kind: Kind) -> str:
+def _told(kind: PricedKind) -> str:
     sku, option, node_group, _ = kind
     group = f" in {node_group}" if node_group else ""
     return f"{sku or 'GPU of unknown SKU'} ({option or 'purchase option unknown'}){group}"
@@ -54,9 +54,9 @@ def _missing(kind: Owned, book: PriceBook) -> Complaint:
     return Complaint("missing", f"{kind.gpus} x {_told(_kind(kind))}: {said}{hint}")
 
 
-def _past_hours(book: PriceBook, booked: Iterable[Booked], bare: set[Kind]) -> list[Complaint]:
+def _past_hours(book: PriceBook, booked: Iterable[KindHour], bare: set[PricedKind]) -> list[Complaint]:
     """Return the hours of the ledger without a price, of kinds that have one now; gaps of a series tell themselves."""
-    lacking: dict[Kind, list[Booked]] = {}
+    lacking: dict[PricedKind, list[KindHour]] = {}
     for one in booked:
         kind = _kind(one)
         if kind not in bare and book.row(one.sku, one.purchase_option, one.hour, one.node_group, one.region) is None:
@@ -64,7 +64,7 @@ def _past_hours(book: PriceBook, booked: Iterable[Booked], bare: set[Kind]) -> l
     return [Complaint("missing", f"{_told(kind)}: {_lacking(hours)}") for kind, hours in lacking.items()]
 
 
-def _lacking(hours: Sequence[Booked]) -> str:
+def _lacking(hours: Sequence[KindHour]) -> str:
     first, last = day_of(hours[0].hour), day_of(hours[-1].hour)
     span = f"{first}" if first == last else f"{first} to {last}"
     many, time = counted(len(hours), "hour"), gpu_hours(sum(one.milliseconds for one in hours))
@@ -73,9 +73,9 @@ def _lacking(hours: Sequence[Booked]) -> str:
     )
 
 
-def _regions(book: PriceBook, fleet: Iterable[Owned], booked: Iterable[Booked]) -> Iterable[Complaint]:
+def _regions(book: PriceBook, fleet: Iterable[Owned], booked: Iterable[KindHour]) -> Iterable[Complaint]:
     """Yield rows of a region in which no host stands, and rows whose region is told while hosts stand elsewhere."""
-    kinds: list[Owned | Booked] = [*fleet, *booked]
+    kinds: list[Owned | KindHour] = [*fleet, *booked]
     hosts = sorted({one.region for one in kinds if one.region is not None})
     named = f"hosts name {', '.join(hosts)}" if hosts else "no host names its region"
     for row in (*book.rows, *book.derived):
@@ -92,13 +92,13 @@ def _regions(book: PriceBook, fleet: Iterable[Owned], booked: Iterable[Booked]) 
             )
 
 
-def _unused(book: PriceBook, fleet: Sequence[Owned], booked: Sequence[Booked]) -> Iterable[Complaint]:
+def _unused(book: PriceBook, fleet: Sequence[Owned], booked: Sequence[KindHour]) -> Iterable[Complaint]:
     """Yield rows that price nothing: not the fleet as it is, and no hour of the ledger in their time."""
     used = {id(book.row(one.sku, one.purchase_option, one.at_us, one.node_group, one.region)) for one in fleet}
     used |= {id(book.row(one.sku, one.purchase_option, one.hour, one.node_group, one.region)) for one in booked}
     first = min([one.hour for one in booked] or [one.at_us for one in fleet])
     last = max([*(one.at_us for one in fleet), *(one.hour for one in booked)])
-    kinds: list[Owned | Booked] = [*fleet, *booked]
+    kinds: list[Owned | KindHour] = [*fleet, *booked]
     skus = sorted({one.sku for one in kinds if one.sku})
     hosts = {one.region for one in kinds}
     for row in (*book.rows, *book.derived):

@@ -5,7 +5,7 @@ from datetime import date
 
 from analyzer.prices.checking.against_fleet import fleet_faults
 from analyzer.prices.checking.complaint import Complaint
-from analyzer.prices.checking.fleet import Booked, Owned
+from analyzer.prices.checking.fleet import KindHour, Owned
 from analyzer.prices.checking.order import order_faults
 from analyzer.prices.checking.rows import row_faults
 from analyzer.prices.price_book import PriceBook
@@ -16,7 +16,7 @@ def complaints(
     fleet: Sequence[Owned],
     today: date,
     teams: Collection[str] | None = None,
-    booked: Sequence[Booked] = (),
+    booked: Sequence[KindHour] = (),
 ) -> list[Complaint]:
     """Return every fault of the book, missing prices first: those cost a report its money column.
 

@@ -30,7 +30,7 @@ class Owned:
 
 
 @dataclass(frozen=True, slots=True)
-class Booked:
+class KindHour:
     """GPU time of one kind in one hour of the ledger."""
 
     sku: str | None
@@ -57,7 +57,7 @@ def owned_kinds(session: "Session", now_us: int) -> list[Owned]:
     return [Owned(*row) for row in rows]
 
 
-def booked_kinds(session: "Session") -> list[Booked]:
+def booked_kinds(session: "Session") -> list[KindHour]:
     """Return the hours of the ledger by kind of GPU: a row a kind and hour, however many GPUs there are."""
     rows = session.rows(
         f"""
@@ -66,4 +66,4 @@ def booked_kinds(session: "Session") -> list[Booked]:
         FROM ledger LEFT JOIN host USING (node) GROUP BY ALL ORDER BY ALL
         """
     )
-    return [Booked(*row) for row in rows]
+    return [KindHour(*row) for row in rows]

@@ -6,9 +6,9 @@ from fractions import Fraction
 from typing import ClassVar
 
 from analyzer.errors import ConfigError
-from analyzer.prices.derived.parts import Part
+from analyzer.prices.derived.parts import PricePart
 from analyzer.prices.money import dollars
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.toml_entry import TomlEntry
 
 ROW_KEYS = ("sku", "node_group", "provider", "region", "from", "until", "source", "as_of")
 GPUS_PER_NODE = "gpus_per_node"
@@ -48,7 +48,7 @@ class Of:
     as_of: date
 
 
-class Row:
+class DerivedRow:
     """What all derived rows have: what they are the price of, over which period, and who says so."""
 
     __slots__ = ()
@@ -95,7 +95,7 @@ class Row:
         """Say whether it speaks of this microsecond."""
         return self.of.starts_at <= at_us and (self.of.ends_at is None or at_us < self.of.ends_at)
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PricePart, ...]:
         """Return what a GPU-hour's price consists of; nothing where it has no parts."""
         raise NotImplementedError
 
@@ -108,7 +108,7 @@ class Row:
         raise NotImplementedError
 
 
-def read_of(entry: Entry) -> Of:
+def read_of(entry: TomlEntry) -> Of:
     """Return what the row says of itself."""
     starts_at, ends_at = entry.period()
     return Of(
@@ -128,7 +128,7 @@ def per_node_or_gpu(stem: str, unit: str = "") -> tuple[str, str]:
     return f"{stem}_per_gpu{unit}", f"{stem}_per_node{unit}"
 
 
-def amount_or_none(entry: Entry, stem: str, unit: str = "") -> Amount | None:
+def amount_or_none(entry: TomlEntry, stem: str, unit: str = "") -> Amount | None:
     """Return an amount that is said of a GPU or of a node, or None where it is left out.
 
     Raises:
@@ -142,7 +142,7 @@ def amount_or_none(entry: Entry, stem: str, unit: str = "") -> Amount | None:
     return Amount(entry.micros(node), _gpus_per_node(entry, node)) if entry.has(node) else None
 
 
-def amount(entry: Entry, stem: str, unit: str = "") -> Amount:
+def amount(entry: TomlEntry, stem: str, unit: str = "") -> Amount:
     """Return an amount that must be there, of a GPU or of a node."""
     found = amount_or_none(entry, stem, unit)
     if found is None:
@@ -151,7 +151,7 @@ def amount(entry: Entry, stem: str, unit: str = "") -> Amount:
     return found
 
 
-def _gpus_per_node(entry: Entry, key: str) -> int:
+def _gpus_per_node(entry: TomlEntry, key: str) -> int:
     """Return how many GPUs share what is said of a node."""
     if not entry.has(GPUS_PER_NODE):
         raise ConfigError(f"{entry.where}: {key!r} needs {GPUS_PER_NODE!r}, such as 8")

@@ -30,16 +30,16 @@ from analyzer.prices.derived.keys import (
     GPUS_PER_NODE,
     ROW_KEYS,
     Amount,
+    DerivedRow,
     Of,
-    Row,
     amount,
     amount_or_none,
     per_node_or_gpu,
     read_of,
 )
-from analyzer.prices.derived.parts import Part, spread
+from analyzer.prices.derived.parts import PricePart, spread_over_hours
 from analyzer.prices.money import dollars
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.toml_entry import TomlEntry
 
 HOURS_PER_MONTH = 730  # a twelfth of 8,760
 _YEARS_MOST = 30
@@ -63,7 +63,7 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
-class Owned(Row):
+class Owned(DerivedRow):
     """What was paid, since when and over how many years, and what runs on; None was not told."""
 
     of: Of
@@ -79,16 +79,16 @@ class Owned(Row):
     purchase_option: ClassVar[str] = "owned"
     stale_days: ClassVar[int] = 400
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PricePart, ...]:
         """Return what a GPU-hour consists of; a part that was not told is left out."""
         found = [self._depreciation()]
         start, end = self.of.starts_at, self.of.ends_at
         if self.power is not None:
-            found.append(Part("power", self.power.micros_per_hour, start, end, _power_words(self.power)))
+            found.append(PricePart("power", self.power.micros_per_hour, start, end, _power_words(self.power)))
         for name, monthly in (("space", self.space), ("staff", self.staff)):
             if monthly is not None:
                 how = f"{monthly.told} a month of {HOURS_PER_MONTH} hours"
-                found.append(Part(name, monthly.per_gpu / HOURS_PER_MONTH, start, end, how))
+                found.append(PricePart(name, monthly.per_gpu / HOURS_PER_MONTH, start, end, how))
         return tuple(found)
 
     def faults(self, today: date) -> list[tuple[str, str]]:
@@ -110,11 +110,11 @@ class Owned(Row):
             )
         return found
 
-    def _depreciation(self) -> Part:
+    def _depreciation(self) -> PricePart:
         worth = self.capital.per_gpu - (self.resale.per_gpu if self.resale else 0)
         less = f" less {self.resale.told} resale" if self.resale and self.resale.micros else ""
         how = f"{self.capital.told}{less} over {self.years} {'year' if self.years == 1 else 'years'}"
-        return spread("depreciation", worth, self.in_service, self.written_off, how)
+        return spread_over_hours("depreciation", worth, self.in_service, self.written_off, how)
 
 
 def _power_words(power: Power) -> str:
@@ -131,7 +131,7 @@ def owned_keys(money: str) -> tuple[str, ...]:
     return (*ROW_KEYS, GPUS_PER_NODE, *whole, *monthly, *power, "depreciation_years", "in_service")
 
 
-def read_owned(entry: Entry, money: str) -> Owned:
+def read_owned(entry: TomlEntry, money: str) -> Owned:
     """Return one [[owned]].
 
     Raises:
@@ -161,7 +161,7 @@ def read_owned(entry: Entry, money: str) -> Owned:
     )
 
 
-def _power(entry: Entry, money: str) -> Power | None:
+def _power(entry: TomlEntry, money: str) -> Power | None:
     watts, tariff = amount_or_none(entry, "watts"), f"{money}_per_kwh"
     if watts is None:
         if extra := [key for key in (tariff, "pue") if entry.has(key)]:
@@ -172,7 +172,7 @@ def _power(entry: Entry, money: str) -> Power | None:
     return Power(watts, entry.micros(tariff), read_pue(entry))
 
 
-def read_pue(entry: Entry) -> int:
+def read_pue(entry: TomlEntry) -> int:
     """Return what the hall adds to what the machines draw, in millionths: 1,300,000 for 1.30."""
     millionths = entry.micros("pue")
     if not 1_000_000 <= millionths <= _PUE_MOST * 1_000_000:
@@ -180,7 +180,7 @@ def read_pue(entry: Entry) -> int:
     return millionths
 
 
-def _years_later(entry: Entry, at_us: int, years: int) -> int:
+def _years_later(entry: TomlEntry, at_us: int, years: int) -> int:
     moment = datetime.fromtimestamp(at_us // 1_000_000, UTC)
     leap = (moment.month, moment.day) == (2, 29)
     try:

@@ -7,7 +7,7 @@ from agent.wire.units import HOUR_US
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PricePart:
     """One part of a GPU-hour's price over a period: millionths an hour as a fraction, and in words how they came about.
 
     An amount that is spread over n hours seldom divides into whole millionths. Hour i gets what lies between the i-th
@@ -29,6 +29,6 @@ class Part:
         return whole * (hour + 1) // by - whole * hour // by
 
 
-def spread(name: str, total: Fraction, starts_at: int, ends_at: int, how: str) -> Part:
+def spread_over_hours(name: str, total: Fraction, starts_at: int, ends_at: int, how: str) -> PricePart:
     """Return an amount spread evenly over the hours of a period."""
-    return Part(name, total / ((ends_at - starts_at) // HOUR_US), starts_at, ends_at, how)
+    return PricePart(name, total / ((ends_at - starts_at) // HOUR_US), starts_at, ends_at, how)

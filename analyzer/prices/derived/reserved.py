@@ -20,14 +20,23 @@ from typing import ClassVar
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
-from analyzer.prices.derived.keys import GPUS_PER_NODE, ROW_KEYS, Amount, Of, Row, amount, per_node_or_gpu, read_of
-from analyzer.prices.derived.parts import Part, spread
+from analyzer.prices.derived.keys import (
+    GPUS_PER_NODE,
+    ROW_KEYS,
+    Amount,
+    DerivedRow,
+    Of,
+    amount,
+    per_node_or_gpu,
+    read_of,
+)
+from analyzer.prices.derived.parts import PricePart, spread_over_hours
 from analyzer.prices.money import dollars
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.toml_entry import TomlEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved(Row):
+class Reserved(DerivedRow):
     """A reservation: what was paid in advance, and what an hour costs beside it in millionths."""
 
     of: Of
@@ -37,15 +46,17 @@ class Reserved(Row):
 
     purchase_option: ClassVar[str] = "reserved"
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PricePart, ...]:
         """Return what a GPU-hour consists of."""
         start, hours = self.of.starts_at, (self.term_ends_at - self.of.starts_at) // HOUR_US
         how = f"{self.upfront.told} over the {hours:,} hours of the term"
-        upfront = spread("upfront", self.upfront.per_gpu, start, self.term_ends_at, how)
+        upfront = spread_over_hours("upfront", self.upfront.per_gpu, start, self.term_ends_at, how)
         by_hour = Fraction(self.micros_per_gpu_hour)
         return (
             upfront,
-            Part("by the hour", by_hour, start, self.term_ends_at, f"{dollars(self.micros_per_gpu_hour)} a GPU-hour"),
+            PricePart(
+                "by the hour", by_hour, start, self.term_ends_at, f"{dollars(self.micros_per_gpu_hour)} a GPU-hour"
+            ),
         )
 
     def faults(self, today: date) -> list[tuple[str, str]]:
@@ -61,7 +72,7 @@ def reserved_keys(money: str) -> tuple[str, ...]:
     return (*ROW_KEYS, *per_node_or_gpu(f"{money}_upfront"), f"{money}_per_gpu_hour", GPUS_PER_NODE)
 
 
-def read_reserved(entry: Entry, money: str) -> Reserved:
+def read_reserved(entry: TomlEntry, money: str) -> Reserved:
     """Return one [[reserved]].
 
     Raises:

@@ -25,9 +25,9 @@ from typing import ClassVar
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
-from analyzer.prices.derived.keys import PRICE_MOST_MICROS, ROW_KEYS, Of, Row, read_of
-from analyzer.prices.derived.parts import Part
-from analyzer.settings.toml_entry import Entry, whole_micros
+from analyzer.prices.derived.keys import PRICE_MOST_MICROS, ROW_KEYS, DerivedRow, Of, read_of
+from analyzer.prices.derived.parts import PricePart
+from analyzer.settings.toml_entry import TomlEntry, whole_micros
 
 SPOT_KEYS = (*ROW_KEYS, "file")
 _BYTES_MOST = 10_000_000  # thirty years of hours
@@ -35,7 +35,7 @@ _TOLD = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Spot(Row):
+class Spot(DerivedRow):
     """A series: hours (microseconds UTC, ascending) and what a GPU-hour cost in each, in millionths."""
 
     of: Of
@@ -44,7 +44,7 @@ class Spot(Row):
 
     purchase_option: ClassVar[str] = "spot"
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PricePart, ...]:
         """Return none: a market's price has no parts."""
         return ()
 
@@ -73,7 +73,7 @@ class Spot(Row):
         ]
 
 
-def read_spot(entry: Entry, money: str, folder: Path | None) -> Spot:
+def read_spot(entry: TomlEntry, money: str, folder: Path | None) -> Spot:
     """Return one [[spot]] with its series; `folder` is where the price file lies.
 
     Raises:

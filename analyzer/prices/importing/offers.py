@@ -134,7 +134,7 @@ def gpus_of(text: str) -> int:
     return int(count)
 
 
-def chosen(offers: Sequence[Offer]) -> list[tuple[Offer, int]]:
+def chosen_offers(offers: Sequence[Offer]) -> list[tuple[Offer, int]]:
     """Return one offer for each GPU and way of paying, with how many others cost the same.
 
     Raises:

@@ -7,7 +7,7 @@ from datetime import date
 
 from analyzer.prices.importing.offers import Offer
 from analyzer.prices.money import dollars
-from analyzer.prices.site import priced
+from analyzer.prices.site import price_books
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def price_file(chosen: Sequence[tuple[Offer, int]], dating: Dating) -> str:
         'currency = "USD"',
     ]
     text = "\n".join([*head, *(line for offer, others in chosen for line in _row(offer, others, dating))]) + "\n"
-    priced("the rows", text.encode(), ())
+    price_books("the rows", text.encode(), ())
     return text
 
 

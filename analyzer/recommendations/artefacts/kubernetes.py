@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts.owner import native
-from analyzer.recommendations.artefacts.quoting import remark, word, words
+from analyzer.recommendations.artefacts.quoting import remark, shell_word, words
 from analyzer.recommendations.artefacts.yaml_text import Yaml, as_yaml
 from analyzer.recommendations.fleet_plan.places import Host, Placed
 
@@ -29,12 +29,12 @@ def text(*lines: str) -> Artefact:
 
 def owner(placed: Placed) -> str:
     """Return a run's owner as kubectl takes it, such as deployment/ranker."""
-    return word(f"{(placed.kind or 'pod').lower()}/{placed.name or native(placed.run_id)}")
+    return shell_word(f"{(placed.kind or 'pod').lower()}/{placed.name or native(placed.run_id)}")
 
 
 def command(placed: Placed, verb: str, *rest: str) -> str:
     """Return a command about a run's owner: kubectl -n ml scale deployment/ranker --replicas=3."""
-    namespace = f" -n {word(placed.account)}" if placed.account else ""
+    namespace = f" -n {shell_word(placed.account)}" if placed.account else ""
     return " ".join([f"kubectl{namespace} {verb} {owner(placed)}", *rest])
 
 

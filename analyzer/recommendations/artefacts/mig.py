@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import GIB
 from analyzer.recommendations.artefact import Artefact
-from analyzer.recommendations.artefacts.quoting import word
+from analyzer.recommendations.artefacts.quoting import shell_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,10 @@ def layout(of: Profile, gpus: Sequence[str]) -> Artefact:
                 *(
                     line
                     for gpu in gpus
-                    for line in (f"nvidia-smi -i {word(gpu)} -mig 1", f"nvidia-smi mig -i {word(gpu)} -cgi {slices} -C")
+                    for line in (
+                        f"nvidia-smi -i {shell_word(gpu)} -mig 1",
+                        f"nvidia-smi mig -i {shell_word(gpu)} -cgi {slices} -C",
+                    )
                 ),
             )
         ),

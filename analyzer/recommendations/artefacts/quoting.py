@@ -4,19 +4,19 @@ import shlex
 from collections.abc import Iterable
 
 
-def word(name: str) -> str:
+def shell_word(name: str) -> str:
     """Return a name as one word of a shell, whatever is in it."""
     return shlex.quote(remark(name))
 
 
 def words(names: Iterable[str]) -> str:
     """Return names as words of a shell."""
-    return " ".join(map(word, names))
+    return " ".join(map(shell_word, names))
 
 
-def listed(names: Iterable[str]) -> str:
+def joined_names(names: Iterable[str]) -> str:
     """Return names as one word, between commas, as Slurm takes hosts."""
-    return word(",".join(names))
+    return shell_word(",".join(names))
 
 
 def remark(text: str) -> str:

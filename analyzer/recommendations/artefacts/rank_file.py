@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from analyzer.recommendations.artefact import Artefact
-from analyzer.recommendations.artefacts.quoting import word, words
+from analyzer.recommendations.artefacts.quoting import shell_word, words
 
 
 def rank_file(hosts: Sequence[str], ranks_on: Sequence[int]) -> Artefact:
@@ -17,7 +17,7 @@ def rank_file(hosts: Sequence[str], ranks_on: Sequence[int]) -> Artefact:
     else:
         loop = [
             "{",
-            *(f"  yes {word(host)} | head -n {ranks}" for host, ranks in zip(hosts, ranks_on, strict=True)),
+            *(f"  yes {shell_word(host)} | head -n {ranks}" for host, ranks in zip(hosts, ranks_on, strict=True)),
             "}",
         ]
     loop[-1] += ' > "$SLURM_HOSTFILE"'

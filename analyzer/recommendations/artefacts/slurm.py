@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts.owner import native, scheduler
-from analyzer.recommendations.artefacts.quoting import listed, remark, word, words
+from analyzer.recommendations.artefacts.quoting import joined_names, remark, shell_word, words
 from analyzer.recommendations.fleet_plan.places import Placed
 
 
@@ -26,7 +26,7 @@ def cancel(runs: Iterable[Placed]) -> str:
 
 def drain(nodes: Sequence[str], reason: str) -> Artefact:
     """Return the command that gives no more runs to these hosts; what runs there goes on until it ends."""
-    return commands(f"scontrol update nodename={listed(nodes)} state=drain reason={word(reason)}")
+    return commands(f"scontrol update nodename={joined_names(nodes)} state=drain reason={shell_word(reason)}")
 
 
 def duration(seconds: int) -> str:

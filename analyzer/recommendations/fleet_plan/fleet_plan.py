@@ -15,7 +15,7 @@ from analyzer.recommendations.artefacts.owner import for_scheduler
 from analyzer.recommendations.constraint import Constraint
 from analyzer.recommendations.fleet_plan.fleet_now import Loss, Now, read_now
 from analyzer.recommendations.fleet_plan.fleet_problem import FleetProblem, emptied_ms, fleet_problem, lasts_us
-from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.fleet_plan.move import Move, Placement
 from analyzer.recommendations.fleet_plan.places import Placed
 from analyzer.recommendations.fleet_plan.plan import Plan
 from analyzer.recommendations.fleet_plan.planned import CAUSE
@@ -23,9 +23,9 @@ from analyzer.recommendations.fleet_plan.solve import Budget, solve
 from analyzer.recommendations.fleet_plan.validate import broken
 from analyzer.recommendations.proposal import Proposal, Saved, restart
 from analyzer.recommendations.recommendation import Range
-from analyzer.recommendations.saving import Share, part, recovered, told_over_us
+from analyzer.recommendations.saving import Share, recovered, share_of_loss, told_over_us
 from analyzer.recommendations.site import Site
-from analyzer.recommendations.trigger import Grounds
+from analyzer.recommendations.trigger import Trigger
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -39,7 +39,7 @@ _EMPTIED = Share(500, 750, 1000)
 
 def plans(
     session: "Session", site: Site, start_us: int, end_us: int, seconds: float = _BUDGET.seconds
-) -> list[tuple[Grounds, Proposal]]:
+) -> list[tuple[Trigger, Proposal]]:
     """Return the moves of one plan for the fleet as it is at the end of the period, each a change of its own.
 
     `seconds` end the search early; where they do, the same fleet may give another plan on a slower machine.
@@ -50,7 +50,7 @@ def plans(
     return planned(site, read_now(session, start_us, end_us), end_us - start_us, seconds)
 
 
-def planned(site: Site, now: Now, period_us: int, seconds: float = _BUDGET.seconds) -> list[tuple[Grounds, Proposal]]:
+def planned(site: Site, now: Now, period_us: int, seconds: float = _BUDGET.seconds) -> list[tuple[Trigger, Proposal]]:
     """Return the moves that are worth their restart, given the fleet; none where the plan breaks a rule."""
     fleet = fleet_problem(site, now, period_us)
     plan = solve(fleet.problem, replace(_BUDGET, seconds=seconds))
@@ -109,12 +109,12 @@ class _Placed:
         sku = self.site.hosts[next(iter(self.now.held[run]))].sku
         return Move(
             *(
-                Place(tuple(nodes), tuple(self.site.hosts[node].rack for node in nodes), gpus, sku)
+                Placement(tuple(nodes), tuple(self.site.hosts[node].rack for node in nodes), gpus, sku)
                 for nodes in (self.now.held[run], self.targets[run].nodes)
             )
         )
 
-    def co_locate(self, run: str) -> tuple[Grounds, Proposal] | None:
+    def co_locate(self, run: str) -> tuple[Trigger, Proposal] | None:
         """Return the change of one run that takes fewer racks; None where its racks are as many as before."""
         move, loss, target = self._move(run), self.now.losses[run], self.targets[run]
         before, after = _racks(move.from_), _racks(move.to)
@@ -122,8 +122,8 @@ class _Placed:
             return None
         gpus = sum(self.now.held[run].values())
         words, moving = restart(gpus)
-        share = part(_CO_LOCATED, len(before) - len(after), len(before) - 1)
-        grounds = Grounds(
+        share = share_of_loss(_CO_LOCATED, len(before) - len(after), len(before) - 1)
+        grounds = Trigger(
             run,
             loss.team,
             None,
@@ -149,7 +149,7 @@ class _Placed:
         )  # fmt: skip
         return grounds, proposal
 
-    def consolidate(self, runs: list[str]) -> list[tuple[Grounds, Proposal]]:
+    def consolidate(self, runs: list[str]) -> list[tuple[Trigger, Proposal]]:
         """Return for each node that is left by all its runs the one change that empties it."""
         found = []
         leaving: dict[str, list[str]] = {}
@@ -167,7 +167,7 @@ class _Placed:
         lasts = lasts_us(self.now, node)
         return all(lasts_us(self.now, self.targets[run].nodes[0], moving) >= lasts for run in movers)
 
-    def _emptied(self, node: str, runs: list[str]) -> tuple[Grounds, Proposal]:
+    def _emptied(self, node: str, runs: list[str]) -> tuple[Trigger, Proposal]:
         host, moves = self.site.hosts[node], [self._move(run) for run in runs]
         gpus = sum(self.now.held[run][node] for run in runs)
         words, moving = restart(gpus)
@@ -175,7 +175,7 @@ class _Placed:
         freed = emptied_ms(self.site, self.now, node) * self.over_us // WEEK_US
         targets = tuple(dict.fromkeys(name for run in runs for name in self.targets[run].nodes))
         teams = {loss.team for loss in losses}
-        grounds = Grounds(
+        grounds = Trigger(
             f"node {node}", teams.pop() if len(teams) == 1 else None, "platform", "fragmented", "low", tuple(runs)
         )
         proposal = Proposal(
@@ -225,7 +225,7 @@ class _Placed:
         return Constraint("room", True, "free at the end of the period")
 
 
-def _racks(place: Place | None) -> tuple[str, ...]:
+def _racks(place: Placement | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rack for rack in place.racks if rack is not None)) if place else ()
 
 
@@ -248,6 +248,6 @@ def _together(moves: list[Move]) -> Move:
     return Move(*(_sum([getattr(move, side) for move in moves]) for side in ("from_", "to")))
 
 
-def _sum(places: list[Place]) -> Place:
+def _sum(places: list[Placement]) -> Placement:
     racks = {node: rack for place in places for node, rack in zip(place.nodes, place.racks, strict=True)}
-    return Place(tuple(racks), tuple(racks.values()), sum(place.gpus for place in places), places[0].sku)
+    return Placement(tuple(racks), tuple(racks.values()), sum(place.gpus for place in places), places[0].sku)

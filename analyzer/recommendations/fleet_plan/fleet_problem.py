@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import WEEK_US
 from analyzer.recommendations.fleet_plan.fleet_now import Now
-from analyzer.recommendations.fleet_plan.problem import Kind, Limits, Needs, Pool, Problem, Run
+from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Pool, Problem, Run, UnitKind
 from analyzer.recommendations.proposal import RESTART_MS
 from analyzer.recommendations.site import Site
 
@@ -120,17 +120,17 @@ class _Pools:
         self.site = site
         self.nodes: dict[str, list[str]] = {}
         self.of_node: dict[str, str] = {}
-        self._kinds: dict[str, tuple[str, Kind, int, int]] = {}  # rack, kind, units of each node, open cost
+        self._kinds: dict[str, tuple[str, UnitKind, int, int]] = {}  # rack, kind, units of each node, open cost
 
     def add_whole(self, node: str) -> None:
         host, sku = self.site.hosts[node], _sku(self.site, node)
-        self._add(f"{host.rack}: {sku}", node, Kind(sku, host.gpus), 1, 0)
+        self._add(f"{host.rack}: {sku}", node, UnitKind(sku, host.gpus), 1, 0)
 
     def add_shared(self, node: str, gpus: int, worth: int) -> None:
         """Add a node whose GPUs are given singly, and what it is worth when it is empty."""
-        self._add(f"node {node}", node, Kind(_sku(self.site, node), 1, shared=True), gpus, worth)
+        self._add(f"node {node}", node, UnitKind(_sku(self.site, node), 1, shared=True), gpus, worth)
 
-    def _add(self, name: str, node: str, kind: Kind, units: int, open_cost: int) -> None:
+    def _add(self, name: str, node: str, kind: UnitKind, units: int, open_cost: int) -> None:
         host = self.site.hosts[node]
         self._kinds.setdefault(name, (host.rack or "", kind, units, open_cost))
         self.nodes.setdefault(name, []).append(node)

@@ -6,12 +6,12 @@ instead of being summed for every question. A run that keeps to one SKU and take
 
 from dataclasses import dataclass
 
-from analyzer.recommendations.fleet_plan.problem import Kind, Needs, Problem, Run
+from analyzer.recommendations.fleet_plan.problem import Needs, Problem, Run, UnitKind
 
-Place = dict[int, int]  # units by pool; empty where the run waits
+UnitsByPool = dict[int, int]  # units by pool; empty where the run waits
 
 
-def _suits(kind: Kind, needs: Needs) -> bool:
+def _suits(kind: UnitKind, needs: Needs) -> bool:
     """Whether a run with these needs may be given units of this kind."""
     return (
         kind.sku in needs.skus
@@ -37,7 +37,7 @@ class Index:
     racks_of: list[list[int]]  # by class: racks that have any
     classes_of: list[list[int]]  # by pool
     choices: list[list[int]]  # by run: classes
-    held: list[Place]  # by run
+    held: list[UnitsByPool]  # by run
     unfit: list[frozenset[int]]  # by run: held pools that do not suit
     rack_limit: list[int]  # by run
     apart: list[frozenset[int]]  # by run
@@ -101,7 +101,7 @@ def _by_rack(pools: tuple[int, ...], rack_of: list[int], racks: int, classes_of:
     return found
 
 
-def _rack_limit(run: Run, place: Place, rack_of: list[int]) -> int:
+def _rack_limit(run: Run, place: UnitsByPool, rack_of: list[int]) -> int:
     limit = run.units if run.max_racks is None else run.max_racks
     return max(limit, len({rack_of[pool] for pool in place}))
 

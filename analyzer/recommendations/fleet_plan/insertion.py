@@ -8,7 +8,7 @@ leaves the least room in the pools it touches: room that stays together is room 
 from collections.abc import Iterator
 from random import Random
 
-from analyzer.recommendations.fleet_plan.index import Place
+from analyzer.recommendations.fleet_plan.index import UnitsByPool
 from analyzer.recommendations.fleet_plan.state import State
 
 # Of all candidates, so many are overlooked where a Random is given: the same repair then does not follow every ruin
@@ -16,9 +16,9 @@ from analyzer.recommendations.fleet_plan.state import State
 _BLINKS = 0.01
 
 
-def best_place(state: State, run: int, random: Random | None = None) -> Place | None:
+def best_place(state: State, run: int, random: Random | None = None) -> UnitsByPool | None:
     """Return the cheapest place found for a run that is out, {} where it waits; None where there is none."""
-    found: Place | None = None
+    found: UnitsByPool | None = None
     best: tuple[int, int] | None = None
     for place in _candidates(state, run):
         if not state.may_move(run, place):
@@ -31,7 +31,7 @@ def best_place(state: State, run: int, random: Random | None = None) -> Place | 
     return found
 
 
-def _left_over(state: State, place: Place) -> int:
+def _left_over(state: State, place: UnitsByPool) -> int:
     """Return the units that stay free beside it, in the pools that it takes: fuller is better."""
     left, free = 0, state.free
     for pool, units in place.items():
@@ -39,7 +39,7 @@ def _left_over(state: State, place: Place) -> int:
     return left
 
 
-def _candidates(state: State, run: int) -> Iterator[Place]:
+def _candidates(state: State, run: int) -> Iterator[UnitsByPool]:
     index = state.index
     held = index.held[run]
     if not held:
@@ -59,7 +59,7 @@ def _candidates(state: State, run: int) -> Iterator[Place]:
             yield from _some_racks(state, run, number, barred)
 
 
-def _one_pool(state: State, run: int, number: int, barred: set[int]) -> Iterator[Place]:
+def _one_pool(state: State, run: int, number: int, barred: set[int]) -> Iterator[UnitsByPool]:
     """Yield the fullest used pool with room, and the first unused one."""
     index, units = state.index, state.index.problem.runs[run].units
     best: int | None = None
@@ -82,7 +82,7 @@ def _one_pool(state: State, run: int, number: int, barred: set[int]) -> Iterator
             yield {chosen: units}
 
 
-def _some_racks(state: State, run: int, number: int, barred: set[int]) -> Iterator[Place]:
+def _some_racks(state: State, run: int, number: int, barred: set[int]) -> Iterator[UnitsByPool]:
     index, about = state.index, state.index.problem.runs[run]
     units, limit = about.units, index.rack_limit[run]
     available = state.available[number]
@@ -133,7 +133,7 @@ def _filled_up(start: list[int], units: int, room: list[tuple[int, int]], by_roo
 
 def _spread(
     state: State, run: int, number: int, racks: list[int], keeps: dict[int, int], by_room: dict[int, int]
-) -> Place:
+) -> UnitsByPool:
     """Return so many units of each pool of the racks: what is held first, then rack after rack, the fullest first."""
     index, place = state.index, dict[int, int]()
     left = index.problem.runs[run].units

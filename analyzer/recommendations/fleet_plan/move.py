@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Placement:
     """Where something is or should be. Nodes are in the order of ranks; a rack is None where it is not known."""
 
     nodes: tuple[str, ...]
@@ -18,5 +18,5 @@ class Place:
 class Move:
     """What moves. `from_` is None for what is not placed yet, `to` for what is given back."""
 
-    from_: Place | None
-    to: Place | None
+    from_: Placement | None
+    to: Placement | None

@@ -6,8 +6,8 @@ from itertools import pairwise
 from agent.wire.units import HOUR_US, MINUTE_SECONDS, SECOND_US
 from analyzer.recommendations.fleet_plan.move import Move
 from analyzer.recommendations.proposal import RESTART_MS
-from analyzer.recommendations.recommendation import Moving, Part
-from analyzer.recommendations.run_status import Life, RunStanding
+from analyzer.recommendations.recommendation import Moving, RestartPart
+from analyzer.recommendations.run_status import Life, RunStatus
 
 # What is assumed where nothing was measured, each ours. Checkpoints: half of an hour between two; published intervals
 # go from half an hour (Check-N-Run, NSDI 2022) to three hours (BLOOM, in Gemini, SOSP 2023).
@@ -16,7 +16,7 @@ _RELOAD_SECONDS = RESTART_MS // 1000  # image, model load and warm-up
 _QUEUE_SECONDS = 10 * MINUTE_SECONDS
 
 
-def moving(runs: Sequence[RunStanding], life: Life, move: Move | None) -> Moving | None:
+def moving(runs: Sequence[RunStatus], life: Life, move: Move | None) -> Moving | None:
     """Return what restarting these running runs takes; None where there is none. The largest run's words are told."""
     gpus = sum(run.gpus for run in runs)
     if not gpus:
@@ -27,7 +27,7 @@ def moving(runs: Sequence[RunStanding], life: Life, move: Move | None) -> Moving
     for place, part in enumerate(each[0][1]):
         seconds = sum(run.gpus * own[place].seconds for run, own in each) // gpus
         measured = all(own[place].measured for _, own in each)
-        parts.append(Part(part.what, seconds, measured, part.told))
+        parts.append(RestartPart(part.what, seconds, measured, part.told))
     return Moving(gpus, tuple(parts), max((run.moved_at for run in runs if run.moved_at is not None), default=None))
 
 
@@ -36,43 +36,45 @@ def changes_hosts(move: Move | None) -> bool:
     return move is None or move.from_ is None or move.to is None or set(move.to.nodes) - set(move.from_.nodes) != set()
 
 
-def restart_parts(run: RunStanding, life: Life, *, waits: bool) -> tuple[Part, ...]:
+def restart_parts(run: RunStatus, life: Life, *, waits: bool) -> tuple[RestartPart, ...]:
     """Return what one restart of one run takes."""
     parts = (_age(run, life), _reload(run))
     return (*parts, _queue(run, life)) if waits else parts
 
 
-def _age(run: RunStanding, life: Life) -> Part:
+def _age(run: RunStatus, life: Life) -> RestartPart:
     """Return the work that is done again: half the time between two checkpoints, since nobody knows the moment."""
     moments = life.checkpoints.get(run.run_id, ())
     if len(moments) > 1:
         steps = sorted(after - before for before, after in pairwise(moments))
         every = steps[(len(steps) - 1) // 2]
         half = every // 2 // SECOND_US
-        return Part("checkpoint_age", half, True, f"{_span(half)} of work, half of the time between its checkpoints")
+        return RestartPart(
+            "checkpoint_age", half, True, f"{_span(half)} of work, half of the time between its checkpoints"
+        )
     if moments:
         age = max(0, life.now - moments[-1]) // SECOND_US
-        return Part("checkpoint_age", age, True, f"{_span(age)} of work since its one checkpoint")
-    return Part(
+        return RestartPart("checkpoint_age", age, True, f"{_span(age)} of work since its one checkpoint")
+    return RestartPart(
         "checkpoint_age", _AGE_SECONDS, False, f"{_span(_AGE_SECONDS)} of work, assumed: no checkpoint of it was seen"
     )
 
 
-def _reload(run: RunStanding) -> Part:
+def _reload(run: RunStatus) -> RestartPart:
     if not run.starting_ms or not run.gpus:
-        return Part("reload", _RELOAD_SECONDS, False, f"{_span(_RELOAD_SECONDS)} to load, assumed")
+        return RestartPart("reload", _RELOAD_SECONDS, False, f"{_span(_RELOAD_SECONDS)} to load, assumed")
     seconds = run.starting_ms // 1000 // run.gpus // max(1, run.attempts)
-    return Part("reload", seconds, True, f"{_span(seconds)} to load, as its own starts took")
+    return RestartPart("reload", seconds, True, f"{_span(seconds)} to load, as its own starts took")
 
 
-def _queue(run: RunStanding, life: Life) -> Part:
+def _queue(run: RunStatus, life: Life) -> RestartPart:
     wait = life.waits.get(run.queue or "")
     if wait is None:
-        return Part("queue", _QUEUE_SECONDS, False, f"{_span(_QUEUE_SECONDS)} in the queue, assumed")
+        return RestartPart("queue", _QUEUE_SECONDS, False, f"{_span(_QUEUE_SECONDS)} in the queue, assumed")
     seconds = wait.median_us // SECOND_US
     where = f"queue {run.queue}" if run.queue else "the queue"
     starts = "1 start" if wait.starts == 1 else f"{wait.starts:,} starts"
-    return Part("queue", seconds, True, f"{_span(seconds)} in {where}, the median of {starts}")
+    return RestartPart("queue", seconds, True, f"{_span(seconds)} in {where}, the median of {starts}")
 
 
 def gpu_milliseconds(cost: Moving) -> int:

@@ -139,7 +139,7 @@ class Limited:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class KindRate:
     """What a GPU-hour of one kind and purchase option came to, in millionths of the ledger's currency."""
 
     sku: str

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.proposal import Proposal
-from analyzer.recommendations.trigger import Grounds
+from analyzer.recommendations.trigger import Trigger
 from analyzer.states import Confidence
 
 _STATE, CAUSE = "communicating", "cross_rack"
@@ -13,8 +13,8 @@ _SURE: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
 def against(
-    planned: Sequence[tuple[Grounds, Proposal]], found: Sequence[Finding]
-) -> Iterator[tuple[Grounds, Proposal]]:
+    planned: Sequence[tuple[Trigger, Proposal]], found: Sequence[Finding]
+) -> Iterator[tuple[Trigger, Proposal]]:
     """Yield what a plan moves, a move out of several racks with the findings whose seconds it would give back.
 
     With their ids it competes with whatever else would save those. A run of which nothing was found is left where it
@@ -32,12 +32,12 @@ def against(
             yield _standing_on(grounds, own), proposal
 
 
-def _is_about(finding: Finding, grounds: Grounds) -> bool:
+def _is_about(finding: Finding, grounds: Trigger) -> bool:
     is_crossing = (finding.state, finding.cause) == (_STATE, CAUSE) and not finding.suspicion
     return is_crossing and not set(finding.run_ids).isdisjoint(grounds.run_ids)
 
 
-def _standing_on(grounds: Grounds, own: Sequence[Finding]) -> Grounds:
+def _standing_on(grounds: Trigger, own: Sequence[Finding]) -> Trigger:
     """Return the run's own part of what its findings lost: never more than either says."""
     first = own[0]
     stakes = [finding.at_stake_micros for finding in own]

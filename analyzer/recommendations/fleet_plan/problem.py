@@ -20,7 +20,7 @@ from analyzer.recommendations.fleet_plan.errors import ProblemError
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class UnitKind:
     """What the units of a pool are. Where `shared`, a unit is one GPU or slice of one node; else it is a whole node."""
 
     sku: str
@@ -38,7 +38,7 @@ class Pool:
 
     id: str
     rack: str
-    kind: Kind
+    kind: UnitKind
     units: int
     open_cost: int = 0  # of being used at all: a shared node that is empty can be given whole, or shut down
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from math import exp, log
 from random import Random
 
-from analyzer.recommendations.fleet_plan.index import Index, Place
+from analyzer.recommendations.fleet_plan.index import Index, UnitsByPool
 from analyzer.recommendations.fleet_plan.insertion import best_place
 from analyzer.recommendations.fleet_plan.state import State
 
@@ -26,7 +26,7 @@ class Recreation:
         self.state = state
         self.random = Random(seed)  # noqa: S311 (no secret: repeatable is what is wanted)
         self.movable = [n for n, fixed in enumerate(state.index.fixed) if not fixed]
-        self.best: list[Place] = [place or {} for place in state.place]
+        self.best: list[UnitsByPool] = [place or {} for place in state.place]
         self.best_cost = state.cost
         self._dirty: set[int] = set()  # runs whose place differs from the best
         index = state.index
@@ -69,7 +69,7 @@ class Recreation:
                 self.best[run] = state.place[run] or {}
             self._dirty.clear()
 
-    def _undo(self, out: dict[int, Place]) -> None:
+    def _undo(self, out: dict[int, UnitsByPool]) -> None:
         for run in out:
             if self.state.place[run] is not None:
                 self.state.take(run)
@@ -158,7 +158,7 @@ def recreate(state: State, seed: int, iterations: int, is_over: Callable[[], boo
     return restored(state.index, search.best), done
 
 
-def restored(index: Index, places: list[Place]) -> State:
+def restored(index: Index, places: list[UnitsByPool]) -> State:
     """Return the state in which every run is where the list says."""
     state = State(index)
     for run, place in enumerate(places):

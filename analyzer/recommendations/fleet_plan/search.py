@@ -10,10 +10,10 @@ from dataclasses import replace
 from math import isqrt
 
 from analyzer.recommendations.fleet_plan.greedy import greedy, settled
-from analyzer.recommendations.fleet_plan.index import Index, Place
+from analyzer.recommendations.fleet_plan.index import Index, UnitsByPool
 from analyzer.recommendations.fleet_plan.problem import Limits, Problem
 from analyzer.recommendations.fleet_plan.recreate import recreate, restored
-from analyzer.recommendations.fleet_plan.split import Part
+from analyzer.recommendations.fleet_plan.split import Subproblem
 from analyzer.recommendations.fleet_plan.state import State
 
 _PRICES = 7  # tried, each halving what is left of the range, on a scale of ratios
@@ -22,7 +22,7 @@ _PRICED_SHARE = 0.75  # of the iterations; the rest fills the limit up
 
 
 def searched(
-    parts: list[Part], iterations: int, seed: int, is_over: Callable[[float], bool]
+    parts: list[Subproblem], iterations: int, seed: int, is_over: Callable[[float], bool]
 ) -> tuple[list[State], int, int]:
     """Return the best state of each part, what greedy alone would have cost, and the iterations done.
 
@@ -115,9 +115,9 @@ def _priced(index: Index, price: int) -> Index:
     return replace(index, problem=Problem(problem.pools, runs, Limits(None, problem.limits.still)))
 
 
-def joined(index: Index, parts: list[Part], states: list[State]) -> State:
+def joined_state(index: Index, parts: list[Subproblem], states: list[State]) -> State:
     """Return the state of all, given those of the parts."""
-    places: list[Place] = [{} for _ in index.held]
+    places: list[UnitsByPool] = [{} for _ in index.held]
     for part, state in zip(parts, states, strict=True):
         part.put_into(places, [place or {} for place in state.place])
     return restored(index, places)

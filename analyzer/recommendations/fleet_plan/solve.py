@@ -7,7 +7,7 @@ from time import monotonic
 from analyzer.recommendations.fleet_plan.index import index_of
 from analyzer.recommendations.fleet_plan.plan import Plan
 from analyzer.recommendations.fleet_plan.problem import Problem
-from analyzer.recommendations.fleet_plan.search import joined, searched
+from analyzer.recommendations.fleet_plan.search import joined_state, searched
 from analyzer.recommendations.fleet_plan.split import parts_of
 from analyzer.recommendations.fleet_plan.state import State, plan_of
 
@@ -30,7 +30,7 @@ def solve(problem: Problem, budget: Budget, clock: Callable[[], float] = monoton
         parts, budget.iterations, budget.seed, lambda share: clock() >= began + budget.seconds * share
     )
     before = State.unchanged(index).cost
-    state = joined(index, parts, states)
+    state = joined_state(index, parts, states)
     if state.cost >= before:  # the same cost is no reason to move anybody
         return plan_of(State.unchanged(index), before, "unchanged", iterations, budget.seed)
     return plan_of(state, before, "recreate" if state.cost < cost else "greedy", iterations, budget.seed)

@@ -6,28 +6,28 @@ plans together are the best plan. Runs that must be apart are in one part.
 
 from dataclasses import dataclass
 
-from analyzer.recommendations.fleet_plan.index import Index, Place, index_of
+from analyzer.recommendations.fleet_plan.index import Index, UnitsByPool, index_of
 from analyzer.recommendations.fleet_plan.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Subproblem:
     """One part as a problem of its own, with the numbers that its pools and runs have in the whole."""
 
     index: Index
     pools: tuple[int, ...]
     runs: tuple[int, ...]
 
-    def put_into(self, places: list[Place], own: list[Place]) -> None:
+    def put_into(self, places: list[UnitsByPool], own: list[UnitsByPool]) -> None:
         """Write the part's places into those of all."""
         for run, place in zip(self.runs, own, strict=True):
             places[run] = {self.pools[pool]: units for pool, units in place.items()}
 
 
-def parts_of(index: Index) -> list[Part]:
+def parts_of(index: Index) -> list[Subproblem]:
     """Return the parts, those of most runs first; a limit on what moves keeps all in one."""
     if index.problem.limits.moved_gpus_max is not None:
-        return [Part(index, tuple(range(len(index.capacity))), tuple(range(len(index.held))))]
+        return [Subproblem(index, tuple(range(len(index.capacity))), tuple(range(len(index.held))))]
     sets = _joined(index)
     pool_0 = len(index.held)
     runs: dict[int, list[int]] = {}
@@ -59,12 +59,12 @@ def _joined(index: Index) -> "_Sets":
     return sets
 
 
-def _part(index: Index, pools: list[int], runs: list[int]) -> Part:
+def _part(index: Index, pools: list[int], runs: list[int]) -> Subproblem:
     problem = index.problem
     own = Problem(
         tuple(problem.pools[pool] for pool in pools), tuple(problem.runs[run] for run in runs), problem.limits
     )
-    return Part(index_of(own), tuple(pools), tuple(runs))
+    return Subproblem(index_of(own), tuple(pools), tuple(runs))
 
 
 class _Sets:

@@ -1,6 +1,6 @@
 """Who is where while a plan is made: what is free, what it costs, and what one change makes of both."""
 
-from analyzer.recommendations.fleet_plan.index import Index, Place
+from analyzer.recommendations.fleet_plan.index import Index, UnitsByPool
 from analyzer.recommendations.fleet_plan.plan import Move, Plan, Solver
 
 
@@ -13,7 +13,7 @@ class State:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.free = list(index.capacity)
-        self.place: list[Place | None] = [None] * len(index.held)  # None: taken out
+        self.place: list[UnitsByPool | None] = [None] * len(index.held)  # None: taken out
         self.own_cost = [0] * len(index.held)
         self.cost = 0
         self.moved_gpus = 0
@@ -30,7 +30,7 @@ class State:
             state.put(run, held)
         return state
 
-    def put(self, run: int, place: Place) -> None:
+    def put(self, run: int, place: UnitsByPool) -> None:
         """Put a run that is out; what it takes must be free."""
         cost = self.price(run, place)
         self.own_cost[run] = cost
@@ -43,7 +43,7 @@ class State:
         self.moved_gpus += self.moved(run, place)
         self.place[run] = place
 
-    def take(self, run: int) -> Place:
+    def take(self, run: int) -> UnitsByPool:
         """Take a run out; return where it was."""
         place = self.place[run]
         if place is None:
@@ -64,7 +64,7 @@ class State:
         for number in self.index.classes_of[pool]:
             self.available[number][rack] += units
 
-    def price(self, run: int, place: Place) -> int:
+    def price(self, run: int, place: UnitsByPool) -> int:
         """Return what a run costs in a place, without what opening its pools costs."""
         about = self.index.problem.runs[run]
         if not place:
@@ -78,7 +78,7 @@ class State:
             cost += about.unfit_cost * place.get(pool, 0)
         return cost
 
-    def gone(self, run: int, place: Place) -> int:
+    def gone(self, run: int, place: UnitsByPool) -> int:
         """Return the units that the run would leave."""
         held = self.index.held[run]
         if not held or held is place:
@@ -90,11 +90,11 @@ class State:
                 gone -= min(had, units)
         return gone
 
-    def moved(self, run: int, place: Place) -> int:
+    def moved(self, run: int, place: UnitsByPool) -> int:
         """Return the GPUs of the units that the run would leave."""
         return self.gone(run, place) * self.index.problem.runs[run].needs.gpus_per_unit
 
-    def opening(self, place: Place) -> int:
+    def opening(self, place: UnitsByPool) -> int:
         """Return what opening those of its pools that nobody uses would cost."""
         index, cost = self.index, 0
         for pool in place:
@@ -102,7 +102,7 @@ class State:
                 cost += index.open_cost[pool]
         return cost
 
-    def may_move(self, run: int, place: Place) -> bool:
+    def may_move(self, run: int, place: UnitsByPool) -> bool:
         """Whether so many more GPUs may move as would leave for this place."""
         limit = self.index.problem.limits.moved_gpus_max
         return limit is None or self.moved_gpus + self.moved(run, place) <= limit
@@ -145,6 +145,6 @@ def plan_of(state: State, cost_before: int, solver: Solver, iterations: int = 0,
     )
 
 
-def _named(index: Index, place: Place) -> tuple[tuple[str, int], ...]:
+def _named(index: Index, place: UnitsByPool) -> tuple[tuple[str, int], ...]:
     pools = index.problem.pools
     return tuple((pools[pool].id, units) for pool, units in sorted(place.items()) if units > 0)

@@ -15,8 +15,8 @@ _BEFORE_MOST = 10  # the last runs before are what is compared with; older ones 
 _MORE_CORES = 1.1  # a tenth more: less is how schedulers round
 _MOVED_SHARE = 0.5  # so much less of what is read comes over the network
 
-Seen = str | None
-_Test = Callable[[Sequence[Shape], Shape], Seen]
+AppliedBy = str | None
+_Test = Callable[[Sequence[Shape], Shape], AppliedBy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _median(shapes: Sequence[Shape], what: Callable[[Shape], float | None]) -> f
     return median(known) if known else None
 
 
-def _ordered(before: Sequence[Shape], now: Shape) -> Seen:
+def _ordered(before: Sequence[Shape], now: Shape) -> AppliedBy:
     crossings, racks = now.crossings, now.rack_count
     then = _median(before, lambda shape: shape.crossings)
     if crossings is None or racks is None or then is None:
@@ -62,21 +62,21 @@ def _ordered(before: Sequence[Shape], now: Shape) -> Seen:
     return f"its ring crosses between racks {crossings} times, not {then:.0f}"
 
 
-def _together(before: Sequence[Shape], now: Shape) -> Seen:
+def _together(before: Sequence[Shape], now: Shape) -> AppliedBy:
     then = _median(before, lambda shape: shape.rack_count)
     if now.rack_count is None or then is None:
         return None
     return f"its hosts are in {now.rack_count} racks, not {then:.0f}" if now.rack_count < then else ""
 
 
-def _more_cores(before: Sequence[Shape], now: Shape) -> Seen:
+def _more_cores(before: Sequence[Shape], now: Shape) -> AppliedBy:
     then = _median(before, lambda shape: shape.cores_per_gpu)
     if now.cores_per_gpu is None or then is None:
         return None
     return f"{now.cores_per_gpu:.0f} cores a GPU, not {then:.0f}" if now.cores_per_gpu >= _MORE_CORES * then else ""
 
 
-def _local(before: Sequence[Shape], now: Shape) -> Seen:
+def _local(before: Sequence[Shape], now: Shape) -> AppliedBy:
     then = _median(before, lambda shape: shape.network_share)
     if now.network_share is None or then is None or then == 0:
         return None
@@ -85,12 +85,12 @@ def _local(before: Sequence[Shape], now: Shape) -> Seen:
     return f"{100 * now.network_share:.0f} % of its reads come over the network, not {100 * then:.0f} %"
 
 
-def _fewer(before: Sequence[Shape], now: Shape) -> Seen:
+def _fewer(before: Sequence[Shape], now: Shape) -> AppliedBy:
     then = _median(before, lambda shape: shape.gpus)
     return f"{now.gpus} GPUs, not {then:.0f}" if then is not None and now.gpus < then else ""
 
 
-def _other_gpu(before: Sequence[Shape], now: Shape) -> Seen:
+def _other_gpu(before: Sequence[Shape], now: Shape) -> AppliedBy:
     """Fewer GPUs, slices of them, or another kind."""
     if found := _fewer(before, now) or _sliced(before, now):
         return found
@@ -100,12 +100,12 @@ def _other_gpu(before: Sequence[Shape], now: Shape) -> Seen:
     return f"on {now.skus[0]}" if not then & set(now.skus) else ""
 
 
-def _sliced(before: Sequence[Shape], now: Shape) -> Seen:
+def _sliced(before: Sequence[Shape], now: Shape) -> AppliedBy:
     then = _median(before, lambda shape: shape.slices)
     return f"{now.slices} MIG slices" if now.slices > (then or 0) else ""
 
 
-def _packed(before: Sequence[Shape], now: Shape) -> Seen:
+def _packed(before: Sequence[Shape], now: Shape) -> AppliedBy:
     then = _median(before, lambda shape: shape.shared)
     return f"{now.shared} of its GPUs shared with another run" if now.shared > (then or 0) else ""
 
@@ -115,7 +115,7 @@ def _without(nodes: Sequence[str]) -> _Test | None:
         return None
     left = set(nodes)
 
-    def test(before: Sequence[Shape], now: Shape) -> Seen:
+    def test(before: Sequence[Shape], now: Shape) -> AppliedBy:
         if not any(left & set(shape.nodes) for shape in before):
             return None
         return "" if left & set(now.nodes) else f"without {', '.join(sorted(left))}"

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from analyzer.recommendations.lifecycle.detect import Applied, applied
-from analyzer.recommendations.lifecycle.lifecycle_tables import add_applied, book, predictions
+from analyzer.recommendations.lifecycle.lifecycle_tables import add_applied, lifecycle_statuses, predictions
 from analyzer.recommendations.lifecycle.shapes import first_drained, first_given_back, shapes
-from analyzer.recommendations.lifecycle.status import Seen, Standing
+from analyzer.recommendations.lifecycle.status import AppliedChange, LifecycleStatus
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -21,16 +21,16 @@ def look_for_applied(session: "Session", until_us: int, now_us: int) -> int:
     """Write down which changes that nobody rejected were made by then; return how many."""
     new = 0
     last_made = {one.recommendation_id: one.span.end for one in predictions(session)}  # in order of their periods
-    for one in book(session):
+    for one in lifecycle_statuses(session):
         if one.stage in ("proposed", "accepted") and until_us - last_made[one.id] <= _LOOK_ON_US:
             found = _find_applied(session, one, until_us)
             if found is not None:
-                add_applied(session, one.id, Seen(found.applied_at, found.by_run, found.seen), now_us)
+                add_applied(session, one.id, AppliedChange(found.applied_at, found.by_run, found.seen), now_us)
                 new += 1
     return new
 
 
-def _find_applied(session: "Session", one: Standing, until_us: int) -> Applied | None:
+def _find_applied(session: "Session", one: LifecycleStatus, until_us: int) -> Applied | None:
     """Return when the change that is recommended was made, as far as runs and hosts show it."""
     prediction = one.prediction
     proposed = prediction.span.end

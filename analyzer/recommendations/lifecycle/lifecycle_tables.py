@@ -7,7 +7,7 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, Span, Versions
-from analyzer.recommendations.lifecycle.status import Seen, Standing, standings
+from analyzer.recommendations.lifecycle.status import AppliedChange, LifecycleStatus, statuses
 from analyzer.recommendations.lifecycle.word import Word, rejected_at
 
 if TYPE_CHECKING:
@@ -37,15 +37,15 @@ def words(session: "Session") -> list[Word]:
     return [Word(*row) for row in rows]
 
 
-def _seen_applied(session: "Session") -> dict[str, Seen]:
+def _seen_applied(session: "Session") -> dict[str, AppliedChange]:
     """Return the changes that were seen to have been made, by recommendation."""
     rows = session.rows("SELECT recommendation_id, applied_at, by_run, seen FROM recommendation_applied")
-    return {one: Seen(applied_at, by_run, seen) for one, applied_at, by_run, seen in rows}
+    return {one: AppliedChange(applied_at, by_run, seen) for one, applied_at, by_run, seen in rows}
 
 
-def book(session: "Session") -> tuple[Standing, ...]:
+def lifecycle_statuses(session: "Session") -> tuple[LifecycleStatus, ...]:
     """Return where every recommendation of the book stands."""
-    return standings(predictions(session), words(session), _seen_applied(session))
+    return statuses(predictions(session), words(session), _seen_applied(session))
 
 
 def rejections(session: "Session") -> dict[str, int]:
@@ -61,7 +61,7 @@ def add_predictions(session: "Session", made: Iterable[Prediction]) -> int:
     return len(new)
 
 
-def add_applied(session: "Session", recommendation_id: str, found: Seen, made_at_us: int) -> None:
+def add_applied(session: "Session", recommendation_id: str, found: AppliedChange, made_at_us: int) -> None:
     """Write down once that a change was seen to have been made."""
     columns = ("recommendation_id", "applied_at", "by_run", "seen", "made_at")
     row = (recommendation_id, found.applied_at, found.by_run, found.seen, made_at_us)

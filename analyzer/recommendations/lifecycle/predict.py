@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from analyzer.findings.finding import Finding
-from analyzer.ledger.coverage import hours, newest_hour_end
+from analyzer.ledger.coverage import known_hours, newest_hour_end
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.prediction import (
     Amount,
@@ -36,7 +36,7 @@ def predicted(
 
     `realised` are the shares that took the place of assumed ones.
     """
-    known = hours(session, period)
+    known = known_hours(session, period)
     end = min(period.end, newest_hour_end(session) or period.end)
     span = Span(period.start, end, period.label)
     rules = known.rules_versions[-1] if known.rules_versions else None

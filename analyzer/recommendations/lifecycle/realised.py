@@ -8,12 +8,12 @@ from agent.wire.units import DAY_US, WEEK_US
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import local
 from analyzer.queries.statements import statements
-from analyzer.recommendations.lifecycle.lifecycle_tables import book
+from analyzer.recommendations.lifecycle.lifecycle_tables import lifecycle_statuses
 from analyzer.recommendations.lifecycle.prediction import Amount, Prediction
-from analyzer.recommendations.lifecycle.status import Standing
-from analyzer.recommendations.outcome.calibration import Case
+from analyzer.recommendations.lifecycle.status import LifecycleStatus
+from analyzer.recommendations.outcome.calibration import CalibrationCase
 from analyzer.recommendations.outcome.outcome import HALF_LEAST, Cluster, Evidence, Outcome, outcome
-from analyzer.recommendations.outcome.outcome_query import Around, works_like, works_of_name
+from analyzer.recommendations.outcome.outcome_query import MomentWindow, works_like, works_of_name
 from analyzer.recommendations.outcome.work import Rates, Unit, Work, log_costs, rates_of, unit_of, unlike
 from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US
 from collector.store.session import Session
@@ -40,14 +40,14 @@ class Realised:
     no proof by itself: less work loses less.
     """
 
-    standing: Standing
+    standing: LifecycleStatus
     outcome: Outcome
     milliseconds: Weekly | None
     micros: Weekly | None
     lost_since: Amount | None = None
 
 
-def _realised(session: Session, one: Standing, changed: Sequence[str], until_us: int | None = None) -> Realised:
+def _realised(session: Session, one: LifecycleStatus, changed: Sequence[str], until_us: int | None = None) -> Realised:
     """Return what came of one recommendation that was applied; `changed` are all names that something was done to.
 
     `until_us` is up to when runs are looked at, by default as far as the ledger is known.
@@ -55,7 +55,7 @@ def _realised(session: Session, one: Standing, changed: Sequence[str], until_us:
     if one.applied_at is None:
         raise AssertionError("BUG: only what was applied has an outcome")
     end = until_us or newest_hour_end(session) or one.applied_at
-    around = Around(one.applied_at - _BACK_US, one.applied_at, min(end, one.applied_at + _ON_US))
+    around = MomentWindow(one.applied_at - _BACK_US, one.applied_at, min(end, one.applied_at + _ON_US))
     found = outcome(_evidence(session, one, changed, around)) if one.prediction.run_ids else _OF_HOSTS
     held = one.prediction.held
     return Realised(
@@ -67,7 +67,7 @@ def _realised(session: Session, one: Standing, changed: Sequence[str], until_us:
     )
 
 
-def _lost_since(session: Session, prediction: Prediction, around: Around) -> Amount | None:
+def _lost_since(session: Session, prediction: Prediction, around: MomentWindow) -> Amount | None:
     """Return what is lost a week from the first whole hour after a change on; None where that is less than a day."""
     known_us = around.end - around.cut
     if known_us < SPEAKS_FOR_A_WEEK_US or not prediction.finding_ids:
@@ -81,7 +81,7 @@ def _lost_since(session: Session, prediction: Prediction, around: Around) -> Amo
     return Amount(milliseconds * WEEK_US // known_us, money)
 
 
-def case_of(found: Realised) -> Case | None:
+def case_of(found: Realised) -> CalibrationCase | None:
     """Return it as a case of calibration, in money where it is known; None where no effect could be told.
 
     All that could be told count, those too where no effect was shown: else only the lucky ones would.
@@ -95,17 +95,19 @@ def case_of(found: Realised) -> Case | None:
         saves, came = prediction.saves_milliseconds, found.milliseconds.likely
     else:
         return None
-    return Case(prediction.kind, when, saves, came, None if lost is None else prediction.weekly(lost))
+    return CalibrationCase(prediction.kind, when, saves, came, None if lost is None else prediction.weekly(lost))
 
 
-def all_realised(session: Session, standings: Sequence[Standing], until_us: int | None = None) -> tuple[Realised, ...]:
+def all_realised(
+    session: Session, standings: Sequence[LifecycleStatus], until_us: int | None = None
+) -> tuple[Realised, ...]:
     """Return what came of all that were applied, the last first."""
-    changed = sorted({one.prediction.name for one in book(session) if one.stage == "applied"})
+    changed = sorted({one.prediction.name for one in lifecycle_statuses(session) if one.stage == "applied"})
     done = sorted((one for one in standings if one.applied_at is not None), key=lambda one: -(one.applied_at or 0))
     return tuple(_realised(session, one, changed, until_us) for one in done)
 
 
-def _evidence(session: Session, one: Standing, changed: Sequence[str], around: Around) -> Evidence:
+def _evidence(session: Session, one: LifecycleStatus, changed: Sequence[str], around: MomentWindow) -> Evidence:
     prediction = one.prediction
     works = works_of_name(session, prediction.name, prediction.team, around)
     both = _sides(works)
@@ -124,7 +126,7 @@ def _evidence(session: Session, one: Standing, changed: Sequence[str], around: A
     if after and before and min(len(before), len(after)) < 2 * HALF_LEAST and prediction.run_ids:
         others = _clusters(session, one, changed, around)
         middle = (around.start + around.moment) // 2
-        early = Around(around.start, _middle(works) or middle, around.moment)
+        early = MomentWindow(around.start, _middle(works) or middle, around.moment)
         placebo = _clusters(session, one, changed, early)
         own = _cluster(works_of_name(session, prediction.name, prediction.team, early))
     expected = prediction.share_of_held
@@ -146,7 +148,9 @@ def _sides(works: Sequence[Work]) -> tuple[list[Work], list[Work]]:
     )
 
 
-def _clusters(session: Session, one: Standing, changed: Sequence[str], around: Around) -> tuple[Cluster, ...]:
+def _clusters(
+    session: Session, one: LifecycleStatus, changed: Sequence[str], around: MomentWindow
+) -> tuple[Cluster, ...]:
     prediction = one.prediction
     found = works_like(session, prediction.name, prediction.run_ids[0], changed, around)
     known = (_cluster(works) for _, works in sorted(found.items()))
@@ -165,7 +169,7 @@ def _cluster(works: Sequence[Work]) -> Cluster | None:
     return Cluster(fmean(before), fmean(after)) if before and after else None
 
 
-def _weekly(one: Standing, found: Outcome, held: int | None) -> Weekly | None:
+def _weekly(one: LifecycleStatus, found: Outcome, held: int | None) -> Weekly | None:
     if found.effect is None or held is None:
         return None
     week = one.prediction.weekly(held)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.history.history_tables import Said
+from analyzer.findings.history.history_tables import Statement
 from analyzer.findings.history.judgement import reason_of
 from analyzer.ids import by_id
 from analyzer.period import Period
@@ -43,7 +43,7 @@ def decide(
     sees: Callable[[Prediction], bool],
     recommendation_id: str,
     decision: Decision,
-    said: Said,
+    said: Statement,
     applied_at: int | None = None,
     realised: Mapping[str, Share] | None = None,
 ) -> Word:

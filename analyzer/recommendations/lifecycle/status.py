@@ -11,7 +11,7 @@ Stage = Literal["proposed", "accepted", "rejected", "applied"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AppliedChange:
     """That a change was seen to have been made; `seen` says by what."""
 
     applied_at: int
@@ -29,7 +29,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LifecycleStatus:
     """One recommendation of the book: what it is held to, and how far it has come."""
 
     prediction: Prediction  # what it said when it was decided, else before it was applied, else first
@@ -50,9 +50,9 @@ class Standing:
         return self.word.word if self.word else "proposed"
 
 
-def standings(
-    predictions: Sequence[Prediction], words: Sequence[Word], seen: Mapping[str, Seen]
-) -> tuple[Standing, ...]:
+def statuses(
+    predictions: Sequence[Prediction], words: Sequence[Word], seen: Mapping[str, AppliedChange]
+) -> tuple[LifecycleStatus, ...]:
     """Return every recommendation of the book, in order of the hours that it was first made of.
 
     What was said of when it was applied goes before what was seen. `predictions` are in order of their periods.
@@ -64,11 +64,13 @@ def standings(
     return tuple(_standing(own, last.get(one), said.get(one), seen.get(one)) for one, own in by_id.items())
 
 
-def _standing(own: Sequence[Prediction], word: Word | None, said: int | None, seen: Seen | None) -> Standing:
+def _standing(
+    own: Sequence[Prediction], word: Word | None, said: int | None, seen: AppliedChange | None
+) -> LifecycleStatus:
     applied_at = said if said is not None else seen.applied_at if seen else None
     by = "said" if said is not None else seen.seen if seen else None
     decided = [one for one in own if word is not None and one.id == word.prediction_id]
     earlier = [one for one in own if applied_at is not None and one.span.end <= applied_at]
     chosen = decided or earlier[-1:] or own
     told = Decided(word.word, word.because, word.recorded_at) if word is not None else None
-    return Standing(chosen[0], told, applied_at, by)
+    return LifecycleStatus(chosen[0], told, applied_at, by)

@@ -11,7 +11,7 @@ _QUANTILES = {"p5": 50, "p20": 200, "p50": 500, "p80": 800, "p95": 950}  # in pe
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CalibrationCase:
     """One prediction and what it came to, in one unit, a week; `lost` is the loss that it is a share of."""
 
     kind: str
@@ -51,19 +51,19 @@ class Calibration:
     times: tuple[tuple[str, Tally], ...]
 
 
-def calibration(cases: Sequence[Case]) -> Calibration:
+def calibration(cases: Sequence[CalibrationCase]) -> Calibration:
     """Return how often predictions held."""
     return Calibration(_tally(cases), _by(cases, "kind"), _by(cases, "when"))
 
 
-def _by(cases: Iterable[Case], what: str) -> tuple[tuple[str, Tally], ...]:
-    groups: dict[str, list[Case]] = defaultdict(list)
+def _by(cases: Iterable[CalibrationCase], what: str) -> tuple[tuple[str, Tally], ...]:
+    groups: dict[str, list[CalibrationCase]] = defaultdict(list)
     for case in cases:
         groups[getattr(case, what)].append(case)
     return tuple((name, _tally(own)) for name, own in sorted(groups.items()))
 
 
-def _tally(cases: Sequence[Case]) -> Tally:
+def _tally(cases: Sequence[CalibrationCase]) -> Tally:
     outer = [case for case in cases if "p5" in case.predicted and "p95" in case.predicted]
     return Tally(
         len(cases),
@@ -74,7 +74,7 @@ def _tally(cases: Sequence[Case]) -> Tally:
     )
 
 
-def proposed_shares(cases: Iterable[Case]) -> dict[str, dict[str, int]]:
+def proposed_shares(cases: Iterable[CalibrationCase]) -> dict[str, dict[str, int]]:
     """Return, by kind, the quantiles in permille of the share of a loss that such changes did recover.
 
     Of kinds with twenty cases and more whose loss is known; a share lies between 0 and all of it. They are offered;

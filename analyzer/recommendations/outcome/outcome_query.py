@@ -25,7 +25,7 @@ _LIKE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class MomentWindow:
     """A moment, and how far to look on either side; microseconds UTC."""
 
     start: int
@@ -48,7 +48,7 @@ class Around:
         return False if ended_at is not None and ended_at <= self.moment else None
 
 
-def works_of_name(session: Session, name: str, team: str | None, around: Around) -> list[Work]:
+def works_of_name(session: Session, name: str, team: str | None, around: MomentWindow) -> list[Work]:
     """Return what all runs of a name and team did on either side, in order of their starts."""
     rows = session.rows(
         _RUNS.format(which=_NAMED), {"name": name, "team": team, "from": around.start, "until": around.end}
@@ -62,11 +62,11 @@ def works_of_runs(session: Session, run_ids: Sequence[str]) -> list[Work]:
         _RUNS.format(which="list_contains($runs::VARCHAR[], run_id)"),
         {"runs": list(run_ids), "from": 0, "until": _FOREVER},
     )
-    return _works(session, rows, Around(0, 0, _FOREVER))
+    return _works(session, rows, MomentWindow(0, 0, _FOREVER))
 
 
 def works_like(
-    session: Session, name: str, run_id: str, changed: Sequence[str], around: Around
+    session: Session, name: str, run_id: str, changed: Sequence[str], around: MomentWindow
 ) -> dict[str, list[Work]]:
     """Return what runs of other names did, by name: of the same cluster, stage and kind of GPU as this run.
 
@@ -84,7 +84,7 @@ def works_like(
     return dict(found)
 
 
-def _works(session: Session, rows: Sequence[tuple[Any, ...]], around: Around) -> list[Work]:
+def _works(session: Session, rows: Sequence[tuple[Any, ...]], around: MomentWindow) -> list[Work]:
     if not rows:
         return []
     asked = around.values() | {"runs": [row[0] for row in rows]}

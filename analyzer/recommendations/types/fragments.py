@@ -15,8 +15,8 @@ from analyzer.recommendations.proposal import Proposal, Saved, restart
 from analyzer.recommendations.saving import Share, recovered
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.types import checks
-from analyzer.recommendations.types.idle import whole
-from analyzer.text.wording import counted, hours, some
+from analyzer.recommendations.types.idle import whole_place
+from analyzer.text.wording import counted, length_of_time, some
 
 _STANDING = ("serving", "interactive")  # who answers somebody is not moved for who waits
 # Of what stood free beside a run that waited: as much again may come free by itself, or wait again. Ours.
@@ -113,13 +113,14 @@ def _proposal(wait: Wait, plan: _Plan, site: Site) -> Proposal:
         from_="; ".join(f"{one.called} ({counted(one.gpus, 'GPU')}) on {one.hosts[0]}" for one in runs),
         to="; ".join(f"{one.called} to {host.node}" for one, host in plan.moves)
         + f"; then {called} on {some([host.node for host in plan.cleared])}",
-        why=f"{called} has waited {hours((wait.until_us - wait.from_us) // 1000)} for {counted(count, 'host')} "
+        why=f"{called} has waited {length_of_time((wait.until_us - wait.from_us) // 1000)} for "
+        f"{counted(count, 'host')} "
         f"with {counted(each, 'free GPU')} each, and as many are free, in pieces",
         saves=_saved(wait, plan, site),
         artefacts=tuple(line for one, host in plan.moves for line in _lines(one, host)),
         losers=f"{some([one.called for one in runs])}: a restart each",
         winners=called,
-        move=Move(whole(site, runs), site.place_on([h.node for h in targets], gpus, site.sku_of(runs[0]))),
+        move=Move(whole_place(site, runs), site.place_on([h.node for h in targets], gpus, site.sku_of(runs[0]))),
         constraints=(
             *(_fits(one, host, plan) for one, host in plan.moves[:4]),
             Constraint("it fits then", True, f"{some([f'{h.node}: {plan.free[h.node]} free' for h in plan.cleared])}"),

@@ -7,9 +7,9 @@ from analyzer.findings.health.notice import Notice
 from analyzer.recommendations.artefact import Artefact, shell
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler, scheduler
-from analyzer.recommendations.artefacts.quoting import word
+from analyzer.recommendations.artefacts.quoting import shell_word
 from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.fleet_plan.move import Move, Placement
 from analyzer.recommendations.fleet_plan.places import Host, Placed
 from analyzer.recommendations.proposal import Proposal, restart
 from analyzer.recommendations.saving import ASSUMED
@@ -150,10 +150,13 @@ def drain_sick(notice: Notice, site: Site) -> Proposal | None:
         to=f"{node} drained, the GPU seen to, and back in service",
         why="what it still does may fail; what a failure throws away is booked as work lost when it comes",
         saves=NOTHING,
-        artefacts=(*_drain([node], _run_ids(site, node), told), shell(f"{_EMPTY}\n{remedy.format(gpu=word(gpu))}")),
+        artefacts=(
+            *_drain([node], _run_ids(site, node), told),
+            shell(f"{_EMPTY}\n{remedy.format(gpu=shell_word(gpu))}"),
+        ),
         losers=_holders(site, [node]),
         winners="the next run on it, which keeps its work",
-        move=Move(Place((node,), (host.rack,), host.gpus, host.sku), None),
+        move=Move(Placement((node,), (host.rack,), host.gpus, host.sku), None),
         constraints=(_empty(site, [node]), checks.in_service([host])),
         cost_to_move=f"the time of {counted(host.gpus, 'GPU')} while the host is out, once its runs have ended",
         actor="platform",

@@ -9,16 +9,16 @@ from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler, native, scheduler
 from analyzer.recommendations.artefacts.quoting import remark
 from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.fleet_plan.move import Move, Placement
 from analyzer.recommendations.fleet_plan.places import Placed, distinct
 from analyzer.recommendations.proposal import Proposal
-from analyzer.recommendations.saving import ASSUMED, part
+from analyzer.recommendations.saving import ASSUMED, share_of_loss
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.amounts import NOTHING
 from analyzer.recommendations.types.latencies import latency
 from analyzer.sizing.of_run import need_of
-from analyzer.text.wording import counted, hours, some
+from analyzer.text.wording import counted, length_of_time, some
 
 _LEAST_OF_LOSS = 10  # a change must touch a tenth of the loss that it answers to be worth a word: ours
 _MARGIN = 5, 4  # a time limit leaves a quarter above what was worked
@@ -54,7 +54,7 @@ def release(finding: Finding, site: Site) -> Proposal:
         artefacts=lines,
         losers="the run's owner, where it was about to go on or has not saved",
         winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
-        move=Move(whole(site, of), None),
+        move=Move(whole_place(site, of), None),
         constraints=(_owner_said(still),),
         latency=latency(site, of, None, "nobody asked it meanwhile; the next request waits until it has started"),
         cost_to_move=cost,
@@ -78,7 +78,7 @@ def end_hung(finding: Finding, site: Site) -> Proposal | None:
         artefacts=_ending(still),
         losers="nobody, if it hangs; whoever looks into why, until the stacks of its ranks are written down",
         winners="the run itself",
-        move=Move(whole(site, still), None),
+        move=Move(whole_place(site, still), None),
         constraints=(_owner_said(still),),
         cost_to_move="what it computed since its last checkpoint, and the state of its ranks",
         ends_work=True,
@@ -92,7 +92,7 @@ def idling(runs: Sequence[Placed]) -> list[Placed]:
 
 def idle_words(runs: Sequence[Placed]) -> str:
     """Return for how long the one that idles least does, by the clock."""
-    least = hours(1000 * min(one.idle_seconds or 0 for one in runs))
+    least = length_of_time(1000 * min(one.idle_seconds or 0 for one in runs))
     return least if len(runs) == 1 else f"{least} or more"
 
 
@@ -115,11 +115,11 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal | None:
         from_=f"{counted(held, 'GPU')} asked for by {finding.subject}; never used: {unused}",
         to=f"{counted(left, 'GPU')} asked for{each}" if left else "hosts without GPUs",
         why="no kernel ran on them",
-        saves=part(ASSUMED["never_used"], lost_ms, finding.milliseconds),
+        saves=share_of_loss(ASSUMED["never_used"], lost_ms, finding.milliseconds),
         artefacts=_fewer_of(runs, left) if runs else (),
         losers="nobody",
         winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
-        move=Move(whole(site, runs), _smaller(site, runs, left)),
+        move=Move(whole_place(site, runs), _smaller(site, runs, left)),
         constraints=(
             Constraint("GPUs that worked", True, f"{left} of {held} ran a kernel in this period"),
             Constraint("host without GPUs", None, "whether the site has any is not known here")
@@ -174,7 +174,7 @@ def without_gpus(notice: Notice, site: Site) -> Proposal | None:
     )
 
 
-def whole(site: Site, runs: Sequence[Placed]) -> Place:
+def whole_place(site: Site, runs: Sequence[Placed]) -> Placement:
     """Return all that these runs hold as one place."""
     skus = {site.sku_of(one) for one in runs}
     return site.place_on(_nodes(runs), distinct(runs), skus.pop() if len(skus) == 1 else None)
@@ -197,7 +197,7 @@ def _gpus_of(lost_ms: int, runs: Sequence[Placed]) -> int:
     return max(1, round(gpus * lost_ms / held_ms)) if held_ms else gpus
 
 
-def _smaller(site: Site, runs: Sequence[Placed], left: int) -> Place | None:
+def _smaller(site: Site, runs: Sequence[Placed], left: int) -> Placement | None:
     return site.place_on(_nodes(runs), left, site.sku_of(runs[0])) if left and runs else None
 
 
@@ -221,7 +221,7 @@ def _ending(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
 
 
 def _warning(one: Placed) -> str:
-    idle = hours(1000 * (one.idle_seconds or 0))
+    idle = length_of_time(1000 * (one.idle_seconds or 0))
     return f"# once its owner agrees: {remark(one.called)} idles for {idle}, and loses {_UNSAVED}"
 
 

@@ -9,14 +9,14 @@ from analyzer.queries.statements import statements
 from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import scheduler
-from analyzer.recommendations.artefacts.quoting import listed, remark, words
+from analyzer.recommendations.artefacts.quoting import joined_names, remark, words
 from analyzer.recommendations.constraint import Constraint
 from analyzer.recommendations.fleet_plan.move import Move
 from analyzer.recommendations.fleet_plan.places import Host
 from analyzer.recommendations.proposal import Proposal, Saved
 from analyzer.recommendations.saving import Share, over_words, recovered, told_over_us
 from analyzer.recommendations.site import Site
-from analyzer.recommendations.trigger import Grounds
+from analyzer.recommendations.trigger import Trigger
 from analyzer.recommendations.types.amounts import NOTHING
 from analyzer.recommendations.waking import Waking, waking
 from analyzer.text.wording import counted, some
@@ -31,7 +31,7 @@ _JOULES_A_KWH = 3_600_000
 _WAKE_UP = "fewer than three were seen to wake: wake one, and set ResumeTimeout or the autoscaler's patience by it"
 
 
-def look(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator[tuple[Grounds, Proposal]]:
+def find_changes(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator[tuple[Trigger, Proposal]]:
     """Yield a change for each group of hosts that nobody used, by its name; none while a run waits for its kind."""
     groups: dict[tuple[str, str], list[Host]] = defaultdict(list)
     wanted = {wait.sku for wait in site.waiting}
@@ -43,7 +43,7 @@ def look(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator
     wakes = waking(session, end_us) if idle else None
     for (group, option), hosts in sorted(groups.items()):
         subject = f"{group}, {option}"
-        grounds = Grounds(subject, None, "capacity", "free", "high" if hosts[0].state else "medium")
+        grounds = Trigger(subject, None, "capacity", "free", "high" if hosts[0].state else "medium")
         yield grounds, _proposal(site, group, option, hosts, watts, wakes)
 
 
@@ -109,7 +109,7 @@ def _lines(site: Site, group: str, nodes: Sequence[str]) -> tuple[Artefact, ...]
         found.append(
             slurm.commands(
                 "# needs SuspendProgram and ResumeProgram in slurm.conf, and a ResumeTimeout longer than their wake-up",
-                f"scontrol update nodename={listed(nodes)} state=power_down",
+                f"scontrol update nodename={joined_names(nodes)} state=power_down",
             )
         )
     if "kubernetes" in known:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.artefact import shell
-from analyzer.recommendations.artefacts.quoting import listed, remark
+from analyzer.recommendations.artefacts.quoting import joined_names, remark
 from analyzer.recommendations.constraint import Constraint
 from analyzer.recommendations.fleet_plan.move import Move
 from analyzer.recommendations.fleet_plan.places import Limited
@@ -97,7 +97,8 @@ def _set(gpus: list[Limited], watts: float) -> str:
     """Return the commands, a line a host."""
     nodes = sorted({one.node for one in gpus})
     return "\n".join(
-        f"# on {remark(node)}\nnvidia-smi -i {listed(one.gpu_uuid for one in gpus if one.node == node)} -pl {watts:.0f}"
+        f"# on {remark(node)}\n"
+        f"nvidia-smi -i {joined_names(one.gpu_uuid for one in gpus if one.node == node)} -pl {watts:.0f}"
         for node in nodes
     )
 

@@ -8,7 +8,7 @@ from analyzer.recommendations.fleet_plan.places import Placed
 from analyzer.recommendations.proposal import Proposal, Saved
 from analyzer.recommendations.saving import Share, recovered
 from analyzer.recommendations.site import Site
-from analyzer.recommendations.types.idle import whole
+from analyzer.recommendations.types.idle import whole_place
 
 # PyTorch, "What Every User Should Know About Mixed Precision Training in PyTorch" (July 2022): networks became 1.5 to
 # 5.5 times as fast by it on V100, and on A100 1.3 to 2.5 times on top of that. Taken of working time: 1 - 1/1.3,
@@ -24,7 +24,7 @@ def mixed_precision(notice: Notice, site: Site) -> Proposal | None:
         return None
     sku = site.sku_of(runs[0])
     half = "float16" if sku is not None and sku.startswith(_NO_BF16) else "bfloat16"
-    place = whole(site, runs)
+    place = whole_place(site, runs)
     scaler = "\n# and scale the loss: torch.amp.GradScaler(), as FP16 has few exponents" if half == "float16" else ""
     return Proposal(
         kind="mixed_precision",

@@ -9,13 +9,13 @@ from analyzer.recommendations.artefact import Artefact, python
 from analyzer.recommendations.artefacts import kubernetes, mig, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
 from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.fleet_plan.move import Move, Placement
 from analyzer.recommendations.fleet_plan.places import Host, Placed
 from analyzer.recommendations.proposal import Proposal, Saved
 from analyzer.recommendations.saving import Share
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.types import amounts, checks
-from analyzer.recommendations.types.idle import whole
+from analyzer.recommendations.types.idle import whole_place
 from analyzer.sizing.of_run import Need, need_of
 from analyzer.text.wording import counted, gib
 
@@ -42,7 +42,7 @@ def capped_rerun(notice: Notice, site: Site) -> Proposal | None:
     slice_ = mig.profile(site.sku_of(first), least)
     if slice_ is None or first.gpus != 1:
         return None
-    to = Place(first.hosts, site.racks(first.hosts), 1, site.sku_of(first), slice_.name)
+    to = Placement(first.hosts, site.racks(first.hosts), 1, site.sku_of(first), slice_.name)
     return _trial(site, runs, to, f"a slice {slice_.name}", slice_.memory_bytes, memory, slice_)
 
 
@@ -69,7 +69,7 @@ _TRIAL = "a trial of an hour, whose work is lost"
 
 
 def _trial(
-    site: Site, runs: list[Placed], to: Place, called: str, cap: int, memory: int, slice_: mig.Profile | None = None
+    site: Site, runs: list[Placed], to: Placement, called: str, cap: int, memory: int, slice_: mig.Profile | None = None
 ) -> Proposal:
     first = runs[0]
     ratio = cap * 100 // memory / 100
@@ -85,7 +85,7 @@ def _trial(
         artefacts=(_capped(ratio), *_lines(first, to, slice_)),
         losers="the trial itself, where it ends for want of memory; and their pace, where the chip was used",
         winners=f"whoever needs {site.sku_of(first)}",
-        move=Move(whole(site, runs), to),
+        move=Move(whole_place(site, runs), to),
         constraints=(
             checks.slice_memory(runs, called, cap),
             *([checks.model_memory(need, called, cap, site)] if need else []),
@@ -95,7 +95,7 @@ def _trial(
     )
 
 
-def _saved(site: Site, runs: list[Placed], to: Place, slice_: mig.Profile | None) -> Saved:
+def _saved(site: Site, runs: list[Placed], to: Placement, slice_: mig.Profile | None) -> Saved:
     """Return what comes of it if the trial holds: of five, one is taken to save nothing."""
     if slice_ is not None:
         freed = _ALL * (slice_.count - 1) // slice_.count
@@ -114,7 +114,7 @@ def _capped(ratio: float) -> Artefact:
     )
 
 
-def _lines(placed: Placed, to: Place, slice_: mig.Profile | None) -> tuple[Artefact, ...]:
+def _lines(placed: Placed, to: Placement, slice_: mig.Profile | None) -> tuple[Artefact, ...]:
     then = "if it holds, for all of them: "
     if slice_ is not None:
         cut = mig.layout(slice_, placed.gpu_uuids[:1])

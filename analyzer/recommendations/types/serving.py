@@ -16,7 +16,7 @@ from analyzer.recommendations.saving import ASSUMED
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.amounts import NOTHING
-from analyzer.recommendations.types.idle import idle_words, idling, whole
+from analyzer.recommendations.types.idle import idle_words, idling, whole_place
 from analyzer.recommendations.types.latencies import latency
 from analyzer.recommendations.types.to_hosts import Reason, moved_to
 from analyzer.text.wording import counted, some
@@ -33,7 +33,7 @@ def batch(finding: Finding, site: Site) -> Proposal | None:
         return None
     gpus = sum(one.gpus for one in runs)
     delay = _delay(runs[0], site)
-    place = whole(site, runs)
+    place = whole_place(site, runs)
     told = "a batch takes longer than one request: by how much, only a load test says"
     if delay is not None:
         told += f"; waiting for it to fill adds {delay / 1000:g} ms at most"
@@ -103,7 +103,7 @@ def fewer_replicas(finding: Finding, site: Site) -> Proposal | None:
     steady = surplus > 0
     gpus = sum(one.gpus for one in runs)
     kept = max(1, gpus * said.needed // said.replicas) if steady else gpus
-    nodes = whole(site, runs).nodes
+    nodes = whole_place(site, runs).nodes
     told = "its policy says that so many answer the busiest ten minutes of its look-back within the promise"
     return Proposal(
         kind="fewer_replicas",
@@ -119,7 +119,7 @@ def fewer_replicas(finding: Finding, site: Site) -> Proposal | None:
         artefacts=_scaled(runs, said.needed, surplus),
         losers="its requests, if more of them come than in the look-back of its policy",
         winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
-        move=Move(whole(site, runs), site.place_on(nodes, kept, site.sku_of(runs[0]))),
+        move=Move(whole_place(site, runs), site.place_on(nodes, kept, site.sku_of(runs[0]))),
         constraints=(
             Constraint("policy", True, f"{counted(said.needed, 'replica')} needed at the most in this period"),
             _promise(runs[0], site, is_late=False),

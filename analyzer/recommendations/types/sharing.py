@@ -15,7 +15,7 @@ from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.saving import ASSUMED
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.types import checks
-from analyzer.recommendations.types.idle import release, whole
+from analyzer.recommendations.types.idle import release, whole_place
 from analyzer.recommendations.types.latencies import latency
 from analyzer.text.wording import counted, gib
 
@@ -61,7 +61,7 @@ def _slices(finding: Finding, runs: Sequence[Placed], site: Site, slice_: mig.Pr
         ),
         losers="sessions that need a whole GPU for a while",
         winners=_winners(gpus - shared, f"the other {slice_.count * shared - gpus} slices"),
-        move=Move(whole(site, runs), to),
+        move=Move(whole_place(site, runs), to),
         constraints=(
             checks.slice_memory(runs, slice_.name, slice_.memory_bytes),
             Constraint("kind of GPU", True, f"{site.sku_of(runs[0])} has up to {slice_.count} slices {slice_.name}"),
@@ -109,7 +109,7 @@ def _turns(finding: Finding, runs: Sequence[Placed], site: Site) -> Proposal | N
         ),
         losers="sessions that compute at the same time: each then has a part of the GPU, and no memory of its own",
         winners=f"whoever needs the {counted(gpus - shared, 'GPU')} that come free",
-        move=Move(whole(site, runs), site.place_on(nodes, shared, site.sku_of(runs[0]))),
+        move=Move(whole_place(site, runs), site.place_on(nodes, shared, site.sku_of(runs[0]))),
         constraints=(
             Constraint(
                 "memory", True, f"at most {gib(most)} in use by each, {gib(memory)} on a GPU, {sharers} of them"
@@ -142,7 +142,7 @@ def pack(finding: Finding, site: Site) -> Proposal | None:
         artefacts=_mps(runs[0]),
         losers="each trial, a little",
         winners=_winners(gpus - half, "the other half"),
-        move=Move(whole(site, runs), site.place_on(nodes, half, site.sku_of(runs[0]))),
+        move=Move(whole_place(site, runs), site.place_on(nodes, half, site.sku_of(runs[0]))),
         constraints=(_two_fit(runs, site),),
         latency=latency(site, runs, None, "two share the chip; by how much each slows, only a load test says"),
     )

@@ -19,7 +19,7 @@ from analyzer.recommendations.fleet_plan.places import Placed
 from analyzer.recommendations.proposal import RESTART_MS, Proposal
 from analyzer.recommendations.saving import Share
 from analyzer.recommendations.site import Site
-from analyzer.recommendations.trigger import Grounds
+from analyzer.recommendations.trigger import Trigger
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.amounts import money_of_runs
 from analyzer.text.wording import counted, percent, some
@@ -46,7 +46,7 @@ class Spot:
         return self.node_us / self.taken / nodes / 1_000_000 if self.taken >= FAILURES_LEAST else None
 
 
-def look(session: "Session", site: Site, _start_us: int, end_us: int) -> Iterator[tuple[Grounds, Proposal]]:
+def find_changes(session: "Session", site: Site, _start_us: int, end_us: int) -> Iterator[tuple[Trigger, Proposal]]:
     """Yield a change for each run that saves its state, is paid by use, and would be cheaper on spot; by run."""
     (select,) = statements("recommendations/spot.sql")
     spots = {row[0]: Spot(*row) for row in session.rows(select, {"start": end_us - _BACK_US, "end": end_us})}
@@ -55,7 +55,7 @@ def look(session: "Session", site: Site, _start_us: int, end_us: int) -> Iterato
         if spot is not None and placed.is_open and _is_paid_by_use(site, placed):
             proposal = _proposal(site, placed, spot)
             if proposal is not None:
-                grounds = Grounds(placed.called, placed.team, "run", "spot", "medium", (placed.run_id,))
+                grounds = Trigger(placed.called, placed.team, "run", "spot", "medium", (placed.run_id,))
                 yield grounds, proposal
 
 

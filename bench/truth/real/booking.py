@@ -10,7 +10,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
 from analyzer.settings.settings import Settings
 from bench.truth.real.sensors import Row
-from collector.pipeline.batch_commit import Landing
+from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
 from collector.store.session import Session
@@ -66,7 +66,7 @@ class Booked:
 def book(batches: Sequence[Tables], bucket_us: int) -> Booked:
     """Return the ledger of these batches, made in a store of its own; a row that is put aside is our own mistake."""
     with Store.open(None, memory_limit="500MB") as store:
-        with Landing(store) as landing:
+        with BatchCommit(store) as landing:
             for number, tables in enumerate(batches):
                 _land(landing, number, tables)
         analyze(store, Settings(), now_us=LATER, bucket_ms=bucket_us // 1000)
@@ -74,7 +74,7 @@ def book(batches: Sequence[Tables], bucket_us: int) -> Booked:
             return Booked(_lines(session), _timeline(session), tuple(findings(session, 0, LATER)), bucket_us)
 
 
-def _land(landing: Landing, number: int, tables: Tables) -> None:
+def _land(landing: BatchCommit, number: int, tables: Tables) -> None:
     agent = f"recording/{number}"
     body = encode(
         agent=agent,

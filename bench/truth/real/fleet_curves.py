@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.ledger.causes.stages.words import RunNames, said
+from analyzer.ledger.causes.stages.words import RunNames, stage_named
 from bench.truth.real.distribution import Distribution
 
 if TYPE_CHECKING:
@@ -96,5 +96,5 @@ def _runs(session: "Session", stages: frozenset[str]) -> set[str]:
         FROM allocations a GROUP BY a.run_id
         """
     )
-    told = {run: said(RunNames(*named)) for run, *named in rows}
+    told = {run: stage_named(RunNames(*named)) for run, *named in rows}
     return {run for run, stage in told.items() if stage is not None and stage.word in stages}

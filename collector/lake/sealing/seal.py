@@ -16,7 +16,7 @@ from agent.wire.tables import TABLES
 from collector.lake.sealing.bodies import BrokenBodyError, unpack
 from collector.lake.sealing.syncing import sync
 from collector.lake.soundness.file_check import note_written
-from collector.pipeline.batch_rows import Part, merged
+from collector.pipeline.batch_rows import BatchPart, merged
 from collector.store import sealed_here
 from collector.store.lake_schema import RECEIPTS, sort_key
 from collector.store.noted import newest_snapshot
@@ -137,7 +137,7 @@ class _Pass:
         self._session = session
         self._hot = store.hot
         self._span = [after, upto]
-        self._pending: dict[str, list[Part]] = {}
+        self._pending: dict[str, list[BatchPart]] = {}
         self._pending_rows = 0
         self._rows = 0
         self._broken = 0
@@ -181,7 +181,7 @@ class _Pass:
             self._broken += 1
             return
         for name, rows in tables.items():
-            self._pending.setdefault(name, []).append(Part(number, told_by, rows))
+            self._pending.setdefault(name, []).append(BatchPart(number, told_by, rows))
             self._pending_rows += rows.num_rows
 
     def _flush(self) -> None:

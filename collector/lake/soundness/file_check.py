@@ -36,7 +36,7 @@ class Damage:
         return f"{self.name} of {self.table} {self.why}"
 
 
-def told(damages: Iterable[Damage]) -> str:
+def damage_sentence(damages: Iterable[Damage]) -> str:
     """Return a sentence that names the first of them and says how to go on without them."""
     found = list(damages)
     more = f", and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
@@ -145,7 +145,7 @@ def require_whole(store: "Store", names: Collection[str]) -> None:
         files = [file for file in named_files(session) if file.name in names]
     looks = ((file, _looked_through(folder, file)[1]) for file in files)
     if damages := [Damage(file.table, file.name, why) for file, why in looks if why is not None]:
-        raise StoreError(told(damages))
+        raise StoreError(damage_sentence(damages))
 
 
 def note_written(store: "Store", since: int) -> None:
@@ -202,7 +202,7 @@ def with_damage(store: "Store", error: StoreError, seconds: float = 120.0) -> St
         _, damages = check(store, time.monotonic() + seconds, time.time_ns() // 1000)
     except StoreError:
         return error
-    return StoreError(f"{told(damages)} ({error})") if damages else error
+    return StoreError(f"{damage_sentence(damages)} ({error})") if damages else error
 
 
 def _turn(file: Named) -> tuple[int, str]:

@@ -39,14 +39,14 @@ def note(session: "Session") -> int:
             hours |= _touched(session, collector, before - (_UNSURE_US << COLLECTOR_BITS))
             session.execute("DELETE FROM tier_marks WHERE collector = ?", [collector])
             session.execute("INSERT INTO tier_marks VALUES (?, ?)", [collector, upto])
-    known = set(waiting(session))
+    known = set(waiting_hours(session))
     first = kept_from(session, TIERED)
     new = sorted(hour for hour in hours - known if hour >= first)
     session.load("tier_due", ("hour",), [(hour,) for hour in new])
     return len(new)
 
 
-def waiting(session: "Session") -> list[int]:
+def waiting_hours(session: "Session") -> list[int]:
     """Return the first microseconds of the hours that wait, ascending."""
     return [hour for (hour,) in session.rows("SELECT DISTINCT hour FROM tier_due ORDER BY hour")]
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from agent.wire.contract import Column
 from collector.lake.tiers.pieces import Span, pieces, told_in
-from collector.lake.tiers.sources import Kept, Part, Plan, planned
+from collector.lake.tiers.sources import Plan, TableExtent, TierPiece, planned
 from collector.lake.tiers.subjects import Subject
 from collector.tier_tables import Tiered
 
@@ -46,11 +46,11 @@ def series(
     from_us: int,
     until_us: int,
     max_points: int = MAX_POINTS,
-    kept: Kept | None = None,
+    kept: TableExtent | None = None,
 ) -> list[Series]:
     """Return one series for each value of the subject's key and each column, in that order.
 
-    `kept` is what the store has (`Kept.of`), where the caller has asked before: it changes once an hour.
+    `kept` is what the store has (`TableExtent.of`), where the caller has asked before: it changes once an hour.
 
     Raises:
         StoreError: the store does not answer.
@@ -61,7 +61,7 @@ def series(
     span = Span(from_us, until_us)
     if not wanted or not subject.values or until_us <= from_us:
         return []
-    plan = planned(kept or Kept.of(session, table), span, max_points)
+    plan = planned(kept or TableExtent.of(session, table), span, max_points)
     found = session.arrow(_query(subject, wanted, plan))
     rows = _rows(found, subject, plan)
     points = {
@@ -107,7 +107,7 @@ def _query(subject: Subject, columns: list[Column], plan: Plan) -> str:
     return f"SELECT key, (bucket - {plan.start}) // {plan.step_us} AS point, {totals} FROM ({parts}) GROUP BY ALL"
 
 
-def _part(subject: Subject, columns: list[Column], part: Part, step_us: int) -> str:
+def _part(subject: Subject, columns: list[Column], part: TierPiece, step_us: int) -> str:
     """Return a query for the rows of one part: key, bucket, and of each column its sum, weight and extremes."""
     if part.size == "raw":
         return _raw(subject, columns, part.span, step_us)

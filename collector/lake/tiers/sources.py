@@ -17,7 +17,7 @@ _FINEST_FIRST = (("raw", _RAW_US), ("minutes", MINUTE_US), ("hours", HOUR_US))
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TierPiece:
     """A part of a span and the tier that it is read from: raw, minutes or hours."""
 
     size: str
@@ -28,14 +28,14 @@ class Part:
 class Plan:
     """The parts of a span in order of time, and the step of the grid that all of them can fill."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[TierPiece, ...]
     step_us: int
     start: int  # of the grid's first bucket
     count: int  # of buckets
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class TableExtent:
     """What a store has of a table: samples and minutes from when on, and until when it is rolled up (microseconds)."""
 
     raw_from: int = 0
@@ -43,7 +43,7 @@ class Kept:
     rolled_until: int = 0
 
     @classmethod
-    def of(cls, session: "Session", table: Tiered) -> "Kept":
+    def of(cls, session: "Session", table: Tiered) -> "TableExtent":
         """Ask the store; one that nobody keeps up has samples alone. The answer is good for an hour.
 
         The newest hour may have been rolled up before it was over, and hours that wait have yet to be: both are read
@@ -69,7 +69,7 @@ class Kept:
         return cls(raw, minutes, max(raw, rolled if waiting is None else min(rolled, waiting)))
 
 
-def planned(kept: Kept, span: Span, max_points: int) -> Plan:
+def planned(kept: TableExtent, span: Span, max_points: int) -> Plan:
     """Return how to fill a span with at most so many points, from as few rows as give them."""
     wanted = -(-(span.end - span.start) // max(1, max_points - 1))  # one is lost to the grid's edges
     size, step = next(((s, us) for s, us in reversed(_FINEST_FIRST) if us <= wanted), _FINEST_FIRST[0])
@@ -79,7 +79,7 @@ def planned(kept: Kept, span: Span, max_points: int) -> Plan:
     return Plan(tuple(_parts(kept, Span(start, span.end), size)), step, start, -(-(span.end - start) // step))
 
 
-def _parts(kept: Kept, span: Span, size: str) -> list[Part]:
+def _parts(kept: TableExtent, span: Span, size: str) -> list[TierPiece]:
     """Cut a span where another tier must take over: coarser before what is kept, samples after what is rolled up."""
     edges = {
         "raw": (("hours", kept.minutes_from), ("minutes", kept.raw_from), ("raw", span.end)),
@@ -90,6 +90,6 @@ def _parts(kept: Kept, span: Span, size: str) -> list[Part]:
     for source, edge in edges:
         until = min(max(edge, at), span.end)
         if until > at:
-            parts.append(Part(source, Span(at, until)))
+            parts.append(TierPiece(source, Span(at, until)))
             at = until
     return parts

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from collector.errors import StoreError
-from collector.lake.soundness.file_check import check, require_catalogue, told
+from collector.lake.soundness.file_check import check, damage_sentence, require_catalogue
 from collector.lake.upkeep.outcome import Outcome
 from collector.store.noted import named_files
 
@@ -21,7 +21,7 @@ def check_files(store: "Store", deadline: float, now_us: int) -> Outcome:
     require_catalogue(store)
     waiting, damages = check(store, deadline, now_us)
     if damages:
-        raise StoreError(told(damages))
+        raise StoreError(damage_sentence(damages))
     if not waiting:
         return Outcome("every file of the lake is as it was written")
     with store.session() as session:

@@ -111,7 +111,7 @@ def judged_until(session: "Session", store: "Store") -> int:
         """
     )
     (last,) = session.row(f"SELECT max(hour) FROM ({_judged(store)}) WHERE is_settled")
-    waiting = due.waiting(session)
+    waiting = due.waiting_hours(session)
     # Nothing is known of hours beyond the last that is judged: samples that are there are not rolled up yet.
     ends = [0 if last is None else last + HOUR_US, *([] if until is None else [until]), *waiting[:1]]
     return int(min(ends)) // DAY_US * DAY_US

@@ -34,7 +34,7 @@ def roll_up(
     """
     with writing(store) as session:
         due.note(session)
-        waiting = due.waiting(session)
+        waiting = due.waiting_hours(session)
     done = rows = 0
     most, rows_at_once = 1, ROWS_AT_ONCE
     while done < len(waiting) and not (done and time.monotonic() > deadline):

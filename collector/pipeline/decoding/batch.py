@@ -80,7 +80,7 @@ def decode(body: bytes, received_at: int, max_bytes: int = _MAX_UNPACKED_BYTES, 
         BatchError: 400 it is no batch or not of the contract, 413 it is too large, 422 it is from the future, 426 it
             asks for a newer reader.
     """
-    return read(opened(body, max_bytes), received_at, max_rows)
+    return read(opened_batch(body, max_bytes), received_at, max_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def read(batch: Opened, received_at: int, max_rows: int = _MAX_ROWS) -> Batch:
     )
 
 
-def opened(body: bytes, max_bytes: int = _MAX_UNPACKED_BYTES) -> Opened:
+def opened_batch(body: bytes, max_bytes: int = _MAX_UNPACKED_BYTES) -> Opened:
     """Return a batch of which the header is read.
 
     Raises:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from agent import child
 from collector.errors import BatchError
 from collector.pipeline.decoding.batch import Batch
-from collector.pipeline.decoding.verdict import Question, asked, understood
+from collector.pipeline.decoding.verdict import Question, request_bodies, understood
 
 _GROUP = 16  # bodies in one question
 PATIENCE_SECONDS = 30.0  # for the answer to one; a body that may be asked about takes milliseconds
@@ -153,7 +153,7 @@ class _Line:
     async def _said(self, questions: list[Question], patience_seconds: float) -> list[Batch | None]:
         try:
             async with asyncio.timeout(patience_seconds):
-                self._questions.write(asked(questions))
+                self._questions.write(request_bodies(questions))
                 await self._questions.drain()
                 line = await self._answers.readline()
             return understood(line, questions)

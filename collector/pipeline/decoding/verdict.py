@@ -23,7 +23,7 @@ class Question:
     host: Host | None = None
 
 
-def asked(questions: Sequence[Question]) -> bytes:
+def request_bodies(questions: Sequence[Question]) -> bytes:
     """Return the line and the bodies."""
     told = [(len(question.body), question.received_at, _host_told(question.host)) for question in questions]
     return b"".join((_line(told), *(question.body for question in questions)))

@@ -1,6 +1,6 @@
 """How a pod ended, in the contract's words."""
 
-from collector.schedulers.kubernetes.fields import Json, condition, objects, text, whole
+from collector.schedulers.kubernetes.fields import Json, condition, objects, text, whole_number
 
 # Why the cluster itself took a pod away (condition DisruptionTarget), and why its node did (status.reason).
 _DISRUPTIONS = {
@@ -40,7 +40,7 @@ def exit_status(pod: Json) -> str | None:
         return "completed"
     if text(pod, "metadata", "deletionTimestamp") is not None:
         return "cancelled"
-    if phase == "Failed" or any(whole(end, "exitCode") for end in ends):
+    if phase == "Failed" or any(whole_number(end, "exitCode") for end in ends):
         return "failed"
     return None
 

@@ -28,7 +28,7 @@ def text(thing: object, *path: str) -> str | None:
     return found[:_TEXT_MAX].encode("utf-8", "replace").decode()
 
 
-def whole(thing: object, *path: str) -> int | None:
+def whole_number(thing: object, *path: str) -> int | None:
     """Return a number that counts something; a flag is none."""
     found = at(thing, *path)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
@@ -50,7 +50,7 @@ def texts(thing: object, *path: str) -> dict[str, str]:
     return {key: value for key, value in known.items() if value is not None}
 
 
-def moment(thing: object, *path: str) -> int | None:
+def timestamp_us(thing: object, *path: str) -> int | None:
     """Return a time like 2026-11-21T08:15:00Z or with parts of seconds, in microseconds UTC."""
     found = text(thing, *path)
     if found is None:

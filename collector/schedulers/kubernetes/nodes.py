@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from collector.schedulers.kubernetes.fields import Json, at, condition, moment, objects, text, texts
+from collector.schedulers.kubernetes.fields import Json, at, condition, objects, text, texts, timestamp_us
 from collector.schedulers.kubernetes.resources import is_unit
 from collector.schedulers.node_book import NodeState
 
@@ -59,7 +59,9 @@ def node(thing: Json) -> Node | None:
     return Node(_state(name, thing), labels)
 
 
-def place(labels: Mapping[str, str], rack: Sequence[str] = (), block: Sequence[str] = ()) -> dict[str, str | None]:
+def node_location(
+    labels: Mapping[str, str], rack: Sequence[str] = (), block: Sequence[str] = ()
+) -> dict[str, str | None]:
     """Return the columns of `inventory` that a node's labels tell. `rack` and `block` are looked at before the usual
     labels; the first that is there counts.
     """
@@ -86,8 +88,8 @@ def _state(name: str, thing: Json) -> NodeState:
     if ready is None or ready.get("status") != "True":
         said = [text(ready, "reason"), text(ready, "message")]
         reason = ": ".join(part for part in said if part)[:_REASON_MAX] or "no word of its kubelet"
-        return NodeState(name, "down", reason, moment(ready, "lastTransitionTime"))
+        return NodeState(name, "down", reason, timestamp_us(ready, "lastTransitionTime"))
     if at(thing, "spec", "unschedulable") is True:
         cordons = (taint for taint in objects(thing, "spec", "taints") if taint.get("key") == _CORDON)
-        return NodeState(name, "drained", "cordoned", moment(next(cordons, None), "timeAdded"))
+        return NodeState(name, "drained", "cordoned", timestamp_us(next(cordons, None), "timeAdded"))
     return NodeState(name, "up")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from collector.schedulers.kubernetes.ending import ended_at, exit_status
-from collector.schedulers.kubernetes.fields import Json, at, condition, moment, objects, text, texts, whole
+from collector.schedulers.kubernetes.fields import Json, at, condition, objects, text, texts, timestamp_us, whole_number
 from collector.schedulers.kubernetes.resources import claims, gpus
 
 _Phase = Literal["waiting", "holding", "ended"]
@@ -62,7 +62,7 @@ def pod(thing: Json) -> Pod | None:
     if not units and not claimed:
         return None
     phase = _phase(thing)
-    limit, priority = whole(spec, "activeDeadlineSeconds"), whole(spec, "priority")
+    limit, priority = whole_number(spec, "activeDeadlineSeconds"), whole_number(spec, "priority")
     return Pod(
         uid=uid,
         namespace=namespace,
@@ -76,7 +76,7 @@ def pod(thing: Json) -> Pod | None:
         priority_class=text(spec, "priorityClassName"),
         pending_reason=_pending_reason(thing) if phase == "waiting" else None,
         time_limit_seconds=None if limit is None else float(limit),
-        submitted_at=moment(thing, "metadata", "creationTimestamp"),
+        submitted_at=timestamp_us(thing, "metadata", "creationTimestamp"),
         started_at=_started_at(thing),
         ended_at=_ended_at(thing) if phase == "ended" else None,
         exit_status=exit_status(thing) if phase == "ended" else None,
@@ -113,20 +113,20 @@ def _started_at(thing: Json) -> int | None:
     """Return when the pod took its GPUs: its kubelet hands them out as it takes the pod in, and then pulls images."""
     if text(thing, "spec", "nodeName") is None:
         return None
-    began = moment(thing, "status", "startTime")
+    began = timestamp_us(thing, "status", "startTime")
     if began is not None:
         return began
     scheduled = condition(thing, "PodScheduled")
-    return moment(scheduled, "lastTransitionTime") if scheduled and scheduled.get("status") == "True" else None
+    return timestamp_us(scheduled, "lastTransitionTime") if scheduled and scheduled.get("status") == "True" else None
 
 
 def _ended_at(thing: Json) -> int | None:
     """Return when the last container ended; of a pod without any, when its last condition changed."""
-    if (last := ended_at(thing)) is not None and (finished := moment(last, "finishedAt")) is not None:
+    if (last := ended_at(thing)) is not None and (finished := timestamp_us(last, "finishedAt")) is not None:
         return finished
-    changes = [moment(one, "lastTransitionTime") for one in objects(thing, "status", "conditions")]
+    changes = [timestamp_us(one, "lastTransitionTime") for one in objects(thing, "status", "conditions")]
     known = [at_us for at_us in changes if at_us is not None]
-    return max(known) if known else moment(thing, "metadata", "deletionTimestamp")
+    return max(known) if known else timestamp_us(thing, "metadata", "deletionTimestamp")
 
 
 def _pending_reason(thing: Json) -> str | None:

@@ -10,13 +10,13 @@ from collector.schedulers.alias_book import AliasBook
 from collector.schedulers.known_allocations import KEPT_US, AllocationBook
 from collector.schedulers.kubernetes.api import Api
 from collector.schedulers.kubernetes.mirror import Mirror
-from collector.schedulers.kubernetes.nodes import Node, node, place
+from collector.schedulers.kubernetes.nodes import Node, node, node_location
 from collector.schedulers.kubernetes.owners import Owners, Top
 from collector.schedulers.kubernetes.pod import Pod, pod
 from collector.schedulers.kubernetes.rows import Labels, aliases, allocation, awaited
 from collector.schedulers.kubernetes.workload import PATHS, Workload, workload
 from collector.schedulers.node_book import NodeBook
-from collector.schedulers.poll import Poll, Row, moment
+from collector.schedulers.poll import Poll, Row, moment_of
 from collector.schedulers.poll_batch import sender
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-Key = tuple[str | None, int | None]  # member and start (None while waiting)
+PodAttempt = tuple[str | None, int | None]  # member and start (None while waiting)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LabelMeanings:
     """Which labels tell what: of pods, and of nodes where they stand."""
 
     pods: Labels = field(default_factory=Labels)
@@ -53,7 +53,7 @@ class KubernetesSource:
     `unplaced` counts runs whose pods hold resource claims (DRA): how many GPUs those are only their claims say.
     """
 
-    def __init__(self, cluster: str, api: Api, state: KubernetesState, reading: Reading) -> None:
+    def __init__(self, cluster: str, api: Api, state: KubernetesState, reading: LabelMeanings) -> None:
         self.name = f"kubernetes/{cluster}"
         self.prefix = f"{self.name}/"
         self.unplaced = 0
@@ -125,7 +125,7 @@ class KubernetesSource:
 
     def _requested(self, one: Pod, top: Top, asked: Counter[str]) -> int | None:
         """Return what the whole run asked for, as far as it has been seen: its pods come one by one."""
-        known = [moment(row, "requested_gpus") or 0 for row in self._state.book.of(f"{self.prefix}{top.uid}")]
+        known = [moment_of(row, "requested_gpus") or 0 for row in self._state.book.of(f"{self.prefix}{top.uid}")]
         return max([asked[top.uid], one.gpus or 0, *known]) or None
 
     def _no_longer_waiting(self, row: Row) -> Iterator[Row]:
@@ -155,7 +155,7 @@ class KubernetesSource:
         for row in self._state.book.open():
             if _key(row) not in present:
                 until = min(now, self._state.asked_until)
-                yield row | {"ended_at": max(until, moment(row, "started_at") or until)}
+                yield row | {"ended_at": max(until, moment_of(row, "started_at") or until)}
 
     def _aliases(self, tops: dict[str, tuple[Pod, Top]]) -> list[Row]:
         started = ((one, top) for one, top in tops.values() if one.started_at)
@@ -164,7 +164,7 @@ class KubernetesSource:
     def _places(self, now: int) -> list[Row]:
         rows: list[Row] = []
         for one in self._nodes.things.values():
-            found = place(one.labels, self._reading.rack, self._reading.block)
+            found = node_location(one.labels, self._reading.rack, self._reading.block)
             row: Row = {"node": one.state.node, **found}
             if any(found.values()) and self._state.places.get(one.state.node) != row:
                 rows.append(row | {"started_at": now, "ended_at": now + 1})
@@ -172,7 +172,7 @@ class KubernetesSource:
 
 
 def open_kubernetes(
-    cluster: str, api: Api, reading: Reading, every_seconds: float
+    cluster: str, api: Api, reading: LabelMeanings, every_seconds: float
 ) -> "Callable[[Session, int], KubernetesSource]":
     """Return what makes the source of a cluster from what the store knows, so that a restart tells nothing twice."""
 
@@ -196,9 +196,9 @@ def _departed(one: Pod, now: int) -> Pod:
     return replace(one, phase="ended", ended_at=ended, exit_status=one.exit_status or "cancelled")
 
 
-def _key(row: Row) -> tuple[str, Key]:
+def _key(row: Row) -> tuple[str, PodAttempt]:
     member = row.get("member")
-    return str(row["run_id"]), (None if member is None else str(member), moment(row, "started_at"))
+    return str(row["run_id"]), (None if member is None else str(member), moment_of(row, "started_at"))
 
 
 def _facts(row: Row) -> Row:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from collector.schedulers.kubernetes.fields import Json, at, condition, moment, objects, text, texts, whole
+from collector.schedulers.kubernetes.fields import Json, at, condition, objects, text, texts, timestamp_us, whole_number
 from collector.schedulers.kubernetes.pod import REASON_MAX, Owner, controller
 from collector.schedulers.kubernetes.resources import gpus
 
@@ -36,7 +36,7 @@ def workload(thing: Json) -> Workload | None:
     asked = sum(_asked(one) for one in objects(thing, "spec", "podSets"))
     if not asked:
         return None
-    priority = whole(thing, "spec", "priority")
+    priority = whole_number(thing, "spec", "priority")
     return Workload(
         namespace=namespace,
         owner=owner,
@@ -45,14 +45,14 @@ def workload(thing: Json) -> Workload | None:
         labels=texts(thing, "metadata", "labels"),
         priority=None if priority is None else float(priority),
         priority_class=text(thing, "spec", "priorityClassName") or text(thing, "spec", "priorityClassRef", "name"),
-        submitted_at=moment(thing, "metadata", "creationTimestamp"),
+        submitted_at=timestamp_us(thing, "metadata", "creationTimestamp"),
         pending_reason=_why(thing),
     )
 
 
 def _asked(pods: Json) -> int:
     spec = at(pods, "template", "spec")
-    count = min(_PODS_MAX, max(0, whole(pods, "count") or 0))
+    count = min(_PODS_MAX, max(0, whole_number(pods, "count") or 0))
     return count * gpus(spec) if isinstance(spec, dict) else 0
 
 

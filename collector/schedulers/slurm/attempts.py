@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from collector.schedulers.poll import Row, moment
+from collector.schedulers.poll import Row, moment_of
 from collector.schedulers.slurm.job import Job
 
 
@@ -13,7 +13,7 @@ def attempt_of(job: Job, known: Iterable[Row]) -> int:
     """
     earlier: list[int] = []
     for row in known:
-        attempt, started = moment(row, "attempt") or 0, moment(row, "started_at")
+        attempt, started = moment_of(row, "attempt") or 0, moment_of(row, "started_at")
         if started is None or job.started_at is None:
             continue
         if started == job.started_at:

@@ -30,7 +30,7 @@ class Event:
     cluster: str | None = None
 
 
-def told(said: bytes) -> list[Event]:
+def node_events(said: bytes) -> list[Event]:
     """Return the events of a text whose first line names the fields; what is no host's is passed over.
 
     Raises:

@@ -23,7 +23,7 @@ def number(value: object) -> float | None:
     return value if abs(value) < _MOST else None  # NaN is not less than anything
 
 
-def whole(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
     """Return a number that counts something, or None; Slurm's marks of "no value" are none."""
     found = number(value)
     return None if found is None or not 0 <= found < _NO_VALUE else int(found)
@@ -31,13 +31,13 @@ def whole(value: object) -> int | None:
 
 def microseconds(value: object) -> int | None:
     """Return a time given in seconds of the epoch, in microseconds; 0 is how Slurm writes "not yet"."""
-    seconds = whole(value)
+    seconds = whole_number(value)
     return seconds * SECOND_US if seconds else None
 
 
 def limit_seconds(value: object) -> float | None:
     """Return a limit given in minutes, in seconds; None where there is none."""
-    minutes = whole(value)
+    minutes = whole_number(value)
     return None if minutes is None or minutes >= UNLIMITED_MINUTES else minutes * 60.0
 
 

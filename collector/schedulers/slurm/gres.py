@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from collector.schedulers.slurm.fields import whole
+from collector.schedulers.slurm.fields import whole_number
 
 _MOST_INDEX = 1024  # on one host
 _COUNT = re.compile(r"(?:^|,)(?:gres[/:])?gpu(?:[:=](\d+)|[:=]?)(?=,|$)")
@@ -32,7 +32,7 @@ def _of_text(tres: str) -> int | None:
 
 
 def _of_list(gres: list[Mapping[str, object]]) -> int | None:
-    named = [(str(one.get("name") or ""), whole(one.get("count"))) for one in gres]
+    named = [(str(one.get("name") or ""), whole_number(one.get("count"))) for one in gres]
     for counts in (
         [count for name, count in named if name == "gpu"],
         [count for name, count in named if name.startswith("gpu:")],

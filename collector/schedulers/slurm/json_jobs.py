@@ -6,7 +6,7 @@ from typing import Any
 
 from collector.errors import SchedulerError
 from collector.schedulers.slurm import gres, hostlist
-from collector.schedulers.slurm.fields import limit_seconds, microseconds, number, text, whole, words
+from collector.schedulers.slurm.fields import limit_seconds, microseconds, number, text, whole_number, words
 from collector.schedulers.slurm.job import Job, phase_of
 
 _MOST_JOBS = 500_000  # of one answer
@@ -30,7 +30,7 @@ def accounted(said: bytes) -> list[Job]:
     return [job for record in _records(said, "sacct") if (job := _accounted(record)) is not None]
 
 
-def told(said: bytes) -> tuple[list[Job] | None, list[Job]]:
+def printed_jobs(said: bytes) -> tuple[list[Job] | None, list[Job]]:
     """Return the jobs of a file that squeue or sacct printed with --json: the queue's (None: it is not squeue's), and
     accounting's.
 
@@ -71,7 +71,7 @@ def _records(said: bytes, command: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _queued(record: Mapping[str, Any]) -> Job | None:
-    raw_id, (phase, state) = whole(record.get("job_id")), phase_of(words(record.get("job_state")))
+    raw_id, (phase, state) = whole_number(record.get("job_id")), phase_of(words(record.get("job_state")))
     if raw_id is None:
         return None
     nodes = _nodes(record.get("nodes"))
@@ -88,7 +88,7 @@ def _queued(record: Mapping[str, Any]) -> Job | None:
         waiting_tasks=text(record.get("array_task_string")),
         het_id=het_id,
         het_offset=het_offset,
-        restarts=whole(record.get("restart_cnt")),
+        restarts=whole_number(record.get("restart_cnt")),
         user=text(record.get("user_name")),
         account=text(record.get("account")),
         name=text(record.get("name")),
@@ -112,7 +112,7 @@ def _queued(record: Mapping[str, Any]) -> Job | None:
 
 def _accounted(record: Mapping[str, Any]) -> Job | None:
     within = {name: record[name] if isinstance(record.get(name), Mapping) else {} for name in _WITHIN}
-    raw_id, (phase, state) = whole(record.get("job_id")), phase_of(words(within["state"].get("current")))
+    raw_id, (phase, state) = whole_number(record.get("job_id")), phase_of(words(within["state"].get("current")))
     if raw_id is None:
         return None
     nodes, times = _nodes(record.get("nodes")), within["time"]
@@ -128,7 +128,7 @@ def _accounted(record: Mapping[str, Any]) -> Job | None:
         waiting_tasks=text(within["array"].get("task")),
         het_id=het_id,
         het_offset=het_offset,
-        restarts=whole(record.get("restart_cnt")),
+        restarts=whole_number(record.get("restart_cnt")),
         user=text(record.get("user")),
         account=text(record.get("account")),
         name=text(record.get("name")),
@@ -153,8 +153,8 @@ _WITHIN = ("state", "time", "array", "het", "reservation", "wckey", "tres")
 
 def _part(whole_id: object, part: object) -> tuple[int | None, int | None]:
     """Return the id of the whole and the number of the part; the whole's id is 0 for a job that is no part."""
-    found = whole(whole_id)
-    return (found, whole(part)) if found else (None, None)
+    found = whole_number(whole_id)
+    return (found, whole_number(part)) if found else (None, None)
 
 
 def _nodes(value: object) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobGpu:
     """One GPU of a job, or a host of it where its GPUs are not known by name; `rank` is its place among all."""
 
     node: str
@@ -56,19 +56,19 @@ class Inventory:
         return self.hosts.get(node) or self.hosts.get(node.split(".", 1)[0]) or {}
 
 
-def places(job: Job, inventory: Inventory) -> list[Place]:
+def places(job: Job, inventory: Inventory) -> list[JobGpu]:
     """Return where a job runs: a place for each GPU that is known by its UUID, else one for each host.
 
     Accounting knows only how many GPUs; where they are all that a host has, it knows which.
     """
     found = [_on(node, held, job, inventory) for node, held in zip(job.nodes, job.gpus, strict=True)]
     ranked = all(uuids for _, uuids in found)
-    known: list[Place] = []
+    known: list[JobGpu] = []
     for node, uuids in found:
         if not uuids:
-            known.append(Place(node))
+            known.append(JobGpu(node))
         for uuid in uuids:
-            known.append(Place(node, uuid, len(known) if ranked else None))
+            known.append(JobGpu(node, uuid, len(known) if ranked else None))
     return known
 
 

@@ -36,7 +36,7 @@ class SlurmReader:
         """
         ways: list[_Way[list[Job]]] = [
             (json_jobs.queued, ("squeue", "--all", "--states=all", "--json")),
-            (text_jobs.shown, ("scontrol", "--all", "--details", "show", "job")),
+            (text_jobs.jobs_of_show, ("scontrol", "--all", "--details", "show", "job")),
         ]
         return self._ask("jobs", ways)
 
@@ -81,7 +81,7 @@ class SlurmReader:
         """
         where = (f"clusters={cluster}",) if cluster else ()
         asked = ("sacctmgr", "--parsable2", "show", "event", f"start=uts{since // SECOND_US}", *where)
-        return self._one((events.told, (*asked, f"format={events.FIELDS}")))
+        return self._one((events.node_events, (*asked, f"format={events.FIELDS}")))
 
     def nodes(self) -> list[NodeState]:
         """Return the states of the hosts.

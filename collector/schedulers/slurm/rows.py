@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from collector.schedulers.poll import Row
 from collector.schedulers.slurm.job import Job, tasks_in
-from collector.schedulers.slurm.naming import Place
+from collector.schedulers.slurm.naming import JobGpu
 
 
-def holding(job: Job, prefix: str, attempt: int, places: Sequence[Place]) -> list[Row]:
+def holding(job: Job, prefix: str, attempt: int, places: Sequence[JobGpu]) -> list[Row]:
     """Return a row for each place of a job that has begun. `prefix` is slurm/<cluster>/."""
     facts = _facts(job, prefix) | {
         "attempt": attempt,
@@ -20,7 +20,7 @@ def holding(job: Job, prefix: str, attempt: int, places: Sequence[Place]) -> lis
     return [facts | {"node": place.node, "gpu_uuid": place.gpu_uuid, "rank": place.rank} for place in places]
 
 
-def waiting(job: Job, prefix: str, attempt: int) -> Row:
+def waiting_row(job: Job, prefix: str, attempt: int) -> Row:
     """Return the row of a job that has no GPU yet, or gave up before it had any.
 
     The tasks of an array that wait have no numbers of their own: they are one row, under the array's id.

@@ -9,13 +9,13 @@ from collector.errors import SchedulerError
 from collector.schedulers.alias_book import AliasBook
 from collector.schedulers.known_allocations import AllocationBook, is_withdrawn, withdrawn
 from collector.schedulers.node_book import NodeBook
-from collector.schedulers.poll import Poll, Row, moment
+from collector.schedulers.poll import Poll, Row, moment_of
 from collector.schedulers.poll_batch import sender
 from collector.schedulers.slurm.attempts import attempt_of
 from collector.schedulers.slurm.job import Job
-from collector.schedulers.slurm.naming import Inventory, Place, places
+from collector.schedulers.slurm.naming import Inventory, JobGpu, places
 from collector.schedulers.slurm.restarts import predecessor
-from collector.schedulers.slurm.rows import alias, holding, waiting
+from collector.schedulers.slurm.rows import alias, holding, waiting_row
 
 if TYPE_CHECKING:
     from collector.schedulers.slurm.reader import SlurmReader
@@ -72,7 +72,7 @@ class SlurmSource:
         state.book.keep(poll.tables.get("allocations", ()), poll.found_at)
         state.nodes.keep()
         state.aliases.keep(poll.tables.get("run_aliases", ()))
-        open_now = {(str(row["run_id"]), moment(row, "started_at")) for row in state.book.open()}
+        open_now = {(str(row["run_id"]), moment_of(row, "started_at")) for row in state.book.open()}
         state.seen = {key: at for key, at in state.seen.items() if key in open_now}
         if poll.complete:
             state.asked_until = poll.found_at
@@ -121,7 +121,7 @@ class SlurmSource:
     def _waiting(self, job: Job, attempt: int, known: list[Row]) -> Iterator[Row]:
         if job.phase == "ended" and not any(row.get("started_at") is None for row in known):
             return  # it gave up before anybody here had heard of it
-        row = waiting(job, self.prefix, attempt)
+        row = waiting_row(job, self.prefix, attempt)
         earlier = predecessor(job, self.prefix, self._state.book)
         yield row | {"restarts_of": earlier} if earlier else row
 
@@ -130,11 +130,11 @@ class SlurmSource:
 
         Accounting is given some time to say how it ended; then it ended when it was last seen, nobody knows how.
         """
-        present = {(str(row["run_id"]), moment(row, "started_at")) for row in rows}
+        present = {(str(row["run_id"]), moment_of(row, "started_at")) for row in rows}
         seen = self._state.seen
         seen.update(dict.fromkeys(present, now))
         for row in self._state.book.open():
-            key = (str(row["run_id"]), moment(row, "started_at"))
+            key = (str(row["run_id"]), moment_of(row, "started_at"))
             last = seen.setdefault(key, self._state.asked_until)
             if key not in present and (key[1] is None or not accounted or now - last > _PATIENCE_US):
                 yield row | {"ended_at": max(last, key[1] or last)}
@@ -161,13 +161,15 @@ def open_slurm(cluster: str, reader: "SlurmReader", every_seconds: float) -> "Ca
     return opened
 
 
-def _found(job: Job, known: list[Row], inventory: Inventory) -> list[Place]:
+def _found(job: Job, known: list[Row], inventory: Inventory) -> list[JobGpu]:
     """Return where a job runs; the GPUs that it was seen on count after its end, when Slurm no longer names them."""
     found = places(job, inventory)
     if all(place.gpu_uuid for place in found):
         return found
     seen = [row for row in known if row.get("started_at") == job.started_at and not is_withdrawn(row)]
-    named = [Place(str(row["node"]), str(row["gpu_uuid"]), moment(row, "rank")) for row in seen if row.get("gpu_uuid")]
+    named = [
+        JobGpu(str(row["node"]), str(row["gpu_uuid"]), moment_of(row, "rank")) for row in seen if row.get("gpu_uuid")
+    ]
     hosts = {place.node for place in named}
     return named + [place for place in found if place.node not in hosts]
 
@@ -184,6 +186,6 @@ def _withdrawn(known: list[Row], rows: list[Row], started_at: int) -> Iterator[R
 def _no_longer_waiting(known: list[Row], started_at: int) -> Iterator[Row]:
     for row in known:
         if row.get("started_at") is None and row.get("ended_at") is None:
-            submitted = moment(row, "submitted_at")
+            submitted = moment_of(row, "submitted_at")
             if submitted is None or submitted <= started_at:  # of a requeue, the row is the next attempt's
                 yield row | {"ended_at": started_at}

@@ -7,7 +7,15 @@ from zoneinfo import ZoneInfo
 
 from collector.errors import SchedulerError
 from collector.schedulers.slurm import gres, hostlist
-from collector.schedulers.slurm.fields import UNLIMITED_MINUTES, limit_seconds, microseconds, number, text, whole, words
+from collector.schedulers.slurm.fields import (
+    UNLIMITED_MINUTES,
+    limit_seconds,
+    microseconds,
+    number,
+    text,
+    whole_number,
+    words,
+)
 from collector.schedulers.slurm.job import Job, phase_of
 
 # The name stands last: it may hold whatever separates the others.
@@ -25,7 +33,7 @@ _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 _OWN_LINES = ("JobId=", "HetJobId=", "Command=", "WorkDir=", "Comment=", "AdminComment=", "SystemComment=", "Std")
 
 
-def shown(said: bytes) -> list[Job]:
+def jobs_of_show(said: bytes) -> list[Job]:
     """Return the jobs of `scontrol -d show job`, a paragraph each; a paragraph that is none is passed over.
 
     Each of the fields that a user may fill with any text has a line of its own there, which is why this form is read
@@ -86,7 +94,7 @@ def _shown(paragraph: str) -> Job | None:
     lines = [line.strip() for line in paragraph.strip().splitlines()]
     name, fields = _heading(lines)
     fields |= dict(_settings(lines))
-    raw_id, (phase, state) = whole(fields.get("JobId")), phase_of(words(fields.get("JobState")))
+    raw_id, (phase, state) = whole_number(fields.get("JobId")), phase_of(words(fields.get("JobState")))
     if raw_id is None:
         return None
     listed = text(fields.get("NodeList"))
@@ -98,12 +106,12 @@ def _shown(paragraph: str) -> Job | None:
         raw_id=raw_id,
         phase=phase,
         state=state,
-        array_id=whole(fields.get("ArrayJobId")),
-        task_id=whole(task),
-        waiting_tasks=text(task) if whole(task) is None else None,
-        het_id=whole(fields.get("HetJobId")),
-        het_offset=whole(fields.get("HetJobOffset")),
-        restarts=whole(fields.get("Restarts")),
+        array_id=whole_number(fields.get("ArrayJobId")),
+        task_id=whole_number(task),
+        waiting_tasks=text(task) if whole_number(task) is None else None,
+        het_id=whole_number(fields.get("HetJobId")),
+        het_offset=whole_number(fields.get("HetJobOffset")),
+        restarts=whole_number(fields.get("Restarts")),
         user=user[1] if user else None,
         account=text(fields.get("Account")),
         name=text(name),
@@ -162,7 +170,7 @@ def _limit(value: str) -> float | None:
 
 
 def _accounted(record: Mapping[str, str]) -> Job | None:
-    found, raw_id = _ID.fullmatch(record["JobID"]), whole(record["JobIDRaw"].split("_", 1)[0])
+    found, raw_id = _ID.fullmatch(record["JobID"]), whole_number(record["JobIDRaw"].split("_", 1)[0])
     if found is None:
         return None
     raw_id = raw_id or int(found["whole"])
@@ -175,11 +183,11 @@ def _accounted(record: Mapping[str, str]) -> Job | None:
         phase=phase,
         state=state,
         cluster=text(record["Cluster"]),
-        array_id=whole(found["whole"]) if is_array else None,
-        task_id=whole(found["task"]),
+        array_id=whole_number(found["whole"]) if is_array else None,
+        task_id=whole_number(found["task"]),
         waiting_tasks=found["waiting"],
-        het_id=whole(found["whole"]) if found["offset"] else None,
-        het_offset=whole(found["offset"]),
+        het_id=whole_number(found["whole"]) if found["offset"] else None,
+        het_offset=whole_number(found["offset"]),
         user=text(record["User"]),
         account=text(record["Account"]),
         name=text(record["JobName"]),

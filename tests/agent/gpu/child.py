@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.attribution.run import Place, attribute
+from agent.attribution.run import HostIdentity, attribute
 from agent.errors import AgentError
 from agent.gpu.nvidia import NvmlSource, WaitingNvml, open_nvml
 from agent.sources.processes import ProcessSource
 from agent.sources.processes.register import Register
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 
 
 class Clocks:
@@ -29,7 +29,7 @@ class Clocks:
 def main(options: dict[str, Any]) -> None:
     """Open the driver and answer until the commands end."""
     clocks = Clocks()
-    remembered = Remembered(Path(options["state"]))
+    state_file = StateFile(Path(options["state"]))
     made = partial(
         NvmlSource,
         Path(options["sysfs"]),
@@ -37,7 +37,7 @@ def main(options: dict[str, Any]) -> None:
         lambda: clocks.wall,
         pcie_pause_seconds=0.01,
         proc=Path(options["proc"]),
-        remembered=remembered,
+        state_file=state_file,
         expected_gpus=options["expected_gpus"],
         hang_seconds=options["hang_seconds"],
         process_seconds=options["process_seconds"],
@@ -50,10 +50,10 @@ def main(options: dict[str, Any]) -> None:
         answer({"error": type(error).__name__, "message": str(error)})
         return
     answer({"open": not source.no_gpu, "reason": source.no_gpu})
-    run_of = partial(attribute, place=Place("n14"))
-    register = Register(remembered=remembered)
+    run_of = partial(attribute, place=HostIdentity("n14"))
+    register = Register(state_file=state_file)
     runs = ProcessSource(
-        source.holding, run_of, lambda: round(clocks.wall * 1e6), register=register, remembered=remembered
+        source.holding, run_of, lambda: round(clocks.wall * 1e6), register=register, state_file=state_file
     )
     for line in sys.stdin:
         command = json.loads(line)
@@ -78,7 +78,7 @@ def main(options: dict[str, Any]) -> None:
             }
         )
     source.close()
-    remembered.close()
+    state_file.close()
 
 
 def answer(what: object) -> None:

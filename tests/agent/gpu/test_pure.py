@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.gpu.nvidia import fields, gpm
 from agent.gpu.nvidia.calls import Calls
 from agent.gpu.nvidia.energy import Counter, EnergyBook, EnergyMeter
-from agent.gpu.nvidia.expected_devices import Roster
+from agent.gpu.nvidia.expected_devices import ExpectedDevices
 from agent.gpu.nvidia.gpm import RATES, RATIOS, in_base_units
 from agent.gpu.nvidia.gpu import GpuReading
 from agent.gpu.nvidia.gpu_threads import mended
@@ -18,7 +18,7 @@ from agent.gpu.nvidia.health import action
 from agent.gpu.nvidia.listing import Listed
 from agent.gpu.nvidia.meter import Meter
 from agent.gpu.nvidia.rings import Ring, Samples, of_samples
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 from agent.wire.tables import GPU_SAMPLES
 
 COUNTS = st.integers(0, 2**64 - 1)
@@ -87,13 +87,13 @@ def test_an_epoch_changes_with_the_counter_and_never_with_the_agent(steps: list[
 @given(JSON)
 def test_a_broken_memory_of_energy_is_no_memory(section: object) -> None:
     """The file lies on a disk that anybody may have filled or edited."""
-    remembered = Remembered(None)
-    remembered.keep("energy", section if isinstance(section, dict) else {"boot": section, "GPU-1": section})
-    book = EnergyBook(remembered, Path("nowhere"))
+    state_file = StateFile(None)
+    state_file.keep("energy", section if isinstance(section, dict) else {"boot": section, "GPU-1": section})
+    book = EnergyBook(state_file, Path("nowhere"))
     assert book.known("GPU-1") is None
     book.keep({"GPU-1": Counter(5, 6)})
     assert book.known("GPU-1") is None  # without a boot id nothing is believed
-    assert json.dumps(remembered.section("energy"))
+    assert json.dumps(state_file.section("energy"))
 
 
 ENTRIES = st.one_of(JSON, st.dictionaries(st.sampled_from(["pci_bus_id", "sku", "missing_since"]), JSON))
@@ -104,9 +104,9 @@ ENTRIES = st.one_of(JSON, st.dictionaries(st.sampled_from(["pci_bus_id", "sku", 
 )
 def test_a_broken_memory_of_gpus_stops_nothing(section: dict[str, object], complete: bool, listed: list[str]) -> None:
     """What is listed is listed, whatever an older agent or an editor left behind."""
-    remembered = Remembered(None)
-    remembered.keep("gpus", section)
-    roster = Roster(remembered, 0, Path("nowhere"), lambda: 1e9, Path("nowhere"))
+    state_file = StateFile(None)
+    state_file.keep("gpus", section)
+    roster = ExpectedDevices(state_file, 0, Path("nowhere"), lambda: 1e9, Path("nowhere"))
     assert list(roster.missing) == []
     gpus = {uuid: (index, None) for index, uuid in enumerate(dict.fromkeys(listed))}
     roster.update(Listed(gpus, len(gpus) + (not complete), 0, {} if complete else {len(gpus): "lost"}), {})

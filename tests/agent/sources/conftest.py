@@ -14,7 +14,7 @@ import pytest
 from agent.attribution.cgroup import unified_root
 from agent.attribution.evidence import Process
 from agent.attribution.gpu_process import GpuProcess, Holding
-from agent.attribution.run import Attribution, Place, attribute
+from agent.attribution.run import Attribution, HostIdentity, attribute
 
 DATA = Path(__file__).parent / "data"
 
@@ -56,7 +56,7 @@ def host(tmp_path: Path) -> CapturedHost:
 @pytest.fixture
 def attribution() -> Callable[[Process], Attribution]:
     """Return the attribution of the host n14 in cluster alpha."""
-    return functools.partial(attribute, place=Place("n14", "alpha"))
+    return functools.partial(attribute, place=HostIdentity("n14", "alpha"))
 
 
 def told(held: Iterable[GpuProcess]) -> Holding:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from agent.attribution.evidence import Process
-from agent.attribution.run import Place, attribute
+from agent.attribution.run import HostIdentity, attribute
 from agent.sources.flows import FlowSource, Peers
 
 NOBODY = 65534
@@ -17,7 +17,7 @@ NOBODY = 65534
 
 def run_of(cgroup: str) -> str | None:
     """Return the run of a cgroup as the agent does."""
-    found = attribute(Process(0, 0, cgroup), Place("n1", "alpha"))
+    found = attribute(Process(0, 0, cgroup), HostIdentity("n1", "alpha"))
     return found.run_id if found.scheduler == "cgroup" else None
 
 

@@ -12,9 +12,9 @@ from agent.attribution.declared import declared_run_id
 from agent.attribution.environment import KEYS, allowed
 from agent.attribution.evidence import Process, list_length, read_process, slurm_job_above, user_name
 from agent.attribution.ray import RayWorker
-from agent.attribution.run import Attribution, Place, attribute
+from agent.attribution.run import Attribution, HostIdentity, attribute
 
-PLACE = Place("n14", "alpha")
+PLACE = HostIdentity("n14", "alpha")
 UID = "0a1b2c3d-1111-2222-3333-0123456789ab"
 UNDERSCORED = UID.replace("-", "_")
 ADA = 1001
@@ -179,8 +179,8 @@ def test_two_users_who_say_the_same_are_in_two_runs(said: dict[str, str]) -> Non
     ray = RayWorker("Trainer", "f6d86b18") if "RAY_JOB_ID" in said else None
     ada = replace(_process(**said), parent=(4700, 99000), ray=ray)
     bob = replace(ada, uid=ADA + 1, owner="bob")
-    of_ada = {attribute(ada, place).run_id for place in (PLACE, Place("n15", "alpha"))}
-    of_bob = {attribute(bob, place).run_id for place in (PLACE, Place("n15", "alpha"))}
+    of_ada = {attribute(ada, place).run_id for place in (PLACE, HostIdentity("n15", "alpha"))}
+    of_bob = {attribute(bob, place).run_id for place in (PLACE, HostIdentity("n15", "alpha"))}
     assert not of_ada & of_bob
     known = [attribute(replace(bob, environment={"GPULEDGER_RUN_ID": run}), PLACE).run_id for run in of_ada]
     assert not of_ada.intersection(known), "and whoever knows how the other's is called cannot say it"
@@ -189,7 +189,7 @@ def test_two_users_who_say_the_same_are_in_two_runs(said: dict[str, str]) -> Non
 def test_a_declared_run_is_one_over_hosts_where_one_user_says_the_same_place() -> None:
     """A training over several hosts without a scheduler: its cluster's name is what they have in common."""
     process = _process(GPULEDGER_RUN_ID="declared/alpha/llama")
-    places = (PLACE, Place("n15", "alpha"))
+    places = (PLACE, HostIdentity("n15", "alpha"))
     assert {attribute(process, place).run_id for place in places} == {"declared/alpha/1001/llama"}
 
 

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.attribution.cgroup import job
-from agent.attribution.pods import Seen, joined, living, logged
+from agent.attribution.pods import PodEvidence, living, logged, pods_by_uid
 
 UID = "0a1b2c3d-1111-2222-3333-0123456789ab"
 UNDERSCORED = UID.replace("-", "_")
 A, B = ("ml", "a-0"), ("ml", "b-0")
 
 
-def seen(*gpus: str, hostname: str | None = None) -> Seen:
+def seen(*gpus: str, hostname: str | None = None) -> PodEvidence:
     """Return what a uid's processes show."""
-    return Seen(frozenset(gpus), frozenset({hostname} if hostname else ()))
+    return PodEvidence(frozenset(gpus), frozenset({hostname} if hostname else ()))
 
 
 @pytest.mark.parametrize(
@@ -38,26 +38,26 @@ def seen(*gpus: str, hostname: str | None = None) -> Seen:
     ],
 )
 def test_a_uid_is_joined_where_there_is_no_other(
-    pods: dict[tuple[str, str], set[str]], uids: dict[str, Seen], expected: dict[tuple[str, str], str]
+    pods: dict[tuple[str, str], set[str]], uids: dict[str, PodEvidence], expected: dict[tuple[str, str], str]
 ) -> None:
     """A wrong owner is worse than none: the pod keeps its name until it is known."""
-    assert joined({pod: frozenset(gpus) for pod, gpus in pods.items()}, uids, {}) == expected
+    assert pods_by_uid({pod: frozenset(gpus) for pod, gpus in pods.items()}, uids, {}) == expected
 
 
 def test_what_was_joined_stays_joined() -> None:
     """The process that told the uid may have ended, and the pod holds its GPU still."""
-    assert joined({A: frozenset({"g0"})}, {"v": seen("g0")}, {A: "u"}) == {A: "u"}
+    assert pods_by_uid({A: frozenset({"g0"})}, {"v": seen("g0")}, {A: "u"}) == {A: "u"}
 
 
 @given(
     st.dictionaries(
         st.tuples(st.just("ml"), st.sampled_from("abcd")), st.frozensets(st.sampled_from("0123"), min_size=1)
     ),
-    st.dictionaries(st.sampled_from("uvwx"), st.frozensets(st.sampled_from("0123"), min_size=1).map(Seen)),
+    st.dictionaries(st.sampled_from("uvwx"), st.frozensets(st.sampled_from("0123"), min_size=1).map(PodEvidence)),
 )
-def test_no_uid_is_given_to_two_pods(pods: dict[tuple[str, str], frozenset[str]], uids: dict[str, Seen]) -> None:
+def test_no_uid_is_given_to_two_pods(pods: dict[tuple[str, str], frozenset[str]], uids: dict[str, PodEvidence]) -> None:
     """And none to a pod that does not hold what its processes hold."""
-    found = joined(pods, uids, {})
+    found = pods_by_uid(pods, uids, {})
     assert len(set(found.values())) == len(found)
     assert all(uids[uid].gpus <= pods[pod] for pod, uid in found.items())
 

@@ -10,11 +10,11 @@ import pytest
 
 from agent.attribution.evidence import Process
 from agent.attribution.ranks import rank
-from agent.attribution.run import Place, attribute
+from agent.attribution.run import HostIdentity, attribute
 from agent.sources.processes.claims import Claims
 from agent.sources.processes.table import read_table
 
-PLACE = Place("n14", "alpha")
+PLACE = HostIdentity("n14", "alpha")
 PARENT = (4700, 99000)
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "none", "MASTER_PORT": "29500"}
 
@@ -53,7 +53,7 @@ def test_a_run_of_several_hosts_has_one_name() -> None:
     """The rendezvous id is all that its hosts have in common."""
     environment = TORCHRUN | {"TORCHELASTIC_RUN_ID": "0c4e7a52-standalone"}
     here = attribute(_process(environment), PLACE)
-    there = attribute(_process(environment, (12, 7)), Place("n15", "alpha"))
+    there = attribute(_process(environment, (12, 7)), HostIdentity("n15", "alpha"))
     assert here.run_id == there.run_id == "declared/alpha/1001/torchrun-0c4e7a52-standalone"
 
 

@@ -12,8 +12,8 @@ from agent.attribution.cgroup import job
 from agent.attribution.devices import Device, Devices
 from agent.attribution.environment import KEYS
 from agent.attribution.evidence import Process
-from agent.attribution.holds import Meant, Told
-from agent.attribution.run import SHARDS, Place, attribute
+from agent.attribution.holds import Meant, ProviderReport
+from agent.attribution.run import SHARDS, HostIdentity, attribute
 from agent.attribution.slurm import EAGER_READINGS, LATER_READINGS, SlurmJobs
 from agent.attribution.slurm import given as given_gpus
 
@@ -21,7 +21,7 @@ GPUS = [f"GPU-5f2d7a10-000{n}" for n in range(4)]
 MIG = "MIG-9c1b2a3d-0001"
 # Slurm counts device files; on this board they go the other way round.
 DEVICES = Devices([Device(uuid, n) for n, uuid in enumerate(GPUS)], {uuid: 3 - n for n, uuid in enumerate(GPUS)})
-PLACE = Place("n14", "alpha")
+PLACE = HostIdentity("n14", "alpha")
 
 V2 = "system.slice/slurmstepd.scope/job_{}"
 SEVERAL = "system.slice/n14b_slurmstepd.scope/job_{}"
@@ -65,7 +65,7 @@ def slurm(tmp_path: Path) -> SlurmHost:
     return SlurmHost(tmp_path)
 
 
-def held(told: Told | None) -> set[tuple[str, str]]:
+def held(told: ProviderReport | None) -> set[tuple[str, str]]:
     """Return run and GPU of what was told."""
     assert told is not None
     return {(one.attribution.run_id, one.gpu_uuid) for one in told.held}

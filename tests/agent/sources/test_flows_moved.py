@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.flows.moved import Meter, Moved, difference
+from agent.sources.flows.moved import Meter, MovedBytes, difference
 from agent.sources.flows.sockets import Dump, Socket
 
 AMOUNTS = st.integers(0, 2**63)
@@ -26,14 +26,14 @@ def test_a_new_connection_counts_from_nothing() -> None:
     """All that it says was moved since the last reading, at which it was not there."""
     meter = Meter()
     meter.moved(dump())
-    assert meter.moved(dump(connection(received=5, acked=7, retransmits=1))) == {1: Moved(5, 7, 1)}
+    assert meter.moved(dump(connection(received=5, acked=7, retransmits=1))) == {1: MovedBytes(5, 7, 1)}
 
 
 def test_an_old_connection_counts_from_where_it_was() -> None:
     """Amounts are of the interval."""
     meter = Meter()
     meter.moved(dump(connection(received=5, acked=7)))
-    assert meter.moved(dump(connection(received=15, acked=8, retransmits=2))) == {1: Moved(10, 1, 2)}
+    assert meter.moved(dump(connection(received=15, acked=8, retransmits=2))) == {1: MovedBytes(10, 1, 2)}
 
 
 def test_a_connection_that_was_missed_once_is_not_new() -> None:
@@ -41,7 +41,7 @@ def test_a_connection_that_was_missed_once_is_not_new() -> None:
     meter = Meter()
     meter.moved(dump(connection(received=10**12)))
     meter.moved(dump())
-    assert meter.moved(dump(connection(received=10**12 + 5))) == {1: Moved(5, 0, 0)}
+    assert meter.moved(dump(connection(received=10**12 + 5))) == {1: MovedBytes(5, 0, 0)}
 
 
 def test_a_stranger_after_a_reading_that_was_cut_short_is_not_new() -> None:
@@ -49,12 +49,12 @@ def test_a_stranger_after_a_reading_that_was_cut_short_is_not_new() -> None:
     meter = Meter()
     meter.moved(dump(left_out=1))
     assert meter.moved(dump(connection(received=10**12))) == {}
-    assert meter.moved(dump(connection(received=10**12 + 5))) == {1: Moved(5, 0, 0)}
+    assert meter.moved(dump(connection(received=10**12 + 5))) == {1: MovedBytes(5, 0, 0)}
 
 
 def test_a_socket_that_was_connected_anew_counts_from_nothing() -> None:
     """It keeps its cookie, and its counters start at 0."""
-    assert difference(connection(received=100, acked=100), connection(received=3, acked=200)) == Moved(3, 200, 0)
+    assert difference(connection(received=100, acked=100), connection(received=3, acked=200)) == MovedBytes(3, 200, 0)
 
 
 def test_retransmits_pass_their_32_bits() -> None:

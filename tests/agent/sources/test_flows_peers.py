@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError
-from agent.sources.flows.peers import Names, Peers, hosts_entries, read_peers, written
+from agent.sources.flows.peers import Names, Peers, address_text, hosts_entries, read_peers
 from tests.agent.sources.flows_wire import packed
 
 HOSTS = """
@@ -103,7 +103,7 @@ def test_a_table_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
 
 def test_an_address_is_written_as_people_do() -> None:
     """What no file names is told as it is."""
-    assert [written(packed(address)) for address in ("10.0.0.2", "fd00::1")] == ["10.0.0.2", "fd00::1"]
+    assert [address_text(packed(address)) for address in ("10.0.0.2", "fd00::1")] == ["10.0.0.2", "fd00::1"]
 
 
 @given(st.text(max_size=300))

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from agent.attribution.aliases import Aliases
 from agent.attribution.devices import Device, Devices
-from agent.attribution.holds import Meant, Told
+from agent.attribution.holds import Meant, ProviderReport
 from agent.attribution.kubelet import Kubelet
 from agent.attribution.podresources import allocatable, containers, replicas, unit
 from agent.attribution.pods import living
 from agent.attribution.protobuf import fields
-from agent.attribution.providers import GOOD_FOR_SECONDS, Witnesses
+from agent.attribution.providers import GOOD_FOR_SECONDS, HolderProviders
 from agent.errors import SourceError
 from agent.sources.processes.holdings import authorities
 from agent.sources.processes.register import Register
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 from tests.agent.sources.kubelet_stand_in import StandIn, allocatable_response, field, list_response
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -52,7 +52,7 @@ def holder(kubelet: StandIn, tmp_path: Path) -> Iterator[Kubelet]:
     made.close()
 
 
-def held(told: Told | None) -> list[tuple[str, str, str | None, float | None]]:
+def held(told: ProviderReport | None) -> list[tuple[str, str, str | None, float | None]]:
     """Return run, GPU, member and fraction of what was told."""
     assert told is not None
     return [(one.attribution.run_id, one.gpu_uuid, one.attribution.member, one.fraction) for one in told.held]
@@ -161,8 +161,10 @@ def test_of_two_pods_of_one_name_the_living_one_counts(tmp_path: Path, holder: K
 
 def test_a_host_without_a_kubelet_says_nothing(tmp_path: Path) -> None:
     """Most GPU hosts of an HPC site have none: that is no failure, and has no age."""
-    holders = Witnesses([Kubelet(tmp_path / "none.sock", "alpha", lambda: DEVICES)], patience_seconds=PATIENCE_SECONDS)
-    assert holders.told() == Told()
+    holders = HolderProviders(
+        [Kubelet(tmp_path / "none.sock", "alpha", lambda: DEVICES)], patience_seconds=PATIENCE_SECONDS
+    )
+    assert holders.told() == ProviderReport()
     assert (holders.ages(), holders.conditions()) == ({}, [])
     holders.close()
 
@@ -194,10 +196,10 @@ class Clock:
 
 
 @pytest.fixture
-def asked(kubelet: StandIn, holder: Kubelet) -> Iterator[tuple[Witnesses, Clock]]:
+def asked(kubelet: StandIn, holder: Kubelet) -> Iterator[tuple[HolderProviders, Clock]]:
     """Return the kubelet as the agent asks it, heard once."""
     clock = Clock()
-    holders = Witnesses([holder], Aliases(), clock, patience_seconds=PATIENCE_SECONDS)
+    holders = HolderProviders([holder], Aliases(), clock, patience_seconds=PATIENCE_SECONDS)
     assert len(holders.told().held) == 1
     clock.seconds += 15
     yield holders, clock
@@ -219,7 +221,7 @@ def _silent(kubelet: StandIn) -> None:
 
 @pytest.mark.parametrize("wrong", [_restarting, _garbage, _silent])
 def test_the_last_good_answer_stands_while_the_kubelet_fails(
-    asked: tuple[Witnesses, Clock], kubelet: StandIn, wrong: Callable[[StandIn], None]
+    asked: tuple[HolderProviders, Clock], kubelet: StandIn, wrong: Callable[[StandIn], None]
 ) -> None:
     """A pod does not lose its GPU because the kubelet restarts: labels that vanish are the exporters' old complaint."""
     holders, clock = asked
@@ -231,7 +233,7 @@ def test_the_last_good_answer_stands_while_the_kubelet_fails(
     assert holders.ages() == {}
 
 
-def test_a_kubelet_that_is_back_is_heard_again(asked: tuple[Witnesses, Clock], kubelet: StandIn) -> None:
+def test_a_kubelet_that_is_back_is_heard_again(asked: tuple[HolderProviders, Clock], kubelet: StandIn) -> None:
     """An upgrade of the host takes minutes; the agent must not need a restart of its own."""
     holders, clock = asked
     kubelet.stop()
@@ -246,7 +248,7 @@ def test_a_kubelet_that_is_back_is_heard_again(asked: tuple[Witnesses, Clock], k
 def test_a_kubelet_that_hangs_delays_nobody(kubelet: StandIn, holder: Kubelet) -> None:
     """It is asked on a thread of its own; what it says too late counts at the next reading."""
     clock = Clock()
-    holders = Witnesses([holder], Aliases(), clock, patience_seconds=0.0)
+    holders = HolderProviders([holder], Aliases(), clock, patience_seconds=0.0)
     kubelet.hang.set()
     assert holders.told().held == ()
     assert holders.pending
@@ -262,7 +264,7 @@ def test_a_kubelet_that_hangs_delays_nobody(kubelet: StandIn, holder: Kubelet) -
     holders.close()
 
 
-def test_a_fast_scrape_does_not_ask_more_often(asked: tuple[Witnesses, Clock], kubelet: StandIn) -> None:
+def test_a_fast_scrape_does_not_ask_more_often(asked: tuple[HolderProviders, Clock], kubelet: StandIn) -> None:
     """The kubelet works for its pods; it is asked every 15 s however fast processes are read."""
     holders, clock = asked
     for _ in range(30):
@@ -310,7 +312,7 @@ def test_any_answer_is_taken_in_peace(answer: bytes) -> None:
 
 def told_by_next_agent(kubelet: StandIn, state: Path, clock: Clock, readings: int = 1) -> list[tuple[str, int | None]]:
     """Let an agent begin with what the last one left, read, and end; return run and end of what it told."""
-    with_file, empty = Remembered(state), state.parent / "empty"
+    with_file, empty = StateFile(state), state.parent / "empty"
     asked = Kubelet(
         kubelet.socket,
         "alpha",
@@ -320,13 +322,13 @@ def told_by_next_agent(kubelet: StandIn, state: Path, clock: Clock, readings: in
         seconds=clock,
         was_there="kubernetes" in authorities(with_file),
     )
-    witnesses = Witnesses([asked], Aliases(with_file), clock, patience_seconds=PATIENCE_SECONDS)
-    register = Register(witnesses, with_file)
+    providers = HolderProviders([asked], Aliases(with_file), clock, patience_seconds=PATIENCE_SECONDS)
+    register = Register(providers, with_file)
     rows: list[Mapping[str, Any]] = []
     for _ in range(readings):
         rows += register.update((), round(clock.seconds * 1e6))["allocations"]
         clock.seconds += 1200
-    witnesses.close()
+    providers.close()
     with_file.close()
     return [(str(row["run_id"]), row["ended_at"]) for row in rows]
 

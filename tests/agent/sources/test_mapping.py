@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.attribution.devices import Device, Devices, minors
-from agent.attribution.holds import Told
+from agent.attribution.holds import ProviderReport
 from agent.attribution.kernels_gpus import KernelsGpu, kernels_gpus
 from agent.attribution.mapping import DcgmMapping, Jobstats, jobs, owner, run_id
 from agent.errors import SourceError
@@ -16,7 +16,7 @@ GPU, OTHER, MIG = "GPU-5f2d7a10-0001", "GPU-5f2d7a10-0002", "MIG-9c1b2a3d-0001"
 DEVICES = Devices([Device(GPU, 0), Device(OTHER, 1), Device(MIG, 1, OTHER, 3)])
 
 
-def held(told: Told | None) -> dict[str, set[str]]:
+def held(told: ProviderReport | None) -> dict[str, set[str]]:
     """Return the runs that hold each GPU."""
     assert told is not None
     found: dict[str, set[str]] = {}

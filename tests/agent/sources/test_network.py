@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent.errors import SourceError
 from agent.sources.network import LinkCounters, NetworkSource
 from agent.sources.network.interfaces import interface_counters, speed
-from agent.sources.network.ports import port_counters, ports, rate
+from agent.sources.network.ports import port_counters, port_rate, ports
 
 CAPTURED = Path(__file__).parent / "data/captured"
 
@@ -145,9 +145,9 @@ def test_a_port_that_is_down_has_no_speed(tmp_path: Path) -> None:
     """It shows one all the same, mostly 10 Gb/sec."""
     (tmp_path / "rate").write_text("10 Gb/sec (4X SDR)\n")
     (tmp_path / "state").write_text("1: DOWN\n")
-    assert rate(tmp_path) is None
+    assert port_rate(tmp_path) is None
     (tmp_path / "state").write_text("4: ACTIVE\n")
-    assert rate(tmp_path) == 1.25e9
+    assert port_rate(tmp_path) == 1.25e9
 
 
 def test_a_link_that_cannot_be_counted_is_named(host: Any) -> None:
@@ -182,5 +182,5 @@ def test_no_speed_is_negative_or_no_number(content: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "state").write_text("4: ACTIVE\n")
         (Path(place) / "rate").write_text(content, encoding="utf-8", errors="replace")
-        found = rate(Path(place))
+        found = port_rate(Path(place))
     assert found is None or (math.isfinite(found) and found >= 0)

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.attribution.gpu_process import Holding
-from agent.attribution.holds import Held, Meant, Told
-from agent.attribution.providers import Witnesses
-from agent.attribution.run import Attribution, Authority, Place
+from agent.attribution.holds import GpuHold, Meant, ProviderReport
+from agent.attribution.providers import HolderProviders
+from agent.attribution.run import Attribution, Authority, HostIdentity
 from agent.errors import SourceError
 from agent.sources.processes import ProcessSource
 from agent.sources.processes.holdings import SECTION, Holdings
 from agent.sources.processes.register import Register
-from agent.state_file import Remembered
+from agent.state_file import StateFile
 from tests.agent.sources.conftest import told
 from tests.waiting import PATIENCE_SECONDS
 
@@ -25,9 +25,9 @@ UID = "0a1b2c3d-1111-2222-3333-0123456789ab"
 POD = f"0::/kubepods/burstable/pod{UID}/c\n"
 
 
-def held(run: str = "slurm/a/1", gpu: str = "g0", **facts: Any) -> Held:
+def held(run: str = "slurm/a/1", gpu: str = "g0", **facts: Any) -> GpuHold:
     """Return a run that holds a GPU."""
-    return Held(gpu, Attribution(run, facts.pop("scheduler", "cgroup"), **facts))
+    return GpuHold(gpu, Attribution(run, facts.pop("scheduler", "cgroup"), **facts))
 
 
 def edges(rows: Iterable[Any]) -> list[tuple[Any, ...]]:
@@ -55,13 +55,13 @@ def test_a_requeue_is_another_attempt() -> None:
 
 def test_a_restart_goes_on_with_what_is_still_held(tmp_path: Path) -> None:
     """An edge that an agent left open stayed open for ever; the next one tells it, or ends it when it was last seen."""
-    with_file = Remembered(tmp_path / "state.json")
+    with_file = StateFile(tmp_path / "state.json")
     before = Holdings(with_file)
     before.update([held(), held("slurm/a/2", "g1", rank=3, labels={"k": "v"})], 10)
     before.update([held(), held("slurm/a/2", "g1", rank=3, labels={"k": "v"})], 50)
     with_file.close()
 
-    rows = Holdings(Remembered(tmp_path / "state.json")).update([held("slurm/a/2", "g1"), held("slurm/a/3", "g0")], 900)
+    rows = Holdings(StateFile(tmp_path / "state.json")).update([held("slurm/a/2", "g1"), held("slurm/a/3", "g0")], 900)
     assert edges(rows) == [
         ("slurm/a/1", "g0", 10, 50),
         ("slurm/a/2", "g1", 10, None),
@@ -83,7 +83,7 @@ def test_a_restart_goes_on_with_what_is_still_held(tmp_path: Path) -> None:
 def test_what_was_not_written_so_is_passed_over(tmp_path: Path, kept: object) -> None:
     """The file lies on a disk of a machine that loses power."""
     (tmp_path / "state.json").write_text(json.dumps({SECTION: kept}))
-    assert edges(Holdings(Remembered(tmp_path / "state.json")).update([held()], 10)) == [("slurm/a/1", "g0", 10, None)]
+    assert edges(Holdings(StateFile(tmp_path / "state.json")).update([held()], 10)) == [("slurm/a/1", "g0", 10, None)]
 
 
 STEPS = st.lists(st.frozensets(st.tuples(st.sampled_from("rs"), st.sampled_from("gh"))), max_size=8)
@@ -92,11 +92,11 @@ STEPS = st.lists(st.frozensets(st.tuples(st.sampled_from("rs"), st.sampled_from(
 @given(STEPS, st.sets(st.integers(0, 8)))
 def test_edges_add_up_to_what_was_held(steps: list[frozenset[tuple[str, str]]], restarts: set[int]) -> None:
     """Whenever agents end and begin: no edge stays open that is not held, and none overlaps another of its kind."""
-    remembered, spans = Remembered(None), dict[tuple[str, str, int], int | None]()
-    holdings = Holdings(remembered)
+    state_file, spans = StateFile(None), dict[tuple[str, str, int], int | None]()
+    holdings = Holdings(state_file)
     for number, step in enumerate(steps):
         if number in restarts:
-            holdings = Holdings(remembered)
+            holdings = Holdings(state_file)
         for row in edges(holdings.update([held(run, gpu) for run, gpu in step], 10 * number)):
             spans[row[0], row[1], row[2]] = row[3]
         still = {key[:2] for key, until in spans.items() if until is None}
@@ -114,10 +114,10 @@ class Fixed:
     authority: Authority = "kubernetes"
     period_seconds = 0.0
 
-    def __init__(self, told: Told | None) -> None:
+    def __init__(self, told: ProviderReport | None) -> None:
         self.told = told
 
-    def read(self) -> Told | None:
+    def read(self) -> ProviderReport | None:
         """Say it."""
         return self.told
 
@@ -126,17 +126,17 @@ class Fixed:
 
 
 @pytest.fixture
-def hears() -> Iterator[Callable[[Told], Register]]:
+def hears() -> Iterator[Callable[[ProviderReport], Register]]:
     """Return what makes a register that hears one holder, which always says the same."""
-    made: list[Witnesses] = []
+    made: list[HolderProviders] = []
 
-    def register_of(told: Told) -> Register:
-        made.append(Witnesses([Fixed(told)], patience_seconds=PATIENCE_SECONDS))
-        return Register(made[-1], place=Place("n14", "alpha"))
+    def register_of(told: ProviderReport) -> Register:
+        made.append(HolderProviders([Fixed(told)], patience_seconds=PATIENCE_SECONDS))
+        return Register(made[-1], place=HostIdentity("n14", "alpha"))
 
     yield register_of
-    for witnesses in made:
-        witnesses.close()
+    for providers in made:
+        providers.close()
 
 
 def source_of(host: Any, attribution: Any, holders: list[Any], register: Register) -> ProcessSource:
@@ -146,23 +146,25 @@ def source_of(host: Any, attribution: Any, holders: list[Any], register: Registe
     )
 
 
-KUBELET = Held("GPU-a", Attribution("kubernetes/alpha/ml.train-0", "kubernetes", member="ml/train-0/main"), 0.5)
+KUBELET = GpuHold("GPU-a", Attribution("kubernetes/alpha/ml.train-0", "kubernetes", member="ml/train-0/main"), 0.5)
 
 
-def test_a_gpu_without_a_process_is_held(host: Any, attribution: Any, hears: Callable[[Told], Register]) -> None:
+def test_a_gpu_without_a_process_is_held(
+    host: Any, attribution: Any, hears: Callable[[ProviderReport], Register]
+) -> None:
     """Allocated and idle with no process is what NVML cannot see, and what costs most."""
-    source = source_of(host, attribution, [], hears(Told((KUBELET,))))
+    source = source_of(host, attribution, [], hears(ProviderReport((KUBELET,))))
     (row,) = source.read()["allocations"]
     assert (row["run_id"], row["gpu_uuid"], row["gpu_fraction"]) == ("kubernetes/alpha/ml.train-0", "GPU-a", 0.5)
     assert row["scheduler"] == "kubernetes"
 
 
 def test_a_process_tells_the_uid_of_its_pod(
-    host: Any, attribution: Any, holder: Any, hears: Callable[[Told], Register]
+    host: Any, attribution: Any, holder: Any, hears: Callable[[ProviderReport], Register]
 ) -> None:
     """The row under the pod's name ends, one under its uid begins, and the collector learns that they are one."""
     holders: list[Any] = []
-    source = source_of(host, attribution, holders, hears(Told((KUBELET,))))
+    source = source_of(host, attribution, holders, hears(ProviderReport((KUBELET,))))
     source.read()
     (host.proc / "4711/cgroup").write_text(POD)
     holders.append(holder("GPU-a", 4711))
@@ -186,21 +188,21 @@ def test_a_process_tells_the_uid_of_its_pod(
 
 
 def test_a_pod_on_the_hosts_network_has_no_name_of_its_own(
-    host: Any, attribution: Any, holder: Any, hears: Callable[[Told], Register]
+    host: Any, attribution: Any, holder: Any, hears: Callable[[ProviderReport], Register]
 ) -> None:
     """Training over RDMA runs so: the host's name in HOSTNAME is no evidence against the pod."""
     (host.proc / "4711/cgroup").write_text(POD)
     (host.proc / "4711/environ").write_text("HOSTNAME=n14\0")
-    source = source_of(host, attribution, [holder("GPU-a", 4711)], hears(Told((KUBELET,))))
+    source = source_of(host, attribution, [holder("GPU-a", 4711)], hears(ProviderReport((KUBELET,))))
     assert [row["run_id"] for row in source.read()["allocations"]] == [f"kubernetes/alpha/{UID}"]
 
 
 def test_an_array_task_is_one_run_under_both_its_names(
-    host: Any, attribution: Any, holder: Any, hears: Callable[[Told], Register]
+    host: Any, attribution: Any, holder: Any, hears: Callable[[ProviderReport], Register]
 ) -> None:
     """The mapping file has the job's number, the process the task's: two holders would share the GPU's cost."""
     (host.proc / "4711/environ").write_text("SLURM_JOB_ID=81234\0SLURM_ARRAY_JOB_ID=81200\0SLURM_ARRAY_TASK_ID=7\0")
-    told = Told((Held("GPU-a", Attribution("slurm/alpha/81234", "declared", owner="ada")),))
+    told = ProviderReport((GpuHold("GPU-a", Attribution("slurm/alpha/81234", "declared", owner="ada")),))
     source = source_of(host, attribution, [holder("GPU-a", 4711)], hears(told))
     (row,) = source.read()["allocations"]
     assert (row["run_id"], row["scheduler"], row["user"]) == ("slurm/alpha/81200_7", "cgroup", "ada")
@@ -226,10 +228,10 @@ def test_a_driver_that_does_not_answer_gives_nothing_back(host: Any, attribution
     assert source.read()["allocations"] == []
 
 
-def test_aliases_of_a_holder_are_told(host: Any, attribution: Any, hears: Callable[[Told], Register]) -> None:
+def test_aliases_of_a_holder_are_told(host: Any, attribution: Any, hears: Callable[[ProviderReport], Register]) -> None:
     """The log directories tell a uid before any process does."""
     names = {"kubernetes/alpha/ml.train-0": Meant(f"kubernetes/alpha/{UID}", "ml/train-0")}
-    reading = source_of(host, attribution, [], hears(Told((KUBELET,), names))).read()
+    reading = source_of(host, attribution, [], hears(ProviderReport((KUBELET,), names))).read()
     assert [row["run_id"] for row in reading["allocations"]] == [f"kubernetes/alpha/{UID}"]
     assert len(reading["run_aliases"]) == 1
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from agent.attribution.evidence import Process
 from agent.attribution.holds import Meant
 from agent.attribution.ray import RayWorker, cluster_name, ray_labels, ray_member, ray_run_id
-from agent.attribution.run import Place, attribute
+from agent.attribution.run import HostIdentity, attribute
 from agent.sources.processes.claims import Claim, Claims
 from agent.sources.processes.submissions import Submissions
 from agent.sources.processes.table import read_table
 
 PROC = Path(__file__).parent / "data/ray/proc"
-PLACE = Place("n14", "alpha")
+PLACE = HostIdentity("n14", "alpha")
 REPLICA, ACTOR, TASK, ENGINE = 26723, 26765, 31960, 31990
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.sources.services.exposition import Sample
-from agent.sources.services.histogram import Buckets, merged, moved, quantile
+from agent.sources.services.histogram import Buckets, histogram_delta, merged, quantile
 
 BOUNDS = (0.1, 0.5, 1.0, math.inf)
 COUNTS = st.lists(st.integers(0, 1000), min_size=4, max_size=4)
@@ -46,13 +46,13 @@ def test_percentiles_are_in_order_and_within_bounds(inside: list[int], first: fl
 def test_what_moved_is_what_was_added(before: list[int], added: list[int]) -> None:
     """Observations from before the interval do not shine through."""
     now = buckets(*(old + new for old, new in zip(before, added, strict=True)))
-    assert moved(buckets(*before), now) == (buckets(*added) if any(added) else None)
+    assert histogram_delta(buckets(*before), now) == (buckets(*added) if any(added) else None)
 
 
 def test_a_histogram_that_began_anew_says_nothing() -> None:
     """The server was restarted: what it saw until then is not known."""
-    assert moved(buckets(5, 5, 0, 0), buckets(1, 0, 0, 0)) is None
-    assert moved(buckets(5, 5, 0, 0), {0.1: 20.0, math.inf: 20.0}) is None
+    assert histogram_delta(buckets(5, 5, 0, 0), buckets(1, 0, 0, 0)) is None
+    assert histogram_delta(buckets(5, 5, 0, 0), {0.1: 20.0, math.inf: 20.0}) is None
 
 
 def test_series_are_added_up_where_their_bounds_agree() -> None:

@@ -13,8 +13,8 @@ from agent.settings.config import AgentConfig
 
 def names(config: AgentConfig, own_run: str | None = None, *, lasting: bool = False) -> set[str]:
     """Return the names of the sources of a host with these settings."""
-    with closing(open_eyes(config, lambda: 0, tuple, own_run, lasting=lasting)) as eyes:
-        return {source.name for source in eyes.sources}
+    with closing(open_eyes(config, lambda: 0, tuple, own_run, lasting=lasting)) as host_sources:
+        return {source.name for source in host_sources.sources}
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.processes.spending import changes, spent
+from agent.sources.processes.spending import changes, cpu_spent
 from agent.sources.processes.table import Stat, parse_stat
 from agent.sources.processes.tree import RunOnGpu, Tree, nearest_roots, trees
 
@@ -27,27 +27,27 @@ def test_a_worker_that_was_reaped_counts_once() -> None:
     before = {1: stat(1, 0, own=100), 2: stat(2, 1, own=400)}
     now = {1: stat(1, 0, own=110, reaped=450)}
     change = changes(before, now)
-    assert spent({1: (100, 0), 2: (400, 0)}, {1: (110, 450)}, change) == {1: 60}
+    assert cpu_spent({1: (100, 0), 2: (400, 0)}, {1: (110, 450)}, change) == {1: 60}
 
 
 def test_a_parent_that_ignores_its_children_loses_nothing() -> None:
     """With SIGCHLD ignored the kernel hands nothing over; the parent's own work stays."""
     before = {1: stat(1, 0, own=100), 2: stat(2, 1, own=400)}
     change = changes(before, {1: stat(1, 0, own=110)})
-    assert spent({1: (100, 0), 2: (400, 0)}, {1: (110, 0)}, change) == {1: 10}
+    assert cpu_spent({1: (100, 0), 2: (400, 0)}, {1: (110, 0)}, change) == {1: 10}
 
 
 def test_a_pid_that_was_used_again_is_another_process() -> None:
     """Its predecessor's counters are not its past."""
     change = changes({1: stat(1, 0), 5: stat(5, 1, own=900)}, {1: stat(1, 0), 5: stat(5, 1, own=20, started=9)})
     assert change.born == {5}
-    assert spent({5: (900, 0)}, {5: (20, 0)}, change) == {5: 20}
+    assert cpu_spent({5: (900, 0)}, {5: (20, 0)}, change) == {5: 20}
 
 
 def test_what_was_not_read_before_is_unknown() -> None:
     """A process that is older than the last reading spent much that nobody saw; it is not this interval's."""
     both = {1: stat(1, 0)}
-    assert spent({}, {1: (900, 0)}, changes(both, both)) == {1: None}
+    assert cpu_spent({}, {1: (900, 0)}, changes(both, both)) == {1: None}
 
 
 @given(st.integers(0, 2**32))
@@ -74,7 +74,7 @@ def test_a_family_spends_what_it_spent(seed: int) -> None:
     now = {pid: stat(pid, parent[pid], own[pid], reaped[pid], pid) for pid in own}
     before = {pid: Stat(one.pid, one.parent, "S", pid, one.own, one.reaped) for pid, one in before.items()}
     counters = {pid: (one.own, one.reaped) for pid, one in before.items()}
-    told = spent(counters, {pid: (one.own, one.reaped) for pid, one in now.items()}, changes(before, now))
+    told = cpu_spent(counters, {pid: (one.own, one.reaped) for pid, one in now.items()}, changes(before, now))
     assert sum(value or 0 for value in told.values()) == used
 
 

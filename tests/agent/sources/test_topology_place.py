@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError
-from agent.sources.topology import Place, Topology, read_topology
+from agent.sources.topology import NodePlace, Topology, read_topology
 from agent.sources.topology.table import read_table
 
 LINGJUN = Path(__file__).parents[2] / "data/topology/lingjun_topo.csv.gz"
@@ -22,24 +22,24 @@ def written(tmp_path: Path, text: str, name: str = "racks.csv") -> Path:
 
 def test_an_unknown_rack_is_none() -> None:
     """A guessed rack would accuse a placement that may be perfect."""
-    assert Topology().place("n14") == Place()
+    assert Topology().place("n14") == NodePlace()
 
 
 def test_a_table_gives_rack_block_and_zone(tmp_path: Path) -> None:
     """Block and zone may be left out, as may be a whole node."""
     table = written(tmp_path, "\ufeffnode, rack ,block,zone\nn14,r1,b1,z1\nn15, r2 ,,\n\nn16,,,\n")
     topology = read_topology(table=table)
-    assert topology.place("n14") == Place("r1", "b1", "z1", "racks.csv")
-    assert topology.place("n15") == Place("r2", None, None, "racks.csv")
-    assert topology.place("n16") == topology.place("n17") == Place()
+    assert topology.place("n14") == NodePlace("r1", "b1", "z1", "racks.csv")
+    assert topology.place("n15") == NodePlace("r2", None, None, "racks.csv")
+    assert topology.place("n16") == topology.place("n17") == NodePlace()
 
 
 def test_the_settings_win_over_the_table_part_by_part(tmp_path: Path) -> None:
     """A zone that only the operator knows may stand beside racks from a file; the source names who said the rack."""
     table = written(tmp_path, "node,rack,block\nn14,r1,b1\n")
-    assert read_topology(zone="hall 2", table=table).place("n14") == Place("r1", "b1", "hall 2", "racks.csv")
-    assert read_topology(rack="here", table=table).place("n14") == Place("here", "b1", None, "settings")
-    assert read_topology(zone="hall 2").place("n99") == Place(None, None, "hall 2", "settings")
+    assert read_topology(zone="hall 2", table=table).place("n14") == NodePlace("r1", "b1", "hall 2", "racks.csv")
+    assert read_topology(rack="here", table=table).place("n14") == NodePlace("here", "b1", None, "settings")
+    assert read_topology(zone="hall 2").place("n99") == NodePlace(None, None, "hall 2", "settings")
 
 
 def test_a_node_is_also_known_by_its_short_name(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_real_fleets_racks_are_counted_by_both_switches(tmp_path: Path) -> Non
     assert Counter(site.zone for site in sites.values()) == {"G6": 847}
     assert len({site.block for site in sites.values()}) == 3
     node = "0c9d9de1b19e7f39b08f49ddfa26744ae26d3adf8bd59af1b16e203b6fa5fe4b"
-    assert read_topology(table=table).place(node) == Place("P10/S14", "P10", "G6", "topo.csv")
+    assert read_topology(table=table).place(node) == NodePlace("P10/S14", "P10", "G6", "topo.csv")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError
-from agent.sources.topology import Place, hostlist, read_topology
+from agent.sources.topology import NodePlace, hostlist, read_topology
 
 TREE = """
 # leaf switches
@@ -19,7 +19,7 @@ SwitchName=spine Switches=row[0-3]
 """
 
 
-def place(tmp_path: Path, text: str, node: str) -> Place:
+def place(tmp_path: Path, text: str, node: str) -> NodePlace:
     """Return where a topology.conf of this text puts a node."""
     path = tmp_path / "topology.conf"
     path.write_text(text)
@@ -28,7 +28,7 @@ def place(tmp_path: Path, text: str, node: str) -> Place:
 
 def test_leaf_switches_are_racks_and_what_joins_them_blocks_and_zones(tmp_path: Path) -> None:
     """The tree is what the scheduler itself places by."""
-    assert place(tmp_path, TREE, "gpu1") == Place("rack0", "row0", "spine", "topology.conf")
+    assert place(tmp_path, TREE, "gpu1") == NodePlace("rack0", "row0", "spine", "topology.conf")
     assert place(tmp_path, TREE, "gpu2").rack == "rack1"
 
 
@@ -40,13 +40,13 @@ def test_a_continued_line_is_one_line(tmp_path: Path) -> None:
 
 def test_a_node_under_two_leaf_switches_has_no_one_rack(tmp_path: Path) -> None:
     """Rail-optimized fabrics join each node to several leaves: any one of them would be a wrong answer."""
-    assert place(tmp_path, "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[2-3]\n", "n2") == Place()
+    assert place(tmp_path, "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[2-3]\n", "n2") == NodePlace()
     assert place(tmp_path, "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[2-3]\n", "n3").rack == "b"
 
 
 def test_the_block_plugin_gives_blocks_and_no_racks(tmp_path: Path) -> None:
     """topology/block knows which nodes belong together, and nothing of racks."""
-    assert place(tmp_path, "BlockName=b1 Nodes=n[01-18]\nBlockSizes=18\n", "n07") == Place(
+    assert place(tmp_path, "BlockName=b1 Nodes=n[01-18]\nBlockSizes=18\n", "n07") == NodePlace(
         None, "b1", None, "topology.conf"
     )
 

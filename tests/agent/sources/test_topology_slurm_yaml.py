@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError
-from agent.sources.topology import Place, read_topology
+from agent.sources.topology import NodePlace, read_topology
 from agent.sources.topology.slurm_yaml import read_yaml
 
 TREE = """---
@@ -40,7 +40,7 @@ TREE = """---
 """
 
 
-def place(tmp_path: Path, text: str, node: str) -> Place:
+def place(tmp_path: Path, text: str, node: str) -> NodePlace:
     """Return where a topology.yaml of this text puts a node."""
     path = tmp_path / "topology.yaml"
     path.write_text(text)
@@ -49,9 +49,9 @@ def place(tmp_path: Path, text: str, node: str) -> Place:
 
 def test_the_default_topology_comes_first_and_the_others_fill_in(tmp_path: Path) -> None:
     """A site may place by blocks for one partition and by switches for the rest."""
-    assert place(tmp_path, TREE, "gpu1") == Place("rack0", "row0", "hall", "topology.yaml")
-    assert place(tmp_path, TREE, "gpu2") == Place("rack1", "row0", "hall", "topology.yaml")
-    assert place(tmp_path, TREE, "gpu4") == Place(None, "b2", None, "topology.yaml")
+    assert place(tmp_path, TREE, "gpu1") == NodePlace("rack0", "row0", "hall", "topology.yaml")
+    assert place(tmp_path, TREE, "gpu2") == NodePlace("rack1", "row0", "hall", "topology.yaml")
+    assert place(tmp_path, TREE, "gpu4") == NodePlace(None, "b2", None, "topology.yaml")
 
 
 def test_both_forms_of_the_file_say_the_same(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from agent.attribution.devices import Device, Devices
 from agent.attribution.kubelet import Kubelet
-from agent.attribution.providers import Witnesses
+from agent.attribution.providers import HolderProviders
 from agent.sources.processes.register import Register
 from agent.sources.processes.source import ProcessSource
 from tests.agent.sources.conftest import told
@@ -55,7 +55,7 @@ def test_the_kubelet_still_says_who_holds_what(
     """By the pod's name, which the cluster's side leads to its owner; of its processes nothing is known."""
     devices, empty = Devices([Device(GPU, 0)]), tmp_path / "empty"
     asked = Kubelet(kubelet.socket, "prod", lambda: devices, sys=empty, logs=empty)
-    holders = Witnesses([asked], patience_seconds=PATIENCE_SECONDS)
+    holders = HolderProviders([asked], patience_seconds=PATIENCE_SECONDS)
     register = Register(holders)
     source = ProcessSource(
         lambda: told([holder(GPU, HOST_PID, 2**30)]),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.top.now import GpuNow, Held, HostNow, host_now, slowed
+from agent.top.now import GpuNow, HoldingRun, HostNow, host_now, slowed
 from agent.top.text import NARROWEST, screen, state
 from tests.agent.situations import SITUATIONS
 from tests.agent.test_exporter_situations import scrape
@@ -31,7 +31,7 @@ def test_the_screen(golden: Callable[[str, str], None], name: str) -> None:
 
 def test_a_wide_screen_has_users_and_what_was_slowed(golden: Callable[[str, str], None]) -> None:
     """The second look tells of the time between both."""
-    held = (Held("slurm/alpha/81234", "llama-sft", "anna", 9), Held("slurm/alpha/81240", "", "", None))
+    held = (HoldingRun("slurm/alpha/81234", "llama-sft", "anna", 9), HoldingRun("slurm/alpha/81240", "", "", None))
     before, now = replace(GPU, held=held), replace(LATER, held=held)
     lines = screen(HostNow("n14", "1.2.3", (now,)), HostNow("n14", "1.2.3", (before,)), 60.0, 110)
     golden("top_agent/wide.txt", "\n".join(lines) + "\n")
@@ -70,7 +70,7 @@ def test_a_counter_that_began_anew_slows_nobody() -> None:
 
 def test_a_name_cannot_draw() -> None:
     """Jobs are called by their users."""
-    evil = Held("slurm/alpha/1\x1b[2J", "a\r\nb\x1b[31m", "c\x07", 1)
+    evil = HoldingRun("slurm/alpha/1\x1b[2J", "a\r\nb\x1b[31m", "c\x07", 1)
     text = "".join(screen(HostNow("n\x1b", "1", (replace(GPU, held=(evil,)),)), None, 0.0, 120))
     assert text.isprintable()
 

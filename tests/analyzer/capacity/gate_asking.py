@@ -3,25 +3,25 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.decided import Decision
 from analyzer.capacity.gate.policy import Policy, read_policy
-from analyzer.capacity.gate.policy_check import judge
+from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.request import Request, request_of
 from analyzer.capacity.gate.supply import Supply
 from analyzer.capacity.profile.facts import (
     SCHEMA,
     Alternative,
-    Booked,
     CapacityProfile,
     Free,
     Holding,
-    Made,
     Memory,
     OpenAdvice,
+    Provenance,
     Record,
     Represented,
     Scale,
     Spread,
+    StateHours,
 )
 from analyzer.capacity.profile.read import ReadProfile
 from analyzer.capacity.profile.trusted import TrustedKey
@@ -77,7 +77,7 @@ def run(number: str, start: str, hours: float) -> Represented:
 def profile(**changes: object) -> CapacityProfile:
     """Return the profile of the three runs, with changes."""
     booked = tuple(
-        Booked(klass, state, cause, tenths * HOUR_MS // 10, tenths * 260_000)
+        StateHours(klass, state, cause, tenths * HOUR_MS // 10, tenths * 260_000)
         for (klass, state, cause), tenths in _TENTHS.items()
     )
     advice = OpenAdvice(
@@ -92,7 +92,7 @@ def profile(**changes: object) -> CapacityProfile:
     )
     whole = CapacityProfile(
         schema=SCHEMA,
-        made=Made(NOW, "collector", "alpha", "0.3.0", "3", "2026-11-01"),
+        made=Provenance(NOW, "collector", "alpha", "0.3.0", "3", "2026-11-01"),
         currency="USD",
         timezone="Europe/Berlin",
         team="team-nlp",
@@ -149,6 +149,6 @@ def request(**changes: object) -> Request:
     return request_of("request.toml", said)
 
 
-def decided(one: CapacityProfile | None = None, *, state: str = "trusted", **changes: object) -> Decided:
+def decided(one: CapacityProfile | None = None, *, state: str = "trusted", **changes: object) -> Decision:
     """Return what is decided on the request and a profile."""
-    return judge(request(**changes), read(one, state), policy(), Supply(), NOW)
+    return check_request(request(**changes), read(one, state), policy(), Supply(), NOW)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from agent.wire.units import GB
-from analyzer.capacity.planner.answer import Answer, Change, Verdict
+from analyzer.capacity.planner.answer import Change, PlanAnswer, Verdict
 from analyzer.capacity.planner.bound import lower_bound
-from analyzer.capacity.planner.facts import PlanFacts, Told, plan_facts
+from analyzer.capacity.planner.facts import PlanContext, PlanFacts, plan_facts
 from analyzer.capacity.planner.finished import plan_of
 from analyzer.capacity.planner.heft import heft
 from analyzer.capacity.planner.history import History, Peaks
@@ -39,24 +39,24 @@ def asked(deadline_seconds: int | None = None) -> Problem:
     return replace(problem, nodes=nodes, deadline_seconds=deadline_seconds, starts_at=FRIDAY_5)
 
 
-def answered(problem: Problem, verdict: Verdict = "no_deadline", changes: Sequence[Change] = ()) -> Answer:
+def answered(problem: Problem, verdict: Verdict = "no_deadline", changes: Sequence[Change] = ()) -> PlanAnswer:
     """Return an answer with the plans of OLB and HEFT; HEFT's is the one to follow."""
     instance = Instance(problem)
     bound = lower_bound(instance)
     plans = (plan_of(instance, olb(instance), "olb", bound), plan_of(instance, heft(instance), "heft", bound))
-    return Answer(problem, plans[1], plans, verdict, bound.seconds, tuple(changes))
+    return PlanAnswer(problem, plans[1], plans, verdict, bound.seconds, tuple(changes))
 
 
 def on_time(**more: object) -> PlanFacts:
     """Return the facts of a plan that moves one task, delays another and keeps its deadline."""
     answer = answered(asked(11 * HOUR), "on_time", CHANGES)
-    return replace(plan_facts(answer, OUTLOOK, Told("jobs.yaml", BERLIN)), **more)  # type: ignore[arg-type]
+    return replace(plan_facts(answer, OUTLOOK, PlanContext("jobs.yaml", BERLIN)), **more)  # type: ignore[arg-type]
 
 
 def impossible(**more: object) -> PlanFacts:
     """Return the facts of a plan for which there is an hour too little."""
     answer = answered(asked(8 * HOUR), "impossible")
-    return replace(plan_facts(answer, None, Told("jobs.yaml", BERLIN)), **more)  # type: ignore[arg-type]
+    return replace(plan_facts(answer, None, PlanContext("jobs.yaml", BERLIN)), **more)  # type: ignore[arg-type]
 
 
 def of_ledger() -> PlanFacts:
@@ -66,7 +66,7 @@ def of_ledger() -> PlanFacts:
         "nightly-prep", 1, seconds, 1, 2, FRIDAY_5 - 30 * 86_400_000_000, FRIDAY_5, Peaks(6.4, 40 * GB, None)
     )
     left_out = tuple(LeftOut(f"n{number}", "held by ranker-serve, and nobody said until when") for number in range(6))
-    told = Told("jobs.yaml", BERLIN, "USD", 95, (history,), left_out)
+    told = PlanContext("jobs.yaml", BERLIN, "USD", 95, (history,), left_out)
     answer = answered(asked())
     olb_plan, heft_plan = (replace(plan, cost_micros=cost) for plan, cost in zip(answer.compared, COSTS, strict=True))
     priced = replace(answer, plan=heft_plan, compared=(olb_plan, heft_plan))

@@ -3,22 +3,22 @@
 from analyzer.capacity.profile.facts import (
     SCHEMA,
     Alternative,
-    Booked,
     CapacityProfile,
-    Checked,
+    CheckedChange,
     Communication,
     DataPath,
     Distribution,
     Energy,
     Free,
     Holding,
-    Made,
     Memory,
     OpenAdvice,
+    Provenance,
     Record,
     Represented,
     Scale,
     Spread,
+    StateHours,
     UnitCost,
 )
 
@@ -32,9 +32,9 @@ PRICE = 2_600_000
 SKU = "H100-80GB"
 
 
-def booked(klass: str, state: str, cause: str | None, hours: float) -> Booked:
+def booked(klass: str, state: str, cause: str | None, hours: float) -> StateHours:
     """Return GPU time of one state at the price of the example."""
-    return Booked(klass, state, cause, round(hours * HOUR_MS), round(hours * PRICE))
+    return StateHours(klass, state, cause, round(hours * HOUR_MS), round(hours * PRICE))
 
 
 BOOKED = (
@@ -60,7 +60,7 @@ def run(identity: str, first_day: int) -> Represented:
 
 EXAMPLE = CapacityProfile(
     schema=SCHEMA,
-    made=Made(UNTIL + 8 * DAY, "collector", "alpha", "0.1.0", "2026-11-22b", "2026-11-01"),
+    made=Provenance(UNTIL + 8 * DAY, "collector", "alpha", "0.1.0", "2026-11-22b", "2026-11-01"),
     currency="USD",
     timezone="Europe/Berlin",
     team="team-nlp",
@@ -100,7 +100,7 @@ EXAMPLE = CapacityProfile(
             "DataLoader(num_workers=8)",
         ),
     ),
-    checked=(Checked("r-77aa", "prep-7b: pin memory", 410 * SECOND, 388 * SECOND, True),),
+    checked=(CheckedChange("r-77aa", "prep-7b: pin memory", 410 * SECOND, 388 * SECOND, True),),
     record=Record(9, 7),
     holdings=(Holding(SKU, 71.4, 0.1, 16.0), Holding("A100-80GB", 8.0, 2.5, 0.0)),
     free=(Free(SKU, 128, 24.2, 17, "2026-11-11", 3), Free("A100-80GB", 64, 12.0, 4, "2026-11-12", 0)),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
-from analyzer.capacity.profile.work import Asked
+from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
@@ -73,7 +73,7 @@ def small_site(folder: Path, name: str = "sft") -> Fleet:
     return fleet
 
 
-def profile_of(fleet: Fleet, folder: Path, asked: Asked) -> CapacityProfile:
+def profile_of(fleet: Fleet, folder: Path, asked: ProfileRequest) -> CapacityProfile:
     """Return the profile of some runs of the site, at a fixed moment."""
     own = settings(folder)
     with fleet.store.session() as session:

@@ -12,7 +12,7 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.capacity_gate import gate, list_, show, waive
 from collector.errors import StoreError
-from collector.registry import beside, open_registry
+from collector.registry import open_registry, registry_file
 from collector.store.database import Store
 from tests.analyzer.capacity.gate_asking import SOON, profile
 from tests.analyzer.capacity.gate_signing import policy_file, signed_text
@@ -129,7 +129,7 @@ def test_with_a_store_it_is_kept_listed_shown_and_waived(store: Path, say: Calla
     assert "  PASS    all 11 required gates, 3 of them by a waiver." in out
     assert "HISTORY" in out
     assert say(gate, *words)[0] == 0  # asked again, its waivers hold
-    with open_registry(beside(store)) as registry:
+    with open_registry(registry_file(store)) as registry:
         actions = [entry.action for entry in registry.audit.since(0)]
     assert actions == ["ask for capacity", *["waive gate"] * 3]
 

@@ -10,9 +10,18 @@ from pathlib import Path
 import pytest
 
 from analyzer.capacity.gate.as_data import decided_of
-from analyzer.capacity.gate.decided import Decided
-from analyzer.capacity.gate.policy_check import judge, request_id
-from analyzer.capacity.gate.request_store import Kept, Teller, decide, identity_of, kept, listed, requests_of, waive
+from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.policy_check import check_request, request_id
+from analyzer.capacity.gate.request_store import (
+    KeptRequest,
+    Teller,
+    decide,
+    identity_of,
+    kept_request,
+    kept_requests,
+    requests_of,
+    waive,
+)
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.errors import ConfigError, LedgerError
 from collector.registry import Bounds, CapacityEvent, CapacityRequest, Registry, open_registry
@@ -22,7 +31,7 @@ SMALL = {"pilot": True, "gpus": 8, "weeks": 2, "growth": None, "gpus_per_run": N
 OWNER, APPROVER = Teller("k3", "owner", NOW), Teller("k7", "approver", NOW + 1)
 
 
-def keep(registry: Registry, one: Decided, teller: Teller) -> Kept:
+def keep(registry: Registry, one: Decision, teller: Teller) -> KeptRequest:
     """Keep what was decided."""
     return decide(registry, lambda: (one, None), teller)
 
@@ -39,11 +48,11 @@ def test_what_is_kept_comes_back(registry: Registry) -> None:
     one = decided()
     assert keep(registry, one, OWNER).decided == one
     for typed in (one.request_id, one.request_id[:-1]):
-        assert kept(registry, typed).decided == one
-    assert [event.verdict for event in kept(registry, one.request_id).history] == ["FAIL"]
+        assert kept_request(registry, typed).decided == one
+    assert [event.verdict for event in kept_request(registry, one.request_id).history] == ["FAIL"]
     for absent in ("q-zzzzz", "q-", "q-%", "useful", one.request_id.removeprefix("q-")):
         with pytest.raises(LedgerError, match="there is no capacity request"):
-            kept(registry, absent)
+            kept_request(registry, absent)
 
 
 def test_the_same_again_adds_nothing(registry: Registry) -> None:
@@ -59,7 +68,7 @@ def test_another_decision_begins_without_waivers(registry: Registry) -> None:
     """Whoever waived saw the gates of that day: a profile that has grown too old since is another matter."""
     one = keep(registry, decided(starts="2027-03-01"), OWNER).decided
     waive(registry, one.request_id, "useful", "the release is in March", APPROVER)
-    later = judge(request(starts="2027-03-01"), read(), policy(), Supply(), NOW + 40 * 86_400_000_000)
+    later = check_request(request(starts="2027-03-01"), read(), policy(), Supply(), NOW + 40 * 86_400_000_000)
     again = keep(registry, later, OWNER)
     assert again.decided.waivers == ()
     assert [event.kind for event in again.history] == ["decided", "waived", "decided"]
@@ -73,7 +82,7 @@ def test_waivers_lead_to_a_pass_one_by_one(registry: Registry) -> None:
         for gate in ("useful", "waiting", "recommendations")
     ]
     assert verdicts == ["FAIL", "FAIL", "PASS"]
-    held = kept(registry, one.request_id)
+    held = kept_request(registry, one.request_id)
     assert held.decided.headline.startswith("all 11 required gates, 3 of them by a waiver.")
     assert {(event.who, event.role, event.reason) for event in held.history[1:]} == {
         ("k7", "approver", "the release is in March")
@@ -95,7 +104,7 @@ def test_what_cannot_be_waived_is_told(registry: Registry, gate: str, reason: st
     one = keep(registry, decided(state="edited"), OWNER).decided
     with pytest.raises(ConfigError, match=says):
         waive(registry, one.request_id, gate, reason, APPROVER)
-    assert len(kept(registry, one.request_id).history) == 1
+    assert len(kept_request(registry, one.request_id).history) == 1
 
 
 def test_a_gate_is_waived_once(registry: Registry) -> None:
@@ -114,14 +123,14 @@ def test_of_pilots_that_are_asked_for_at_once_one_passes(tmp_path: Path) -> None
         asked = request(**SMALL, why=f"pilot {number}")
         is_first = True
 
-        def judged() -> tuple[Decided, History]:
+        def judged() -> tuple[Decision, History]:
             nonlocal is_first
             seen = registry.capacity.pilots("team-nlp", NOW - 1, request_id(asked, ""))
             if is_first:
                 is_first = False
                 start.wait()
             history = History(0, seen, "", NOW - 1)
-            return judge(asked, None, policy(), Supply(history=history), NOW), history
+            return check_request(asked, None, policy(), Supply(history=history), NOW), history
 
         verdicts.append(decide(registry, judged, Teller("k3", "owner", NOW)).decided.verdict)
 
@@ -160,7 +169,7 @@ def test_what_may_not_be_seen_is_not_there(registry: Registry) -> None:
     """Neither to read nor to waive."""
     one = keep(registry, decided(), OWNER).decided
     with pytest.raises(LedgerError, match="there is no capacity request"):
-        kept(registry, one.request_id, lambda team: team == "other")
+        kept_request(registry, one.request_id, lambda team: team == "other")
     with pytest.raises(LedgerError, match="there is no capacity request"):
         waive(registry, one.request_id, "useful", "x", APPROVER, lambda team: team == "other")
 
@@ -174,7 +183,7 @@ def test_two_requests_never_share_an_id(registry: Registry) -> None:
     )
     longer = identity_of(registry, request(), read().sha256)
     assert (longer.startswith(usual), len(longer)) == (True, len(usual) + 1)
-    one = judge(request(), read(), policy(), Supply(), NOW, longer)
+    one = check_request(request(), read(), policy(), Supply(), NOW, longer)
     assert keep(registry, one, OWNER).decided.request_id == longer
 
 
@@ -182,8 +191,8 @@ def test_the_week_has_its_requests(registry: Registry) -> None:
     """The e-mail's section: what was asked in the period, in order."""
     asked = []
     for day, why in enumerate(("a", "b", "c")):
-        one = judge(request(why=why), read(profile(advice=())), policy(), Supply(), NOW)
+        one = check_request(request(why=why), read(profile(advice=())), policy(), Supply(), NOW)
         asked.append(keep(registry, one, Teller("k3", "owner", NOW + day)).decided)
     assert list(requests_of(registry, NOW, NOW + 2)) == asked[:2]
-    assert [one.decided for one in listed(registry, 0, 2 * NOW, ["team-nlp"])] == asked[::-1]
-    assert listed(registry, 0, 2 * NOW, ["team-vision"]) == []
+    assert [one.decided for one in kept_requests(registry, 0, 2 * NOW, ["team-nlp"])] == asked[::-1]
+    assert kept_requests(registry, 0, 2 * NOW, ["team-vision"]) == []

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.capacity.gate.decided import Decided
-from analyzer.capacity.gate.policy_check import judge
+from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.references import Names
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.errors import ConfigError
@@ -17,11 +17,11 @@ SITE = Names(
 NEW = {"pilot": True, "gpus": 8, "weeks": 2, "growth": None, "gpus_per_run": None}
 
 
-def judged(names: Names | None = SITE, state: str | None = None, **changes: object) -> Decided:
+def judged(names: Names | None = SITE, state: str | None = None, **changes: object) -> Decision:
     """Return what is decided on a pilot, or with a profile in a state."""
     changes = (NEW if state is None else {}) | changes
     supply = Supply(names=names, history=History(0, 0, ""))
-    return judge(request(**changes), None if state is None else read(state=state), policy(), supply, NOW)
+    return check_request(request(**changes), None if state is None else read(state=state), policy(), supply, NOW)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_collector_that_is_trusted_vouches_for_its_teams() -> None:
             judged(elsewhere, state)
     own_word = replace(read(), profile=profile(made=replace(profile().made, by="run")))
     with pytest.raises(ConfigError, match="neither the teams file nor the ledger knows"):
-        judge(request(), own_word, policy(), Supply(names=elsewhere), NOW)
+        check_request(request(), own_word, policy(), Supply(names=elsewhere), NOW)
 
 
 def test_a_kind_that_nothing_is_called_is_refused() -> None:

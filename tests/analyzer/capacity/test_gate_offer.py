@@ -7,9 +7,9 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.gate.decided import Decided, Rate
-from analyzer.capacity.gate.offer import Asked, asked_of, held_at_once
-from analyzer.capacity.gate.policy_check import judge
+from analyzer.capacity.gate.decided import Decision, GpuHourRate
+from analyzer.capacity.gate.offer import WantedWork, asked_of, held_at_once
+from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.references import Names
 from analyzer.capacity.gate.supply import FreeGpus, Supply
 from analyzer.capacity.gate.words import offer_words
@@ -48,10 +48,10 @@ def test_every_figure_is_the_exact_one(
     )
     supply = Supply(
         None if free is None else FreeGpus(free, "2026-11-12"),
-        None if micros is None else Rate(micros, "contract", "USD"),
+        None if micros is None else GpuHourRate(micros, "contract", "USD"),
     )
     asked = request(gpus=gpus, weeks=None, hours=hours, today_gpus=today, growth=growth / 1000)
-    found = judge(asked, read(one), policy(step_gpus=step), supply, NOW)
+    found = check_request(asked, read(one), policy(step_gpus=step), supply, NOW)
     assert found.offer is not None
     for need, speed in ((found.offer.likely, likely), (found.offer.careful, max(1000, min(careful, likely)))):
         exact = Fraction(today * growth, speed)
@@ -67,7 +67,7 @@ def test_every_figure_is_the_exact_one(
     _options_hold(found)
 
 
-def _options_hold(found: Decided) -> None:
+def _options_hold(found: Decision) -> None:
     """Less that was advised is less; the letters and the two ends are always there."""
     assert [option.letter for option in found.options] == list("ABCD"[: len(found.options)])
     assert found.options[0].more == found.request.gpus
@@ -133,7 +133,7 @@ def test_today_is_what_the_runs_held_while_any_of_them_ran() -> None:
 def test_without_a_word_on_growth_the_request_is_the_word() -> None:
     """32 beside 16 are three times as much."""
     asked = request(growth=None)
-    assert asked_of(asked, work_of(asked, profile()), profile().until_us) == Asked(16, 3000)
+    assert asked_of(asked, work_of(asked, profile()), profile().until_us) == WantedWork(16, 3000)
 
 
 def test_what_cannot_be_offered_is_said() -> None:
@@ -143,7 +143,7 @@ def test_what_cannot_be_offered_is_said() -> None:
     assert any(text.startswith("how many A100-80GB this work holds today") for text in one.missing)
     assert (one.rate and one.rate.micros_per_gpu_hour) == 1_100_000
     site = Names(frozenset({"team-nlp"}), frozenset(), frozenset({"B200"}), "UTC")
-    unknown = judge(request(sku="B200"), read(), policy(), Supply(names=site), NOW)
+    unknown = check_request(request(sku="B200"), read(), policy(), Supply(names=site), NOW)
     assert (unknown.rate, unknown.micros) == (None, None)
     assert [text.partition(":")[0] for text in unknown.missing] == [
         "a price of B200",

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from analyzer.capacity.gate.as_data import data_of
-from analyzer.capacity.gate.decided import Decided, Waiver
+from analyzer.capacity.gate.decided import Decision, Waiver
 from analyzer.capacity.gate.decision_words import shown_of
 from analyzer.capacity.gate.history_text import history_text, list_text
 from analyzer.capacity.gate.policy import read_policy
-from analyzer.capacity.gate.policy_check import judge, with_waivers
+from analyzer.capacity.gate.policy_check import check_request, with_waivers
 from analyzer.capacity.gate.request import Request
-from analyzer.capacity.gate.request_store import Event, Kept
+from analyzer.capacity.gate.request_store import Event, KeptRequest
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.gate.words import line
@@ -22,17 +22,17 @@ from analyzer.capacity.profile.facts import Alternative, CapacityProfile
 from analyzer.capacity.profile.read import read_profile
 from analyzer.interfaces.cli.capacity_gate import gate
 from analyzer.text.as_json import as_json
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.capacity.gate_asking import NOW, SOON, decided, policy, profile, read, request
 from tests.analyzer.capacity.gate_signing import policy_file, signed_text
 from tests.analyzer.capacity.test_gate_request import TOML
 from tests.analyzer.capacity.test_gate_verdict import asks_for_a_pilot, good
 
-PAPER = Paper(80, ascii=True)
+PAPER = TextLayout(80, ascii=True)
 HOSTILE = "<b>x\u202e\x1b[2J\r\n=cmd()|" + "\u00e9" * 80
 
 
-def page(one: Decided, *, kept: bool = True) -> str:
+def page(one: Decision, *, kept: bool = True) -> str:
     """Return the page, which fits on 80 columns."""
     text = decided_text(one, PAPER, kept=kept)
     assert max(map(len, text.splitlines())) <= 80
@@ -45,9 +45,12 @@ def test_the_page_is_the_one_that_was_drawn(golden: Callable[[str, str], None]) 
     golden("capacity/gate_pass.txt", page(good(), kept=False))
     waivers = tuple(Waiver(name, "the release is in March", "k7", "approver", NOW) for name in ("useful", "waiting"))
     golden("capacity/gate_waived.txt", page(with_waivers(decided(), waivers)))
-    pilot = judge(asks_for_a_pilot(), None, policy(), Supply(history=History(0, 0, "")), NOW)
+    pilot = check_request(asks_for_a_pilot(), None, policy(), Supply(history=History(0, 0, "")), NOW)
     golden("capacity/gate_pilot.txt", page(pilot))
-    golden("capacity/gate_pilot_alone.txt", page(judge(asks_for_a_pilot(), None, policy(), Supply(), NOW), kept=False))
+    golden(
+        "capacity/gate_pilot_alone.txt",
+        page(check_request(asks_for_a_pilot(), None, policy(), Supply(), NOW), kept=False),
+    )
 
 
 def test_the_data_is_stable(golden: Callable[[str, str], None]) -> None:
@@ -69,21 +72,21 @@ def hostile_profile() -> CapacityProfile:
 @pytest.mark.parametrize("state", ["trusted", "edited", "unsigned", "unknown_key"])
 def test_no_name_rewrites_the_terminal(state: str) -> None:
     """Names come from users and from files that strangers attach."""
-    one = judge(
+    one = check_request(
         request(work="81234"), replace(read(hostile_profile(), state), signed_by=HOSTILE), policy(), Supply(), NOW
     )
-    for paper in (PAPER, Paper(80)):
-        text = decided_text(one, paper, kept=True)
+    for layout in (PAPER, TextLayout(80)):
+        text = decided_text(one, layout, kept=True)
         assert all(character == "\n" or character.isprintable() for character in text)
         assert max(map(len, text.splitlines())) <= 81
     assert line(one).isprintable()
 
 
-def kept(one: Decided) -> Kept:
+def kept(one: Decision) -> KeptRequest:
     """Return a decision as a registry has it."""
     asked = Event(NOW, "decided", "k3", "owner", "FAIL", None, None)
     waived = Event(NOW + 60_000_000, "waived", "k7", "approver", "FAIL", "useful", "the release is in March")
-    return Kept(one, NOW, "k3", (asked, waived))
+    return KeptRequest(one, NOW, "k3", (asked, waived))
 
 
 def test_kept_requests_are_listed_with_their_history(golden: Callable[[str, str], None]) -> None:
@@ -131,5 +134,5 @@ def test_page_one_in_words() -> None:
         ("D approve nothing", "+0", "0", False),
     ]
     assert shown_of(good()).verdict == "PASS"
-    hostile = judge(request(work="81234"), read(hostile_profile()), policy(), Supply(), NOW)
+    hostile = check_request(request(work="81234"), read(hostile_profile()), policy(), Supply(), NOW)
     assert all(text.isprintable() for text in shown_of(hostile).asked)

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.capacity.gate.as_data import data_of, decided_of
-from analyzer.capacity.gate.decided import Decided, Gate, Outcome, Waiver, verdict_of
-from analyzer.capacity.gate.policy_check import judge, with_waivers
+from analyzer.capacity.gate.decided import Decision, Gate, Outcome, Waiver, verdict_of
+from analyzer.capacity.gate.policy_check import check_request, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.gate.words import line
 from analyzer.errors import LedgerError
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.capacity.gate_asking import HOUR_MS, NOW, decided, policy, profile, request
 
 OUTCOMES = st.sampled_from(["PASS", "FAIL", "N/E"])
@@ -36,7 +36,7 @@ def test_nothing_passes_that_stops(drawn: list[tuple[Outcome, bool, bool, bool]]
     assert verdict_of(gates) == "PASS" or verdict_of(gates, waivers) in ("PASS", "FAIL", "INCOMPLETE")
 
 
-def good() -> Decided:
+def good() -> Decision:
     """Return what is decided on work that passes every gate but the optional one."""
     booked = profile().booked
     useful = replace(booked[0], milliseconds=profile().milliseconds - sum(each.milliseconds for each in booked[3:]))
@@ -49,7 +49,7 @@ def test_what_passes_says_so() -> None:
     assert one.verdict == "PASS"
     assert one.headline == "all 11 required gates. Not passed, and optional: cheaper GPU type."
     assert [option.letter for option in one.options if option.advised] == ["A"]
-    assert "exit code 0" in decided_text(one, Paper(80, True), kept=False)
+    assert "exit code 0" in decided_text(one, TextLayout(80, True), kept=False)
 
 
 def test_waivers_are_counted_and_named() -> None:
@@ -59,7 +59,7 @@ def test_waivers_are_counted_and_named() -> None:
     assert with_waivers(one, waivers[:2]).verdict == "FAIL"
     passed = with_waivers(one, waivers)
     assert (passed.verdict, passed.headline[:45]) == ("PASS", "all 11 required gates, 3 of them by a waiver.")
-    assert "k7 (approver), 21 Nov 2026" in decided_text(passed, Paper(80, True), kept=True)
+    assert "k7 (approver), 21 Nov 2026" in decided_text(passed, TextLayout(80, True), kept=True)
     assert line(passed).endswith("PASS with waivers")
 
 
@@ -89,9 +89,9 @@ def asks_for_a_pilot(**changes: object) -> Request:
     return request(**(said | changes))
 
 
-def pilot(history: History | None, **changes: object) -> Decided:
+def pilot(history: History | None, **changes: object) -> Decision:
     """Return what is decided on a pilot."""
-    return judge(asks_for_a_pilot(**changes), None, policy(), Supply(history=history), NOW)
+    return check_request(asks_for_a_pilot(**changes), None, policy(), Supply(history=history), NOW)
 
 
 NEW = History(0, 0, "the ledger")

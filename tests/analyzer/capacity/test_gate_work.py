@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.gate.decided import Decided, Gate
+from analyzer.capacity.gate.decided import Decision, Gate
 from analyzer.capacity.gate.text import decided_text
-from analyzer.capacity.profile.facts import Alternative, Booked, CapacityProfile, Represented
+from analyzer.capacity.profile.facts import Alternative, CapacityProfile, Represented, StateHours
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.capacity_gate import gate as gate_command
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.capacity.gate_asking import HOUR_MS, SAID, SOON, decided, profile, run
 from tests.analyzer.capacity.gate_signing import signed_text
 
@@ -23,7 +23,7 @@ def part(run_: Represented, team: str | None = None, **permille: int) -> Represe
     shares = {"productive": 1000 - sum(permille.values()), **permille}
     causes = {"productive": "compute", "starved": "preprocessing", "held_idle": "never_used", "unobserved": "gap"}
     booked = tuple(
-        Booked(klasses.get(state, "avoidable"), state, causes[state], run_.milliseconds * share // 1000, None)
+        StateHours(klasses.get(state, "avoidable"), state, causes[state], run_.milliseconds * share // 1000, None)
         for state, share in shares.items()
         if share
     )
@@ -41,7 +41,7 @@ def of_runs(*runs: Represented, team: str | None = "team-nlp", **changes: object
     return profile(
         team=team,
         runs=runs,
-        booked=tuple(Booked(*key, ms, None) for key, ms in together.items()),
+        booked=tuple(StateHours(*key, ms, None) for key, ms in together.items()),
         milliseconds=whole,
         micros=None,
         measured_ratio=round(1 - silent / whole, 6),
@@ -55,7 +55,7 @@ def other(number: str, name: str, hours: float = 600.0) -> Represented:
     return replace(run(number, "2026-10-27T00:00", hours), name=name, stage="pre_training")
 
 
-def gate(of: Decided, name: str) -> Gate:
+def gate(of: Decision, name: str) -> Gate:
     """Return one gate."""
     return next(each for each in of.gates if each.name == name)
 
@@ -90,7 +90,7 @@ def test_bad_work_beside_it_does_not_stop_good_work() -> None:
     assert found.evidence.judged == (
         "3 of the 4 runs of the profile, 960 of its 10,560 GPU-hours: llama-sft of team-nlp"
     )
-    said = " ".join(decided_text(found, Paper(80, ascii=True), kept=False).split())
+    said = " ".join(decided_text(found, TextLayout(80, ascii=True), kept=False).split())
     assert f"judged by {found.evidence.judged}" in said
     assert found.waits_permille == 0
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.capacity.gate.decided import Decided, Gate
-from analyzer.capacity.gate.policy_check import judge
+from analyzer.capacity.gate.decided import Decision, Gate
+from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.supply import Supply
-from analyzer.capacity.profile.facts import Alternative, Booked, CapacityProfile, Holding, Memory, Scale
+from analyzer.capacity.profile.facts import Alternative, CapacityProfile, Holding, Memory, Scale, StateHours
 from analyzer.errors import ConfigError
 from tests.analyzer.capacity.gate_asking import (
     A100,
@@ -24,7 +24,7 @@ from tests.analyzer.capacity.gate_asking import (
 )
 
 
-def gate(of: Decided, name: str) -> Gate:
+def gate(of: Decision, name: str) -> Gate:
     """Return one gate."""
     return next(each for each in of.gates if each.name == name)
 
@@ -34,7 +34,7 @@ def of_shares(**permille: int) -> CapacityProfile:
     klasses = {"productive": "useful", "unexplained": "unknown", "unobserved": "unknown"}
     rest = 1000 - sum(permille.values())
     booked = tuple(
-        Booked(klasses.get(state, "avoidable"), state, None, hours * HOUR_MS, None)
+        StateHours(klasses.get(state, "avoidable"), state, None, hours * HOUR_MS, None)
         for state, hours in ({**permille, "unexplained": rest}).items()
     )
     return profile(booked=booked, milliseconds=1000 * HOUR_MS, advice=())
@@ -125,13 +125,13 @@ def test_whose_word_it_is(state: str, outcome: str, value: str) -> None:
 
 def test_a_page_whose_words_were_edited_fails() -> None:
     """Its figures may be as they were signed; what a director reads on it is not."""
-    one = judge(request(), replace(read(), page="edited"), policy(), Supply(), NOW)
+    one = check_request(request(), replace(read(), page="edited"), policy(), Supply(), NOW)
     assert (gate(one, "signed").outcome, gate(one, "signed").value) == ("FAIL", "page edited")
 
 
 def test_a_key_that_no_policy_names_is_not_evaluated() -> None:
     """A site that has not said whom it believes gets no pass, and is told what to write."""
-    one = judge(request(), read(state="unknown_key"), replace(policy(), keys=()), Supply(), NOW)
+    one = check_request(request(), read(state="unknown_key"), replace(policy(), keys=()), Supply(), NOW)
     assert gate(one, "signed").outcome == "N/E"
     assert "[[key]] with the public key of 7f3a91c2d4e5f607" in one.remedies[0].text
     assert gate(decided(state="unknown_key"), "signed").outcome == "FAIL"
@@ -160,13 +160,13 @@ def test_busy_is_not_useful() -> None:
 def test_a_profile_of_something_else_is_no_evidence(changes: dict[str, object], says: str) -> None:
     """Another team's good profile must not open the gate."""
     with pytest.raises(ConfigError, match=says):
-        judge(request(**changes), read(), policy(), Supply(), NOW)
+        check_request(request(**changes), read(), policy(), Supply(), NOW)
 
 
 def test_without_a_profile_there_is_no_verdict() -> None:
     """The one line of an organisation's process: no capacity request without a profile attached."""
     with pytest.raises(ConfigError, match="a request needs the profile of the work"):
-        judge(request(), None, policy(), Supply(), NOW)
+        check_request(request(), None, policy(), Supply(), NOW)
 
 
 def test_runs_are_named_by_their_ids_too() -> None:

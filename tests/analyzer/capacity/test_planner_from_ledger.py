@@ -9,7 +9,7 @@ from analyzer.capacity.planner.history_query import LEAST_RUNS, read_history
 from analyzer.capacity.planner.ledger import ServerLedger, StoreLedger
 from analyzer.capacity.planner.offered import LeftOut, offered
 from analyzer.capacity.planner.problem import Network, Node, Task
-from analyzer.capacity.planner.stock import Holder, StockNode
+from analyzer.capacity.planner.stock import NodeHolder, StockNode
 from analyzer.capacity.planner.stock_query import read_stock
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
@@ -114,7 +114,7 @@ def test_what_a_file_leaves_to_the_ledger_is_put_in_its_place(session: Session) 
 
 def test_a_node_of_which_something_is_not_known_is_left_out_with_the_reason() -> None:
     """None is never 0, and never as much as there is."""
-    holder = Holder("r", "asr", 1, None, 4 * GB, None)
+    holder = NodeHolder("r", "asr", 1, None, 4 * GB, None)
     partly = StockNode("n1", None, None, 8, 64 * GB, None, 2, 1, None, None, None, True, (holder,))
     blind = StockNode("n2", None, None, None, None, None, 0, 0, None, None, None, True, ())
     down = StockNode("n3", None, None, 8, 64 * GB, None, 0, 0, None, None, None, False, ())

@@ -10,7 +10,7 @@ from analyzer.capacity.planner.errors import ProblemError
 from analyzer.capacity.planner.from_text.confirming import about, to_confirm
 from analyzer.capacity.planner.from_text.errors import ModelError
 from analyzer.capacity.planner.from_text.settings import ModelSettings
-from analyzer.capacity.planner.from_text.task_draft import DESCRIPTION_BYTES, ROUNDS, Understood, understood
+from analyzer.capacity.planner.from_text.task_draft import DESCRIPTION_BYTES, ROUNDS, TaskDraft, read_draft
 from analyzer.errors import ConfigError
 from tests.analyzer.capacity.planner_recorded import Endpoint, Recorded, completion, endpoint
 from tests.analyzer.capacity.test_planner_task_reading import FOUR, NOW
@@ -28,16 +28,16 @@ def model(one: Endpoint) -> ModelSettings:
     return ModelSettings(url=one.url, model="tiny", key="sk-secret-of-the-site", timeout_seconds=60)
 
 
-def made(*replies: object) -> tuple[Understood, Endpoint]:
+def made(*replies: object) -> tuple[TaskDraft, Endpoint]:
     """Return what is understood of these replies, and the endpoint that gave them."""
     with endpoint(*(completion(reply) for reply in replies)) as one:
-        return understood(model(one), DESCRIPTION, NOW), one
+        return read_draft(model(one), DESCRIPTION, NOW), one
 
 
 def refused(*replies: object) -> tuple[str, Endpoint]:
     """Return how it ends where no reply is a task file."""
     with endpoint(*(completion(reply) for reply in replies)) as one, pytest.raises(ModelError) as failed:
-        understood(model(one), DESCRIPTION, NOW)
+        read_draft(model(one), DESCRIPTION, NOW)
     return str(failed.value), one
 
 
@@ -147,18 +147,18 @@ def test_an_endpoint_that_fails_ends_it_with_a_sentence(answer: Recorded, monkey
     """Malformed, broken, slow: in time, and without a task file."""
     monkeypatch.setattr("analyzer.capacity.planner.from_text.endpoint.RETRY_SECONDS", 0.0)
     with endpoint(answer) as one, pytest.raises(ModelError):
-        understood(ModelSettings(url=one.url, model="tiny", timeout_seconds=1), DESCRIPTION, NOW)
+        read_draft(ModelSettings(url=one.url, model="tiny", timeout_seconds=1), DESCRIPTION, NOW)
 
 
 @pytest.mark.parametrize("description", ["", " \n", "x" * (DESCRIPTION_BYTES + 1)])
 def test_no_description_no_question(description: str) -> None:
     """Nothing and a book are refused before anybody is asked."""
     with endpoint(completion(FOUR)) as one, pytest.raises(ProblemError):
-        understood(model(one), description, NOW)
+        read_draft(model(one), description, NOW)
     assert one.asked == []
 
 
 def test_without_a_model_nobody_is_asked() -> None:
     """It is off until somebody names one."""
     with pytest.raises(ConfigError, match=r"\[model\]"):
-        understood(ModelSettings(), DESCRIPTION, NOW)
+        read_draft(ModelSettings(), DESCRIPTION, NOW)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from agent.wire.units import GB
-from analyzer.capacity.planner.nearest import Moved, Shifted, nearest
+from analyzer.capacity.planner.nearest import MovedTask, Shifted, nearest
 from analyzer.capacity.planner.problem import Duration, Node, Problem, Task
 from analyzer.capacity.planner.validator import Placed, Proposal
 from tests.analyzer.capacity.planner_example import HOUR, four_tasks
@@ -47,7 +47,9 @@ def test_a_task_without_a_place_goes_where_the_plan_is_shortest() -> None:
     found = nearest(
         EXAMPLE, said(T1=("gpuA", 0), T2=("ssdA", 10_810), T3=("cpuA", 0), T4=("ssdA", 18_011)), PATIENCE_SECONDS
     )
-    assert found.moved == (Moved("T3", "cpuA", "ssdA", "T3 needs a local SSD, and cpuA has none; place it on ssdA"),)
+    assert found.moved == (
+        MovedTask("T3", "cpuA", "ssdA", "T3 needs a local SSD, and cpuA has none; place it on ssdA"),
+    )
     assert found.verdict.plan is not None
     assert found.verdict.plan.makespan_seconds == 9 * HOUR + 11
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from analyzer.capacity.planner import task_file
 from analyzer.capacity.planner.errors import ProblemError, TaskFileError
-from analyzer.capacity.planner.moments import moment
-from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Rate, Task
+from analyzer.capacity.planner.moments import parse_moment
+from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Task, TransferRate
 from analyzer.capacity.planner.task_parser import read_tasks
-from analyzer.capacity.planner.units import rate, size_bytes, span_seconds
+from analyzer.capacity.planner.units import size_bytes, span_seconds, transfer_rate
 
 NOW = 1_795_420_800_000_000  # Monday 2026-11-23 08:00 UTC
 GB, HOUR, SECOND = 10**9, 3600, 1_000_000
@@ -180,12 +180,12 @@ def test_a_gpu_task_without_a_node_that_has_one_is_refused() -> None:
 )
 def test_moments_as_people_say_them(said: str, hours: int) -> None:
     """Counted from Monday 08:00."""
-    assert moment("it", said, NOW, "UTC") == NOW + hours * HOUR * SECOND
+    assert parse_moment("it", said, NOW, "UTC") == NOW + hours * HOUR * SECOND
 
 
 def test_the_clock_is_the_sites() -> None:
     """18:00 in Berlin is 17:00 UTC in winter."""
-    assert moment("it", "Friday 18:00", NOW, "Europe/Berlin") == moment("it", "Friday 17:00", NOW, "UTC")
+    assert parse_moment("it", "Friday 18:00", NOW, "Europe/Berlin") == parse_moment("it", "Friday 17:00", NOW, "UTC")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_sizes(said: str, bytes_: int) -> None:
 )
 def test_rates(said: str, bytes_: int, seconds: int) -> None:
     """A rate keeps the two figures that it was said with."""
-    assert rate("it", said) == Rate(bytes_, seconds)
+    assert transfer_rate("it", said) == TransferRate(bytes_, seconds)
 
 
 @given(st.integers(0, 400), st.integers(0, 100), st.integers(0, 100), st.integers(0, 99))
@@ -215,7 +215,7 @@ def test_spans_add_up(days: int, hours: int, minutes: int, hundredths: int) -> N
 @given(st.text(max_size=30))
 def test_any_text_is_a_span_or_refused(text: str) -> None:
     """Nothing else is raised."""
-    for read in (span_seconds, size_bytes, rate):
+    for read in (span_seconds, size_bytes, transfer_rate):
         with suppress(TaskFileError):
             assert read("it", text) is not None
 
@@ -223,9 +223,9 @@ def test_any_text_is_a_span_or_refused(text: str) -> None:
 def test_an_hour_that_never_comes_is_refused_and_one_that_comes_twice_is_the_first() -> None:
     """Where clocks go forward nobody knows what was meant; a plan must not guess."""
     with pytest.raises(TaskFileError, match="clocks of Europe/Berlin go forward over 2026-03-29 02:30"):
-        moment("it", "2026-03-29T02:30", NOW, "Europe/Berlin")
-    twice = moment("it", "2026-10-25T02:30", NOW, "Europe/Berlin")
-    assert twice == moment("it", "2026-10-25T00:30+00:00", NOW, "Europe/Berlin")
+        parse_moment("it", "2026-03-29T02:30", NOW, "Europe/Berlin")
+    twice = parse_moment("it", "2026-10-25T02:30", NOW, "Europe/Berlin")
+    assert twice == parse_moment("it", "2026-10-25T00:30+00:00", NOW, "Europe/Berlin")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from agent.wire.units import GB
 from analyzer.capacity.planner.errors import ProposalError
-from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Rate, Task
+from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Task, TransferRate
 from analyzer.capacity.planner.validator import Broken, Claims, Placed, Proposal, fingerprint, read_proposal, validate
 from analyzer.capacity.planner.validator.counted import Stay, cost_micros_of, stay_of, transfers_between
 from analyzer.capacity.planner.validator.formats import exact, listed, nearest_name
@@ -207,7 +207,7 @@ def test_the_way_of_the_data_is_told(network: Network, target: str, way: str) ->
 
 def test_a_second_that_is_begun_is_waited_for() -> None:
     """Four bytes at three a second take two seconds."""
-    network = Network(cross_rack=Rate(3))
+    network = Network(cross_rack=TransferRate(3))
     assert broken(_pair(4, network), Placed("a", "n", 0), Placed("b", "m", 12)) == ()
     assert one(_pair(4, network), Placed("a", "n", 0), Placed("b", "m", 11)).rule == "transfer"
     assert broken(_pair(3, network), Placed("a", "n", 0), Placed("b", "m", 11)) == ()

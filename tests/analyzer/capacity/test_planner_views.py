@@ -18,7 +18,7 @@ from analyzer.capacity.planner.offered import LeftOut
 from analyzer.capacity.planner.page import plan_html
 from analyzer.capacity.planner.sentence import sentence
 from analyzer.capacity.planner.text import TASKS_SHOWN, plan_text
-from analyzer.text.layout import Paper, paint
+from analyzer.text.layout import TextLayout, paint
 from analyzer.text.words import NO_BREAK
 from bench.published_schemas import plan_schema
 from tests.analyzer.capacity.planner_answers import impossible, of_ledger, on_time
@@ -45,8 +45,8 @@ def hostile() -> PlanFacts:
 def test_the_views_are_as_they_were_looked_at(name: str, golden: Callable[[str, str], None]) -> None:
     """A pipe's and a terminal's characters, the page, and the exact figures."""
     facts = VIEWS[name]()
-    golden(f"planning/{name}.txt", plan_text(facts, Paper(80, ascii=True)))
-    golden(f"planning/{name}_terminal.txt", plan_text(facts, Paper(80)))
+    golden(f"planning/{name}.txt", plan_text(facts, TextLayout(80, ascii=True)))
+    golden(f"planning/{name}_terminal.txt", plan_text(facts, TextLayout(80)))
     golden(f"planning/{name}.html", without_scripts(plan_html(facts)))
     golden(f"planning/{name}.json", plan_json(facts))
 
@@ -56,7 +56,7 @@ def test_the_views_are_as_they_were_looked_at(name: str, golden: Callable[[str, 
 def test_no_line_is_wider_than_its_paper(width: int, is_ascii: bool) -> None:
     """Whatever things are called: a wrapped chart cannot be read."""
     for facts in (hostile(), *(made() for made in VIEWS.values())):
-        lines = plan_text(facts, Paper(width, is_ascii)).splitlines()
+        lines = plan_text(facts, TextLayout(width, is_ascii)).splitlines()
         assert max(map(len, lines)) <= width
         assert "\x1b" not in "".join(lines)
 
@@ -65,17 +65,17 @@ def test_a_plan_of_a_thousand_tasks_fits_a_screen_and_says_what_is_left_out() ->
     """A chart is bounded; the page has all of it."""
     facts = on_time()
     many = replace(facts, tasks=facts.tasks * 250)
-    text = plan_text(many, Paper(80, ascii=True))
+    text = plan_text(many, TextLayout(80, ascii=True))
     assert f"  and {1000 - TASKS_SHOWN} more tasks" in text
     assert len(text.splitlines()) < TASKS_SHOWN + 50
-    assert plan_text(many, Paper(80, ascii=True), top=5).count("gpuA") < text.count("gpuA")
+    assert plan_text(many, TextLayout(80, ascii=True), top=5).count("gpuA") < text.count("gpuA")
 
 
 def test_the_chart_shows_each_task_where_it_runs() -> None:
     """One after the other where one waits for the other, and the deadline to the right of all."""
     rows = {
         line[2:4]: line
-        for line in plan_text(on_time(), Paper(80, ascii=True)).splitlines()
+        for line in plan_text(on_time(), TextLayout(80, ascii=True)).splitlines()
         if re.match("  T.  +.*Fri", line)
     }
     assert rows["T1"].index("#") < rows["T2"].index("#") < rows["T4"].index("#")
@@ -85,7 +85,7 @@ def test_the_chart_shows_each_task_where_it_runs() -> None:
 
 def test_colour_is_never_all_that_tells() -> None:
     """What decides the end has another character, and is named in the legend."""
-    text = plan_text(on_time(), Paper(80))
+    text = plan_text(on_time(), TextLayout(80))
     assert re.sub(r"\x1b\[\d+m", "", paint(text)) == text
     assert {"▓", "░"} <= set(text)
 
@@ -112,7 +112,7 @@ def test_all_three_say_the_same_sentence() -> None:
     facts = on_time()
     words = sentence(facts).replace(NO_BREAK, " ").split()
     assert json.loads(plan_json(facts))["report"]["sentence"].split() == words
-    assert " ".join(words) in " ".join(plan_text(facts, Paper(80)).split())
+    assert " ".join(words) in " ".join(plan_text(facts, TextLayout(80)).split())
     assert " ".join(words) in " ".join(plan_html(facts).replace(NO_BREAK, " ").split())
 
 
@@ -156,7 +156,7 @@ def test_a_deadline_that_is_far_away_is_told_and_not_drawn() -> None:
     facts = on_time()
     far = replace(facts, deadline_at=facts.start_at + 90 * HOUR * SECOND_US)
     assert axis(far, 6).deadline_at is None
-    text = plan_text(far, Paper(80))
+    text = plan_text(far, TextLayout(80))
     assert "deadline" in text
     assert "· slack" not in text
 
@@ -165,5 +165,5 @@ def test_what_decides_the_end_is_never_left_out() -> None:
     """Of a thousand tasks the few that matter must be among those that are shown."""
     facts = on_time()
     others = tuple(replace(fact, is_critical=False) for fact in facts.tasks * 20)
-    text = plan_text(replace(facts, tasks=(*others, *facts.tasks)), Paper(80), top=4)
+    text = plan_text(replace(facts, tasks=(*others, *facts.tasks)), TextLayout(80), top=4)
     assert [line[2:4] for line in text.splitlines() if "▓" in line and "decides" not in line] == ["T1", "T2", "T4"]

@@ -7,7 +7,7 @@ import pytest
 
 from agent.wire.units import WEEK_US
 from analyzer.capacity.profile.facts import OpenAdvice
-from analyzer.capacity.profile.work import Asked
+from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word
 from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, Span, Versions
 from analyzer.recommendations.lifecycle.word import Word
@@ -43,7 +43,7 @@ def advice(tmp_path: Path) -> dict[str, OpenAdvice]:
         add_predictions(session, made)
         word = Word("w-1", "r-nope", made[3].id, "rejected", "too dear", None, "cli:me", MONDAY + 8 * DAY, "nlp")
         add_word(session, word)
-    return {one.id: one for one in profile_of(fleet, tmp_path, Asked(runs=("1",))).advice}
+    return {one.id: one for one in profile_of(fleet, tmp_path, ProfileRequest(runs=("1",))).advice}
 
 
 def test_rejected_ones_and_others_runs_are_left_out(advice: dict[str, OpenAdvice]) -> None:
@@ -74,7 +74,7 @@ def test_hours_of_no_week_that_was_kept_are_worked_out_now(tmp_path: Path) -> No
     with fleet.store.session() as session:
         kept = prediction("r-old", 0.5, "slurm/alpha/1")
         add_predictions(session, [replace(kept, span=Span(MONDAY - WEEK_US, MONDAY, "2025-W45"))])
-    found = profile_of(fleet, tmp_path, Asked(runs=("2",))).advice
+    found = profile_of(fleet, tmp_path, ProfileRequest(runs=("2",))).advice
     assert [one.kind for one in found] == ["right_size"]
     assert "r-old" not in {one.id for one in found}
     assert found[0].frees.p50 > HOUR // 1000

@@ -7,7 +7,7 @@ import pytest
 from analyzer.capacity.profile.facts import CapacityProfile, Scale
 from analyzer.capacity.profile.scale import knee
 from analyzer.capacity.profile.sense import check
-from analyzer.capacity.profile.work import Asked
+from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.errors import LedgerError
 from analyzer.prices.carbon import intensity
 from tests.analyzer.capacity.profile_small_site import profile_of, settings, small_site
@@ -31,7 +31,7 @@ def fleet(folder: Path) -> Fleet:
 @pytest.fixture(scope="module")
 def one(fleet: Fleet, folder: Path) -> CapacityProfile:
     """Return the profile of run 1."""
-    return profile_of(fleet, folder, Asked(team="nlp", runs=("1",)))
+    return profile_of(fleet, folder, ProfileRequest(team="nlp", runs=("1",)))
 
 
 def test_amounts_are_those_of_the_ledger(fleet: Fleet, one: CapacityProfile) -> None:
@@ -48,7 +48,7 @@ def test_amounts_are_those_of_the_ledger(fleet: Fleet, one: CapacityProfile) -> 
 
 def test_every_run_has_its_own_part_and_team(fleet: Fleet, folder: Path) -> None:
     """A gate judges the runs that a request names: their parts are the ledger's, and add up to the whole."""
-    made = profile_of(fleet, folder, Asked(runs=("1", "2", "3")))
+    made = profile_of(fleet, folder, ProfileRequest(runs=("1", "2", "3")))
     check(made)
     assert made.team is None
     assert {run.run_id.rpartition("/")[2]: run.team for run in made.runs} == {"1": "nlp", "2": "nlp", "3": "vision"}
@@ -98,7 +98,7 @@ def test_what_is_free_is_told_of_the_lowest_day(one: CapacityProfile) -> None:
 
 def test_without_runs_the_largest_are_taken_and_it_says_so(fleet: Fleet, folder: Path) -> None:
     """Whoever reads it must know whether somebody picked the runs."""
-    chosen = profile_of(fleet, folder, Asked(team="nlp", since="2025-11-10"))
+    chosen = profile_of(fleet, folder, ProfileRequest(team="nlp", since="2025-11-10"))
     assert {run.run_id for run in chosen.runs} == {"slurm/alpha/1", "slurm/alpha/2"}
     assert chosen.chosen.startswith("the 2 runs that held most in the period: 100.0")
 
@@ -111,7 +111,7 @@ def test_memory_in_use_on_one_kind_proves_no_fit_on_another(folder: Path) -> Non
     fleet.add("inventory", [board | {"memory_bytes": 64 * 2**30}])
     fleet.sample("n2", "A-0", MONDAY, end, memory_used_bytes=0)
     fleet.analyze(end, settings(folder))
-    told = {each.sku: each for each in profile_of(fleet, folder, Asked(team="nlp", runs=("1",))).alternatives}
+    told = {each.sku: each for each in profile_of(fleet, folder, ProfileRequest(team="nlp", runs=("1",))).alternatives}
     assert (told["A100-64GB"].fits, told["A100-64GB"].tried) == (None, False)
     assert "50 GiB were in use at the peak on H100-80GB, it has 64 GiB" in told["A100-64GB"].why
 
@@ -131,12 +131,12 @@ def test_what_was_not_measured_is_unknown(one: CapacityProfile) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (Asked(team="nobody", since="2025-11-10"), "its teams are nlp, vision"),
-        (Asked(team="vision", runs=("1",)), "is of team 'nlp'"),
-        (Asked(runs=("77",)), "knows no run '77'"),
+        (ProfileRequest(team="nobody", since="2025-11-10"), "its teams are nlp, vision"),
+        (ProfileRequest(team="vision", runs=("1",)), "is of team 'nlp'"),
+        (ProfileRequest(runs=("77",)), "knows no run '77'"),
     ],
 )
-def test_what_is_not_there_is_named(fleet: Fleet, folder: Path, asked: Asked, said: str) -> None:
+def test_what_is_not_there_is_named(fleet: Fleet, folder: Path, asked: ProfileRequest, said: str) -> None:
     """A profile of the wrong team's runs would be worse than none."""
     with pytest.raises(LedgerError, match=said):
         profile_of(fleet, folder, asked)
@@ -144,7 +144,9 @@ def test_what_is_not_there_is_named(fleet: Fleet, folder: Path, asked: Asked, sa
 
 def test_a_run_that_is_named_twice_counts_once(fleet: Fleet, folder: Path, one: CapacityProfile) -> None:
     """By its id and by its name it is the same run."""
-    assert profile_of(fleet, folder, Asked(runs=("1", "sft", "slurm/alpha/1"))).milliseconds == one.milliseconds
+    assert (
+        profile_of(fleet, folder, ProfileRequest(runs=("1", "sft", "slurm/alpha/1"))).milliseconds == one.milliseconds
+    )
 
 
 def test_the_knee_is_the_last_size_that_pays() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from analyzer.capacity.profile.decision_view import Shown, ShownGate, ShownOption
+from analyzer.capacity.profile.decision_view import DecisionView, ShownGate, ShownOption
 from analyzer.capacity.profile.details import tables
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.page import page, view
@@ -22,7 +22,7 @@ KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 ALPHA = TrustedKey("alpha", public_text(KEY.public_key()), "collector")
 PAGE = page(signed(EXAMPLE, KEY), key=KEY)
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&<b>{{ 7*7 }}\x1b[31m"
-DECIDED = Shown(
+DECIDED = DecisionView(
     "q-5h2c",
     ("team-nlp asks for 32 more H100-80GB", "43,008 GPU-hours = $111,820.80", "Why: three runs at a time"),
     "FAIL, 3 of 11",

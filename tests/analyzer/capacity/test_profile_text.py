@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from analyzer.capacity.gate.decision_words import shown_of
 from analyzer.capacity.gate.work import work_of
-from analyzer.capacity.profile.decision_view import Shown
+from analyzer.capacity.profile.decision_view import DecisionView
 from analyzer.capacity.profile.forms import Ready, in_form
 from analyzer.capacity.profile.signature import Envelope, signed
 from analyzer.interfaces.cli.capacity_profile import profile
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.capacity.gate_asking import decided
 from tests.analyzer.capacity.profile_example import EXAMPLE
 from tests.analyzer.capacity.test_profile_page import DECIDED, hostile
@@ -27,11 +27,11 @@ ENVELOPE = signed(EXAMPLE, KEY)
 SHOWN = shown_of(decided(), work_of(decided().request, EXAMPLE))
 
 
-def text(envelope: Envelope = ENVELOPE, shown: Shown | None = None, paper: Paper | None = None) -> str:
+def text(envelope: Envelope = ENVELOPE, shown: DecisionView | None = None, layout: TextLayout | None = None) -> str:
     """Return page one, which fits on its paper."""
-    paper = paper or Paper()
-    made = in_form("text", envelope, shown, paper=paper)
-    assert max(map(len, made.splitlines())) <= paper.width
+    layout = layout or TextLayout()
+    made = in_form("text", envelope, shown, layout=layout)
+    assert max(map(len, made.splitlines())) <= layout.width
     return made
 
 
@@ -40,11 +40,11 @@ def test_page_one_is_as_it_was_drawn(golden: Callable[[str, str], None]) -> None
     unsigned = Envelope(EXAMPLE, None)
     golden("capacity/profile_decided.txt", text(unsigned, SHOWN))
     golden("capacity/profile.txt", text(unsigned))
-    golden("capacity/profile_ascii.txt", text(unsigned, SHOWN, Paper(ascii=True)))
+    golden("capacity/profile_ascii.txt", text(unsigned, SHOWN, TextLayout(ascii=True)))
 
 
 @pytest.mark.parametrize("shown", [None, SHOWN, DECIDED])
-def test_text_and_page_have_the_same_figures(shown: Shown | None) -> None:
+def test_text_and_page_have_the_same_figures(shown: DecisionView | None) -> None:
     """A director who got the text and one who got the page speak of one number; neither has more."""
     page = in_form("html", ENVELOPE, shown)
     first = page.partition('<section class="first-page">')[2].partition("</section>")[0]
@@ -68,12 +68,12 @@ def test_its_sums_are_those_of_the_json() -> None:
         assert sum(cents) == round(float(total[place].replace(",", "")) * 100)
 
 
-@pytest.mark.parametrize("paper", [Paper(64, ascii=True), Paper(64), Paper(80), Paper(160)])
-def test_no_name_breaks_the_text(paper: Paper) -> None:
+@pytest.mark.parametrize("paper", [TextLayout(64, ascii=True), TextLayout(64), TextLayout(80), TextLayout(160)])
+def test_no_name_breaks_the_text(layout: TextLayout) -> None:
     """Names come from whoever starts a job; a terminal obeys control characters."""
-    made = text(signed(hostile(EXAMPLE), KEY), SHOWN, paper)
+    made = text(signed(hostile(EXAMPLE), KEY), SHOWN, layout)
     assert "\x1b" not in made
-    assert made.isascii() or not paper.ascii
+    assert made.isascii() or not layout.ascii
 
 
 def test_what_is_unknown_is_not_a_zero() -> None:

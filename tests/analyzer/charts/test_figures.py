@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from plotly.offline import get_plotlyjs_version
 
 from analyzer.charts.course import Course, month_course
-from analyzer.charts.gantt import Row, gantt
+from analyzer.charts.gantt import GanttRow, gantt
 from analyzer.charts.lanes import run_lanes
 from analyzer.charts.over_time import stacked_bars
-from analyzer.charts.profile import Share, Size, Spread, scaling, spreads, whole
+from analyzer.charts.profile import Share, Size, Spread, class_bar, scaling, spreads
 from analyzer.charts.scripts import DRAW, PLOTLY, policy, scripts
 from analyzer.charts.series import Chart, Trace
 from analyzer.charts.theme import CLEAR, palette
@@ -51,9 +51,11 @@ FIGURES = {
     "hours": read(stacked_bars(hours(tuple(Trace(name, name, (1.0, None, 2.0)) for name in CLASSES), mark=2.0))),
     "course": read(month_course(course())),
     "gantt": read(
-        gantt([Row("a", "a on b", True, (0.0, 1.0), (1.0, 3.0), (3.0, 4.0))], [(0.0, "06:00"), (6.0, "12:00")], 5.0)
+        gantt(
+            [GanttRow("a", "a on b", True, (0.0, 1.0), (1.0, 3.0), (3.0, 4.0))], [(0.0, "06:00"), (6.0, "12:00")], 5.0
+        )
     ),
-    "whole": read(whole([Share("useful 60 %", "useful", 0.6), Share("avoidable 40 %", "avoidable", 0.4)])),
+    "whole": read(class_bar([Share("useful 60 %", "useful", 0.6), Share("avoidable 40 %", "avoidable", 0.4)])),
     "spreads": read(spreads([Spread("SM activity", 0.1, 0.5, 1.0, "50 %")])),
     "lanes": read(run_lanes(EXAMPLE)),
     "scaling": read(scaling([Size("8 GPUs", "9 k/s", 1.0, 1.0), Size("16 GPUs", "15 k/s", 1.7, 2.0)])),
@@ -114,8 +116,8 @@ def test_a_task_s_bars_lie_where_it_is_and_what_it_has_not_is_not_drawn() -> Non
     """Inputs, run and slack follow one another; a task without inputs or slack has one bar."""
     ticks = [(0.0, "06:00"), (6.0, "12:00")]
     made = [
-        Row("a", "a on b", True, (0.0, 1.0), (1.0, 3.0), (3.0, 4.0)),
-        Row("b", "b on c", False, None, (0.0, 2.0), None),
+        GanttRow("a", "a on b", True, (0.0, 1.0), (1.0, 3.0), (3.0, 4.0)),
+        GanttRow("b", "b on c", False, None, (0.0, 2.0), None),
     ]
     figure = read(gantt(made, ticks, None))
     spans = {one["name"]: [*zip(one["y"], one["base"], one["x"], strict=True)] for one in figure["data"]}
@@ -131,8 +133,8 @@ def test_a_task_s_bars_lie_where_it_is_and_what_it_has_not_is_not_drawn() -> Non
 @pytest.mark.parametrize(
     "figure",
     [
-        gantt([Row(HOSTILE, HOSTILE, True, None, (1.0, 3.0), None)], [(0.0, "06:00"), (6.0, "12:00")], 5.0),
-        whole([Share(HOSTILE, "useful", 0.6)]),
+        gantt([GanttRow(HOSTILE, HOSTILE, True, None, (1.0, 3.0), None)], [(0.0, "06:00"), (6.0, "12:00")], 5.0),
+        class_bar([Share(HOSTILE, "useful", 0.6)]),
         spreads([Spread(HOSTILE, 0.1, 0.5, 1.0, HOSTILE)]),
         scaling([Size(HOSTILE, HOSTILE, 1.0, 1.0), Size(HOSTILE, HOSTILE, 1.7, 2.0)]),
         month_course(replace(course(), sign=HOSTILE)),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analyzer.findings.health.all_notices import look
+from analyzer.findings.health.all_notices import notices_in
 from analyzer.findings.health.notice import Notice
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
@@ -92,13 +92,13 @@ def noticed(fleet: Fleet, rule: str = "", until: int = UNTIL, start: int = MONDA
     """Return what rules with names that begin so notice of an analysed fleet."""
     fleet.analyze(now=until)
     with fleet.store.session() as session:
-        return [notice for notice in look(session, start, until).notices if notice.rule.startswith(rule)]
+        return [notice for notice in notices_in(session, start, until).notices if notice.rule.startswith(rule)]
 
 
 def not_judged(fleet: Fleet, rule: str, until: int = UNTIL) -> list[str]:
     """Return the signals that a rule lacked."""
     fleet.analyze(now=until)
     with fleet.store.session() as session:
-        said = [one for one in look(session, MONDAY, until).unjudged if one.rule == rule]
+        said = [one for one in notices_in(session, MONDAY, until).unjudged if one.rule == rule]
     assert {(one.subject, one.hour_us) for one in said} <= {("fleet", MONDAY // DAY * DAY)}
     return [one.missing for one in said]

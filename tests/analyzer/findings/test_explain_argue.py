@@ -10,14 +10,14 @@ from analyzer.findings.explain.argue import argue
 from analyzer.findings.explain.idle import IdleGpus
 from analyzer.findings.explain.plot import signal
 from analyzer.findings.explain.ruled_out import ruled_out
-from analyzer.findings.explain.signs import Context, held, signs
+from analyzer.findings.explain.signs import Context, idle_signs, signs
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
 from analyzer.interfaces.text.finding_plot import plot_lines
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar
 from analyzer.states import BOOKINGS
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import MONDAY
 from tests.analyzer.reports import example_week
@@ -64,7 +64,7 @@ def test_every_rule_can_be_explained_where_nothing_was_reported(booked: Any) -> 
     for windows in ([], [window()], [stalled(place) for place in range(3)]):
         for sign in (
             *signs(booked.state, cause, windows, LIMITS, Context()),
-            *held(cause, IdleGpus(0, 0), windows, LIMITS),
+            *idle_signs(cause, IdleGpus(0, 0), windows, LIMITS),
         ):
             assert sign.what
             assert (sign.holds is None) == (sign.seen == "not reported")
@@ -96,10 +96,10 @@ def test_the_plot_shows_the_share_and_the_signal(site: tuple[Session, list[Findi
     assert drawn.signal is not None
     assert (drawn.signal.name, drawn.signal.mark) == ("busiest worker", 90.0)
     assert {value for value in drawn.signal.values if value is not None} == {98.0}
-    lines = plot_lines(drawn, Paper(ascii=True), "UTC", "a")
+    lines = plot_lines(drawn, TextLayout(ascii=True), "UTC", "a")
     assert max(map(len, lines)) <= 78
     assert any("#" in line for line in lines)
-    assert plot_lines(replace(drawn, times=drawn.times[:3]), Paper(), "UTC", "a") == []
+    assert plot_lines(replace(drawn, times=drawn.times[:3]), TextLayout(), "UTC", "a") == []
 
 
 def test_silence_in_a_signal_is_a_gap() -> None:

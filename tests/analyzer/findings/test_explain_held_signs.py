@@ -9,7 +9,7 @@ import pytest
 
 from analyzer.findings.explain.argue import argue
 from analyzer.findings.explain.idle import IdleGpus
-from analyzer.findings.explain.signs import Sign, held
+from analyzer.findings.explain.signs import Sign, idle_signs
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
 from analyzer.findings.rules.evidence import evidence
@@ -223,7 +223,7 @@ def test_idle_findings_of_a_site_show_what_was_measured(both: Both) -> None:
 def test_what_is_not_kept_is_not_told_as_seen() -> None:
     """Samples that expired prove nothing: neither yes nor no."""
     for cause in ("never_used", "held_memory", "abandoned"):
-        said = held(cause, IdleGpus(3_600_000, 0), [], LIMITS)
+        said = idle_signs(cause, IdleGpus(3_600_000, 0), [], LIMITS)
         assert said
         assert {(sign.seen, sign.holds) for sign in said} == {("not reported", None)}
 

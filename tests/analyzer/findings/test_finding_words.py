@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.findings.finding_sentence import figures, told
+from analyzer.findings.finding_sentence import figures, finding_sentence
 from analyzer.findings.ledger_findings import findings
 from analyzer.findings.rules.needs import need, need_words, severity
 from analyzer.findings.rules.sentence import host_words, limit_words, run_words, share_words
@@ -98,7 +98,7 @@ def test_one_sentence_says_who_where_why_how_much_and_since_when() -> None:
     fleet.analyze()
     with fleet.store.session() as session:
         found = {one.cause: one for one in findings(session, MONDAY - DAY, MONDAY + DAY)}
-    text = told(found["preprocessing"], "USD", "UTC")
+    text = finding_sentence(found["preprocessing"], "USD", "UTC")
     assert text == (
         "Run slurm/alpha/preprocessing on i0 waits for its input 50 % of the time: the busiest of its 4 loader workers "
         "is at 98 % of a core while the disk idles; the loader delivers 16.7 MB/s, this run needs 33.3. 1.0 GPU-hours "

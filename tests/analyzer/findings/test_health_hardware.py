@@ -2,8 +2,8 @@
 
 import pytest
 
-from analyzer.findings.health.all_notices import look
-from analyzer.findings.health.hardware import Health, judged
+from analyzer.findings.health.all_notices import notices_in
+from analyzer.findings.health.hardware import Health, notices_of
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 WELL = Health("n1", "GPU-1", 16, 16, 5, 5, recovery_action="none")
@@ -11,8 +11,8 @@ WELL = Health("n1", "GPU-1", 16, 16, 5, 5, recovery_action="none")
 
 def test_a_gpu_that_is_well_is_not_mentioned() -> None:
     """A list of healthy hardware is read by nobody."""
-    assert list(judged(WELL)) == []
-    assert list(judged(Health("n1", "GPU-1"))) == []
+    assert list(notices_of(WELL)) == []
+    assert list(notices_of(Health("n1", "GPU-1"))) == []
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_gpu_that_is_well_is_not_mentioned() -> None:
 )
 def test_each_fact_is_one_notice(health: Health, kind: str) -> None:
     """One GPU with two names for one fault would be counted twice."""
-    (notice,) = judged(health)
+    (notice,) = notices_of(health)
     assert notice.rule == f"hardware/{kind}"
 
 
@@ -39,6 +39,6 @@ def test_a_link_that_rests_is_not_narrow() -> None:
     fleet.sample("n1", "idle", MONDAY, MONDAY + HOUR, utilization_ratio=0.0, pcie_generation=1, **link)
     fleet.sample("n1", "slow", MONDAY, MONDAY + HOUR, utilization_ratio=0.9, pcie_generation=3, **link)
     with fleet.store.session() as session:
-        found = look(session, MONDAY, MONDAY + HOUR).notices
-        assert look(session, MONDAY + HOUR, MONDAY + HOUR + MINUTE).notices == ()
+        found = notices_in(session, MONDAY, MONDAY + HOUR).notices
+        assert notices_in(session, MONDAY + HOUR, MONDAY + HOUR + MINUTE).notices == ()
     assert [(notice.gpu_uuid, notice.rule) for notice in found] == [("slow", "hardware/pcie_generation")]

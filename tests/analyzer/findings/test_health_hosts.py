@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from analyzer.findings.health import silent_agents
-from analyzer.findings.health.all_notices import look
+from analyzer.findings.health.all_notices import notices_in
 from analyzer.findings.health.drivers import HostDriver
-from analyzer.findings.health.drivers import judged as judged_drivers
+from analyzer.findings.health.drivers import notices_of as judged_drivers
 from analyzer.findings.health.links import Port, judged_ports
 from analyzer.findings.health.silent_agents import Agent
-from analyzer.findings.health.silent_agents import judged as judged_agents
+from analyzer.findings.health.silent_agents import notices_of as judged_agents
 from analyzer.findings.health.zombie_memory import Unheld
-from analyzer.findings.health.zombie_memory import judged as judged_memory
+from analyzer.findings.health.zombie_memory import notices_of as judged_memory
 from tests.analyzer.findings.health_fleets import (
     GB,
     NODES,
@@ -210,7 +210,7 @@ def test_job_history_alone_accuses_no_agent() -> None:
         fleet.hold(f"slurm/alpha/{number}", f"n{number:02}", [f"G{number}"], MONDAY, MONDAY + 6 * HOUR)
     fleet.analyze(now=MONDAY + DAY)
     with fleet.store.session() as session:
-        said = look(session, MONDAY, MONDAY + DAY)
+        said = notices_in(session, MONDAY, MONDAY + DAY)
     assert [notice for notice in said.notices if notice.rule.startswith(silent_agents.RULE)] == []
     (unjudged,) = [each for each in said.unjudged if each.rule == silent_agents.RULE]
     assert "none of 48 hosts was measured" in unjudged.missing

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from analyzer.findings.health.hbm_headroom import Fullest
-from analyzer.findings.health.hbm_headroom import judged as judged_memory
-from analyzer.findings.health.mixed import Mixture, Part
-from analyzer.findings.health.mixed import judged as judged_mixture
+from analyzer.findings.health.hbm_headroom import notices_of as judged_memory
+from analyzer.findings.health.mixed import Mixture, TimeShare
+from analyzer.findings.health.mixed import notices_of as judged_mixture
 from analyzer.findings.health.mixed_precision import Pipes
-from analyzer.findings.health.mixed_precision import judged as judged_pipes
+from analyzer.findings.health.mixed_precision import notices_of as judged_pipes
 from analyzer.findings.health.packed_stages import Turns
-from analyzer.findings.health.packed_stages import judged as judged_turns
-from analyzer.findings.health.too_large import Kind, Use
-from analyzer.findings.health.too_large import judged as judged_use
+from analyzer.findings.health.packed_stages import notices_of as judged_turns
+from analyzer.findings.health.too_large import FleetKind, Use
+from analyzer.findings.health.too_large import notices_of as judged_use
 from tests.analyzer.findings.health_fleets import GB, NODES, UNTIL, WELL, gpus, hosts, not_judged, noticed, train, well
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
@@ -74,8 +74,8 @@ def test_a_service_without_a_promise_is_not_judged() -> None:
 
 def test_training_that_loses_more_beside_a_service_counts_too() -> None:
     """Less than an hour together is a change of shift."""
-    apart, together = Part(1000, 50), Part(1000, 200)
-    mixture = Mixture("a", "a", None, 3_600_000, ("n1",), ("b",), Part(), Part(), together, apart)
+    apart, together = TimeShare(1000, 50), TimeShare(1000, 200)
+    mixture = Mixture("a", "a", None, 3_600_000, ("n1",), ("b",), TimeShare(), TimeShare(), together, apart)
     (notice,) = judged_mixture(mixture)
     assert notice.confidence == "medium"
     assert list(judged_mixture(replace(mixture, ms=3_599_999))) == []
@@ -193,7 +193,7 @@ def test_turns_are_what_tells_two_stages(turns: Turns, count: int) -> None:
 
 
 SMALL = Use("a", "a", None, "H100-80GB", 80 * GB, 1, DAY // 1000, 80, 60, 10, 20, 4 * GB, 2_000, 8 * GB)
-OWNED = [Kind("L4-24GB", 24 * GB), Kind("H100-80GB", 80 * GB)]
+OWNED = [FleetKind("L4-24GB", 24 * GB), FleetKind("H100-80GB", 80 * GB)]
 
 
 @pytest.mark.parametrize(

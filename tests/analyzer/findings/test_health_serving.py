@@ -5,25 +5,25 @@ from typing import Any
 
 import pytest
 
-from analyzer.findings.health.all_notices import look
+from analyzer.findings.health.all_notices import notices_in
 from analyzer.findings.health.notice import Notice, Span
 from analyzer.findings.health.serving.cold_starts import Starts
-from analyzer.findings.health.serving.cold_starts import judge as judge_starts
-from analyzer.findings.health.serving.figures import Figures
-from analyzer.findings.health.serving.service_notices import JUDGES, Judge
+from analyzer.findings.health.serving.cold_starts import notices_of as judge_starts
+from analyzer.findings.health.serving.figures import ServiceFigures
+from analyzer.findings.health.serving.service_notices import SERVICE_RULES, ServiceRule
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet
 from tests.analyzer.ledger.serving_services import T, declared, replica, says
 
 END = T + 2 * HOUR
-WELL = Figures("chat", None, ("r",), 7_200_000, 7_200_000, 0, 400, 7_200_000, 0, 7_200_000, 0, slo_ms=7_200_000)
+WELL = ServiceFigures("chat", None, ("r",), 7_200_000, 7_200_000, 0, 400, 7_200_000, 0, 7_200_000, 0, slo_ms=7_200_000)
 
 
 def noticed(fleet: Fleet, settings: Settings | None = None) -> dict[str, Notice]:
     """Return the notices of services, by the last part of their rule."""
     fleet.analyze(settings=settings)
     with fleet.store.session() as session:
-        found = look(session, T, T + DAY).notices
+        found = notices_in(session, T, T + DAY).notices
     return {notice.rule.removeprefix("serving/"): notice for notice in found if notice.rule.startswith("serving/")}
 
 
@@ -147,10 +147,10 @@ def test_one_start_and_short_starts_are_not_mentioned() -> None:
     assert list(judge_starts(Starts("chat", None, ("r",), 10**9, 10**6, 9, 10**5, 10**6, None), week)) == []
 
 
-@pytest.mark.parametrize(("rule", "judge"), JUDGES)
-def test_a_rule_without_its_signal_says_so(rule: str, judge: Judge) -> None:
+@pytest.mark.parametrize(("rule", "judge"), SERVICE_RULES)
+def test_a_rule_without_its_signal_says_so(rule: str, judge: ServiceRule) -> None:
     """Not evaluated is an answer; a service of which all is told and nothing is wrong gives none."""
-    said = judge(Figures("chat", None, ("r",), 7_200_000))
+    said = judge(ServiceFigures("chat", None, ("r",), 7_200_000))
     assert isinstance(said, str), rule
     assert judge(WELL) is None
 
@@ -159,4 +159,4 @@ def lacking(fleet: Fleet) -> set[tuple[str, str]]:
     """Return the rules that were not evaluated, and why."""
     fleet.analyze()
     with fleet.store.session() as session:
-        return {(each.rule, each.missing) for each in look(session, T, T + DAY).unjudged}
+        return {(each.rule, each.missing) for each in notices_in(session, T, T + DAY).unjudged}

@@ -8,7 +8,7 @@ from typing import Any
 
 from analyzer.findings import health as notices
 from analyzer.findings.health import all_notices, serving
-from analyzer.findings.health.all_notices import RULES, look
+from analyzer.findings.health.all_notices import RULES, notices_in
 from analyzer.findings.health.ecc import XIDS
 from analyzer.findings.health.limits import LIMITS
 from collector.lake.upkeep.rolling import roll_up
@@ -32,7 +32,7 @@ def test_a_healthy_busy_fleet_yields_no_notice() -> None:
 def test_an_empty_store_yields_nothing() -> None:
     """Nor does a ledger without hours accuse anybody."""
     with Fleet().store.session() as session:
-        assert look(session, MONDAY, UNTIL).notices == ()
+        assert notices_in(session, MONDAY, UNTIL).notices == ()
 
 
 def test_the_same_fleet_says_the_same() -> None:
@@ -61,7 +61,7 @@ def test_hours_say_what_samples_say() -> None:
             "DELETE FROM gpu_samples WHERE pcie_replay_events = 0 AND ecc_uncorrected_events = 0 AND started_at < ?",
             [UNTIL - 2 * HOUR],
         )
-        after = look(session, MONDAY, UNTIL).notices
+        after = notices_in(session, MONDAY, UNTIL).notices
         assert session.row("SELECT count(*) FROM gpu_hours")[0] > 0
     assert [(notice.rule, notice.subject) for notice in after] == [(notice.rule, notice.subject) for notice in before]
 
@@ -73,12 +73,12 @@ def test_finer_samples_say_the_same() -> None:
         fleet.own("n1", ["n1-a"])
         fleet.sample("n1", "n1-a", MONDAY, MONDAY + HOUR, every=every, **WELL)
         with fleet.store.session() as session:
-            look(session, MONDAY, MONDAY + HOUR)
+            notices_in(session, MONDAY, MONDAY + HOUR)
     counts = "SELECT hour, gpu_uuid, ms, utilization, sm, memory_max FROM notice_gpu_hours"
     answers = []
     for fleet in (coarse, fine):
         with fleet.store.session() as session:
-            look(session, MONDAY, MONDAY + HOUR)
+            notices_in(session, MONDAY, MONDAY + HOUR)
             answers.append(session.rows(counts))
     assert answers[0] == answers[1] == [(MONDAY, "n1-a", HOUR // 1000, 990, 900, 40_000_000_000)]
 

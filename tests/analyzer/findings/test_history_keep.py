@@ -9,12 +9,12 @@ import pytest
 from analyzer.analysis import analyze
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.history.case import read_case
-from analyzer.findings.history.history_tables import Said, judgements, mutes
+from analyzer.findings.history.history_tables import Statement, judgements, mutes
 from analyzer.findings.history.judgement import muted
 from analyzer.findings.history.keep import keep_findings
 from analyzer.findings.history.naming import finding_id
 from analyzer.findings.history.record import Tally, VersionTally, record_of
-from analyzer.findings.history.say import judge, mute
+from analyzer.findings.history.say import keep_judgement, keep_mute
 from analyzer.findings.ledger_findings import findings
 from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.pending import Versions
@@ -26,7 +26,7 @@ from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS
 from collector.store.books import mirror, mirror_findings
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from tests.analyzer.ledger.copies import made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 from tests.analyzer.ledger.generated import generate
@@ -36,7 +36,7 @@ WEEK = Calendar().week_of(MONDAY)
 NEXT = Calendar().week_of(MONDAY + 7 * DAY)
 RUN = "slurm/alpha/1"
 NOW = MONDAY + DAY
-SAID = Said("seen it in the log", "cli:ada", NOW)
+SAID = Statement("seen it in the log", "cli:ada", NOW)
 
 
 def book(fleet: Fleet) -> list[tuple[object, ...]]:
@@ -145,7 +145,7 @@ def test_the_book_holds_what_is_avoidable_to_the_millisecond(seeds: range) -> No
     with fleet.store.session() as session:
         found = findings(session, MONDAY - DAY, MONDAY + DAY)
         for one in found[::2]:
-            mute(session, found, WEEK, one.id, "2025-11-12", "UTC", SAID)
+            keep_mute(session, found, WEEK, one.id, "2025-11-12", "UTC", SAID)
         report = Reader(session, Settings(), clock=lambda: NOW).list_findings(WEEK)
         kept = dict(session.rows("SELECT finding_id, sum(milliseconds)::BIGINT FROM finding_book GROUP BY 1"))
     booked = sum(ms for key, ms in fleet.states().items() if key in avoidable)
@@ -163,13 +163,13 @@ def test_a_finding_names_the_version_of_its_own_rule_and_a_judgement_keeps_it() 
     fleet.analyze(now=MONDAY + DAY)
     with fleet.store.session() as session:
         (before,) = [one for one in findings(session, MONDAY, MONDAY + DAY) if one.cause == "abandoned"]
-        kept = judge(session, [before], WEEK, before.id, "right", SAID)
+        kept = keep_judgement(session, [before], WEEK, before.id, "right", SAID)
     longer = replace(Thresholds(), abandoned_ms=2_400_000)
     for limits in (longer, replace(longer, low_permille=60)):
         analyze(fleet.store, Settings(), now_us=MONDAY + DAY, limits=limits)
     with fleet.store.session() as session:
         (after,) = [one for one in findings(session, MONDAY, MONDAY + DAY) if one.cause == "abandoned"]
-        judge(session, [after], NEXT, after.id, "wrong", replace(SAID, recorded_at=NOW + 1))
+        keep_judgement(session, [after], NEXT, after.id, "wrong", replace(SAID, recorded_at=NOW + 1))
         (tally,) = record_of(judgements(session)).rules
         whole = session.rows("SELECT count(*), count(DISTINCT versions) FROM rule_versions")
     assert kept.claim.rule_version == before.rule_version == Thresholds().rule_versions()["held_idle/abandoned"]
@@ -199,8 +199,8 @@ def test_what_was_said_survives_the_analysis_and_stays_what_was_judged(tmp_path:
     fleet.analyze(settings=site)
     with fleet.store.session() as session:
         found = findings(session, WEEK.start, WEEK.end)
-        judge(session, found, WEEK, found[0].id, "wrong", SAID)
-        judge(session, found, WEEK, found[0].id, "planned", Said("after all", "cli:ada", NOW + 1))
+        keep_judgement(session, found, WEEK, found[0].id, "wrong", SAID)
+        keep_judgement(session, found, WEEK, found[0].id, "planned", Statement("after all", "cli:ada", NOW + 1))
     before = found[0].milliseconds
     fleet.sample("late", "L1", MONDAY, MONDAY + HOUR)
     fleet.analyze(settings=site)
@@ -221,7 +221,7 @@ def test_a_muted_finding_leaves_the_list_and_not_the_sum() -> None:
         reader = Reader(session, Settings(), clock=lambda: NOW)
         found = reader.findings(WEEK)
         before = answer(reader, Request("findings"))
-        mute(session, found, WEEK, found[0].id, "2025-11-20", "UTC", SAID)
+        keep_mute(session, found, WEEK, found[0].id, "2025-11-20", "UTC", SAID)
         after, everything = (answer(reader, Request("findings", everything=every)) for every in (False, True))
         assert muted(mutes(session), NOW + 30 * DAY) == {}
     assert before.splitlines()[0] == after.splitlines()[0]
@@ -239,16 +239,16 @@ def test_who_judges_what_is_not_there_hears_where_to_look() -> None:
     with fleet.store.session() as session:
         found = findings(session, WEEK.start, WEEK.end)
         with pytest.raises(LedgerError, match="gpuledger findings lists them"):
-            judge(session, found, WEEK, "f-none", "right", SAID)
+            keep_judgement(session, found, WEEK, "f-none", "right", SAID)
         with pytest.raises(ConfigError, match="say why"):
-            judge(session, found, WEEK, found[0].id, "right", Said(" ", "cli:ada", NOW))
+            keep_judgement(session, found, WEEK, found[0].id, "right", Statement(" ", "cli:ada", NOW))
         assert judgements(session) == []
 
 
 def test_readers_of_other_processes_see_the_book_and_both_sides_keep_every_word(tmp_path: Path) -> None:
     """Two analyzers share a lake: neither may lose what somebody said to the other."""
     path = tmp_path / "store.duckdb"
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         with store.hot_session() as session:
             session.load(
                 "finding_book",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
 from analyzer.findings.history.case import read_case
-from analyzer.findings.history.naming import Key, finding_id, named
+from analyzer.findings.history.naming import LossKey, finding_id, named
 from analyzer.findings.ledger_findings import findings
 from analyzer.ids import LENGTH
 from analyzer.period import Period
@@ -96,7 +96,7 @@ def test_explain_finds_an_id_of_former_releases(two: Fleet) -> None:
 @given(st.lists(st.text("ab", max_size=3), unique=True, max_size=12))
 def test_names_are_unique_and_kept(subjects: list[str]) -> None:
     """Whatever is named together has different ids, and an id that is given stays."""
-    keys: list[Key] = [(subject, None, *KIND) for subject in subjects]
+    keys: list[LossKey] = [(subject, None, *KIND) for subject in subjects]
     ids = named(keys)
     assert len(set(ids.values())) == len(keys)
     assert named(reversed(keys), ids) == ids
@@ -104,7 +104,7 @@ def test_names_are_unique_and_kept(subjects: list[str]) -> None:
 
 def test_a_digest_that_is_met_on_purpose_merges_nothing() -> None:
     """Whoever names runs can make two with the same eight bytes; that must neither fail nor hide one of them."""
-    keys: list[Key] = [(subject, None, *KIND) for subject in ("one", "two", "three")]
-    taken: dict[Key, str] = {("who", None, "x", str(n)): finding_id(*keys[0], length=n) for n in range(LENGTH, 14)}
+    keys: list[LossKey] = [(subject, None, *KIND) for subject in ("one", "two", "three")]
+    taken: dict[LossKey, str] = {("who", None, "x", str(n)): finding_id(*keys[0], length=n) for n in range(LENGTH, 14)}
     ids = named(keys, taken)
     assert len(set(ids.values())) == len(keys) + len(taken)

@@ -8,7 +8,7 @@ from analyzer.finops.charges.file import charge_csv
 from analyzer.finops.charges.report import ChargesReport, charges_report
 from analyzer.finops.charges.sums import Bearer
 from analyzer.finops.charges.text import charge_data
-from analyzer.finops.focus.export import Asked, export_focus
+from analyzer.finops.focus.export import ExportOptions, export_focus
 from analyzer.finops.focus.issuer import Issuer
 from analyzer.finops.focus.spreadsheet import export_csv
 from analyzer.finops.non_gpu_costs.cost_query import read_costs
@@ -132,7 +132,7 @@ def files(store: Store, settings: Settings, folder: Path, month: str = "2025-11"
     with store.session() as session:
         period = Reader(session, settings).period(month)
         export_csv(session, period, "USD", folder / "ledger.csv")
-        asked = Asked(Issuer("1.2", "alpha", "alpha", "USD", "UTC"), period)
+        asked = ExportOptions(Issuer("1.2", "alpha", "alpha", "USD", "UTC"), period)
         export_focus(session, asked, folder / "focus.csv")
         beside = costs_data(read_costs(session, period, settings)) | {"rows_version": None, "rates_edited": None}
         source = ledger_source(("l.hour >= $start", "l.hour < $end"), ("node_group",))

@@ -6,7 +6,7 @@ from analyzer.finops.anomalies.anomaly_query import Anomalies, anomalies
 from analyzer.finops.anomalies.text import anomalies_text
 from analyzer.finops.unit_cost.report import UnitReport, unit_report
 from analyzer.period import Calendar
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Written
 
 UTC = Calendar("UTC")
@@ -31,7 +31,7 @@ def read(written: Written) -> tuple[Anomalies, str]:
     """Read the last week, and write it."""
     with written.store.session() as session:
         found = anomalies(session, THIS, "USD")
-        return found, anomalies_text(found, unit_report(session, THIS, UTC, "USD"), Paper(80))
+        return found, anomalies_text(found, unit_report(session, THIS, UTC, "USD"), TextLayout(80))
 
 
 def test_the_run_that_made_the_difference_is_named() -> None:
@@ -57,8 +57,8 @@ def test_what_is_not_listed_is_counted() -> None:
     found, _ = read(fleet(extra_gpus=40.0))
     units = UnitReport(found.period, "USD", (), (), ())
     many = replace(found, found=found.found * 7, more=3)
-    assert f"and {7 * len(found.found) + 3 - 4} smaller ones" in anomalies_text(many, units, Paper(80), top=4)
-    assert "smaller" not in anomalies_text(found, units, Paper(80))
+    assert f"and {7 * len(found.found) + 3 - 4} smaller ones" in anomalies_text(many, units, TextLayout(80), top=4)
+    assert "smaller" not in anomalies_text(found, units, TextLayout(80))
 
 
 def test_a_usual_week_says_so() -> None:

@@ -20,9 +20,9 @@ from analyzer.interfaces.cli.non_gpu_costs import costs as command
 from analyzer.measures.traffic.tariff import Bill, TariffBook
 from analyzer.period import Period
 from analyzer.prices.carbon import CLOUD_REGIONS, COUNTRIES, Intensity, intensity, near
-from analyzer.prices.non_gpu_rows import Beside, Checkpoints, Energy, Host, Storage
+from analyzer.prices.non_gpu_rows import Checkpoints, Energy, Host, NonGpuPrices, Storage
 from analyzer.prices.price_book import PriceBook
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from collector.lake.tiers.pieces import Span
 from collector.lake.tiers.rolling import planned, roll_hours, roll_minutes
 from collector.store.tier_schema import make_tables
@@ -270,7 +270,7 @@ def whole() -> Costs:
 
 def test_the_text_says_what_is_known_and_what_would_make_the_rest_known() -> None:
     """No total: energy is in the price of a GPU-hour already, and what has no price is unknown, never 0."""
-    said = " ".join(costs_text(whole(), Paper(width=160, ascii=True)).split())
+    said = " ".join(costs_text(whole(), TextLayout(width=160, ascii=True)).split())
     assert "h100: 500.0 kWh at the GPUs, 650.0 with the hall: $71.50, 247.6 kg CO2e" in said
     assert "PUE 1.30, 0.11 a kWh (power contract, checked 2026-01-01), 381 g/kWh (Germany, 2023)" in said
     assert "other nodes: 1.0 kWh at the GPUs; no [[energy]] row says its PUE, tariff and carbon" in said
@@ -286,7 +286,9 @@ def test_the_text_says_what_is_known_and_what_would_make_the_rest_known() -> Non
 def test_the_columns_of_energy_add_up_as_printed() -> None:
     """Three thirds of a cent are a cent, and the table says the cent that the sentence above it says."""
     third = [TeamEnergy(name, True, 120_000_000, 3_334, 33_334) for name in ("nlp", "speech", "vision")]
-    said = " ".join(costs_text(replace(whole(), energy_by_team=tuple(third)), Paper(width=160, ascii=True)).split())
+    said = " ".join(
+        costs_text(replace(whole(), energy_by_team=tuple(third)), TextLayout(width=160, ascii=True)).split()
+    )
     assert "nlp 0.1 $0.01 0.1 speech 0.0 $0.00 0.0 vision 0.0 $0.00 0.0 total 0.1 $0.01 0.1" in said
 
 
@@ -309,7 +311,7 @@ def test_a_dated_row_holds_in_its_period_alone() -> None:
     """As every price does."""
     moment = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp()) * 1_000_000
     beside = PriceBook.parse("p", ENERGY.replace("source", "until = 2026-11-01\nsource").encode()).beside
-    assert isinstance(beside, Beside)
+    assert isinstance(beside, NonGpuPrices)
     assert [row.covers(moment - 1) for row in beside.rows] == [True]
     assert [row.covers(moment) for row in beside.rows] == [False]
 

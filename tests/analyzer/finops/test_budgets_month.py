@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.budgets.budget_file import Budget
-from analyzer.finops.budgets.month import Ending, Line, MonthReport, judged, month_report
+from analyzer.finops.budgets.month import BudgetLine, Ending, MonthReport, month_report, with_verdicts
 from analyzer.finops.budgets.spent import Days, Spending, Whose
 from analyzer.finops.budgets.text import budgets_text, first_sentence, over_words
 from analyzer.interfaces.questions.money_questions import BUDGETS
@@ -20,7 +20,7 @@ from analyzer.period import Calendar
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from collector.store.database import Store
 from gpuledger import main
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
@@ -49,12 +49,12 @@ def at(days: int, by_day: Mapping[Whose, Sequence[int]], *budgets: Budget) -> Mo
     """Return the month as it stands after so many days since 1 October."""
     known = spent(days, by_day)
     until = known.days.starts[-1] + 24 * HOUR
-    report = judged(known, NOVEMBER, until, "USD", budgets)
+    report = with_verdicts(known, NOVEMBER, until, "USD", budgets)
     assert report is not None
     return report
 
 
-def line(report: MonthReport, name: str) -> Line:
+def line(report: MonthReport, name: str) -> BudgetLine:
     """Return the line of this name."""
     return next(each for each in report.every if each.name == name)
 
@@ -84,10 +84,10 @@ def test_a_team_without_a_week_of_history_is_not_judged() -> None:
     """Three days say nothing of a weekend; a guess would be an accusation."""
     starts = spent(34, {}).days.starts[31:]
     known = Spending(Days(starts, (True,) * 3), {NLP: [1, 1, 1]}, {})
-    report = judged(known, NOVEMBER, starts[-1] + 24 * HOUR, "USD", [budget(100)])
+    report = with_verdicts(known, NOVEMBER, starts[-1] + 24 * HOUR, "USD", [budget(100)])
     assert report is not None
     assert line(report, "nlp").verdict is None
-    assert "not known yet" in budgets_text(report, Paper(80))
+    assert "not known yet" in budgets_text(report, TextLayout(80))
 
 
 def test_a_budget_of_who_spent_nothing_is_shown() -> None:
@@ -120,7 +120,7 @@ def test_both_columns_sum_to_the_fleet(by_day: dict[Whose, list[int]]) -> None:
 def test_a_month_that_is_over_forecasts_nothing() -> None:
     """Its figures are those of the ledger."""
     known = spent(61, {NLP: [1_000_000] * 61})
-    report = judged(known, NOVEMBER, NOVEMBER.end, "USD", [])
+    report = with_verdicts(known, NOVEMBER, NOVEMBER.end, "USD", [])
     assert report is not None
     ending = line(report, "nlp").ending
     assert ending is not None
@@ -141,7 +141,7 @@ def test_the_ledger_is_counted_by_days_of_the_sites_clock() -> None:
     assert report is not None
     assert report.fleet.spent_micros == 0
     assert report.fleet.unpriced_milliseconds == 2 * 24 * 3_600_000
-    assert "no price" in budgets_text(report, Paper(80))
+    assert "no price" in budgets_text(report, TextLayout(80))
 
 
 def test_a_reader_takes_months_alone() -> None:
@@ -169,7 +169,7 @@ def test_an_empty_ledger_says_what_to_do() -> None:
 def test_hostile_names_are_plain_in_the_table() -> None:
     """A team's name comes from a file or a label; it must not steer a terminal."""
     hostile = cast("Whose", ("\x1b[31mred\n", None, True))
-    text = budgets_text(at(46, {hostile: [1_000_000] * 46}), Paper(80))
+    text = budgets_text(at(46, {hostile: [1_000_000] * 46}), TextLayout(80))
     assert "\x1b" not in text
     assert all(len(each) <= 80 for each in text.splitlines())
 
@@ -193,7 +193,7 @@ def test_who_may_be_over_is_told() -> None:
     report = at(46, {NLP: [1_000_000_000] * 46}, budget(55_000_000_000))
     may = (replace(one, verdict="may be over", ending=MAY) if one.held else one for one in report.lines)
     report = replace(report, lines=tuple(may), fleet=replace(report.fleet, ending=MAY), over=())
-    text = budgets_text(report, Paper(80))
+    text = budgets_text(report, TextLayout(80))
     words = " ".join(text.split())
     assert "Nobody is likely to be over budget, but nlp may be: up to $57,000 of its $55,000." in words
     assert "50,000 ?" in text
@@ -213,7 +213,7 @@ def test_a_project_is_called_by_its_name_alone() -> None:
     """The block says what they are; "project foundat~" named none."""
     allowed = Budget(None, "foundation", 9, date(2026, 1, 1), None, "test")
     report = at(46, {("nlp", "foundation", True): [1_000_000] * 46}, allowed)
-    assert "  foundation  " in budgets_text(report, Paper(80))
+    assert "  foundation  " in budgets_text(report, TextLayout(80))
 
 
 def test_a_check_without_any_budget_fails_and_says_how_to_write_one(

@@ -18,7 +18,7 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.charges.file import charge_csv
 from analyzer.finops.charges.held_query import read_held
 from analyzer.finops.charges.report import ChargesReport, charges_report
-from analyzer.finops.charges.sums import Bearer, Charged, Held, charges
+from analyzer.finops.charges.sums import Bearer, Charged, HeldHour, charges
 from analyzer.finops.charges.text import charge_data, charge_text
 from analyzer.interfaces.cli.charges import charges as command
 from analyzer.ledger.coverage import Hours
@@ -27,7 +27,7 @@ from analyzer.prices.charge_rows import Charge
 from analyzer.prices.checking.check import complaints
 from analyzer.prices.price_book import PriceBook
 from analyzer.reports.reader import Reader
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
 WEEK = Period(0, 168 * HOUR, "2026-W46", "UTC")
@@ -42,7 +42,7 @@ as_of = 2025-12-01
 """
 SKUS, TEAMS = ("H100-80GB", "A100-80GB", None), ("team-a", "team-b", None)
 holdings = st.builds(
-    Held,
+    HeldHour,
     st.sampled_from(TEAMS),
     st.booleans(),
     st.sampled_from(SKUS),
@@ -70,7 +70,7 @@ def report(lines: Sequence[Charged], *, by: Bearer = "team") -> ChargesReport:
 
 
 @given(held=st.lists(holdings, max_size=30), rows=st.lists(rates, max_size=4))
-def test_charges_and_differences_sum_to_the_bill(held: list[Held], rows: list[Charge]) -> None:
+def test_charges_and_differences_sum_to_the_bill(held: list[HeldHour], rows: list[Charge]) -> None:
     """Whatever teams are charged, the platform's line is the rest; nothing is made up and nothing is smeared."""
     lines = charges(held, rows)
     charged = sum(line.charged_micros or 0 for line in lines)
@@ -80,10 +80,10 @@ def test_charges_and_differences_sum_to_the_bill(held: list[Held], rows: list[Ch
 
 
 @given(held=st.lists(holdings, max_size=30), rows=st.lists(rates, max_size=4), cut=st.integers(0, 168))
-def test_windows_that_abut_sum_to_the_window_over_both(held: list[Held], rows: list[Charge], cut: int) -> None:
+def test_windows_that_abut_sum_to_the_window_over_both(held: list[HeldHour], rows: list[Charge], cut: int) -> None:
     """A month's charges are its days' charges, wherever it is cut."""
 
-    def charged(part: list[Held]) -> int:
+    def charged(part: list[HeldHour]) -> int:
         return sum(line.charged_micros or 0 for line in charges(part, rows))
 
     early = [one for one in held if one.hour < cut * HOUR]
@@ -91,9 +91,9 @@ def test_windows_that_abut_sum_to_the_window_over_both(held: list[Held], rows: l
     assert charged(early) + charged(late) == charged(held)
 
 
-def held(team: str | None, cost: int | None = 5_200_000, sku: str = "H100-80GB", hours: int = 2) -> Held:
+def held(team: str | None, cost: int | None = 5_200_000, sku: str = "H100-80GB", hours: int = 2) -> HeldHour:
     """Return GPU-hours of a team."""
-    return Held(team, True, sku, "reserved", 0, hours * 3_600_000, cost)
+    return HeldHour(team, True, sku, "reserved", 0, hours * 3_600_000, cost)
 
 
 def rate(team: str, micros: int, sku: str | None = None, option: str | None = None) -> Charge:
@@ -110,7 +110,7 @@ def test_the_more_particular_rate_goes_first() -> None:
 
 def test_a_team_without_a_rate_is_charged_what_it_cost() -> None:
     """And what nobody held stays with the platform."""
-    nobody = Held(None, False, "H100-80GB", "reserved", 0, 3_600_000, 2_600_000)
+    nobody = HeldHour(None, False, "H100-80GB", "reserved", 0, 3_600_000, 2_600_000)
     lines = charges([held("vision"), held(None), nobody], [rate("nlp", 1)])
     assert [(one.bearer, one.held, one.charged_micros, one.difference_micros) for one in lines] == [
         ("vision", True, 5_200_000, 0),
@@ -124,7 +124,7 @@ def test_what_has_no_price_has_no_difference() -> None:
     (line,) = charges([held("nlp", None)], [rate("nlp", 2_900_000)])
     assert (line.cost_micros, line.charged_micros, line.difference_micros) == (None, 5_800_000, None)
     assert charges([held("nlp", None)], [])[0].charged_micros is None
-    said = charge_text(report([line]), Paper(ascii=True))
+    said = charge_text(report([line]), TextLayout(ascii=True))
     assert "some of it has no price; gpuledger prices check names what is missing" in said
 
 
@@ -134,7 +134,7 @@ def test_cost_centres_bear_what_their_teams_are_charged() -> None:
         replace(held("nlp"), cost_centre="4711", avoidable_micros=1_000_000),
         replace(held("vision"), cost_centre="4711"),
         held("search"),
-        Held(None, False, "H100-80GB", "reserved", 0, 3_600_000, 2_600_000),
+        HeldHour(None, False, "H100-80GB", "reserved", 0, 3_600_000, 2_600_000),
     ]
     lines = charges(holdings, [rate("nlp", 3_000_000)], "cost-centre")
     assert [(one.bearer, one.team, one.held, one.charged_micros, one.avoidable_micros) for one in lines] == [
@@ -147,7 +147,7 @@ def test_cost_centres_bear_what_their_teams_are_charged() -> None:
 def test_a_team_without_a_cost_centre_is_named() -> None:
     """Finance must know whom to ask; unmapped is what maps to no team at all."""
     lines = charges([held("search"), held("vision"), held(None)], [], "cost-centre")
-    said = charge_text(report(lines, by="cost-centre"), Paper(ascii=True))
+    said = charge_text(report(lines, by="cost-centre"), TextLayout(ascii=True))
     assert [row.split("  ")[0] for row in said.splitlines()[3:6]] == [
         "no cost centre: search",
         "no cost centre: vision",
@@ -181,7 +181,7 @@ def test_what_is_learned_of_closed_hours_is_a_line_of_its_own(tmp_path: Path) ->
     moved = {(one.corrects, one.held): one.cost_micros for one in month.corrections}
     assert moved[("2025-11", True)] == 400_000
     assert sum(cost or 0 for cost in moved.values()) in (400_000 * closed, 400_000 * (closed + 24))
-    said = charge_text(month, Paper(ascii=True))
+    said = charge_text(month, TextLayout(ascii=True))
     assert "CORRECTIONS learned in 2025-12, of hours that had closed; not in the figures" in said
     assert all(len(line) <= 80 for line in said.splitlines())
     rows = list(csv.DictReader(StringIO(charge_csv(month))))
@@ -201,7 +201,7 @@ def test_the_file_for_finance_is_exact_and_holds_no_formula() -> None:
 
 
 @given(held=st.lists(holdings, max_size=30), rows=st.lists(rates, max_size=4))
-def test_the_files_rows_sum_to_the_bill(held: list[Held], rows: list[Charge]) -> None:
+def test_the_files_rows_sum_to_the_bill(held: list[HeldHour], rows: list[Charge]) -> None:
     """By team or by cost centre: charged and difference are the cost, to the millionth, as printed."""
     for by in get_args(Bearer):
         text = charge_csv(report(charges(held, rows, by), by=by))

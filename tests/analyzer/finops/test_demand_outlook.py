@@ -4,7 +4,7 @@ from analyzer.finops.demand.outlook import Outlook, outlook
 from analyzer.finops.demand.text import demand_text
 from analyzer.prices.price_book import PriceBook
 from analyzer.prices.site import PriceRow
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, WEEK, Written
 
 NOW = MONDAY + 6 * WEEK
@@ -51,7 +51,7 @@ def test_what_waits_is_wanted_until_now() -> None:
     report = read(written)
     assert [(each.sku, each.runs, each.gpus) for each in report.waiting] == [("H100", 1, 64)]
     assert report.whole.milliseconds == (28 * 8 * 12 + 30 * 64) * 3_600_000
-    assert "1 run waits for 64 H100 now." in " ".join(demand_text(report, Paper(80)).split())
+    assert "1 run waits for 64 H100 now." in " ".join(demand_text(report, TextLayout(80)).split())
 
 
 def test_fewer_are_advised_where_half_the_day_is_empty() -> None:
@@ -60,7 +60,7 @@ def test_fewer_are_advised_where_half_the_day_is_empty() -> None:
     (mix,) = report.mixes
     assert mix.best is not None
     assert mix.best.held_gpus == 8
-    text = " ".join(demand_text(report, Paper(80)).split())
+    text = " ".join(demand_text(report, TextLayout(80)).split())
     assert "8 fewer reserved would save $2,688 a week." in text
     assert "Spot is for" not in text, "none is bought"
 
@@ -69,7 +69,7 @@ def test_a_missing_price_is_named() -> None:
     """What cannot be told says what it lacks, and where to write it."""
     report = read(daily(), book({"reserved": 2_000_000}))
     assert report.mixes[0].best is None
-    assert "no on-demand price of H100" in " ".join(demand_text(report, Paper(80)).split())
+    assert "no on-demand price of H100" in " ".join(demand_text(report, TextLayout(80)).split())
 
 
 def test_an_empty_ledger_has_no_demand() -> None:
@@ -77,4 +77,4 @@ def test_an_empty_ledger_has_no_demand() -> None:
     written = Written()
     with written.store.session() as session:
         report = outlook(session, NOW, "UTC", "USD", book(), {})
-    assert "Less than a whole day is known" in demand_text(report, Paper(80))
+    assert "Less than a whole day is known" in demand_text(report, TextLayout(80))

@@ -17,11 +17,11 @@ from analyzer.interfaces.text.week_text import prices_words
 from analyzer.period import Calendar
 from analyzer.queries.dimensions import ledger_source
 from analyzer.reports.confining import confined
-from analyzer.reports.ledger_filter import Part
+from analyzer.reports.ledger_filter import LedgerFilter
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import Paper
-from collector.backup.backup_maker import make
+from analyzer.text.layout import TextLayout
+from collector.backup.backup_maker import make_backup
 from collector.backup.restoring import restore
 from collector.config import CollectorConfig
 from collector.erasure.erase import erase
@@ -157,7 +157,7 @@ def test_it_says_in_one_line_that_teams_changed_and_where_that_is_booked(
     told += " 2025-12"
     november = report(site.store, now, "2025-11")
     assert edited_words(november.edited) == [told]
-    assert told in " ".join(charge_text(november, Paper(ascii=True)).split())
+    assert told in " ".join(charge_text(november, TextLayout(ascii=True)).split())
     with site.store.session() as session:
         reader = Reader(session, now)
         assert told in prices_words(reader.figures(reader.period("2025-11")))
@@ -172,7 +172,7 @@ def test_a_teams_key_sees_a_closed_month_as_it_was(edited: tuple[Fleet, Settings
     site, now, _ = edited
     with site.store.session() as session:
         for team, held in (("nlp", {"2025-11": 14_000_000}), ("language", {"2025-12": 18_000_000})):
-            with confined(session, Part(teams=(team,))) as own:
+            with confined(session, LedgerFilter(teams=(team,))) as own:
                 reader = Reader(own, now)
                 found = {
                     month: sum(one.charged_micros or 0 for one in reader.figures(reader.period(month)).charged)
@@ -198,7 +198,7 @@ def test_a_month_that_an_earlier_release_made_final_closes_with_the_first_pass(t
     assert files(site.store, now, tmp_path) == kept
     november = report(site.store, now, "2025-11")
     assert (november.closed_at, november.edited) == (FINAL + DAY, None)
-    assert "final: teams and charge rates as of 2025-12-11" in charge_text(november, Paper(ascii=True))
+    assert "final: teams and charge rates as of 2025-12-11" in charge_text(november, TextLayout(ascii=True))
 
 
 def test_a_month_of_which_hours_are_still_to_be_booked_is_not_final(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_month_of_which_hours_are_still_to_be_booked_is_not_final(tmp_path: Pa
     site.analyze(FINAL, now)
     november = report(site.store, now, "2025-11")
     assert (november.hours.status, november.closed_at) == ("open", None)
-    said = charge_text(november, Paper(ascii=True))
+    said = charge_text(november, TextLayout(ascii=True))
     assert "of 720 hours of 2025-11 are in the ledger" in said
     assert "final" not in said
     files(site.store, now, tmp_path)
@@ -265,7 +265,7 @@ def test_a_restart_and_a_backup_keep_what_is_closed(stored: tuple[Store, Setting
     """The server starts again, or another from the backup: the same files, and nothing is corrected twice."""
     store, now, folder = stored
     kept = files(store, now, folder), files(store, now, folder, "2025-12")
-    made = make(store, folder / "backups")
+    made = make_backup(store, folder / "backups")
     store.close()
     restore(made.path, folder / "other" / "new.duckdb")
     for path in (folder / "s.duckdb", folder / "other" / "new.duckdb"):

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.focus.charges import Charge
 from analyzer.finops.focus.columns import FOCUS, Version, columns
-from analyzer.finops.focus.exact import nano_hours, scaled, shares, text_of
-from analyzer.finops.focus.export import Asked, Exported, export_focus
+from analyzer.finops.focus.exact import exact_shares, nano_hours, scaled, text_of
+from analyzer.finops.focus.export import Exported, ExportOptions, export_focus
 from analyzer.finops.focus.issuer import Issuer
-from analyzer.finops.focus.rows import Around, usage_rows
+from analyzer.finops.focus.rows import RowContext, usage_rows
 from analyzer.finops.focus.write import FileFormat, safe_cell, write
 from analyzer.period import Period
 from analyzer.states import BOOKINGS
@@ -37,7 +37,7 @@ def exported(
 ) -> tuple[list[dict[str, str]], Exported]:
     """Export November, and read it back."""
     issuer = Issuer(version, "alpha", "alpha", "USD", "UTC")
-    asked = replace(Asked(issuer, MONTH, form=form), **more)  # type: ignore[arg-type]
+    asked = replace(ExportOptions(issuer, MONTH, form=form), **more)  # type: ignore[arg-type]
     file = path / f"bill.{form}"
     with books.session() as session:
         done = export_focus(session, asked, file)
@@ -123,7 +123,7 @@ def test_any_bill_sums_to_the_ledger(data: st.DataObject, tmp_path_factory: pyte
 def test_ten_thousand_bills_sum_exactly() -> None:
     """The bar of the project: no rounding of any generated bill creates or loses a millionth."""
     draw = random.Random(2026)
-    around = Around(Issuer("1.4", "a", "a", "USD", "UTC"), {}, None)
+    around = RowContext(Issuer("1.4", "a", "a", "USD", "UTC"), {}, None)
     for _ in range(10_000):
         unit, parts = draw.randrange(1, 20_000_000), draw.randrange(1, 4)
         taken = [draw.randrange(0, MS_PER_HOUR) for _ in range(parts)]
@@ -146,7 +146,7 @@ def test_ten_thousand_bills_sum_exactly() -> None:
 def test_shares_sum_to_what_is_shared(parts: list[int], units: int) -> None:
     """Ends telescope, so that nothing is left over, and no share is a unit off."""
     whole = max(sum(parts), 1)
-    found = list(shares(parts, whole, units))
+    found = list(exact_shares(parts, whole, units))
     assert sum(found) == (units if sum(parts) else 0)
     assert all(abs(share - part * units / whole) <= 1 + units * 1e-12 for share, part in zip(found, parts, strict=True))
 

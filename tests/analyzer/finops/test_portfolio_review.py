@@ -4,7 +4,7 @@ from analyzer.finops.portfolio.review import Workload, review
 from analyzer.finops.portfolio.text import portfolio_text
 from analyzer.finops.portfolio.workload_query import portfolio
 from analyzer.period import Calendar
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, WEEK, Written
 
 HOUR_MS = 3_600_000
@@ -63,11 +63,11 @@ def test_a_ledger_is_read_by_name() -> None:
         ("sweep", 3, "earns"),
         ("forgotten", 1, "retire?"),
     ]
-    text = portfolio_text(found, Paper(80))
+    text = portfolio_text(found, TextLayout(80))
     assert '2 workloads: 1 "retire?" ($60), 1 "earns" ($120).' in text
     assert [line.split() for line in text.splitlines() if line.startswith("  total")] == [["total", "90", "180"]]
     assert text.index("forgotten") < text.index("sweep")
     assert all(len(line) <= 80 for line in text.splitlines())
-    fewer = portfolio_text(found, Paper(80), top=1).splitlines()
+    fewer = portfolio_text(found, TextLayout(80), top=1).splitlines()
     (rest,) = (line for line in fewer if "and 1 smaller one" in line)
     assert rest.split()[-1] == "60", "with the rest in a row of its own, the column sums to the first line"

@@ -8,7 +8,7 @@ from analyzer.errors import ConfigError
 from analyzer.finops.focus.read import read_focus
 from analyzer.finops.reconcile.bill import Bill, gather
 from analyzer.finops.reconcile.compare import Comparison, Difference
-from analyzer.finops.reconcile.invoice_matches import Told, digest_of, keep, last_match, match_words
+from analyzer.finops.reconcile.invoice_matches import InvoiceSource, digest_of, keep, last_match, match_words
 from analyzer.finops.reconcile.reconcile import reconcile
 from analyzer.finops.reconcile.skus import SkuMap, known_instances
 from analyzer.finops.reconcile.text import label_of, reconcile_text
@@ -210,7 +210,7 @@ def test_reports_say_what_came_of_it(tmp_path: Path) -> None:
         for number, (cost, words) in enumerate([("80", "not matched: 22.0 % apart"), ("62.4", "matched within 0.0 %")]):
             path = invoice(tmp_path / "i.csv", {"EffectiveCost": cost})
             compared, bill = reconcile(session, path, None, "USD")
-            told = Told(path.name, digest_of(path), "cli:test", number)
+            told = InvoiceSource(path.name, digest_of(path), "cli:test", number)
             keep(session, compared, bill, label_of(compared.start, compared.end), told)
             assert match_words(last_match(session, week)) == f"invoice {words} (2026-11-01)"
         later = Period(NOVEMBER + 20 * DAY, NOVEMBER + 27 * DAY, "2026-W48", "UTC")

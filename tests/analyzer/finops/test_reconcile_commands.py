@@ -13,7 +13,7 @@ from analyzer.finops.reconcile.skus import SkuMap
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
 from analyzer.interfaces.cli.focus import csv, focus
 from analyzer.interfaces.cli.reconcile import import_focus, prices_reconcile
-from analyzer.prices.site import PriceRow, priced
+from analyzer.prices.site import PriceRow, price_books
 from collector.store.database import Store
 from tests.analyzer.finops.focus_books import DAY, NOVEMBER, Books
 from tests.analyzer.finops.focus_checker import complaints, rows_of
@@ -72,7 +72,7 @@ def test_the_prices_of_a_bill_are_a_price_file(tmp_path: Path, capsys: pytest.Ca
     """What is printed is read by the price book as it stands: kinds, options, dates and source."""
     path = invoice(tmp_path / "i.csv", {}, COMMITTED, SECOND_DAY | {"ContractedUnitPrice": "24"})
     assert import_focus([str(path), "--as-of", "2026-11-03"]) == 0
-    found = priced("prices", capsys.readouterr().out.encode())
+    found = price_books("prices", capsys.readouterr().out.encode())
     assert found.currency == "USD"
     rows = [row for row in found.rows if isinstance(row, PriceRow)]
     assert [(row.sku, row.purchase_option, row.micros_per_gpu_hour, row.starts_at, row.ends_at) for row in rows] == [

@@ -1,11 +1,11 @@
 """Targets: useful is read, not utilization; what is not known is not missed."""
 
 from analyzer.finops.targets.target_query import targets
-from analyzer.finops.targets.targets import Headroom, Held, Target, judged
+from analyzer.finops.targets.targets import Headroom, HeldTime, Target, all_targets
 from analyzer.finops.targets.text import target_lines
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.period import Calendar
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 NONE = Headroom(0, 0, 0)
@@ -18,25 +18,27 @@ def by_name(found: tuple[Target, ...]) -> dict[str, Target]:
 
 def test_what_is_not_known_is_neither_reached_nor_missed() -> None:
     """A fleet that measures nothing must not look as if it failed, nor as if it shone."""
-    found = judged(Held(0, 0, 0, 0), NONE, (0, 0), [])
+    found = all_targets(HeldTime(0, 0, 0, 0), NONE, (0, 0), [])
     assert {one.standing for one in found} == {None}
     assert all(one.told for one in found)
 
 
 def test_silence_is_left_out_of_the_shares() -> None:
     """Half the time not measured: what is useful of the other half counts, or an outage would be called waste."""
-    found = by_name(judged(Held(1000, 500, 450, 10), NONE, (0, 0), []))
+    found = by_name(all_targets(HeldTime(1000, 500, 450, 10), NONE, (0, 0), []))
     assert (found["useful"].permille, found["useful"].standing) == (900, None)
     assert (found["idle while held"].permille, found["idle while held"].standing) == (20, None)
     assert found["useful"].told == "90.0 % of what was measured; 50.0 % was not"
-    most = by_name(judged(Held(1000, 100, 810, 60), Headroom(400, 0, 390, unread=600), (0, 0), []))
+    most = by_name(all_targets(HeldTime(1000, 100, 810, 60), Headroom(400, 0, 390, unread=600), (0, 0), []))
     standings = [most[name].standing for name in ("useful", "idle while held", "memory left at the peak")]
     assert standings == ["reached", "missed", None], "whatever the rest was; of memory that decides"
 
 
 def test_bars_are_bars() -> None:
     """Under 5 % is under it; 80 % or more includes 80."""
-    found = by_name(judged(Held(1000, 0, 800, 50), Headroom(1000, 100, 499), (1000, 990), [(2, 1), (1, 1), (3, 1)]))
+    found = by_name(
+        all_targets(HeldTime(1000, 0, 800, 50), Headroom(1000, 100, 499), (1000, 990), [(2, 1), (1, 1), (3, 1)])
+    )
     assert found["useful"].standing == "reached"
     assert found["idle while held"].standing == "missed"
     assert found["memory left at the peak"].standing == "missed"
@@ -68,8 +70,8 @@ def test_a_fleet_is_read_as_it_is() -> None:
     assert found["useful"].permille is not None
     assert 480 <= found["useful"].permille <= 500
     assert found["latency promised"].standing is None
-    assert all(len(line) <= 64 for line in target_lines(tuple(found.values()), Paper(64)))
-    lines = target_lines(tuple(found.values()), Paper(80))
+    assert all(len(line) <= 64 for line in target_lines(tuple(found.values()), TextLayout(64)))
+    lines = target_lines(tuple(found.values()), TextLayout(80))
     assert all(len(line) <= 80 for line in lines)
     assert any(line.startswith("  useful ") and line.endswith("missed") and " %" in line[50:] for line in lines)
     assert "read in November 2026" in " ".join(" ".join(lines).split()), "a bar without its date is an opinion"

@@ -7,7 +7,7 @@ from analyzer.finops.unit_cost.report import UnitReport, unit_report
 from analyzer.finops.unit_cost.text import units_text
 from analyzer.finops.unit_cost.unit import REQUESTS
 from analyzer.period import Calendar
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Written
 from tests.analyzer.ledger.amounts import book
 
@@ -62,7 +62,7 @@ def test_dearer_requests_are_told_with_what_moved() -> None:
     assert moved["units"] == pytest.approx(0.5, rel=0.01)
     assert moved["GPUs"] == pytest.approx(1.0)
     assert moved["tokens a request"] == pytest.approx(1.0)
-    text = units_text(report, Paper(80))
+    text = units_text(report, TextLayout(80))
     assert "since Tue 9 Dec 14:00" in text
     assert "Requests an hour fell to 0.50x; GPUs, price and tokens a request did not change." in " ".join(text.split())
     assert text.count("a week more") == 1, "requests and tokens became dearer at once: one loss, told once"
@@ -81,7 +81,7 @@ def test_who_says_nothing_has_no_unit_and_is_told_how_to_have_one() -> None:
     """A price per request of a service that counts none would be made up."""
     report = read(ranker(speaks=False))
     assert report.units == ()
-    assert "docs/progress.md" in units_text(report, Paper(80))
+    assert "docs/progress.md" in units_text(report, TextLayout(80))
 
 
 def test_two_hosts_that_count_at_once_count_nothing() -> None:

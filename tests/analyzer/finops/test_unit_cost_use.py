@@ -5,7 +5,7 @@ import pytest
 from analyzer.finops.unit_cost.report import UnitReport, unit_report, with_teams
 from analyzer.finops.unit_cost.text import units_text
 from analyzer.period import Calendar
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Written
 
 UTC = Calendar("UTC")
@@ -37,7 +37,7 @@ def test_a_teams_compute_is_what_was_useful_of_what_it_held() -> None:
     (one,) = read(team()).compute
     assert (one.team, one.useful_permille, one.useful_permille_before) == ("nlp", 750, 250)
     assert one.micros_a_useful_hour == pytest.approx(RATE * 4 / 3)
-    assert "75.0 %" in units_text(read(team()), Paper(80))
+    assert "75.0 %" in units_text(read(team()), TextLayout(80))
 
 
 def test_what_was_not_measured_is_not_held_against_a_team() -> None:
@@ -82,7 +82,7 @@ def test_scaling_is_told_of_what_trained_at_several_sizes() -> None:
     (one,) = report.scaled
     assert (one.model, one.sku, one.scaling.unit) == ("pretrain", "H100", "tokens")
     assert [(size.gpus, round(size.efficiency, 3)) for size in one.scaling.sizes] == [(8, 1.0), (16, 0.8)]
-    text = units_text(read(written), Paper(80))
+    text = units_text(read(written), TextLayout(80))
     assert "80.0 %" in text
     assert "SCALING" in text
 
@@ -95,4 +95,4 @@ def test_one_size_is_no_scaling_and_is_said() -> None:
     report = read(written).scaling
     assert report is not None
     assert (report.scaled, report.unsized) == ((), 1)
-    assert "1 model: one size only" in units_text(read(written), Paper(80))
+    assert "1 model: one size only" in units_text(read(written), TextLayout(80))

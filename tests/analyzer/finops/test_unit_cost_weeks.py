@@ -10,7 +10,7 @@ from analyzer.finops.unit_cost.text import trend, units_text
 from analyzer.finops.unit_cost.unit import REQUESTS
 from analyzer.finops.unit_cost.weeks import Week, prices, weeks_between
 from analyzer.period import Calendar
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.finops.test_unit_cost_report import ALL, ranker, read
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Written
 
@@ -30,7 +30,7 @@ def test_the_weeks_of_a_line_sum_to_what_it_is_made_of() -> None:
 def test_a_dearer_week_stands_out_on_paper() -> None:
     """Four alike and one near twice as dear; in a pipe with other characters, and no other columns."""
     report = read(ranker(requests_from_tuesday=0.5))
-    text, piped = units_text(report, Paper(80)), units_text(report, Paper(80, ascii=True))
+    text, piped = units_text(report, TextLayout(80)), units_text(report, TextLayout(80, ascii=True))
     assert "▅▅▅▅█" in text
     assert "====#" in piped
     assert piped.isascii()
@@ -46,7 +46,7 @@ def test_one_week_has_no_trend() -> None:
     hours = range(MONDAY + 4 * WEEK, MONDAY + 5 * WEEK, HOUR)
     written.book("slurm/a/1", hours, lambda _: 1.0)
     written.say("service_samples", "slurm/a/1", hours, requests=lambda _: 1000)
-    assert "trend" not in units_text(read(written), Paper(80))
+    assert "trend" not in units_text(read(written), TextLayout(80))
 
 
 def test_a_week_that_was_not_told_is_a_gap_and_no_0() -> None:
@@ -57,7 +57,7 @@ def test_a_week_that_was_not_told_is_a_gap_and_no_0() -> None:
     line = next(each for each in read(written).units if each.unit is REQUESTS)
     assert [week.units for week in line.weeks] == [168_000, 168_000, None, 168_000, 168_000]
     assert line.weeks[2].micros == 168 * 4 * RATE
-    assert trend(line, Paper(80)) == "██ ██"
+    assert trend(line, TextLayout(80)) == "██ ██"
 
 
 def test_a_name_has_no_weeks_before_it_ran() -> None:

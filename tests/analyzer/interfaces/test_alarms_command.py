@@ -8,7 +8,7 @@ import pytest
 from analyzer.errors import ConfigError
 from analyzer.interfaces.alarms.cli import alarms, alarms_test
 from collector.errors import StoreError
-from collector.registry import AlarmChange, AlarmPost, KeptAlarm, beside, open_registry
+from collector.registry import AlarmChange, AlarmPost, KeptAlarm, open_registry, registry_file
 from collector.store.database import Store
 from tests.analyzer.interfaces.alarms_receivers import Hook
 from tests.analyzer.interfaces.test_alarm import an_alarm
@@ -47,8 +47,8 @@ def test_it_lists_what_lasts_what_is_held_back_and_what_is_not_taken(
 
     said, held = (KeptAlarm(f"f-{n}", NOW, "a", False, None, None, spelled(an_alarm(n, "a", False))) for n in (1, 2))
     failed = AlarmPost("f-1.1.opened", "queued", NOW, 1, NOW, None, "hook.example answers 503", "{}")
-    registry_file = beside(store)
-    with open_registry(registry_file) as registry:
+    file = registry_file(store)
+    with open_registry(file) as registry:
         registry.alarms.change(AlarmChange([said, held], {"f-1": failed}, {}), NOW)
     assert alarms(["--store", str(store)]) == 1
     out = capsys.readouterr().out

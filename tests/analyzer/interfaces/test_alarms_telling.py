@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.interfaces.alarms.reporter import LASTS_US, Teller
+from analyzer.interfaces.alarms.reporter import LASTS_US, AlarmReporter
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.reports.reader import Reader
 from collector.registry import Registry, open_registry
@@ -57,7 +57,7 @@ class Site:
     def __init__(self, store: Store, registry: Registry, settings: AlarmSettings) -> None:
         self.found = [replace(one, still_open=True) for one in example_week.findings()]
         judges = replace(EXAMPLE, findings=lambda *_: self.found, recommendations=lambda *_: [])
-        self.tell = Teller(settings, registry.alarms, lambda: Reader(store.session(), LINKED, judges))
+        self.tell = AlarmReporter(settings, registry.alarms, lambda: Reader(store.session(), LINKED, judges))
         self.now = NOW
 
     def turn(self, later: int = 5 * MINUTE) -> Any:
@@ -213,7 +213,7 @@ def test_while_we_are_gone_alertmanager_ends_them_after_an_hour(store: Store, re
 def test_an_empty_ledger_raises_nothing(registry: Registry) -> None:
     """The first start of a site."""
     with Store.open(None) as empty:
-        tell = Teller(AlarmSettings(alertmanager="http://127.0.0.1:9"), registry.alarms, _reader(empty))
+        tell = AlarmReporter(AlarmSettings(alertmanager="http://127.0.0.1:9"), registry.alarms, _reader(empty))
         assert tell(NOW).failing is None
 
 

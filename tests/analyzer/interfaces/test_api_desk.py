@@ -9,8 +9,8 @@ from starlette.requests import Request
 from analyzer.errors import LedgerError
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.model import Document
-from analyzer.interfaces.api.request_service import Desk, Reading
-from analyzer.queries.generation import Generations, Kept
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
+from analyzer.queries.generation import Generations, ReadingCache
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.waiting import PATIENCE_SECONDS
@@ -24,7 +24,7 @@ def request() -> Request:
 
 def test_what_many_ask_for_is_made_once() -> None:
     """A page that everybody opens on Monday morning costs one look at the ledger, not forty."""
-    kept, calls, begun = Kept(), list[int](), threading.Barrier(9)
+    kept, calls, begun = ReadingCache(), list[int](), threading.Barrier(9)
 
     def make() -> int:
         calls.append(1)
@@ -43,7 +43,7 @@ def test_what_many_ask_for_is_made_once() -> None:
 
 def test_a_failure_is_not_kept() -> None:
     """The ledger may be there a moment later."""
-    kept = Kept()
+    kept = ReadingCache()
 
     def fail() -> int:
         raise LedgerError("empty")
@@ -55,7 +55,7 @@ def test_a_failure_is_not_kept() -> None:
 
 def test_what_is_kept_has_a_bound() -> None:
     """The one that was asked for longest ago goes."""
-    kept = Kept(most=2)
+    kept = ReadingCache(most=2)
     for key in ("a", "b", "a", "c"):
         kept.get(key, lambda key=key: key)  # type: ignore[misc]
     assert kept.get("a", lambda: "again") == "a"
@@ -65,9 +65,9 @@ def test_what_is_kept_has_a_bound() -> None:
 def test_who_comes_when_all_places_are_taken_is_told_so() -> None:
     """Each reader takes memory of DuckDB's; a sentence now beats a process that is killed."""
     fleet, reads, done = Fleet(), threading.Event(), threading.Event()
-    desk = Desk(fleet.store.session, Settings(), at_once=1, patience_seconds=0.01)
+    desk = RequestService(fleet.store.session, Settings(), at_once=1, patience_seconds=0.01)
 
-    def slow(reading: Reading) -> Document:
+    def slow(reading: RequestContext) -> Document:
         reads.set()
         done.wait(PATIENCE_SECONDS)
         return Document(**reading.head())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.interfaces.api.cursor import Place, read, written
+from analyzer.interfaces.api.cursor import CursorPosition, cursor_position, cursor_text
 from analyzer.interfaces.api.faults import GoneError
 from analyzer.period import Period
 from tests.analyzer.interfaces.api_sites import LATER, Site, settings, site
@@ -72,11 +72,11 @@ def test_a_cursor_of_another_listing_is_refused(small: Site, path: str) -> None:
 @given(KEYS)
 def test_a_cursor_says_what_was_put_into_it(key: tuple[str | None, int | None, bool | None]) -> None:
     """Any text, any number, and the absence of either."""
-    place = Place(key, Period(0, HOUR, "7d", "UTC"))
-    text = written("q", place)
-    assert read(text, "q", (str, int, bool)) == place
+    place = CursorPosition(key, Period(0, HOUR, "7d", "UTC"))
+    text = cursor_text("q", place)
+    assert cursor_position(text, "q", (str, int, bool)) == place
     with pytest.raises(GoneError):
-        read(text, "another", (str, int, bool))
+        cursor_position(text, "another", (str, int, bool))
 
 
 @given(
@@ -86,7 +86,7 @@ def test_a_cursor_says_what_was_put_into_it(key: tuple[str | None, int | None, b
 def test_nonsense_is_no_cursor(text: str) -> None:
     """Whatever somebody writes there, it is refused with a sentence."""
     with pytest.raises(GoneError):
-        read(text, "q", (str,))
+        cursor_position(text, "q", (str,))
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ def test_nonsense_is_no_cursor(text: str) -> None:
 )
 def test_a_forged_cursor_is_refused(period: object, key: object) -> None:
     """It is no secret how one is made; what is in it is looked at all the same."""
-    made = json.loads(base64.urlsafe_b64decode(written("q", Place(("x",))) + "=="))
+    made = json.loads(base64.urlsafe_b64decode(cursor_text("q", CursorPosition(("x",))) + "=="))
     for content in ([made[0], period, key], made[:2], {"a": 1}, None, [7, period, key]):
         text = base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
         with pytest.raises(GoneError):
-            read(text, "q", (str,))
+            cursor_position(text, "q", (str,))
 
 
 @pytest.mark.parametrize(

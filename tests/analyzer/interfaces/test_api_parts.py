@@ -17,7 +17,7 @@ from analyzer.interfaces.questions.registry import OF_PART, QUESTIONS, answer
 from analyzer.reports.confining import confine, confined
 from analyzer.reports.filtered_reader import of_part
 from analyzer.reports.groups import By, groups
-from analyzer.reports.ledger_filter import FILTERS, Part
+from analyzer.reports.ledger_filter import FILTERS, LedgerFilter
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from collector.store.session import Session
@@ -143,11 +143,11 @@ def session(small: Site) -> Iterator[Session]:
 def test_no_words_widen_what_a_team_sees(session: Session, words: dict[str, Any]) -> None:
     """Whatever is asked for on top, the runs are some of the team's own."""
     try:
-        part = Part(**words)
+        part = LedgerFilter(**words)
     except ConfigError:  # no name at all
         assert any("\0" in word for word in words.values())
         return
-    with confined(session, Part(teams=("holders",))) as own:
+    with confined(session, LedgerFilter(teams=("holders",))) as own:
         allowed = {run for (run,) in own.rows("SELECT run_id FROM runs")}
         assert allowed
     with confined(session, replace(part, teams=("holders",))) as own:
@@ -161,10 +161,16 @@ def test_no_words_widen_what_a_team_sees(session: Session, words: dict[str, Any]
 def test_a_session_is_confined_once(small: Site) -> None:
     """New views would stand before the tables, not before the first ones: the team would see the others."""
     with small.fleet.store.session() as whole:
-        with confined(whole, Part(teams=("holders",))) as own, pytest.raises(AssertionError, match="confined once"):
-            confine(own, Part(team="workers"))
-        with confined(whole, Part(teams=("holders",))) as own, pytest.raises(AssertionError, match="confined once"):
-            confine(own, Part(teams=TEAMS))
+        with (
+            confined(whole, LedgerFilter(teams=("holders",))) as own,
+            pytest.raises(AssertionError, match="confined once"),
+        ):
+            confine(own, LedgerFilter(team="workers"))
+        with (
+            confined(whole, LedgerFilter(teams=("holders",))) as own,
+            pytest.raises(AssertionError, match="confined once"),
+        ):
+            confine(own, LedgerFilter(teams=TEAMS))
 
 
 @pytest.mark.parametrize("what", QUESTIONS)
@@ -216,7 +222,7 @@ def test_parts_sum_to_the_rows_of_the_table_by_it(shared: Reader, by: By) -> Non
     whole = {one.id for one in shared.findings(period)}
     for row in rows:
         asked: dict[str, Any] = {by: row.name}
-        with of_part(shared, Part(**asked)) as own:
+        with of_part(shared, LedgerFilter(**asked)) as own:
             report, listed = own.week(period), own.list_findings(period)
         assert report.breakdown.entries == row.breakdown.entries
         assert report.table.by == "run"
@@ -229,10 +235,13 @@ def test_parts_sum_to_the_rows_of_the_table_by_it(shared: Reader, by: By) -> Non
 
 def test_a_name_that_is_not_there_is_told(shared: Reader) -> None:
     """A slip in a team's name must not read as a team without waste."""
-    with pytest.raises(LedgerError, match="the ledger has no run of team uors"), of_part(shared, Part(team="uors")):
+    with (
+        pytest.raises(LedgerError, match="the ledger has no run of team uors"),
+        of_part(shared, LedgerFilter(team="uors")),
+    ):
         pass
     with pytest.raises(ConfigError, match="'' is no team"):
-        Part(team="")
+        LedgerFilter(team="")
     with pytest.raises(AssertionError, match="another part"):
         answer(shared, Request("week", team="ours"))
 
@@ -247,7 +256,7 @@ def test_a_team_that_held_nothing_is_told_so(shared: Reader) -> None:
     """And a period that nobody has analysed says nothing of anybody."""
     shared.session.execute("UPDATE runs SET team = 'resting' WHERE run_id = 'slurm/alpha/crossing'")
     shared.session.execute("DELETE FROM ledger WHERE run_id = 'slurm/alpha/crossing'")
-    with of_part(shared, Part(team="resting")) as own:
+    with of_part(shared, LedgerFilter(team="resting")) as own:
         said = answer(own, Request("week", "2025-11-10", team="resting"))
         assert "No run of team resting held a GPU in this" in said
         assert "The ledger has no hour" in answer(own, Request("week", since="2024-W46", team="resting"))

@@ -3,7 +3,7 @@
 import pytest
 
 from analyzer.reports.confining import confine
-from analyzer.reports.ledger_filter import Part
+from analyzer.reports.ledger_filter import LedgerFilter
 from tests.analyzer.interfaces.api_sites import Site
 
 READINGS = (
@@ -82,7 +82,7 @@ def test_a_table_that_nobody_thought_of_is_empty(small: Site) -> None:
     with small.fleet.store.session() as session:
         session.execute("CREATE TABLE IF NOT EXISTS secrets AS SELECT 42 AS salary")
         with small.fleet.store.session() as own:
-            confine(own, Part(teams=("holders",)))
+            confine(own, LedgerFilter(teams=("holders",)))
             assert own.rows("SELECT * FROM secrets") == []
             assert own.rows("SELECT * FROM gpu_samples") == []
             assert own.row("SELECT count(DISTINCT run_id) FROM allocations") == (5,)
@@ -92,6 +92,6 @@ def test_a_table_that_nobody_thought_of_is_empty(small: Site) -> None:
 def test_a_teams_name_is_text(small: Site) -> None:
     """A quote in it ends nothing."""
     with small.fleet.store.session() as session:
-        confine(session, Part(teams=("x') OR true --", "holders")))
+        confine(session, LedgerFilter(teams=("x') OR true --", "holders")))
         assert session.row("SELECT count(*) FROM runs") == (5,)
         assert session.row("SELECT count(DISTINCT run_id) FROM ledger") == (5,)

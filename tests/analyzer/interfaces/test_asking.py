@@ -12,7 +12,7 @@ import pytest
 from analyzer.errors import ConfigError, UnansweredError
 from analyzer.interfaces.cli.command import ask
 from analyzer.reports.request import Request
-from analyzer.server_client import asked
+from analyzer.server_client import ask_server
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store
@@ -49,14 +49,14 @@ def answering(answer: bytes) -> Iterator[int]:
 def test_a_wrong_port_is_a_sentence(answer: bytes) -> None:
     """A slip in the port, or http for https, is the first thing that goes wrong; it ended in a traceback."""
     with answering(answer) as port, pytest.raises(UnansweredError) as refused:
-        asked(f"http://127.0.0.1:{port}", "/v1/doctor")
+        ask_server(f"http://127.0.0.1:{port}", "/v1/doctor")
     assert str(refused.value).startswith(f"http://127.0.0.1:{port} does not answer as gpuledger does: is it the port")
 
 
 def test_https_where_there_is_none_is_said() -> None:
     """OpenSSL's word for it, WRONG_VERSION_NUMBER, sends people to look for versions."""
     with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port, pytest.raises(UnansweredError) as refused:
-        asked(f"https://127.0.0.1:{port}", "/v1/doctor")
+        ask_server(f"https://127.0.0.1:{port}", "/v1/doctor")
     assert isinstance(refused.value.__cause__, ssl.SSLError)
     assert str(refused.value).endswith("does not answer: it speaks no TLS there; is it http://?")
 

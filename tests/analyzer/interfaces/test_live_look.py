@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from agent.wire.units import HOUR_MS
 from analyzer.errors import LedgerError
-from analyzer.interfaces.live.live_query import look
-from analyzer.interfaces.live.live_view import Figures, Line, Look
+from analyzer.interfaces.live.live_query import read_live_view
+from analyzer.interfaces.live.live_view import DriverFigures, LiveLine, LiveView
 from analyzer.interfaces.live.text import look_text
 from analyzer.queries.ledger_query import Breakdown, fold
 from analyzer.reports.request import Order
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from collector.store.database import Store
 from tests.analyzer.finops.focus_books import HOUR, MINUTE_MS, NOVEMBER, SECOND, Books
 
 TEN_MINUTES = 600 * SECOND
-NO_FIGURES = Figures(None, None, None, None, None)
+NO_FIGURES = DriverFigures(None, None, None, None, None)
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +68,10 @@ def books() -> Iterator[Books]:
     made.store.close()
 
 
-def looked(books: Books, node: str | None = None) -> Look:
+def looked(books: Books, node: str | None = None) -> LiveView:
     """Look once."""
     with books.session() as session:
-        return look(session, "USD", "UTC", node)
+        return read_live_view(session, "USD", "UTC", node)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def looked(books: Books, node: str | None = None) -> Look:
 )
 def test_the_screen(books: Books, golden: Callable[[str, str], None], name: str, node: str | None, width: int) -> None:
     """Words and layout are read as a diff; no line is wider than the paper."""
-    text = look_text(looked(books, node), Paper(width))
+    text = look_text(looked(books, node), TextLayout(width))
     assert max(map(len, text.splitlines())) <= width
     golden(f"live/{name}.txt", text)
 
@@ -108,7 +108,7 @@ def test_a_trend_has_a_gap_where_the_run_held_nothing(books: Books) -> None:
 )
 def test_the_order_that_is_asked_for_decides_which_line_is_first(books: Books, order: Order, first: str) -> None:
     """Who looks for waste must find it on top, whatever it costs."""
-    table = look_text(looked(books), Paper(), 1, order).partition("HELD BY")[2].splitlines()[1:]
+    table = look_text(looked(books), TextLayout(), 1, order).partition("HELD BY")[2].splitlines()[1:]
     assert table[0].startswith(first)
     assert table[-1].strip() == "and 2 more lines"
 
@@ -123,7 +123,7 @@ def test_an_hour_that_has_just_begun_is_not_shown_yet() -> None:
     books.gpu_hour([("slurm/alpha/1", "productive", "compute", 2 * MINUTE_MS)], hour=NOVEMBER + HOUR)
     found = looked(books)
     assert (found.start, found.window_ms) == (NOVEMBER + HOUR, 11 * MINUTE_MS)
-    assert "$2.60 an hour" in look_text(found, Paper())
+    assert "$2.60 an hour" in look_text(found, TextLayout())
 
 
 def test_what_has_no_price_has_no_pace() -> None:
@@ -133,7 +133,7 @@ def test_what_has_no_price_has_no_pace() -> None:
     books.gpu_hour([("slurm/alpha/1", "productive", "compute", HOUR_MS)])
     books.gpu_hour([("slurm/alpha/1", "productive", "compute", HOUR_MS)], gpu="GPU-2", price=None)
     books.gpu_hour([(None, "unallocated", "free", HOUR_MS)], gpu="GPU-3")
-    text = look_text(looked(books), Paper())
+    text = look_text(looked(books), TextLayout())
     assert "an hour" not in text
     run, free = text.splitlines()[-2:]
     assert (run.split()[-2], free.split()[-2]) == ("-", "2.60")
@@ -142,7 +142,7 @@ def test_what_has_no_price_has_no_pace() -> None:
 def test_an_empty_ledger_and_an_unknown_host_say_what_is_wrong(books: Books) -> None:
     """The first command of a new site must not be a stack trace."""
     with Store.open(None) as store, store.session() as session, pytest.raises(LedgerError, match="the ledger is empty"):
-        look(session, "USD", "UTC")
+        read_live_view(session, "USD", "UTC")
     with pytest.raises(LedgerError, match="has no host 'n9'"):
         looked(books, "n9")
 
@@ -159,12 +159,12 @@ def test_the_columns_of_money_add_up(holders: list[list[tuple[tuple[str, str], i
     """A screen whose lines do not sum to its head is not believed."""
     counts = [[(state, cause, ms, cost) for (state, cause), ms, cost in held] for held in holders]
     lines = tuple(
-        Line(f"run{number}", f"slurm/a/{number}", None, 1, None, None, Breakdown(fold(held)), NO_FIGURES, ())
+        LiveLine(f"run{number}", f"slurm/a/{number}", None, 1, None, None, Breakdown(fold(held)), NO_FIGURES, ())
         for number, held in enumerate(counts)
     )
     whole = Breakdown(fold(count for held in counts for count in held))
     end = NOVEMBER + window_ms * 1000
-    text = look_text(Look("USD", "UTC", None, NOVEMBER, end, len(lines), whole, lines), Paper())
+    text = look_text(LiveView("USD", "UTC", None, NOVEMBER, end, len(lines), whole, lines), TextLayout())
     head = re.search(r"\$([\d,.]+) an hour", text)
     assert head is not None
     classes, _, table = text.partition("HELD BY")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.registry import beside, open_registry
+from collector.registry import open_registry, registry_file
 from collector.store.database import Store
 from gpuledger import main
 from tests.analyzer.interfaces.conftest import Served
@@ -136,7 +136,7 @@ def test_who_stopped_it_gets_none_and_can_come_back(run: Run, served: Served, st
     run("mail", "--resume", "gpu-owners@example.com")
     run("report", "week", "--mail")
     assert [address for address, _ in served.mailbox.got] == ["nlp@example.com", "gpu-owners@example.com"]
-    with open_registry(beside(store)) as registry:
+    with open_registry(registry_file(store)) as registry:
         assert {one.action for one in registry.audit.since(0)} >= {"stop mail", "resume mail"}
     assert run("mail", "--stop", "stranger@example.com")[0] == 2
 
@@ -187,4 +187,4 @@ def test_a_trial_writes_files_and_touches_nothing_else(run: Run, served: Served,
     assert len(files) == len(out.splitlines()) == 2
     assert b"/mail/stop/trial" in files[0].read_bytes()
     assert served.mailbox.got == []
-    assert not Path(str(beside(store))).exists()
+    assert not Path(str(registry_file(store))).exists()

@@ -18,7 +18,7 @@ from analyzer.interfaces.text.week_text import week_text
 from analyzer.ledger.coverage import Measured
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.week import WeekReport
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from collector.store.session import Session
 from tests.analyzer.capacity.gate_asking import decided
 from tests.analyzer.reports import example_week
@@ -81,7 +81,7 @@ def test_what_is_charged_stands_in_the_mail_as_in_the_report(
     golden("mail/charged.txt", f"CHARGED{block[2].partition(chr(10) * 2)[0]}\n")
     (table,) = [section.table for section in content.sections if section.title == "charged"]
     assert table is not None
-    printed = [row.split() for row in week_text(report, Paper(80)).splitlines()]
+    printed = [row.split() for row in week_text(report, TextLayout(80)).splitlines()]
     for row in table.rows:
         assert any(line[-3:] == list(row[1:]) for line in printed), row
         assert all(cell in mail_html(content, FOOTER, "chart") for cell in row)
@@ -108,7 +108,7 @@ def test_the_subject_is_worth_reading_alone(week: WeekReport) -> None:
 
 def test_figures_are_those_of_report_week(week: WeekReport) -> None:
     """Two figures for one question, and neither is believed."""
-    printed = week_text(week, Paper(80))
+    printed = week_text(week, TextLayout(80))
     content = content_of(week)
     rows = [line for line in content.went if line.label and ";" not in line.label]
     assert len(rows) > 6

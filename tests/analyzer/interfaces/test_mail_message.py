@@ -209,9 +209,9 @@ def test_no_name_writes_a_header(cluster: str, team: str, subject: str) -> None:
 
 
 def _figures() -> tuple:  # type: ignore[type-arg]
-    from analyzer.interfaces.mail.content import Figure
+    from analyzer.interfaces.mail.content import Headline
 
-    return (Figure("1", "a", ""), Figure("2", "b", ""), Figure("3", "c", ""))
+    return (Headline("1", "a", ""), Headline("2", "b", ""), Headline("3", "c", ""))
 
 
 def test_without_a_server_nothing_promises_a_click() -> None:

@@ -10,7 +10,7 @@ import pytest
 from analyzer.interfaces.mail.unsubscribe import known_subscription, stop_token, subscription_id
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
-from collector.registry import Registry, Subscription, beside, open_registry
+from collector.registry import Registry, Subscription, open_registry, registry_file
 from collector.store.database import Store
 from dashboards.server.app import ServerConfig, create_server
 from tests.dashboards.serving import served as running
@@ -39,7 +39,7 @@ def client(store: Path) -> Iterator[httpx.Client]:
 def registry(store: Path, client: httpx.Client) -> Iterator[Registry]:
     """The registry, as a command beside the running server opens it."""
     del client
-    with open_registry(beside(store)) as registry:
+    with open_registry(registry_file(store)) as registry:
         yield registry
 
 

@@ -9,7 +9,7 @@ import pytest
 from mcp.client import Client
 
 from analyzer.interfaces.mcp.planning import FILE_LETTERS
-from analyzer.interfaces.mcp.rounds import KEPT, ROUNDS, Rounds
+from analyzer.interfaces.mcp.rounds import PROBLEMS_MAX, ROUNDS, Rounds
 from analyzer.settings.settings import Settings
 from tests.analyzer.capacity.test_planner_task_reading import FOUR
 from tests.analyzer.interfaces.mcp_sites import ORDER, asked, texts
@@ -122,10 +122,10 @@ def test_rounds_are_counted_by_who_asks_and_for_what() -> None:
     assert rounds.count("a", "q", is_valid=False) == 1
     assert rounds.count("a", "p", is_valid=True) == 4
     assert rounds.count("a", "p", is_valid=False) == 1
-    for number in range(KEPT + 10):
+    for number in range(PROBLEMS_MAX + 10):
         rounds.count("c", str(number), is_valid=False)
     assert rounds.count("b", "p", is_valid=False) == 1
-    assert len(rounds._counts) <= KEPT
+    assert len(rounds._counts) <= PROBLEMS_MAX
 
 
 def test_a_plan_is_simulated(site: tuple[Path, Settings]) -> None:

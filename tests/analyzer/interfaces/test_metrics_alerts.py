@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.exposition import exposition
-from collector.http.metrics_poller import Pulse
+from collector.http.metrics_poller import MetricsPoller
 from collector.metrics.metrics import Metrics
 from collector.store.seal_mark import Mark
 from tests.agent.test_exporter_situations import promtool
@@ -83,7 +83,7 @@ def test_every_metric_that_is_named_is_served(tmp_path: Path) -> None:
     fleet.sample("z0", "z0g0", MONDAY + 2 * HOUR, MONDAY + 4 * HOUR)
     fleet.analyze(now=LATER, settings=chosen)
     metrics = Metrics()
-    Pulse(fleet.store, Mark.of(fleet.store), metrics)
+    MetricsPoller(fleet.store, Mark.of(fleet.store), metrics)
     text = (exposed(page(fleet.store, chosen)) + exposition(metrics.registry)[0]).decode()
     served = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
     document = (DOCS / "prometheus.md").read_text("utf-8")

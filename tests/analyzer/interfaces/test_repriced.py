@@ -14,7 +14,7 @@ from analyzer.prices.repriced import Repriced, repriced, repriced_words
 from analyzer.reports.reader import Reader
 from analyzer.reports.week import WeekReport
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from dashboards.pages.run_list import run_list
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
@@ -43,7 +43,7 @@ def week(fleet: Fleet, settings: Settings) -> WeekReport:
 def told(report: WeekReport) -> list[str]:
     """Return the report as every reader gets it, blanks made one."""
     mail = mail_text(compose(report), Footer("Once a week.", "https://x.example/stop", "x@example.com"))
-    return [" ".join(text.split()) for text in (week_text(report, Paper(160)), week_html(report), mail)]
+    return [" ".join(text.split()) for text in (week_text(report, TextLayout(160)), week_html(report), mail)]
 
 
 def test_figures_of_other_prices_say_so_until_they_are_booked_anew(fleet: Fleet, tmp_path: Path) -> None:

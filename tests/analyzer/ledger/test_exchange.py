@@ -10,9 +10,9 @@ from analyzer.ledger.causes.exchange import (
     Usual,
     crossing_permille,
     detect,
+    exchange_rate,
     is_hung,
     lesson,
-    rate,
     steady_permille,
     usual,
 )
@@ -40,7 +40,7 @@ def test_what_is_as_fast_as_inside_a_rack_is_fair() -> None:
 
 def test_the_rate_is_bytes_over_the_time_spent_exchanging() -> None:
     """Of one node, and of the time short of the run's best alone."""
-    assert rate(exchanging(10), Thresholds()) == 10 * 10**9
+    assert exchange_rate(exchanging(10), Thresholds()) == 10 * 10**9
 
 
 @pytest.mark.parametrize(("seen", "permille"), [(5, 500), (2, 800), (9, 100), (10, 0), (12, 0)])
@@ -193,8 +193,8 @@ def test_the_fabric_is_learned_only_where_the_time_of_exchanging_is_sure() -> No
 
 def test_a_run_whose_ranks_start_apart_tells_no_rate() -> None:
     """Those that wait for a late rank move nothing meanwhile: bytes over that time would make the fabric look slow."""
-    assert rate(exchanging(10, still_median=0, still_most=100), LIMITS) is None
-    assert rate(exchanging(10, still_median=50, still_most=149), LIMITS) == 10 * 10**9
+    assert exchange_rate(exchanging(10, still_median=0, still_most=100), LIMITS) is None
+    assert exchange_rate(exchanging(10, still_median=50, still_most=149), LIMITS) == 10 * 10**9
 
 
 USUAL_KB = 10**9

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.ledger.causes.exchange import usual
-from analyzer.ledger.classifier import Judge
+from analyzer.ledger.classifier import Classifier
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts, RunWindow, Verdict
 from analyzer.period import WINDOW_MS
@@ -20,7 +20,7 @@ LINKS: dict[str, Any] = {"nvlink_kb": GPUS * WINDOW_MS * 100}
 
 def judge(windows: list[RunWindow], known: RunFacts, in_rack_rate: int | None = None) -> list[Verdict]:
     """Judge windows that are all there is to know of a run."""
-    seen = Judge(windows, known, LIMITS).seen(0, 2**60)
+    seen = Classifier(windows, known, LIMITS).seen(0, 2**60)
     return seen.verdicts(len(windows), in_rack_rate, usual(windows))
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from analyzer.ledger.causes.stages.words import DEFAULT, RunNames, Stage, said
+from analyzer.ledger.causes.stages.words import DEFAULT, RunNames, Stage, stage_named
 
 
 def stage(names: RunNames) -> str:
     """Return the stage by which a run is booked."""
-    found = said(names)
+    found = stage_named(names)
     return found.word if found else DEFAULT
 
 
@@ -110,4 +110,4 @@ def test_labels_that_are_no_object_of_texts_say_nothing(labels: str) -> None:
 )
 def test_a_stage_says_by_what_it_is_known(names: RunNames, expected: Stage | None) -> None:
     """A label is a word given for the purpose, a name is not; torchrun starts every kind of training."""
-    assert said(names) == expected
+    assert stage_named(names) == expected

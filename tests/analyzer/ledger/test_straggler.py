@@ -6,7 +6,7 @@ import pytest
 
 from analyzer.ledger.causes.exchange import Usual
 from analyzer.ledger.causes.straggler import NONE_BEHIND, Lag, detect
-from analyzer.ledger.classifier import Judge
+from analyzer.ledger.classifier import Classifier
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.period import WINDOW_MS
@@ -87,7 +87,7 @@ def test_nobody_is_named_without_an_odd_rank_among_peers_that_wait(values: dict[
 
 def verdict(**values: Any) -> Verdict:
     """Judge one window of a run that is at its habit."""
-    (said,) = Judge([ranks(**values)], facts(), LIMITS).seen(0, WINDOW_MS).verdicts(1, None, Usual())
+    (said,) = Classifier([ranks(**values)], facts(), LIMITS).seen(0, WINDOW_MS).verdicts(1, None, Usual())
     return said
 
 

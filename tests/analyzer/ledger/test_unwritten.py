@@ -10,7 +10,7 @@ from analyzer.analysis import analyze
 from analyzer.ledger.unwritten import hide_unwritten
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
@@ -23,7 +23,7 @@ SERVED = "SELECT hour, run_id, node, requests FROM served_amounts ORDER BY ALL"
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     """A fleet of one GPU that a service holds, in a lake that nobody has analysed."""
     path = tmp_path / "store.duckdb"
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         yield _with_a_service(Fleet(store))
 
 

@@ -4,9 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.measures.efficiency.steps import StepTime, Told, Wave, by_period, by_progress, longest_even, step_time
+from analyzer.measures.efficiency.steps import (
+    ReportedProgress,
+    StepTime,
+    Wave,
+    by_period,
+    by_progress,
+    longest_even,
+    step_time,
+)
 
-COUNTED = Told("r", steps=1_000, working_us=1_800_000_000)
+COUNTED = ReportedProgress("r", steps=1_000, working_us=1_800_000_000)
 DIPPING = ([0.9] * 15 + [0.0] * 5) * 40
 
 
@@ -19,12 +27,12 @@ def test_a_run_that_counts_is_believed() -> None:
     ("told", "why"),
     [
         (None, "does not say its steps"),
-        (Told("r", tokens=5, working_us=5), "does not say its steps"),
-        (Told("r", steps=5), "no working time"),
-        (Told("r", steps=5, working_us=5, is_chorus=True), "let rank 0 alone speak"),
+        (ReportedProgress("r", tokens=5, working_us=5), "does not say its steps"),
+        (ReportedProgress("r", steps=5), "no working time"),
+        (ReportedProgress("r", steps=5, working_us=5, is_chorus=True), "let rank 0 alone speak"),
     ],
 )
-def test_a_count_that_cannot_be_used_says_why(told: Told | None, why: str) -> None:
+def test_a_count_that_cannot_be_used_says_why(told: ReportedProgress | None, why: str) -> None:
     """Each of them has another remedy."""
     found = by_progress(told)
     assert found.seconds is None

@@ -2,19 +2,19 @@
 
 import pytest
 
-from analyzer.measures.traffic.locality import ClassBytes, Place, between, by_class, locality
+from analyzer.measures.traffic.locality import ClassBytes, HostLocation, between, by_class, locality
 
-HERE = Place("r1", "b1", "z1", "eu")
+HERE = HostLocation("r1", "b1", "z1", "eu")
 PLACES = {
     "n1": HERE,
     "n2": HERE,
-    "rack": Place("r2", "b1", "z1", "eu"),
-    "block": Place("r9", "b2", "z1", "eu"),
-    "zone": Place("r1", "b1", "z2", "eu"),
-    "region": Place("r1", "b1", "z1", "us"),
-    "unplaced": Place(),
-    "zoned": Place(zone="z1", region="eu"),
-    "far": Place(zone="z2"),
+    "rack": HostLocation("r2", "b1", "z1", "eu"),
+    "block": HostLocation("r9", "b2", "z1", "eu"),
+    "zone": HostLocation("r1", "b1", "z2", "eu"),
+    "region": HostLocation("r1", "b1", "z1", "us"),
+    "unplaced": HostLocation(),
+    "zoned": HostLocation(zone="z1", region="eu"),
+    "far": HostLocation(zone="z2"),
 }
 
 
@@ -45,8 +45,8 @@ def test_a_class_is_the_widest_border_that_is_known_to_be_crossed(there: str, ex
 
 def test_hosts_of_unknown_rack_are_not_in_one_rack() -> None:
     """Two unknown racks are not equal."""
-    assert between(Place(), Place()) == "unknown"
-    assert between(Place(zone="z"), Place(zone="z")) == "unknown"
+    assert between(HostLocation(), HostLocation()) == "unknown"
+    assert between(HostLocation(zone="z"), HostLocation(zone="z")) == "unknown"
 
 
 def test_classes_are_added_up_from_near_to_far() -> None:

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.measures.traffic.matrix import Balance, Cell, FlowBytes, LinkBytes, Seat, matrix, rings
+from analyzer.measures.traffic.matrix import Balance, Cell, FlowBytes, LinkBytes, RingSeat, matrix, rings
 
 HOSTS = ("a", "b", "c")
-SEATS = [Seat(node, 0, rank, 100, 0) for rank, node in enumerate(HOSTS)]
+SEATS = [RingSeat(node, 0, rank, 100, 0) for rank, node in enumerate(HOSTS)]
 
 
 def flow(node: str, peer: str, received: int, sent: int, *, own: bool = True, rdma: bool = False) -> FlowBytes:
@@ -55,7 +55,7 @@ def test_ports_of_a_run_with_ranks_go_around_the_ring() -> None:
 
 def test_without_ranks_the_agents_estimate_stands() -> None:
     """A host of unknown rank leaves no ring; what the estimate does not explain is not attributed."""
-    seats = [Seat("a", 0, 0, 100, 0), Seat("b", 0, None, 100, 0)]
+    seats = [RingSeat("a", 0, 0, 100, 0), RingSeat("b", 0, None, 100, 0)]
     assert rings(seats) == {}
     made = matrix(seats, [link("a", 10, 10, rdma=True)], [flow("a", "b", 4, 6, rdma=True)])
     assert made.cells == (Cell("a", "b", 6, "peers"), Cell("b", "a", 4, "peers"))
@@ -82,7 +82,7 @@ def test_flows_beyond_the_links_are_doubtful_and_never_negative() -> None:
 
 def test_each_attempt_has_its_own_ring() -> None:
     """A host that died is in the first attempt's ring, the one that took its place in the second's."""
-    seats = [Seat("a", 0, 0, 1, 0), Seat("b", 0, 8, 1, 0), Seat("a", 1, 0, 1, 0), Seat("c", 1, 8, 1, 0)]
+    seats = [RingSeat("a", 0, 0, 1, 0), RingSeat("b", 0, 8, 1, 0), RingSeat("a", 1, 0, 1, 0), RingSeat("c", 1, 8, 1, 0)]
     links = [LinkBytes("a", attempt, False, True, 5, 5 + attempt) for attempt in (0, 1)]
     assert matrix(seats, links, []).cells == (Cell("a", "b", 5, "ring"), Cell("a", "c", 6, "ring"))
 
@@ -118,7 +118,7 @@ def test_matrix_and_rest_are_what_the_links_carried(
     links: list[LinkBytes], flows: list[FlowBytes], ranked: bool
 ) -> None:
     """Row by row and column by column, to the byte, whatever was told; no rest is negative; order does not matter."""
-    seats = SEATS if ranked else [Seat(node, 0, None, 100, 0) for node in HOSTS]
+    seats = SEATS if ranked else [RingSeat(node, 0, None, 100, 0) for node in HOSTS]
     made = matrix(seats, links, flows)
     assert made == matrix(seats[::-1], links[::-1], flows[::-1])
     for one in made.balances:

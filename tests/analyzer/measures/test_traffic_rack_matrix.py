@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.measures.traffic.locality import Place
-from analyzer.measures.traffic.matrix import FlowBytes, LinkBytes, Seat
+from analyzer.measures.traffic.locality import HostLocation
+from analyzer.measures.traffic.matrix import FlowBytes, LinkBytes, RingSeat
 from analyzer.measures.traffic.rack_matrix import ELSEWHERE, UNKNOWN_RACK, RackCell, rack_matrix
 from analyzer.measures.traffic.run_traffic import RunTraffic, run_traffic
 from analyzer.measures.traffic.tariff import Prices, TariffBook
 
-PLACES = {f"n{node}": Place(rack=f"rack-{node // 2}") for node in range(12)} | {"lost": Place()}
+PLACES = {f"n{node}": HostLocation(rack=f"rack-{node // 2}") for node in range(12)} | {"lost": HostLocation()}
 
 
 def prices() -> Prices:
@@ -20,7 +20,7 @@ def prices() -> Prices:
 def moved(*flows: tuple[str, str, int]) -> RunTraffic:
     """Return a run of which each host told what it sent to whom."""
     nodes = sorted({here for here, _, _ in flows})
-    seats = [Seat(node, 0, place, 1, 0) for place, node in enumerate(nodes)]
+    seats = [RingSeat(node, 0, place, 1, 0) for place, node in enumerate(nodes)]
     told = [FlowBytes(here, 0, True, False, there, 0, amount) for here, there, amount in flows]
     return run_traffic("slurm/a/1", seats, [], told, None, PLACES, None, prices())
 
@@ -54,7 +54,7 @@ def test_no_byte_is_lost_by_folding(told: list[tuple[str, str, int]], most: int)
 
 def test_what_is_estimated_is_told_apart() -> None:
     """RDMA ports count bytes and not to whom: a cell of theirs says so, a counted one does not."""
-    seats = [Seat("n0", 0, 0, 1, 0), Seat("n2", 0, 1, 1, 0)]
+    seats = [RingSeat("n0", 0, 0, 1, 0), RingSeat("n2", 0, 1, 1, 0)]
     links = [LinkBytes(node, 0, False, True, 100, 100) for node in ("n0", "n2")]
     ring = run_traffic("slurm/a/2", seats, links, [], None, PLACES, None, prices())
     found = rack_matrix([ring, moved(("n0", "n2", 7))], PLACES).cells["rack-0", "rack-1"]

@@ -16,7 +16,7 @@ from collector.lake.tiers.pieces import Span
 from collector.lake.tiers.rolling import planned, roll_hours, roll_minutes
 from collector.store.books import mirror
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.tier_schema import make_tables
 from collector.tier_tables import tiered
 from tests.analyzer.ledger.fleet import MINUTE, Fleet
@@ -232,7 +232,7 @@ def test_an_hour_in_which_a_run_ends_is_read_by_the_minute() -> None:
 def test_a_reader_of_the_lake_sees_the_same(tmp_path: Path) -> None:
     """Beside a running server only the lake can be read, within one snapshot and without writing."""
     path = tmp_path / "hot.duckdb"
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         alternating(fleet=Fleet(store)).analyze()
         mirror(store)
         script = (

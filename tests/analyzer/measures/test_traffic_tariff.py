@@ -5,13 +5,17 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.measures.traffic.locality import Place
+from analyzer.measures.traffic.locality import HostLocation
 from analyzer.measures.traffic.matrix import Cell
 from analyzer.measures.traffic.tariff import TariffBook, tariff_book
 from analyzer.settings.settings import Settings
 
 AT = 1_767_225_600_000_000  # 2026-01-01
-PLACES = {"a": Place("r1", "b1", "z1", "eu"), "b": Place("r1", "b1", "z2", "eu"), "c": Place("r2", "b1", "z1", "eu")}
+PLACES = {
+    "a": HostLocation("r1", "b1", "z1", "eu"),
+    "b": HostLocation("r1", "b1", "z2", "eu"),
+    "c": HostLocation("r2", "b1", "z1", "eu"),
+}
 OWN = """
 provider = "aws"
 [[tariff]]

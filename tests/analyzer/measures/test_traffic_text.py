@@ -14,7 +14,7 @@ from analyzer.measures.traffic.text import traffic_lines
 from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from tests.analyzer.ledger.fleet import DAY, Fleet, priced
 from tests.analyzer.measures.traffic_small_runs import END, T, alternating, flows, host, links
 
@@ -46,7 +46,7 @@ def zones() -> Fleet:
 def test_a_run_over_two_racks(golden: Callable[[str, str], None]) -> None:
     """What moved, how the ring lies, what that cost in GPU time, and what no flow explains."""
     traffic = replace(read(alternating()), waited=Waited(7_200_000, 5_200_000))
-    golden("report/traffic.txt", "\n".join(traffic_lines(traffic, "USD", Paper(), whole=True)) + "\n")
+    golden("report/traffic.txt", "\n".join(traffic_lines(traffic, "USD", TextLayout(), whole=True)) + "\n")
 
 
 def test_a_run_over_zones_is_folded_by_rack(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
@@ -54,7 +54,7 @@ def test_a_run_over_zones_is_folded_by_rack(tmp_path: Path, golden: Callable[[st
     (tmp_path / "tariffs.toml").write_text('provider = "aws"\n')
     prices = TariffBook.read(tmp_path / "tariffs.toml")
     traffic = read(zones(), replace(prices, listed=tuple(replace(row, starts_at=0) for row in prices.listed)))
-    golden("report/traffic_zones.txt", "\n".join(traffic_lines(traffic, "USD", Paper(), whole=True)) + "\n")
+    golden("report/traffic_zones.txt", "\n".join(traffic_lines(traffic, "USD", TextLayout(), whole=True)) + "\n")
 
 
 def test_nothing_is_said_where_nothing_was_told() -> None:
@@ -64,8 +64,8 @@ def test_nothing_is_said_where_nothing_was_told() -> None:
         fleet.own(node, [f"{node}g0"])
         fleet.sample(node, f"{node}g0", T, END)
         fleet.hold(RUN, node, [f"{node}g0"], T, END)
-    assert traffic_lines(read(fleet), "USD", Paper()) == []
-    assert traffic_lines(None, "USD", Paper()) == []
+    assert traffic_lines(read(fleet), "USD", TextLayout()) == []
+    assert traffic_lines(None, "USD", TextLayout()) == []
 
 
 @pytest.mark.parametrize(("whole", "least", "most"), [(False, 4, 7), (True, 10, 20)])

@@ -8,7 +8,7 @@ import pytest
 
 from analyzer.interfaces.cli.prices import prices
 from analyzer.prices.checking.check import complaints
-from analyzer.prices.checking.fleet import Booked, Owned
+from analyzer.prices.checking.fleet import KindHour, Owned
 from analyzer.prices.price_book import PriceBook
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
@@ -30,7 +30,7 @@ def owned(option: str | None = "reserved", region: str | None = None, watts: flo
     return Owned("H100-80GB", option, None, 8, NOW, region, watts)
 
 
-def found(text: str, *fleet: Owned, booked: tuple[Booked, ...] = ()) -> list[tuple[str, str]]:
+def found(text: str, *fleet: Owned, booked: tuple[KindHour, ...] = ()) -> list[tuple[str, str]]:
     """Return what is wrong with a file."""
     book = PriceBook.parse("prices.toml", text.encode())
     return [(one.kind, one.sentence) for one in complaints(book, fleet, TODAY, None, booked)]
@@ -97,13 +97,15 @@ def test_a_row_that_prices_nothing_is_named() -> None:
     ahead = row("2.60", until="2027-01-01") + row("2.70", start="2027-01-01")
     assert found(ahead, owned()) == []
     past = row("2.50", start="2025-01-01", until="2026-01-01") + row("2.60")
-    assert found(past, owned(), booked=(Booked("H100-80GB", "reserved", None, None, NOW - HOUR, 1),)) == []
+    assert found(past, owned(), booked=(KindHour("H100-80GB", "reserved", None, None, NOW - HOUR, 1),)) == []
 
 
 def test_hours_of_the_ledger_before_the_first_row_are_named() -> None:
     """What is priced now may have cost unknown in March, and the month's bill lacks it."""
     march = int(datetime(2025, 12, 30, tzinfo=UTC).timestamp()) * 1_000_000
-    hours = tuple(Booked("H100-80GB", "reserved", None, None, march + hour * HOUR, 8 * 3_600_000) for hour in range(72))
+    hours = tuple(
+        KindHour("H100-80GB", "reserved", None, None, march + hour * HOUR, 8 * 3_600_000) for hour in range(72)
+    )
     ((kind, sentence),) = found(row("2.60"), owned(), booked=hours)
     assert kind == "missing"
     assert "of 48 hours of the ledger, 2025-12-30 to 2025-12-31, no price is known (384.0 GPU-hours)" in sentence

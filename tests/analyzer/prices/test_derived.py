@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError
 from analyzer.prices.checking.check import complaints
-from analyzer.prices.derived.parts import Part, spread
+from analyzer.prices.derived.parts import PricePart, spread_over_hours
 from analyzer.prices.price_book import PriceBook
 from analyzer.prices.price_file import PriceFile
 from analyzer.settings.settings import Settings
@@ -98,7 +98,7 @@ def test_what_was_paid_in_advance_is_spread_over_the_term(tmp_path: Path) -> Non
 @given(total=st.integers(0, 10**12), gpus=st.integers(1, 72), hours=st.integers(1, 2000), start=st.integers(0, 500_000))
 def test_the_hours_of_a_term_sum_to_what_was_paid(total: int, gpus: int, hours: int, start: int) -> None:
     """Each hour is a whole number of millionths; what does not divide is not lost, and no hour is one off."""
-    part = spread("upfront", Fraction(total, gpus), start * HOUR, (start + hours) * HOUR, "")
+    part = spread_over_hours("upfront", Fraction(total, gpus), start * HOUR, (start + hours) * HOUR, "")
     amounts = [part.micros_at((start + hour) * HOUR + 7) for hour in range(hours)]
     assert sum(amounts) == total // gpus
     assert max(amounts) - min(amounts) <= 1
@@ -284,7 +284,7 @@ def test_a_wrong_series_is_refused_with_its_line(tmp_path: Path, series: str, me
 
 def test_a_part_outside_its_period_adds_nothing() -> None:
     """A part without an end runs on."""
-    part = Part("power", Fraction(5, 2), 10 * HOUR, None, "")
+    part = PricePart("power", Fraction(5, 2), 10 * HOUR, None, "")
     assert [part.micros_at(hour * HOUR) for hour in (9, 10, 11, 1000)] == [0, 2, 3, 2]
 
 

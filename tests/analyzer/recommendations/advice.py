@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from analyzer.recommendations.recommendation import Moving, Outlook, Part, Range, Recommendation
+from analyzer.recommendations.recommendation import Moving, Outlook, Range, Recommendation, RestartPart
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -45,7 +45,7 @@ def restart(
     id_: str = "r-aaaaa", dollars: int = 100, *, costs: int = 10, days: int | None = 28, gpus: int = GPUS, **more: Any
 ) -> Recommendation:
     """Return a change for which a run of so many GPUs is restarted now; it runs on for so many days."""
-    parts = (Part("reload", 60, measured=True, told="1 min to load"),)
+    parts = (RestartPart("reload", 60, measured=True, told="1 min to load"),)
     recurs = more.pop("recurs", 0)
     moved_at = more.pop("moved_at", None)
     left = None if days is None else days * 86_400

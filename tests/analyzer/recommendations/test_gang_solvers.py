@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.recommendations.fleet_plan.errors import ProblemError
-from analyzer.recommendations.fleet_plan.index import Place, index_of
+from analyzer.recommendations.fleet_plan.index import UnitsByPool, index_of
 from analyzer.recommendations.fleet_plan.plan import Plan
-from analyzer.recommendations.fleet_plan.problem import Kind, Limits, Needs, Pool, Problem, Run
+from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Pool, Problem, Run, UnitKind
 from analyzer.recommendations.fleet_plan.recreate import restored
-from analyzer.recommendations.fleet_plan.search import joined
+from analyzer.recommendations.fleet_plan.search import joined_state
 from analyzer.recommendations.fleet_plan.solve import Budget, solve
 from analyzer.recommendations.fleet_plan.split import parts_of
 from analyzer.recommendations.fleet_plan.state import State, plan_of
@@ -30,7 +30,7 @@ def _cheapest(problem: Problem) -> int:
     """Return the optimum by trying every plan there is and letting the validator strike out what is not allowed."""
     index = index_of(problem)
     sizes = [pool.units for pool in problem.pools]
-    ways: list[list[Place]] = []
+    ways: list[list[UnitsByPool]] = []
     for run in problem.runs:
         fillings = _fillings(run.units, sizes)
         ways.append([{p: n for p, n in enumerate(way) if n} for way in fillings] + ([] if run.held else [{}]))
@@ -75,12 +75,12 @@ def test_parts_have_nothing_in_common_and_lose_nothing(seed: int) -> None:
     assert sorted(runs) == list(range(len(problem.runs)))
     assert len(pools) == len(set(pools))
     states = [State.unchanged(part.index) for part in parts]
-    assert joined(index, parts, states).cost == State.unchanged(index).cost == sum(s.cost for s in states)
+    assert joined_state(index, parts, states).cost == State.unchanged(index).cost == sum(s.cost for s in states)
 
 
 def test_a_limit_is_spent_on_what_saves_most_for_each_gpu() -> None:
     """One move of 8 GPUs saves 1,000, one of 16 saves 1,500, and 16 may move: by hand, the first and its like go."""
-    pools = tuple(Pool(name, name, Kind("H100", 8), 4) for name in "abcdef")
+    pools = tuple(Pool(name, name, UnitKind("H100", 8), 4) for name in "abcdef")
     runs = (
         Run("large", 4, H100, (("a", 2), ("b", 2)), span_cost=1_500),
         Run("one", 2, H100, (("c", 1), ("d", 1)), span_cost=1_000),
@@ -141,7 +141,7 @@ def test_a_run_in_its_cool_down_stays() -> None:
 
 
 def _two_racks(span_cost: int) -> Problem:
-    pools = tuple(Pool(name, name, Kind("H100", 8), 2) for name in "ab")
+    pools = tuple(Pool(name, name, UnitKind("H100", 8), 2) for name in "ab")
     run = Run("train", 2, H100, (("a", 1), ("b", 1)), span_cost=span_cost, move_cost=10)
     return Problem(pools, (run,))
 

@@ -5,22 +5,22 @@ from dataclasses import replace
 import pytest
 
 from analyzer.recommendations.fleet_plan.plan import Move, Plan
-from analyzer.recommendations.fleet_plan.problem import Kind, Limits, Needs, Pool, Problem, Run
+from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Pool, Problem, Run, UnitKind
 from analyzer.recommendations.fleet_plan.validate import broken
 
 Place = tuple[tuple[str, int], ...]
-H100 = Kind("H100", 8)
+H100 = UnitKind("H100", 8)
 POOLS = (
     Pool("a", "a", H100, 2),
     Pool("b", "b", H100, 2),
     Pool("c", "c", H100, 4),
-    Pool("other sku", "d", Kind("A100", 8), 4),
-    Pool("small", "d", Kind("H100", 4), 4),
-    Pool("tainted", "d", Kind("H100", 8, taints=frozenset({"team-a"})), 4),
-    Pool("reserved", "d", Kind("H100", 8, reservation="inference"), 4),
-    Pool("sliced", "e", Kind("H100", 1, shared=True, mig="1g.10gb"), 7),
-    Pool("whole", "e", Kind("H100", 1, shared=True), 8),
-    Pool("another", "a", Kind("H100", 1, shared=True), 8),
+    Pool("other sku", "d", UnitKind("A100", 8), 4),
+    Pool("small", "d", UnitKind("H100", 4), 4),
+    Pool("tainted", "d", UnitKind("H100", 8, taints=frozenset({"team-a"})), 4),
+    Pool("reserved", "d", UnitKind("H100", 8, reservation="inference"), 4),
+    Pool("sliced", "e", UnitKind("H100", 1, shared=True, mig="1g.10gb"), 7),
+    Pool("whole", "e", UnitKind("H100", 1, shared=True), 8),
+    Pool("another", "a", UnitKind("H100", 1, shared=True), 8),
 )
 NEEDS = Needs(frozenset({"H100"}), 8)
 RUNS = (

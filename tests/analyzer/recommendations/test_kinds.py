@@ -9,7 +9,7 @@ import pytest
 
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.measures.efficiency.figure import Figure, withheld
-from analyzer.recommendations.fleet_plan.places import Feed, Limited, Rate, Served
+from analyzer.recommendations.fleet_plan.places import Feed, KindRate, Limited, Served
 from analyzer.recommendations.proposal import KINDS, Saved
 from analyzer.recommendations.rules import FINDINGS
 from analyzer.recommendations.types import (
@@ -322,7 +322,7 @@ def test_a_gauge_alone_never_makes_a_gpu_smaller() -> None:
     """What is proposed is a run with a cap; the careful saving is none, since it may not hold."""
     one = run(each=1, gpu_bytes=6 * GIB)
     found = sound(
-        right_size.capped_rerun(notice("run/too_large"), site([host("n1")], [one], rates=(Rate(H100, None, 26),)))
+        right_size.capped_rerun(notice("run/too_large"), site([host("n1")], [one], rates=(KindRate(H100, None, 26),)))
     )
     assert "set_per_process_memory_fraction(0.12)" in text_of(found, "python")
     assert found.title == "try one run in the memory of a slice 1g.10gb"
@@ -334,7 +334,7 @@ def test_a_gauge_alone_never_makes_a_gpu_smaller() -> None:
 def test_a_smaller_kind_that_the_fleet_has_comes_before_a_slice() -> None:
     """It saves money and no GPU time: the difference of two prices, at the most."""
     a30 = replace(host("a1", free=8, gpu_memory_bytes=24 * GIB), sku="A30-24GB")
-    rates = (Rate(H100, "owned", 2_600_000), Rate("A30-24GB", "owned", 650_000))
+    rates = (KindRate(H100, "owned", 2_600_000), KindRate("A30-24GB", "owned", 650_000))
     where = site([host("n1"), a30], [run(each=1, gpu_bytes=6 * GIB)], rates=rates)
     found = sound(right_size.capped_rerun(notice("run/too_large"), where))
     assert isinstance(found.saves, Saved)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.wire.tables import TABLES
-from analyzer.findings.health.all_notices import look
+from analyzer.findings.health.all_notices import notices_in
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.measures.efficiency.figure import Figure, withheld
 from analyzer.prices.price_book import PriceBook
@@ -34,7 +34,7 @@ def proposed(fleet: Fleet, rule: str) -> Proposal | None:
     fleet.analyze(now=UNTIL)
     site = read(fleet)
     with fleet.store.session() as session:
-        (notice,) = [one for one in look(session, MONDAY, UNTIL).notices if one.rule == rule]
+        (notice,) = [one for one in notices_in(session, MONDAY, UNTIL).notices if one.rule == rule]
     (row,) = [one for one in NOTICES if one.rule == rule]
     return row.propose(notice, site)
 
@@ -149,7 +149,7 @@ def test_a_host_that_nobody_used_saves_a_bill_only_where_it_is_billed_by_use(
     fleet, until = idle_hosts(option, tmp_path), MONDAY + 25 * HOUR
     site = read(fleet, until)
     with fleet.store.session() as session:
-        ((grounds, found),) = idle_nodes.look(session, site, MONDAY, until)
+        ((grounds, found),) = idle_nodes.find_changes(session, site, MONDAY, until)
     assert (grounds.subject, sound(found).kind) == (f"burst, {option}", kind)
     assert "13 kWh a week" in found.why  # 80 W
     assert "nodename=n2 state=power_down" in text_of(found, "slurm")
@@ -166,7 +166,7 @@ def test_hosts_stay_while_a_run_waits_for_one(tmp_path: Path) -> None:
     fleet.add("allocations", [row])
     site = read(fleet, until)
     with fleet.store.session() as session:
-        assert list(idle_nodes.look(session, site, MONDAY, until)) == []
+        assert list(idle_nodes.find_changes(session, site, MONDAY, until)) == []
 
 
 def on_demand(path: Path, taken: int) -> tuple[Fleet, PriceBook]:
@@ -198,7 +198,7 @@ def _looked(fleet: Fleet, book: PriceBook, save_seconds: float | None) -> list[P
     saving = Checkpoints(9, "named", Figure(3600.0), Figure(save_seconds or 0), 1, None, no, no, None, None, None, None)
     site = replace(site, checkpoints={TRAINING: saving} if save_seconds else {})
     with fleet.store.session() as session:
-        return [found for _, found in spot.look(session, site, MONDAY, MONDAY + DAY)]
+        return [found for _, found in spot.find_changes(session, site, MONDAY, MONDAY + DAY)]
 
 
 def test_spot_pays_with_the_cadence_that_its_losses_ask_for(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_fragments_need_a_notice_that_names_the_run() -> None:
     fleet = in_pieces()
     fleet.analyze(now=UNTIL)
     with fleet.store.session() as session:
-        (notice,) = [n for n in look(session, MONDAY, UNTIL).notices if n.rule == "fleet/fragmentation/pieces"]
+        (notice,) = [n for n in notices_in(session, MONDAY, UNTIL).notices if n.rule == "fleet/fragmentation/pieces"]
     assert fragments.consolidate(notice, read(fleet)) is not None
     assert fragments.consolidate(replace(notice, run_ids=("slurm/alpha/8",)), read(fleet)) is None
 

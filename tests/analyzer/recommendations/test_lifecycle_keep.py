@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.findings.history.history_tables import Said
+from analyzer.findings.history.history_tables import Statement
 from analyzer.period import Calendar
 from analyzer.recommendations.lifecycle.lifecycle_tables import (
     add_predictions,
     add_word,
-    book,
+    lifecycle_statuses,
     predictions,
     rejections,
     words,
@@ -23,14 +23,14 @@ from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.books import mirror, mirror_findings
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.analyzer.recommendations.lifecycle_recurring import prediction
 from tests.analyzer.small_site import IDLE, small_site
 
 WEEK = Calendar().week_of(MONDAY)
 NOW = MONDAY + 20 * DAY
-SAID = Said("the host is promised", "cli:ada", NOW)
+SAID = Statement("the host is promised", "cli:ada", NOW)
 
 
 def idle_weeks(weeks: int = 1) -> Fleet:
@@ -96,16 +96,16 @@ def test_a_decision_keeps_what_was_said_and_what_it_was_said_of() -> None:
         advice = reader.advice(found, WEEK)
         seen = Offer(advice, found, WEEK)
         first, second = advice[0], advice[1]
-        decide(session, seen, lambda _: True, first.id[:-1], "accepted", Said("", "cli:ada", NOW - 1))
+        decide(session, seen, lambda _: True, first.id[:-1], "accepted", Statement("", "cli:ada", NOW - 1))
         decide(session, seen, lambda _: True, second.id, "rejected", SAID)
         decide(session, Offer([], [], WEEK), lambda _: True, second.id, "rejected", SAID)  # the book still has it
         said = words(session)[0]
         assert (said.recommendation_id, said.word, said.because) == (first.id, "accepted", None)
-        stages = {one.id: one.stage for one in book(session)}
+        stages = {one.id: one.stage for one in lifecycle_statuses(session)}
         assert stages == {first.id: "accepted", second.id: "rejected"}
         assert rejections(session) == {second.id: NOW}
         with pytest.raises(ConfigError, match="say why"):
-            decide(session, seen, lambda _: True, first.id, "rejected", Said(" ", "cli:ada", NOW))
+            decide(session, seen, lambda _: True, first.id, "rejected", Statement(" ", "cli:ada", NOW))
         with pytest.raises(LedgerError, match="gpuledger recommend lists them"):
             decide(session, seen, lambda _: True, "r-zzzzz", "accepted", SAID)
         with pytest.raises(LedgerError, match="gpuledger recommend lists them"):
@@ -116,7 +116,7 @@ def test_a_decision_keeps_what_was_said_and_what_it_was_said_of() -> None:
 def test_both_sides_of_a_lake_keep_every_word_and_prediction(tmp_path: Path) -> None:
     """Readers of other processes see the lake alone, and two analyzers write one book."""
     path = tmp_path / "store.duckdb"
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         with store.hot_session() as session:
             add_predictions(session, [prediction()])
             add_word(session, Word("here", "r-2hd4a", prediction().id, "accepted", None, 1, "me", 1, None))
@@ -147,7 +147,7 @@ def test_what_is_lost_since_is_told_where_nothing_can_be_proven() -> None:
         found = reader.findings(WEEK)
         advice = [one for one in reader.advice(found, WEEK) if one.kind == "release"]
         decide(session, Offer(advice, found, WEEK), lambda _: True, advice[0].id, "accepted", SAID, WEEK.end)
-        (came,) = all_realised(session, book(session))
+        (came,) = all_realised(session, lifecycle_statuses(session))
     assert came.outcome.standing in ("not_yet", "not_provable")
     assert came.lost_since is not None
     assert came.lost_since.milliseconds == 4 * 168 * 3_600_000  # it was said to be done, and was not

@@ -9,7 +9,7 @@ from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.savings_text import came_words
 from analyzer.period import Calendar
 from analyzer.recommendations.lifecycle.keep import look_for_applied
-from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word, book
+from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word, lifecycle_statuses
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
 from analyzer.recommendations.lifecycle.word import Word
 from analyzer.reports.reader import Reader
@@ -51,7 +51,7 @@ def test_the_first_run_with_more_cores_says_when_it_was_applied(session: Session
     """Nobody has to say what the allocations show; what was seen stays when the samples are gone."""
     add_predictions(session, [prediction()])
     assert look_for_applied(session, END, END) == 1
-    (one,) = book(session)
+    (one,) = lifecycle_statuses(session)
     assert (one.stage, one.applied_at) == ("applied", NEXT_MONDAY + HOUR)
     assert one.by == "16 cores a GPU, not 8"
     assert look_for_applied(session, END, END) == 0
@@ -62,7 +62,7 @@ def test_a_rejected_change_is_not_looked_for(session: Session) -> None:
     add_predictions(session, [prediction()])
     add_word(session, Word("w", "r-2hd4a", prediction().id, "rejected", "no", None, "cli:ada", END, None))
     assert look_for_applied(session, END, END) == 0
-    assert book(session)[0].stage == "rejected"
+    assert lifecycle_statuses(session)[0].stage == "rejected"
 
 
 def test_gpus_that_were_given_back_are_seen(session: Session) -> None:
@@ -70,7 +70,7 @@ def test_gpus_that_were_given_back_are_seen(session: Session) -> None:
     add_predictions(session, [prediction("release", run_ids=("slurm/alpha/99",), subject="other")])
     assert look_for_applied(session, END, END) == 0
     assert look_for_applied(session, END + HOUR, END) == 1
-    assert (book(session)[0].applied_at, book(session)[0].by) == (END, "it gave back GPUs")
+    assert (lifecycle_statuses(session)[0].applied_at, lifecycle_statuses(session)[0].by) == (END, "it gave back GPUs")
 
 
 def test_reads_that_moved_to_the_host_are_seen() -> None:
@@ -85,7 +85,7 @@ def test_reads_that_moved_to_the_host_are_seen() -> None:
     with fleet.store.session() as session:
         add_predictions(session, [prediction("local_nvme", run_ids=("slurm/alpha/0",), subject="vit-large")])
         assert look_for_applied(session, END, END) == 1
-        (one,) = book(session)
+        (one,) = lifecycle_statuses(session)
     assert one.applied_at == MONDAY + 7 * DAY
     assert one.by == "0 % of its reads come over the network, not 100 %"
 
@@ -97,7 +97,7 @@ def test_a_host_that_was_drained_is_seen(session: Session) -> None:
     session.execute(row, ["n2", NEXT_MONDAY + DAY, END])
     add_predictions(session, [prediction("cool", nodes=("n1", "n2"), run_ids=(), subject="n2")])
     look_for_applied(session, END, END)
-    (one,) = book(session)
+    (one,) = lifecycle_statuses(session)
     assert (one.applied_at, one.by) == (NEXT_MONDAY + DAY, "n2 is out of its scheduler")
     (came,) = all_realised(session, [one])
     assert came.outcome.standing == "not_provable"
@@ -107,7 +107,7 @@ def test_a_planted_saving_is_found_and_priced(session: Session) -> None:
     """A quarter more tokens an hour is a fifth less for each: 12 of 60 GPU-hours a week, $31."""
     add_predictions(session, [prediction()])
     look_for_applied(session, END, END)
-    (one,) = all_realised(session, book(session))
+    (one,) = all_realised(session, lifecycle_statuses(session))
     assert (one.outcome.standing, one.outcome.unit) == ("verified", "tokens")
     assert (one.outcome.before, one.outcome.after) == (6, 6)
     assert one.milliseconds is not None
@@ -148,7 +148,7 @@ def test_few_runs_are_held_against_others_of_their_kind(neighbours: Fleet) -> No
         one = prediction("loader_settings", run_ids=runs, subject="name0 (2)")
         add_predictions(session, [one])
         add_word(session, Word("w", one.recommendation_id, one.id, "accepted", None, NEXT_MONDAY, "me", END, None))
-        (came,) = all_realised(session, book(session))
+        (came,) = all_realised(session, lifecycle_statuses(session))
         assert came.outcome.effect is not None
         assert (came.outcome.standing, came.outcome.effect.method, came.outcome.unit) == (
             "verified",
@@ -162,7 +162,11 @@ def test_few_runs_are_held_against_others_of_their_kind(neighbours: Fleet) -> No
         add_predictions(session, [other, third])
         for word, of in (("x", other), ("y", third)):
             add_word(session, Word(word, of.recommendation_id, of.id, "accepted", None, NEXT_MONDAY, "me", END, None))
-        came = next(each for each in all_realised(session, book(session)) if each.standing.id == one.recommendation_id)
+        came = next(
+            each
+            for each in all_realised(session, lifecycle_statuses(session))
+            if each.standing.id == one.recommendation_id
+        )
         assert (came.outcome.standing, came.outcome.others) == ("not_provable", 4)
         session.execute("ROLLBACK")
 
@@ -173,7 +177,7 @@ def test_what_changed_nothing_saved_nothing() -> None:
     with fleet.store.session() as session:
         add_predictions(session, [prediction(saves_micros=None)])
         look_for_applied(session, END, END)
-        (one,) = all_realised(session, book(session))
+        (one,) = all_realised(session, lifecycle_statuses(session))
     assert one.outcome.standing == "no_effect"
     assert one.milliseconds is not None
     assert one.milliseconds.low < 0 == one.milliseconds.likely < one.milliseconds.high
@@ -242,7 +246,7 @@ def test_what_ran_through_the_change_is_not_counted_on_both_sides(session: Sessi
     add_predictions(session, [prediction()])
     moment = MONDAY + 2 * DAY + 5 * HOUR
     add_word(session, Word("w", "r-2hd4a", prediction().id, "accepted", None, moment, "cli:ada", END, None))
-    (one,) = book(session)
+    (one,) = lifecycle_statuses(session)
     (came,) = all_realised(session, [replace(one)])
     assert (came.outcome.before, came.outcome.after) == (2, 9)
 
@@ -273,7 +277,7 @@ def came_of(fleet: Fleet) -> Realised:
         one = prediction("loader_settings", run_ids=runs, subject="vit-large (30)")
         add_predictions(session, [one])
         add_word(session, Word("w", one.recommendation_id, one.id, "accepted", None, NEXT_MONDAY, "me", END, None))
-        (came,) = all_realised(session, book(session))
+        (came,) = all_realised(session, lifecycle_statuses(session))
     return came
 
 

@@ -8,7 +8,7 @@ import pytest
 from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.advise import recommendations
-from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.fleet_plan.move import Move, Placement
 from analyzer.recommendations.fleet_plan.moving import (
     changes_hosts,
     gpu_milliseconds,
@@ -16,7 +16,7 @@ from analyzer.recommendations.fleet_plan.moving import (
     moving_words,
     restart_parts,
 )
-from analyzer.recommendations.run_status import Life, RunStanding, Wait, read_life
+from analyzer.recommendations.run_status import Life, RunStatus, Wait, read_life
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
@@ -24,7 +24,7 @@ DAY = 24 * HOUR
 NOW = 100 * DAY
 
 
-def run(run_id: str = "run", gpus: int = 8, **more: object) -> RunStanding:
+def run(run_id: str = "run", gpus: int = 8, **more: object) -> RunStatus:
     """Return a run that began two days ago and still runs."""
     facts: dict[str, object] = {
         "queue": "gpu",
@@ -38,10 +38,10 @@ def run(run_id: str = "run", gpus: int = 8, **more: object) -> RunStanding:
         "usual_us": None,
         "starting_ms": None,
     }
-    return RunStanding(run_id, gpus=gpus, **(facts | more))  # type: ignore[arg-type]
+    return RunStatus(run_id, gpus=gpus, **(facts | more))  # type: ignore[arg-type]
 
 
-def life(*runs: RunStanding, **more: object) -> Life:
+def life(*runs: RunStatus, **more: object) -> Life:
     """Return these runs as they stand."""
     return Life(NOW, {each.run_id: each for each in runs}, **more)  # type: ignore[arg-type]
 
@@ -74,9 +74,9 @@ def test_what_was_not_measured_is_called_assumed() -> None:
 
 def test_the_same_hosts_in_another_order_need_no_queue() -> None:
     """The run keeps what it holds."""
-    here, there = Place(("n1", "n2"), ("a", "b"), 16), Place(("n2", "n1"), ("b", "a"), 16)
+    here, there = Placement(("n1", "n2"), ("a", "b"), 16), Placement(("n2", "n1"), ("b", "a"), 16)
     assert not changes_hosts(Move(here, there))
-    assert changes_hosts(Move(here, Place(("n1", "n3"), ("a", "a"), 16)))
+    assert changes_hosts(Move(here, Placement(("n1", "n3"), ("a", "a"), 16)))
     assert changes_hosts(None)
     assert [part.what for part in restart_parts(run(), life(), waits=False)] == ["checkpoint_age", "reload"]
 

@@ -4,14 +4,20 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from analyzer.recommendations.outcome.calibration import LEAST, SHARES_LEAST, Case, calibration, proposed_shares
+from analyzer.recommendations.outcome.calibration import (
+    LEAST,
+    SHARES_LEAST,
+    CalibrationCase,
+    calibration,
+    proposed_shares,
+)
 
 PREDICTED = {"p5": 50, "p20": 200, "p50": 500, "p80": 800, "p95": 950}
 
 
-def case(realised: int, kind: str = "release", when: str = "2026-11", **predicted: int) -> Case:
+def case(realised: int, kind: str = "release", when: str = "2026-11", **predicted: int) -> CalibrationCase:
     """Return a case of a loss of a thousand."""
-    return Case(kind, when, predicted or PREDICTED, realised, 1000)
+    return CalibrationCase(kind, when, predicted or PREDICTED, realised, 1000)
 
 
 def test_no_rate_is_told_of_fewer_than_ten() -> None:

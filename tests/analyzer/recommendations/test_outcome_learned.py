@@ -1,8 +1,8 @@
 """Shares that realised savings show take the place of assumed ones: from twenty cases on, and where it is wished."""
 
-from analyzer.recommendations.advice_options import Wanting
+from analyzer.recommendations.advice_options import AdviceOptions
 from analyzer.recommendations.lifecycle.prediction import shares_version
-from analyzer.recommendations.outcome.calibration import Case
+from analyzer.recommendations.outcome.calibration import CalibrationCase
 from analyzer.recommendations.outcome.learned import learned_shares, shares_of
 from analyzer.recommendations.saving import ASSUMED, CASES_LEAST, calibrated, sureness
 from analyzer.settings.placement import Advising
@@ -12,9 +12,9 @@ from tests.analyzer.ledger.fleet import Fleet
 PREDICTED = {"p20": 1, "p50": 2, "p80": 3}
 
 
-def cases(kind: str, count: int, lost: int | None = 100) -> list[Case]:
+def cases(kind: str, count: int, lost: int | None = 100) -> list[CalibrationCase]:
     """Return so many cases, of which each gave back one hundredth more than the one before."""
-    return [Case(kind, "2026-11", PREDICTED, 30 + number, lost) for number in range(count)]
+    return [CalibrationCase(kind, "2026-11", PREDICTED, 30 + number, lost) for number in range(count)]
 
 
 def test_twenty_cases_of_a_kind_take_the_place_of_an_assumption() -> None:
@@ -35,7 +35,9 @@ def test_nothing_is_learned_unless_the_settings_say_so() -> None:
     """What was predicted by which shares is kept: other shares are another version."""
     fleet = Fleet()
     with fleet.store.session() as session:
-        assert Wanting(Settings()).realised(session) == {}
-        assert Wanting(Settings(advising=Advising(learn_shares=True))).realised(session) == learned_shares(session)
+        assert AdviceOptions(Settings()).realised(session) == {}
+        assert AdviceOptions(Settings(advising=Advising(learn_shares=True))).realised(session) == learned_shares(
+            session
+        )
     fleet.store.close()
     assert shares_version(shares_of(cases("release", CASES_LEAST))) != shares_version({}) == shares_version({})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
-from analyzer.recommendations.advice_request import Wanted
+from analyzer.recommendations.advice_request import AdviceRequest
 from analyzer.recommendations.advise import recommendations
 from analyzer.recommendations.billing import Spent, divided
 from analyzer.recommendations.recommendation import Range, Saved
@@ -161,8 +161,8 @@ def test_realised_cases_take_the_place_of_an_assumption(session: Session, found:
     period = (MONDAY, MONDAY + WEEK_US)
     quantiles = {"p5": 100, "p20": 200, "p50": 300, "p80": 400, "p95": 500}
 
-    def by_cases(cases: int) -> Wanted:
-        return Wanted(realised={"release": realised_share(quantiles, cases)})
+    def by_cases(cases: int) -> AdviceRequest:
+        return AdviceRequest(realised={"release": realised_share(quantiles, cases)})
 
     assumed = recommendations(session, found, *period)
     few = recommendations(session, found, *period, by_cases(CASES_LEAST - 1))

@@ -17,20 +17,20 @@ from analyzer.interfaces.text.recommendation_files import ticket
 from analyzer.interfaces.text.recommendation_text import recommendation_text
 from analyzer.period import Period
 from analyzer.queries.generation import ByGeneration, Generations
-from analyzer.recommendations.advice_options import Wanting
-from analyzer.recommendations.advice_request import Wanted
+from analyzer.recommendations.advice_options import AdviceOptions
+from analyzer.recommendations.advice_request import AdviceRequest
 from analyzer.recommendations.advise import recommendations
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
 from analyzer.recommendations.fleet_plan.planned import against
-from analyzer.recommendations.loss_source import Judges
+from analyzer.recommendations.loss_source import LossSource
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.trigger import Grounds
+from analyzer.recommendations.trigger import Trigger
 from analyzer.reports.reader import Reader
 from analyzer.settings.placement import Advising
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from collector.store.session import Session
 from tests.analyzer.findings.health_fleets import TRAINING
 from tests.analyzer.interfaces.test_api_no_samples import FACTS
@@ -40,7 +40,7 @@ from tests.analyzer.small_site import CROSSING_HOSTS, END, IDLE, T, _exchange, _
 
 CROSSING = "slurm/alpha/crossing"
 PERIOD = Period(T, T + WEEK_US, "2025-W46", "UTC")
-PLANNED = Wanted(plan=plans)
+PLANNED = AdviceRequest(plan=plans)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_of_two_that_answer_one_loss_one_stands_and_names_the_other(
     on_findings = [one for one in advice if one.stands and one.finding_ids]
     saved = sum(one.saves_milliseconds.p50 for one in on_findings)
     assert saved <= sum(one.milliseconds for one in found if not one.suspicion) * WEEK_US // (END - T)
-    shown = recommendation_text(best, "USD", "UTC", Paper(ascii=True))
+    shown = recommendation_text(best, "USD", "UTC", TextLayout(ascii=True))
     assert f"instead of it {other.id} " in shown
     assert "(saves less: $" in shown.replace("\n                ", " ")
     assert f"| Instead of it | {other.id} " in ticket(best, "USD", "UTC")
@@ -121,7 +121,7 @@ def test_a_run_whose_ranks_are_in_order_is_moved_once_to_the_hosts_of_the_plan()
         found = findings(session, T, END)
         ((alone,), (one,)) = (
             [each for each in recommendations(session, found, T, END, wanted) if each.cause == "cross_rack"]
-            for wanted in (Wanted(), PLANNED)
+            for wanted in (AdviceRequest(), PLANNED)
         )
     assert (alone.kind, one.kind, one.id) == ("co_locate", "co_locate", alone.id)
     assert one.title == "run in one rack, rack-2, instead of 2"
@@ -140,7 +140,7 @@ def test_a_run_is_advised_of_the_ledger_alone() -> None:
         for table in set(TABLES) - FACTS:
             session.execute(f"DROP TABLE {table}")
         own = findings(session, T, END, CROSSING)
-        asked = Wanted(is_of_fleet=False, plan=lambda *_: pytest.fail("a run's page makes no plan"))
+        asked = AdviceRequest(is_of_fleet=False, plan=lambda *_: pytest.fail("a run's page makes no plan"))
         advice = recommendations(session, own, T, END, asked)
         assert [(one.kind, one.run_ids) for one in advice] == [("reorder_ranks", (CROSSING,))]
         of_run = Reader(session, Settings()).run_advice(own, Period(T, END, CROSSING, "UTC"))
@@ -151,10 +151,10 @@ def test_a_run_is_advised_of_the_ledger_alone() -> None:
 def test_the_settings_say_for_how_long_a_plan_is_searched(session: Session, found: list[Finding]) -> None:
     """None where it is 0; and of a run none at all."""
     none = Settings(advising=Advising(plan_seconds=0))
-    assert Wanting(none).of_fleet(session).plan is None
-    assert Wanting(Settings()).of_run(session).plan is None
-    assert Wanting(Settings()).of_fleet(session).plan is not None
-    kinds = {one.kind for one in recommendations(session, found, T, END, Wanting(none).of_fleet(session))}
+    assert AdviceOptions(none).of_fleet(session).plan is None
+    assert AdviceOptions(Settings()).of_run(session).plan is None
+    assert AdviceOptions(Settings()).of_fleet(session).plan is not None
+    kinds = {one.kind for one in recommendations(session, found, T, END, AdviceOptions(none).of_fleet(session))}
     assert "co_locate" not in kinds
 
 
@@ -162,11 +162,13 @@ def test_a_server_makes_the_fleets_list_once_of_one_state_of_the_ledger(made: tu
     """Pages, reports and the API ask for the same: one answers the others by what it made; a run's is its own."""
     kept, asked = ByGeneration(Generations(made[1])), list[bool]()
 
-    def recommend(session: Session, found: list[Finding], start: int, end: int, wanted: Wanted) -> list[Recommendation]:
+    def recommend(
+        session: Session, found: list[Finding], start: int, end: int, wanted: AdviceRequest
+    ) -> list[Recommendation]:
         asked.append(wanted.is_of_fleet)
         return recommendations(session, found, start, end, wanted)
 
-    judges = replace(Judges.own(), recommendations=recommend)
+    judges = replace(LossSource.own(), recommendations=recommend)
     day = Period(T, T + DAY, "Monday", "UTC")
     lists = []
     with made[0].store.session() as session:
@@ -197,9 +199,9 @@ def test_spot_is_judged_by_the_prices_of_the_site(tmp_path: Path) -> None:
     fleet.store.close()
 
 
-def _moves(run: str, milliseconds: int, cause: str = "cross_rack") -> tuple[Grounds, Proposal]:
+def _moves(run: str, milliseconds: int, cause: str = "cross_rack") -> tuple[Trigger, Proposal]:
     proposal = Proposal("co_locate", "t", "f", "t", "w", ASSUMED["repair"], (), "nobody")
-    return Grounds(run, None, None, cause, "medium", (run,), milliseconds=milliseconds, micros=milliseconds), proposal
+    return Trigger(run, None, None, cause, "medium", (run,), milliseconds=milliseconds, micros=milliseconds), proposal
 
 
 def _found(id_: str, runs: tuple[str, ...], milliseconds: int, *, suspicion: bool = False) -> Finding:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.measures.efficiency.figure import Figure, withheld
 from analyzer.recommendations.proposal import Saved
-from analyzer.recommendations.saving import ASSUMED, Share, part
+from analyzer.recommendations.saving import ASSUMED, Share, share_of_loss
 from analyzer.recommendations.types import checkpointing, data_locality, hardware, idle
 from analyzer.recommendations.types.failure_odds import week_of
 from tests.analyzer.recommendations.sites import RUN, finding, host, run, site, sound
@@ -55,7 +55,7 @@ def test_what_waits_for_its_first_use_is_no_waste_to_give_back() -> None:
     assert idle.ask_for_fewer(lost, site([host("n1")], [later])) is None
     found = idle.ask_for_fewer(lost, site([host("n1")], [never]))
     assert found is not None
-    assert found.saves == part(ASSUMED["never_used"], 20, 40)
+    assert found.saves == share_of_loss(ASSUMED["never_used"], 20, 40)
 
 
 def test_what_ran_out_of_memory_is_not_saved_more_often() -> None:
@@ -99,4 +99,6 @@ def test_odds_of_what_is_not_known_are_not_drawn() -> None:
 
 def test_a_part_of_a_share_keeps_where_it_is_from() -> None:
     """Half of the loss is half of every quantile."""
-    assert part(Share(200, 400, 600, 100, 800, source="a paper"), 1, 2) == Share(100, 200, 300, 50, 400, "a paper")
+    assert share_of_loss(Share(200, 400, 600, 100, 800, source="a paper"), 1, 2) == Share(
+        100, 200, 300, 50, 400, "a paper"
+    )

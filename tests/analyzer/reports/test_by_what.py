@@ -14,12 +14,12 @@ from analyzer.interfaces.mail.team_week import of_team, team_facts
 from analyzer.interfaces.text.by_what_text import by_what_words
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.period import Calendar, Period
-from analyzer.reports.by_what import Judged, by_what, by_what_of_teams
+from analyzer.reports.by_what import MeasuredWith, by_what, by_what_of_teams
 from analyzer.reports.confining import confine
-from analyzer.reports.ledger_filter import Part
+from analyzer.reports.ledger_filter import LedgerFilter
 from analyzer.reports.week import WeekReport
 from analyzer.text.as_json import as_json
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.analyzer.reports import example_week
@@ -57,8 +57,8 @@ def test_the_shares_are_of_time_that_was_held_and_measured() -> None:
     fleet.analyze(now=T + DAY)
     with fleet.store.session() as session:
         assert by_what(session, WEEK) == (
-            Judged(H100, 3 * 3_600_000, 3 * 3_600_000, 0),
-            Judged(A100, 3_600_000, 0, 3_600_000),
+            MeasuredWith(H100, 3 * 3_600_000, 3 * 3_600_000, 0),
+            MeasuredWith(A100, 3_600_000, 0, 3_600_000),
         )
     assert _words(fleet) == (
         "SM activity 75.0 % of measured GPU-hours (H100), "
@@ -95,9 +95,9 @@ def test_what_an_earlier_release_counted_is_not_known() -> None:
         part = by_what(session, WEEK)
         session.execute("UPDATE run_doings SET sm_ms = NULL")
         none = by_what(session, WEEK)
-    assert part == (Judged(H100, 3 * 3_600_000, 3_600_000, 0), Judged(A100, 3_600_000, None, None))
+    assert part == (MeasuredWith(H100, 3 * 3_600_000, 3_600_000, 0), MeasuredWith(A100, 3_600_000, None, None))
     assert _plain(by_what_words(part)) == "SM activity 25.0 % of measured GPU-hours (H100), of 75.0 % it was not kept"
-    assert none == (Judged(H100, 3 * 3_600_000, None, None), Judged(A100, 3_600_000, None, None))
+    assert none == (MeasuredWith(H100, 3 * 3_600_000, None, None), MeasuredWith(A100, 3_600_000, None, None))
     assert by_what_words(none) is None
     assert by_what_words(()) is None
 
@@ -110,7 +110,7 @@ kinds = st.lists(
 @given(kinds)
 def test_the_printed_shares_sum_to_all_of_it(parts: list[tuple[int, int, int]]) -> None:
     """A reader adds them up; and no signal is named without a kind of GPU."""
-    judged = [Judged(f"K{n}-80GB", sum(one), one[0], one[1]) for n, one in enumerate(parts)]
+    judged = [MeasuredWith(f"K{n}-80GB", sum(one), one[0], one[1]) for n, one in enumerate(parts)]
     words = _plain(by_what_words(judged))
     shares = [word for word, after in zip(words.split(), words.split()[1:], strict=False) if after == "%"]
     assert sum(int(share.replace(".", "")) for share in shares) == 1000
@@ -119,15 +119,15 @@ def test_the_printed_shares_sum_to_all_of_it(parts: list[tuple[int, int, int]]) 
 
 def test_a_stray_second_names_no_kind_of_gpu() -> None:
     """The first sample of each GPU has no SM activity: an H100 is not judged by NVML for that."""
-    words = _plain(by_what_words([Judged(H100, 10**9, 10**9 - 5, 5), Judged(A100, 10**9, 0, 10**9)]))
+    words = _plain(by_what_words([MeasuredWith(H100, 10**9, 10**9 - 5, 5), MeasuredWith(A100, 10**9, 0, 10**9)]))
     assert words.startswith("SM activity 50.0 % of measured GPU-hours (H100), NVML utilization 50.0 % (A100:")
-    assert "NVML" not in str(by_what_words([Judged(H100, 10**9, 10**9 - 5, 5)]))
+    assert "NVML" not in str(by_what_words([MeasuredWith(H100, 10**9, 10**9 - 5, 5)]))
 
 
 def test_many_kinds_are_counted() -> None:
     """A line names three; of kinds that share a short name the whole is told."""
     skus = ["H100-80GB", "H100-94GB", "H200-141GB", "L40S-48GB", None]
-    words = _plain(by_what_words([Judged(sku, 100 - n, 100 - n, 0) for n, sku in enumerate(skus)]))
+    words = _plain(by_what_words([MeasuredWith(sku, 100 - n, 100 - n, 0) for n, sku in enumerate(skus)]))
     assert words == "SM activity 100.0 % of measured GPU-hours (H100-80GB, H100-94GB, H200, 2 kinds more)"
 
 
@@ -139,7 +139,7 @@ def _mail(week: WeekReport) -> str:
 def test_every_paper_says_it(week: WeekReport) -> None:
     """Terminal, page, e-mail and JSON are one report."""
     said = "SM activity 68.3 % of measured GPU-hours (H100), NVML utilization 31.7 %"
-    for text in (week_text(week, Paper()), week_html(week), _mail(week)):
+    for text in (week_text(week, TextLayout()), week_html(week), _mail(week)):
         assert said in " ".join(_plain(text).split())
     told = json.loads(as_json("week", week))["report"]["by_what"]
     assert [(one["sku"], one["utilization"] == 0, one["sm_activity"] == 0) for one in told] == [
@@ -148,7 +148,7 @@ def test_every_paper_says_it(week: WeekReport) -> None:
     ]
     assert sum(one["milliseconds"] for one in told) == week.measured.held - week.measured.silent
     unknown = replace(week, by_what=())
-    for text in (week_text(unknown, Paper()), week_html(unknown), _mail(unknown)):
+    for text in (week_text(unknown, TextLayout()), week_html(unknown), _mail(unknown)):
         assert "by what" not in text.lower()
 
 
@@ -163,7 +163,7 @@ def test_a_team_is_told_of_its_own_hours_alone(week: WeekReport, session: Sessio
     """In its e-mail, and to a key that is confined to it: what others' GPUs tell is nothing to it."""
     facts = team_facts(session, example_week.W45, example_week.W46)
     assert _plain(by_what_words(of_team(week, team, facts).by_what)) == said
-    confine(session, Part(team=team))
+    confine(session, LedgerFilter(team=team))
     confined = by_what(session, example_week.W46)
     assert _plain(by_what_words(confined)) == said
     assert by_what_of_teams(session, example_week.W46) == {team: confined}

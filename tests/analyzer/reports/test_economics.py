@@ -8,7 +8,7 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.questions import money_questions
 from analyzer.interfaces.questions.question import Question
 from analyzer.interfaces.questions.registry import answer
-from analyzer.ledger.running import known
+from analyzer.ledger.running import known_part
 from analyzer.reports.month import month_of
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format, Request
@@ -79,6 +79,6 @@ def test_a_period_that_runs_is_known_as_far_as_it_went(written: Written) -> None
     with written.store.session() as session:
         reader = Reader(session, Settings())
         december = reader.period("2025-12")
-        part = known(session, december)
+        part = known_part(session, december)
     assert (part.start, part.end) == (december.start, NOW)
     assert part.label == december.label

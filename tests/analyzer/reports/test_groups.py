@@ -9,9 +9,9 @@ from analyzer.errors import ConfigError
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.reports.group_table import group_lines
-from analyzer.reports.groups import SHOWN, By, GroupRow, Groups, checked_by, groups
+from analyzer.reports.groups import GROUPS_SHOWN, By, GroupRow, Groups, checked_by, groups
 from analyzer.reports.week import WeekReport
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import UNKNOWN
 from collector.store.session import Session
 from tests.analyzer.reports.example_week import W46
@@ -44,8 +44,8 @@ def test_what_is_beyond_the_shown_is_one_line(session: Session, week: WeekReport
     rows = tuple(replace(one, name=f"user-{number:03}") for number in range(100))
     nobody = GroupRow(None, False, one.breakdown)
     short = Groups("user", (*rows, nobody)).shortened()
-    assert len(short.rows) == SHOWN + 1
-    assert short.rows[SHOWN - 1].name == "81 others"
+    assert len(short.rows) == GROUPS_SHOWN + 1
+    assert short.rows[GROUPS_SHOWN - 1].name == "81 others"
     whole = one.breakdown.milliseconds * 101
     assert sum(row.breakdown.milliseconds for row in short.rows) == whole
     assert sum(row.breakdown.cost_micros or 0 for row in short.rows) == (one.breakdown.cost_micros or 0) * 101
@@ -54,7 +54,7 @@ def test_what_is_beyond_the_shown_is_one_line(session: Session, week: WeekReport
 def test_runs_without_a_model_are_a_row_with_a_name(session: Session, week: WeekReport) -> None:
     """What is not known is not spread over what is."""
     report = replace(week, grouped=groups(session, W46, "model"))
-    text = week_text(report, Paper())
+    text = week_text(report, TextLayout())
     assert "BY MODEL" in text
     assert "no model named" in text
     assert "BY TEAM" not in text
@@ -67,7 +67,7 @@ def test_runs_are_called_by_name_and_told_apart_by_number(session: Session, week
     first = found.rows[0]
     assert first.name is not None
     assert found.words(first) == f"{found.called[first.name]} {first.name.rsplit('/', 1)[-1]}"
-    text = week_text(replace(week, grouped=found), Paper())
+    text = week_text(replace(week, grouped=found), TextLayout())
     assert "BY RUN" in text
 
 

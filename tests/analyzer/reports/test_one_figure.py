@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.finops.focus.export import Asked, export_focus
+from analyzer.finops.focus.export import ExportOptions, export_focus
 from analyzer.finops.focus.issuer import Issuer
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
@@ -34,7 +34,7 @@ def billed(own: Site, tmp_path: Path) -> list[dict[str, str]]:
     chosen = settings(tmp_path)
     with own.fleet.store.session() as session:
         period = Reader(session, chosen).period(DAY)
-        asked = Asked(Issuer("1.2", "alpha", "alpha", "USD", "Europe/Berlin"), period)
+        asked = ExportOptions(Issuer("1.2", "alpha", "alpha", "USD", "Europe/Berlin"), period)
         export_focus(session, asked, tmp_path / "bill.csv")
     return rows_of(tmp_path / "bill.csv")
 

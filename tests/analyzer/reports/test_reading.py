@@ -17,11 +17,11 @@ from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.ledger import which_run
 from analyzer.ledger.timeline import Point
-from analyzer.recommendations.loss_source import Judges
+from analyzer.recommendations.loss_source import LossSource
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.words import span_words, until_words
 from collector.store.database import Store
 from collector.store.session import Session
@@ -60,7 +60,7 @@ def example_findings(_: Session, start: int, end: int, run: str | None) -> list[
     return [finding for finding in found if run is None or run in finding.run_ids]
 
 
-EXAMPLE = Judges(
+EXAMPLE = LossSource(
     example_findings,
     lambda _, found, *rest: example_week.recommendations() if found else [],
     example_timeline,
@@ -108,7 +108,7 @@ def test_a_suspicion_too_small_for_a_figure_is_no_row_of_zeros(reader: Reader) -
     large = replace(one, id="f-aaaaa", suspicion=True, what="perhaps input: loader software")
     small = replace(two, id="f-bbbbb", suspicion=True, milliseconds=1)
     report = replace(reader.list_findings(reader.period(None)), suspicions=(large, small), everything=True)
-    text = findings_text(report, Paper(ascii=True))
+    text = findings_text(report, TextLayout(ascii=True))
     assert "  f-aaaaa llama-sft        input: loader software    462.5 GPU-hours" in text
     assert "under 0.05 GPU-hours each: f-bbbbb" in text
     assert "0.0" not in text.partition("SUSPECTED")[2].partition("WORTH")[0].replace("0.05", "")
@@ -176,13 +176,13 @@ def test_a_running_run_is_told_so_far(reader: Reader) -> None:
         facts=replace(report.facts, ended_at=None, exit_status=None),
         limit_at=report.facts.started_at + 100 * HOUR_US if report.facts.started_at else None,
     )
-    text = run_text(running, Paper())
+    text = run_text(running, TextLayout())
     assert "still running" in text
     assert "1,128.0 GPU-hours so far" in text
     assert "at its limit, Sat 14 Nov 12:12:" in text
     assert "of what it has lost (P20/P50/P80)" in text
     assert "a week (P20/P50/P80)" not in text, "three days told as a week contradict the list of the fleet"
-    ended = run_text(report, Paper())
+    ended = run_text(report, TextLayout())
     saves = [line for line in text.splitlines() if "it has lost (P20" in line]
     assert [line.replace("of what it has lost", "each run") for line in saves] == [
         line for line in ended.splitlines() if "each run (P20" in line
@@ -194,7 +194,7 @@ def test_a_run_of_more_than_a_week_saves_by_the_week(reader: Reader) -> None:
     report = reader.run("81234")
     span = replace(report.span, start=report.span.end - 8 * 24 * HOUR_US)
     running = replace(report, facts=replace(report.facts, ended_at=None, exit_status=None), span=span)
-    assert "a week (P20/P50/P80)" in run_text(running, Paper())
+    assert "a week (P20/P50/P80)" in run_text(running, TextLayout())
 
 
 def test_a_change_against_two_losses_of_a_run_is_told_once(reader: Reader) -> None:
@@ -203,7 +203,7 @@ def test_a_change_against_two_losses_of_a_run_is_told_once(reader: Reader) -> No
     first = replace(report.findings[0], id="f-again")
     (advice, *_) = [one for one in report.recommendations if report.findings[0].id in one.finding_ids]
     both = replace(advice, finding_ids=(report.findings[0].id, "f-again"))
-    text = run_text(replace(report, findings=(report.findings[0], first), recommendations=(both,)), Paper())
+    text = run_text(replace(report, findings=(report.findings[0], first), recommendations=(both,)), TextLayout())
     assert text.count(f"{advice.id}  TRY: ") == 1
 
 
@@ -212,7 +212,7 @@ def test_a_run_is_not_told_from_before_the_ledger(reader: Reader) -> None:
     report = reader.run("81234")
     began = report.span.start - 240 * HOUR_US
     facts = replace(report.facts, started_at=began, ended_at=None, exit_status=None, attempts=2)
-    text = run_text(replace(report, facts=facts, limit_at=began + 168 * HOUR_US), Paper())
+    text = run_text(replace(report, facts=facts, limit_at=began + 168 * HOUR_US), TextLayout())
     assert "1,128.0 GPU-hours since Tue 10 Nov 08:00" in text
     assert "so far" not in text
     assert "its limit was Sat 7 Nov 08:00, and it still runs" in text

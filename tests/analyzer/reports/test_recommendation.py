@@ -18,9 +18,9 @@ from analyzer.interfaces.text.schema import schema_text
 from analyzer.ledger.coverage import Sku
 from analyzer.recommendations.artefact import Artefact, python
 from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move, Place
+from analyzer.recommendations.fleet_plan.move import Move, Placement
 from analyzer.recommendations.latency import Latency
-from analyzer.recommendations.recommendation import Moving, Outlook, Part, Range, Recommendation, Saved
+from analyzer.recommendations.recommendation import Moving, Outlook, Range, Recommendation, RestartPart, Saved
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from collector.store.session import Session
@@ -43,12 +43,14 @@ def _hours(*hours: int) -> Range:
 def move() -> Recommendation:
     """Return a change with all that one can have: a service beside a training run is moved to hosts of its own."""
     (base,) = [one for one in example_week.recommendations() if one.id == "r-9td4"]
-    here = Place(("n14", "n15"), ("rack-2", "rack-2"), 16, "H100-80GB")
-    there = Place(("n06", "n07"), ("rack-1", "rack-1"), 16, "H100-80GB")
+    here = Placement(("n14", "n15"), ("rack-2", "rack-2"), 16, "H100-80GB")
+    there = Placement(("n06", "n07"), ("rack-1", "rack-1"), 16, "H100-80GB")
     parts = (
-        Part("checkpoint_age", 600, measured=True, told="10 min of work, half of the time between its checkpoints"),
-        Part("reload", 240, measured=True, told="4 min to load, as its own starts took"),
-        Part("queue", 600, measured=False, told="10 min in the queue, assumed"),
+        RestartPart(
+            "checkpoint_age", 600, measured=True, told="10 min of work, half of the time between its checkpoints"
+        ),
+        RestartPart("reload", 240, measured=True, told="4 min to load, as its own starts took"),
+        RestartPart("queue", 600, measured=False, told="10 min in the queue, assumed"),
     )
     return replace(
         base,
@@ -214,7 +216,7 @@ def test_the_published_schema_is_the_model_s(
 def test_what_is_not_predicted_is_no_row_of_zeros(reader: Reader) -> None:
     """$0 / $0 / $0 would say that it saves nothing; nobody knows."""
     nothing = Range(0, 0, 0, 0, 0)
-    here = Place(("n14",), ("rack-2",), 8, "H100-80GB")
+    here = Placement(("n14",), ("rack-2",), 8, "H100-80GB")
     unknown = replace(move(), saves_milliseconds=nothing, saves_micros=nothing, move=Move(here, here))
     own = Reader(reader.session, BERLIN, replace(EXAMPLE, recommendations=lambda *_: [unknown]))
     text = answer(own, Request("show", "r-mvmvm"))

@@ -16,7 +16,7 @@ from analyzer.interfaces.text.run_prediction import came_out
 from analyzer.interfaces.text.run_text import head_pairs
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.reports.week import WeekReport
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from analyzer.text.picture import picture
 from tests.analyzer.reports.example_recording import write_recording
 
@@ -34,7 +34,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_waiting_run_reads_as_it_was_drawn(recordings: Path, golden: Callable[[str, str], None]) -> None:
     """The first screen that a new user sees: the limit, where the time went, why, and what to change."""
-    text = recording_text(recording_report(recordings / "before.json", None), Paper())
+    text = recording_text(recording_report(recordings / "before.json", None), TextLayout())
     assert "$" not in text.split("NOT JUDGED")[0]
     golden("report/recording.txt", text)
 
@@ -43,19 +43,21 @@ def test_after_the_change(recordings: Path, golden: Callable[[str, str], None]) 
     """The loop closes with one flag: did it work, by how much, and what is the next limit."""
     before = recording_report(recordings / "before.json", price_micros("2.60"))
     after = recording_report(recordings / "after.json", price_micros("2.60"))
-    golden("report/recording_against.txt", recording_text(after, Paper(), before))
+    golden("report/recording_against.txt", recording_text(after, TextLayout(), before))
 
 
 def test_without_a_gpu_the_host_is_told(recordings: Path, golden: Callable[[str, str], None]) -> None:
     """A laptop without a GPU is where many try it first: it says what it saw, and what it could not."""
-    golden("report/recording_no_gpu.txt", recording_text(recording_report(recordings / "no_gpu.json", None), Paper()))
+    golden(
+        "report/recording_no_gpu.txt", recording_text(recording_report(recordings / "no_gpu.json", None), TextLayout())
+    )
 
 
 def test_a_run_that_tells_its_steps_finds_them_again(tmp_path: Path) -> None:
     """Who asked for --steps-from, or copied the ten lines, wants to see that they were heard."""
     path = write_recording(tmp_path / "run.json", 20, waiting=False, says={"steps": 1200, "tokens": 8_380_000})
     told = recording_report(path, None)
-    assert "1,200 steps, 8.38 million tokens (said by the run)" in recording_text(told, Paper())
+    assert "1,200 steps, 8.38 million tokens (said by the run)" in recording_text(told, TextLayout())
     assert told.run is not None
     assert ("1,200 steps (said by the run)", "") in head_pairs(told.run)
 
@@ -64,7 +66,7 @@ def test_what_a_killed_watcher_left_counts(recordings: Path) -> None:
     """The run that was killed is the one that somebody wants explained."""
     told = recording_report(recordings / "killed.json", None)
     assert told.ended is None
-    assert "as far as it was watched" in recording_text(told, Paper())
+    assert "as far as it was watched" in recording_text(told, TextLayout())
 
 
 def test_time_is_conserved(recordings: Path) -> None:
@@ -101,7 +103,7 @@ def test_every_form_is_written(recordings: Path, tmp_path: Path, form: str) -> N
 
 def test_the_picture_loads_nothing(week: WeekReport) -> None:
     """A picture in a README must not call home from every reader's browser."""
-    drawn = picture(week_text(week, Paper()), "gpuledger report week")
+    drawn = picture(week_text(week, TextLayout()), "gpuledger report week")
     assert drawn.startswith("<svg")
     assert "67,738" in drawn
     assert "@font-face" not in drawn

@@ -14,12 +14,12 @@ from analyzer.interfaces.text.run_text import run_text
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.period import Period
 from analyzer.prices.carbon import Intensity
-from analyzer.prices.non_gpu_rows import Beside, Energy
+from analyzer.prices.non_gpu_rows import Energy, NonGpuPrices
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import RunReport
 from analyzer.reports.run_before import EarlierRun, earlier_runs
 from analyzer.reports.run_energy import RunEnergy, run_energy, run_energy_words
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from collector.store.session import Session
 from tests.analyzer.finops.unit_cost_written import RATE, Written
 from tests.analyzer.ledger.fleet import DAY, MONDAY, Fleet
@@ -46,7 +46,7 @@ def told(session: Session) -> RunReport:
 
 def test_the_head_of_a_run_reads_as_it_was_drawn(told: RunReport, golden: Callable[[str, str], None]) -> None:
     """Tokens with their price and that of the runs before, energy and carbon, and under it where to look next."""
-    text = run_text(told, Paper())
+    text = run_text(told, TextLayout())
     assert max(map(len, text.splitlines())) <= 80
     head, _, rest = text.partition("\n\n")
     golden("report/run_head.txt", f"{head}\n\n{rest[rest.index('ranks, timeline') :]}")
@@ -62,14 +62,14 @@ def test_the_head_of_a_run_reads_as_it_was_drawn(told: RunReport, golden: Callab
 )
 def test_what_is_not_known_has_no_words(told: RunReport, change: dict[str, object], lines: list[str]) -> None:
     """A dash, or a run before that has no price, would fill the head with what nobody knows."""
-    shown = run_text(replace(told, **change), Paper()).splitlines()  # type: ignore[arg-type]
+    shown = run_text(replace(told, **change), TextLayout()).splitlines()  # type: ignore[arg-type]
     assert all(line in shown for line in lines)
 
 
 def test_a_finding_of_a_run_says_what_was_ruled_out(told: RunReport) -> None:
     """Whoever is told to change the loader asks first whether it is not the disk, or one slow GPU."""
     out = (RuledOut("straggler", "no rank differs"), RuledOut("checkpoints", "24.4 GPU-hours", "overhead"))
-    shown = run_text(replace(told, ruled_out={"f-7kq2": out}), Paper())
+    shown = run_text(replace(told, ruled_out={"f-7kq2": out}), TextLayout())
     assert "  ruled out       straggler: no rank differs\n" in shown
     assert "24.4 GPU-hours" not in shown
 
@@ -77,13 +77,13 @@ def test_a_finding_of_a_run_says_what_was_ruled_out(told: RunReport) -> None:
 def test_a_run_that_was_not_queued_tells_its_energy_all_the_same(told: RunReport) -> None:
     """The line of the queue bears it where there is one."""
     at_once = replace(told, facts=replace(told.facts, submitted_at=None))
-    assert "energy                                 446 kWh at the GPUs, 221 kg CO2e" in run_text(at_once, Paper())
+    assert "energy                                 446 kWh at the GPUs, 221 kg CO2e" in run_text(at_once, TextLayout())
 
 
 def test_attempts_are_told_beside_the_queue(told: RunReport) -> None:
     """Who was put back in the queue wants to know how often."""
     twice = replace(told, facts=replace(told.facts, attempts=2))
-    assert "queued 1 h 52 min; 2 attempts          446 kWh" in run_text(twice, Paper())
+    assert "queued 1 h 52 min; 2 attempts          446 kWh" in run_text(twice, TextLayout())
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_runs_energy_is_priced_by_the_rows_of_its_hours() -> None:
     row = Energy("energy", None, 0, None, "hall", None, None, 1_300_000, GERMANY)  # type: ignore[arg-type]
 
     def told(rows: tuple[Energy, ...]) -> Rates:
-        return Rates(Beside(energy=rows), TariffBook())
+        return Rates(NonGpuPrices(energy=rows), TariffBook())
 
     with two_runs().store.session() as session:
         bare, whole = (run_energy(session, RUNS[0], period, told(rows)) for rows in ((), (row,)))
@@ -186,4 +186,4 @@ def test_a_page_is_told_where_the_site_has_pages(session: Session) -> None:
     assert Reader(session, site, EXAMPLE).run("81234").page == "https://gpuledger.example/runs/slurm/alpha/81234"
     bare = Reader(session, BERLIN, EXAMPLE).run("81234")
     assert bare.page is None
-    assert "ranks, timeline" not in run_text(bare, Paper())
+    assert "ranks, timeline" not in run_text(bare, TextLayout())

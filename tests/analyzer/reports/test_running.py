@@ -8,7 +8,7 @@ from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.text import mail_text
 from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.sentences import first_sentence
-from analyzer.ledger.running import known, like_before
+from analyzer.ledger.running import known_part, like_before
 from analyzer.period import Calendar, Period
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format, Request
@@ -55,7 +55,7 @@ def test_a_period_that_is_over_is_compared_with_all_of_the_one_before() -> None:
     with running().store.session() as session:
         over = UTC.week_of(MONDAY)
         assert like_before(session, over, UTC) == UTC.before(over)
-        assert known(session, over) == over
+        assert known_part(session, over) == over
 
 
 def test_what_a_week_saves_does_not_depend_on_how_much_of_the_period_is_to_come() -> None:
@@ -94,6 +94,6 @@ def test_of_two_hours_no_paper_tells_what_a_week_would_save() -> None:
     for one in week.recommendations:
         assert one.saves_milliseconds.p95 <= week.breakdown.milliseconds
         assert one.saves_micros is None or one.saves_micros.p95 <= (week.breakdown.cost_micros or 0)
-    for paper in papers:
-        assert "in the 2 h seen" in paper or '"saves_over_seconds": 7200' in paper
-        assert not re.search(r"saves?[^.;|<]{0,30}(a|per) week", paper), paper
+    for layout in papers:
+        assert "in the 2 h seen" in layout or '"saves_over_seconds": 7200' in layout
+        assert not re.search(r"saves?[^.;|<]{0,30}(a|per) week", layout), layout

@@ -12,15 +12,15 @@ from analyzer.finops.charges.sums import Charged
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.interfaces.text.week_text import status_words, week_text
-from analyzer.ledger.breakdown import lines
-from analyzer.queries.ledger_query import Breakdown, Entry, Unpriced
+from analyzer.ledger.breakdown import breakdown_lines
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Unpriced
 from analyzer.recommendations.recommendation import Range
 from analyzer.reports.by_team import TeamRow
 from analyzer.reports.charged import charge_lines
 from analyzer.reports.group_table import team_lines
 from analyzer.reports.week import WeekReport, best_next_step, week_report
 from analyzer.states import BOOKINGS, CLASSES, Booking, booking
-from analyzer.text.layout import Paper, paint
+from analyzer.text.layout import TextLayout, paint
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.analyzer.reports import example_week
@@ -34,13 +34,13 @@ ENTRIES = st.lists(
 
 def test_the_week_reads_as_it_was_drawn(week: WeekReport, golden: Callable[[str, str], None]) -> None:
     """The drawing is the specification; a change of a word or a figure is read as a diff."""
-    golden("report/week.txt", week_text(week, Paper()))
+    golden("report/week.txt", week_text(week, TextLayout()))
 
 
 @pytest.mark.parametrize(("width", "name"), [(64, "narrow"), (120, "wide")])
 def test_other_widths(week: WeekReport, golden: Callable[[str, str], None], width: int, name: str) -> None:
     """--width is honoured: the bars give way first, no figure ever does."""
-    text = week_text(week, Paper(width, ascii=True))
+    text = week_text(week, TextLayout(width, ascii=True))
     assert max(map(len, text.splitlines())) <= width
     golden(f"report/week_{name}.txt", text)
 
@@ -59,20 +59,20 @@ def test_the_head_says_when_the_week_closes(week: WeekReport, status: str, known
     hours = replace(week.hours, status=status, known=known)
     report = replace(week, hours=hours)
     assert status_words(report) == words
-    assert words in week_text(report, Paper()).partition("fleet")[0]
+    assert words in week_text(report, TextLayout()).partition("fleet")[0]
     assert words in week_html(report)
 
 
 def test_piped_output_is_ascii(week: WeekReport) -> None:
     """Pipes and log files see the same columns without a byte beyond ASCII."""
-    text = week_text(week, Paper(ascii=True))
+    text = week_text(week, TextLayout(ascii=True))
     assert text.isascii()
     assert "##########      16,563    36,302   53.6" in text
 
 
 def test_colours_add_nothing_but_colour(week: WeekReport) -> None:
     """Whoever sees no colour must read the same words."""
-    text = week_text(week, Paper())
+    text = week_text(week, TextLayout())
     assert "\x1b[31m" in paint(text)
     assert re.sub(r"\x1b\[\d+m", "", paint(text)) == text
 
@@ -81,9 +81,10 @@ def test_colours_add_nothing_but_colour(week: WeekReport) -> None:
 def test_every_column_adds_up_as_printed(entries: list[tuple[Booking, int, int]]) -> None:
     """Readers add the rows and the classes with a pencil; both sums must be the printed ones."""
     made = sorted(
-        (Entry(what.klass, what.label, ms, cost) for what, ms, cost in entries), key=lambda e: CLASSES.index(e.klass)
+        (BreakdownEntry(what.klass, what.label, ms, cost) for what, ms, cost in entries),
+        key=lambda e: CLASSES.index(e.klass),
     )
-    table = lines(Breakdown(tuple(made)))
+    table = breakdown_lines(Breakdown(tuple(made)))
     for column in ("hours", "money", "percent"):
         values = [(line.level, int(str(getattr(line, column)).replace(",", "").replace(".", ""))) for line in table]
         total = values[-1][1]
@@ -95,7 +96,7 @@ def test_without_prices_time_comes_first(week: WeekReport) -> None:
     """No price is guessed: no dollar column, shares of time, and a sentence that says what has no price."""
     time_only = tuple(replace(entry, cost_micros=None) for entry in week.breakdown.entries)
     unpriced = (Unpriced("V100-16GB", week.breakdown.milliseconds),)
-    text = week_text(replace(week, breakdown=Breakdown(time_only, unpriced)), Paper())
+    text = week_text(replace(week, breakdown=Breakdown(time_only, unpriced)), TextLayout())
     assert "4,459 GPU-hours were avoidable (13.8 %)" in text
     assert "$ unknown: no price for V100-16GB (32,256.0 GPU-hours)" in " ".join(text.split())
     assert "67,738" not in text
@@ -108,7 +109,7 @@ def test_a_part_without_a_price_is_unknown_and_not_0(week: WeekReport) -> None:
     last = week.teams[-1]
     bare = replace(last, breakdown=Breakdown(tuple(replace(e, cost_micros=None) for e in last.breakdown.entries)))
     report = replace(week, breakdown=Breakdown(entries, unpriced), teams=(*week.teams[:-1], bare))
-    table = lines(report.breakdown)
+    table = breakdown_lines(report.breakdown)
     assert {line.money for line in table if line.klass == "unknown"} == {"-"}
     assert all(line.money != "-" for line in table if line.klass != "unknown")
     assert [line.money == "-" for line in team_lines(report)] == [False] * (len(week.teams) - 1) + [True, False]
@@ -120,7 +121,7 @@ def test_a_part_without_a_price_is_unknown_and_not_0(week: WeekReport) -> None:
 
 def test_without_a_week_before_the_column_is_left_out(week: WeekReport) -> None:
     """A difference against a week that is not wholly known would be invented."""
-    text = week_text(replace(week, previous=None), Paper())
+    text = week_text(replace(week, previous=None), TextLayout())
     assert "+/-" not in text
     assert "than the week before" not in text
 
@@ -129,7 +130,7 @@ def test_a_label_that_is_gone_keeps_its_row(week: WeekReport) -> None:
     """What fell to nothing is the best news of a week: the row stays, and the column still adds up."""
     assert week.previous is not None
     kept = tuple(entry for entry in week.breakdown.entries if entry.label != "drained")
-    line = next(line for line in lines(Breakdown(kept), week.previous) if line.label == "drained")
+    line = next(line for line in breakdown_lines(Breakdown(kept), week.previous) if line.label == "drained")
     assert (line.hours, line.money, line.change) == ("0", "0", "-1.9")
 
 
@@ -137,7 +138,7 @@ def test_an_empty_ledger_says_what_to_do() -> None:
     """The first report of a new site is read before its first analysis."""
     with Store.open(None) as store, store.session() as session:
         report = week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], [])
-    text = week_text(report, Paper())
+    text = week_text(report, TextLayout())
     assert "run gpuledger analyze" in text
     assert "0 GPUs" not in text, "what is not known is not told as nothing"
 
@@ -145,7 +146,7 @@ def test_an_empty_ledger_says_what_to_do() -> None:
 def test_a_long_name_of_a_period_stands_apart(week: WeekReport) -> None:
     """A day's label fills its column to the end."""
     day = replace(week, period=replace(week.period, label="2026-11-11"))
-    assert "period 2026-11-11 Mon 9 Nov" in week_text(day, Paper())
+    assert "period 2026-11-11 Mon 9 Nov" in week_text(day, TextLayout())
 
 
 @given(amounts=st.lists(st.integers(1, 10**9), min_size=3, max_size=3))
@@ -153,10 +154,10 @@ def test_the_sentence_says_the_figures_of_the_table(amounts: list[int]) -> None:
     """Rounded apart, they would differ by a tenth now and then, and the reader would trust neither."""
     kinds = [("productive", "compute"), ("held_idle", "abandoned"), ("unallocated", "free")]
     entries = tuple(
-        Entry(booking(*kind).klass, booking(*kind).label, amount, amount)
+        BreakdownEntry(booking(*kind).klass, booking(*kind).label, amount, amount)
         for kind, amount in zip(kinds, amounts, strict=True)
     )
-    line = next(line for line in lines(Breakdown(entries)) if line.klass == "avoidable")
+    line = next(line for line in breakdown_lines(Breakdown(entries)) if line.klass == "avoidable")
     with Store.open(None) as store, store.session() as session:
         empty = week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], [])
     report = replace(empty, breakdown=Breakdown(entries))
@@ -166,7 +167,7 @@ def test_the_sentence_says_the_figures_of_the_table(amounts: list[int]) -> None:
 def test_names_cannot_write_to_the_terminal(week: WeekReport) -> None:
     """A run's name is its user's text: an escape sequence in it must stay text."""
     first = replace(week.recommendations[0], subject="evil\x1b[2Jname\u202e")
-    text = week_text(replace(week, recommendations=(first,)), Paper())
+    text = week_text(replace(week, recommendations=(first,)), TextLayout())
     assert "\x1b" not in text
     assert "\u202e" not in text
 
@@ -205,8 +206,8 @@ def test_what_can_only_be_tried_is_no_best_step_and_saves_nothing_that_is_known(
     tried = replace(week.recommendations[0], saves_milliseconds=nothing, saves_micros=nothing)
     alone = replace(week, recommendations=(tried,))
     assert "Best next step" not in first_sentence(alone)
-    assert "Together" not in week_text(alone, Paper())
-    text = week_text(replace(week, recommendations=(*week.recommendations[1:3], tried)), Paper())
+    assert "Together" not in week_text(alone, TextLayout())
+    text = week_text(replace(week, recommendations=(*week.recommendations[1:3], tried)), TextLayout())
     assert re.search(rf"{tried.id} .* -$", text, re.MULTILINE)
     assert "Together" in text
 
@@ -228,7 +229,7 @@ def test_charges_stand_beside_the_cost_and_add_up(week: WeekReport) -> None:
         amounts = [int(getattr(line, column).replace(",", "")) for line in (*rows, total)]
         assert sum(amounts[:-1]) == amounts[-1]
     for width in (64, 80):
-        text = week_text(replace(week, charged=charged), Paper(width))
+        text = week_text(replace(week, charged=charged), TextLayout(width))
         assert "CHARGED  " in text
         assert all(len(line) <= width for line in text.splitlines())
     unpriced = replace(charged[0], charged_micros=None)
@@ -243,10 +244,10 @@ def _charged_of(row: TeamRow) -> int:
 def test_corrections_are_told_apart(session: Session, week: WeekReport) -> None:
     """What was learned after a week closed is a line, never a silent rewrite."""
     moved = (
-        Entry("useful", "working", -57_600_000, -41_600_000),
-        Entry("avoidable", "work lost", 57_600_000, 41_600_000),
+        BreakdownEntry("useful", "working", -57_600_000, -41_600_000),
+        BreakdownEntry("avoidable", "work lost", 57_600_000, 41_600_000),
     )
-    text = week_text(replace(week, corrections=moved), Paper())
+    text = week_text(replace(week, corrections=moved), TextLayout())
     assert "working: -16.0 GPU-hours, -$41.60" in text
     assert "work lost: 16.0 GPU-hours, $41.60" in text
     page = week_html(replace(week, corrections=moved))

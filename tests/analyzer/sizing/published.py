@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from analyzer.sizing.fitting import Fit, place
-from analyzer.sizing.kinds import Kind
+from analyzer.sizing.fitting import Fit, fitting_offers
+from analyzer.sizing.kinds import GpuKind
 from analyzer.sizing.memory import memory
 from analyzer.sizing.model import Model, model_named
 from analyzer.sizing.sharding import Sharding
@@ -12,7 +12,7 @@ from analyzer.sizing.work import Purpose, work_of
 
 GIGA = 10**9
 CONTEXT = 2048
-H100 = Kind("H100-80GB", 80 * 2**30, 8, None, None)
+H100 = GpuKind("H100-80GB", 80 * 2**30, 8, None, None)
 BY_SIZE = {"7B": "llama-2-7b", "13B": "llama-2-13b", "70B": "llama-2-70b"}
 
 
@@ -60,7 +60,7 @@ class Cell:
 
     def nodes(self) -> int:
         """Return how many nodes of eight H100 hold it, with a tenth of their memory free."""
-        (fit,), _ = place(self.model, work_of(self.purpose, context=CONTEXT), [H100])
+        (fit,), _ = fitting_offers(self.model, work_of(self.purpose, context=CONTEXT), [H100])
         assert isinstance(fit, Fit)
         return fit.nodes
 

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.sizing.fitting import place
-from analyzer.sizing.kinds import Kind, Owned, read_owned
+from analyzer.sizing.fitting import fitting_offers
+from analyzer.sizing.kinds import GpuKind, Owned, read_owned
 from analyzer.sizing.model import model_named
-from analyzer.sizing.similar import Check, PastRun, Spread, read_past, similar, spread
+from analyzer.sizing.similar import Check, PastRun, Spread, quantiles, read_past, similar
 from analyzer.sizing.work import work_of
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, Written
 
 GIB = 2**30
-H100 = Kind("H100-80GB", 80 * GIB, 8, None, 8)
+H100 = GpuKind("H100-80GB", 80 * GIB, 8, None, 8)
 MODEL, WORK = model_named("llama-3-8b"), work_of("lora")
-FITS, _ = place(MODEL, WORK, [H100])
+FITS, _ = fitting_offers(MODEL, WORK, [H100])
 RUN = PastRun(
     "r1", "sft", "meta-llama/Meta-Llama-3-8B", "fine-tuning", "H100-80GB", 1, 3600, 2_000_000, False, 60 * GIB
 )
@@ -92,7 +92,7 @@ def test_the_formula_is_held_against_the_fullest_run() -> None:
 )
 def test_a_spread_is_of_nearest_ranks(amounts: list[int], told: Spread | None) -> None:
     """Of fewer than five nobody knows a tenth: then it is the least and the most."""
-    assert spread(amounts) == told
+    assert quantiles(amounts) == told
 
 
 def test_the_ledger_tells_cost_time_and_model() -> None:

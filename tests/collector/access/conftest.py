@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.access.secret import digest, made
+from collector.access.secret import digest, new_secret
 from collector.config import CollectorConfig
-from collector.registry import Key, Registry, open_registry
+from collector.registry import AccessKey, Registry, open_registry
 from tests.collector.access.serving import Site, site
 
 TOKEN = "a-token-of-the-settings"
@@ -42,8 +42,8 @@ def now() -> int:
 
 def add_key(registry: Registry, role: str, **more: object) -> str:
     """Make a key as `gpuledger access add` does, and return its text."""
-    new = made(role)
-    registry.keys.add(Key(new.id, role, "", digest(new.secret), now(), "test", **more))  # type: ignore[arg-type]
+    new = new_secret(role)
+    registry.keys.add(AccessKey(new.id, role, "", digest(new.secret), now(), "test", **more))  # type: ignore[arg-type]
     return new.text
 
 

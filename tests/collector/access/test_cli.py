@@ -9,7 +9,7 @@ import pytest
 from collector.cli.access import access
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, StoreError
-from collector.registry import beside, open_registry
+from collector.registry import open_registry, registry_file
 from collector.store.open_store import open_store
 
 
@@ -109,7 +109,7 @@ def test_the_settings_of_the_server_lead_to_its_registry(
     """The same file that the server was started with."""
     (tmp_path / "gpuledger.toml").write_text(f'[collector]\nstore = "{store}"\n')
     access(["add", "--config", str(tmp_path / "gpuledger.toml"), "--role", "read", "--name", "grafana"])
-    where = beside(store)
+    where = registry_file(store)
     assert where is not None
     assert f"in the registry {where};" in capsys.readouterr().err
     with open_registry(where) as registry:

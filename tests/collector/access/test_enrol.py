@@ -24,7 +24,7 @@ from collector.access.issuing import join
 from collector.access.secret import parsed
 from collector.config import CollectorConfig
 from collector.errors import JoinError
-from collector.registry import Key
+from collector.registry import AccessKey
 from tests.agent.batches import maker
 from tests.agent.receiver import Receiver, Reply
 from tests.collector.access.authority import Authority
@@ -269,7 +269,7 @@ def test_all_at_once_get_what_is_there_once(guarded: Site) -> None:
 def test_an_enrolment_that_fails_leaves_no_key(guarded: Site) -> None:
     """Both are written, the key and the use of its token, or neither."""
     with pytest.raises(JoinError):
-        guarded.registry.joins.enrol("nosuch", Key("k", "agent", "n14", "hash", 0, "test"), "n14", now())
+        guarded.registry.joins.enrol("nosuch", AccessKey("k", "agent", "n14", "hash", 0, "test"), "n14", now())
     assert guarded.registry.keys.listed() == []
 
 

@@ -25,13 +25,13 @@ from collector.errors import ConfigError, StoreError
 from collector.lake.sealing.seal import seal
 from collector.pipeline.decoding.batch import decode
 from collector.pipeline.writer import Writer
-from collector.registry import Entry, open_registry
+from collector.registry import AuditEntry, open_registry
 from collector.store.books import mirror
 from collector.store.database import Store
 from collector.store.open_store import open_store
 from collector.store.seal_mark import Mark
-from dashboards.page_cache.disk_cache import Shelf
-from dashboards.page_cache.page_file import Made
+from dashboards.page_cache.disk_cache import DiskCache
+from dashboards.page_cache.page_file import PageRecord
 from tests.collector.batches import NOW
 from tests.collector.batches import body as encoded
 from tests.waiting import PATIENCE_SECONDS
@@ -99,7 +99,7 @@ class Told:
     after: list[tuple[str, str]]
     names_on_disk_before: list[str]  # files
     erased: Erased
-    entry: Entry
+    entry: AuditEntry
 
 
 def built(config: CollectorConfig) -> None:
@@ -124,9 +124,9 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     lake = "" if request.param == "beside" else "none"
     config = CollectorConfig(store=folder / "s.duckdb", lake=lake, gather_seconds=0)
     built(config)
-    kept = Shelf(Layout(config.store).pages, lambda: "one")
+    kept = DiskCache(Layout(config.store).pages, lambda: "one")
     kept.open()
-    kept.put(f"of {NAME}", Made(1, "a page", 0))
+    kept.put(f"of {NAME}", PageRecord(1, "a page", 0))
     before, on_disk = everything(config), files_with_the_name(folder)
     with registry_of(config, config.store) as registry:
         erased = erase(config, registry, WHO, "cli:mira")

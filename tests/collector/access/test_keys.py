@@ -10,9 +10,9 @@ from collector.access import directory as directories
 from collector.access.access import Access
 from collector.access.directory import Directory
 from collector.access.issuing import Wish, issue, lifetime, revoke, rotate
-from collector.access.secret import Shown, digest, made, matches, parsed
+from collector.access.secret import PresentedSecret, digest, matches, new_secret, parsed
 from collector.errors import AccessError, ConfigError, RegistryError
-from collector.registry import Key, Registry, open_registry
+from collector.registry import AccessKey, Registry, open_registry
 from tests.collector.access.conftest import add_key, bearer, now
 from tests.collector.access.serving import Site
 from tests.waiting import until
@@ -22,7 +22,7 @@ DAY = 86_400_000_000
 
 def test_a_key_says_what_it_is_and_its_secret_only_once() -> None:
     """A key in a repository is found by its beginning; two are never alike."""
-    keys = [made("read") for _ in range(100)]
+    keys = [new_secret("read") for _ in range(100)]
     assert len({key.text for key in keys}) == 100
     for key in keys:
         assert key.text.startswith(f"gl_read_{key.id}_")
@@ -53,9 +53,9 @@ def test_a_wrong_secret_or_role_opens_nothing(guarded: Site) -> None:
     shown = parsed(key)
     assert shown is not None
     for wrong in (
-        Shown("read", shown.id, "x" * 43),
-        Shown("admin", shown.id, shown.secret),
-        Shown("join", shown.id, shown.secret),
+        PresentedSecret("read", shown.id, "x" * 43),
+        PresentedSecret("admin", shown.id, shown.secret),
+        PresentedSecret("join", shown.id, shown.secret),
     ):
         answer = guarded.client.get("/metrics", bearer(wrong.text))
         assert (answer.status, answer.json["reason"]) == (401, "token")
@@ -185,7 +185,7 @@ class CountingKeys:
         self._keys = registry.keys
         self.reads = 0
 
-    def changed(self, after: int) -> tuple[list[Key], int]:
+    def changed(self, after: int) -> tuple[list[AccessKey], int]:
         """Read, and count."""
         self.reads += 1
         return self._keys.changed(after)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gpuledger
-from collector.backup.backup_maker import make
+from collector.backup.backup_maker import make_backup
 from collector.backup.restoring import restore
 from tests.operations.site import Site
 
@@ -49,7 +49,7 @@ def serving(arguments: list[str]) -> int:
         site.seal()
         site.take([360])
         assert (own / "store.duckdb.wal").exists()
-        backup = make(site.store, folder / "backups").path
+        backup = make_backup(site.store, folder / "backups").path
     restore(backup, folder / "new.duckdb")
     return len(readable_by_others(folder))
 

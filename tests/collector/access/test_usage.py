@@ -8,7 +8,7 @@ from agent.wire.units import HOUR_US
 from collector.access import usage as module
 from collector.access.usage import Usage
 from collector.errors import RegistryError
-from collector.registry import Entry, Registry
+from collector.registry import AuditEntry, Registry
 from tests.collector.access.conftest import TOKEN, add_key, bearer
 from tests.collector.access.serving import Site
 
@@ -86,7 +86,7 @@ def test_no_more_lines_an_hour_than_the_bound(
 class SilentAudit:
     """An audit that cannot be written."""
 
-    def add(self, entries: list[Entry]) -> None:
+    def add(self, entries: list[AuditEntry]) -> None:
         """Fail as a full disk does."""
         raise RegistryError("the registry failed: disk full")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from collector.importing.history import Brought, bring
 from collector.importing.known_allocations import Sighting
-from collector.importing.slurm_history import Told, history
+from collector.importing.slurm_history import SlurmAnswer, history
 from collector.schedulers.slurm.events import Event
 from collector.schedulers.slurm.job import Job
 from collector.store.database import Store
@@ -57,7 +57,7 @@ class Site:
 
     def bring(self, since: int = T, until: int = T + DAY, sightings: tuple[Sighting, ...] = ()) -> Brought:
         """Import what Slurm says of a span."""
-        told = Told(self.accounted, self.queued, self.events)
+        told = SlurmAnswer(self.accounted, self.queued, self.events)
         with self.store.session() as session:
             found = history(session, told, "alpha", since, until)
         return bring(self.store, found, sightings)

@@ -14,11 +14,11 @@ import pytest
 import gpuledger
 from agent.wire.units import HOUR_MS
 from analyzer.interfaces.onboarding.cli import Prometheus
-from analyzer.interfaces.onboarding.onboard import Asked, onboard
+from analyzer.interfaces.onboarding.onboard import ImportOptions, onboard
 from analyzer.interfaces.onboarding.prices import given
 from analyzer.interfaces.onboarding.runs import of_slurm
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import Paper
+from analyzer.text.layout import TextLayout
 from collector.importing.span import Span
 from collector.prometheus.client import Client, Server
 from collector.store.database import Store
@@ -66,18 +66,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield Place(url, here, fleet)
 
 
-def shown(place: Place, path: Path, paper: Paper) -> str:
+def shown(place: Place, path: Path, layout: TextLayout) -> str:
     """Import into a store, and return the screen; the clock says that reading took 2 min 11 s."""
     options = _options(file=[place.here / "jobs.json", place.here / "events.txt"])
     said = io.StringIO()
     clock = itertools.count(0.0, 131.0)
-    asked = Asked(
+    asked = ImportOptions(
         span=place.span,
         settings=Settings.beside(path),
         prices=given(PRICES),
         beside=path.parent,
         today=date(2026, 11, 22),
-        paper=paper,
+        layout=layout,
         say=lambda text: print(text, file=said),
         monotonic=lambda: next(clock),
     )
@@ -99,15 +99,15 @@ def run(*words: str) -> tuple[int, str]:
 
 def test_the_screen_is_the_one_that_was_drawn(place: Place, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
     """On a terminal with its bar, and in a pipe as ASCII of the same columns."""
-    golden("import_prometheus.txt", shown(place, tmp_path / "a.duckdb", Paper(80)))
+    golden("import_prometheus.txt", shown(place, tmp_path / "a.duckdb", TextLayout(80)))
     (tmp_path / "pipe").mkdir()
-    golden("import_prometheus_ascii.txt", shown(place, tmp_path / "pipe" / "a.duckdb", Paper(80, ascii=True)))
+    golden("import_prometheus_ascii.txt", shown(place, tmp_path / "pipe" / "a.duckdb", TextLayout(80, ascii=True)))
 
 
 def test_the_ledger_is_that_of_the_truth(place: Place, tmp_path: Path) -> None:
     """GPU-hours owned to the millisecond, held and idle within a scrape of every edge; nobody's only the sharers'."""
     path = tmp_path / "store.duckdb"
-    shown(place, path, Paper())
+    shown(place, path, TextLayout())
     true, booked = truth_of([place.fleet]), ledger_of(path)
     assert sum(booked.values()) == sum(true.values()) == 16 * SPAN
     shared = SPAN - 60 * 60_000  # two runs share a GPU; accounting cannot say which, so nobody has it
@@ -120,9 +120,9 @@ def test_the_ledger_is_that_of_the_truth(place: Place, tmp_path: Path) -> None:
 def test_brought_twice_it_counts_once(place: Place, tmp_path: Path) -> None:
     """Samples, allocations, ownership: the second run of the command finds all of it there."""
     path = tmp_path / "store.duckdb"
-    first = shown(place, path, Paper())
+    first = shown(place, path, TextLayout())
     before = _counts(path)
-    assert shown(place, path, Paper()) == first
+    assert shown(place, path, TextLayout()) == first
     assert _counts(path) == before
 
 
@@ -135,7 +135,7 @@ def _counts(path: Path) -> list[tuple[object, ...]]:
 def test_nothing_of_a_history_is_closed_by_making_its_ledger(place: Place, tmp_path: Path) -> None:
     """What comes later of the same weeks (another scheduler, a file) must change them, and not be a correction."""
     path = tmp_path / "store.duckdb"
-    shown(place, path, Paper())
+    shown(place, path, TextLayout())
     with Store.open(path, read_only=True) as store, store.session() as session:
         assert session.row("SELECT count(*) FROM ledger_hours WHERE status IN ('closed', 'final')") == (0,)
 

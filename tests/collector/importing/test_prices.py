@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.onboarding.prices import BOOK, given, kept, priced
+from analyzer.interfaces.onboarding.prices import PRICES_NAME, given, keep_prices, priced_skus
 from analyzer.prices.price_book import price_book
-from analyzer.settings.settings import BESIDE, Settings
+from analyzer.settings.settings import SETTINGS_NAME, Settings
 from tests.analyzer.ledger.fleet import MONDAY
 
 SKUS = ("A100-80GB", "H100-80GB", "H100-94GB")
@@ -17,7 +17,7 @@ TODAY = date(2026, 11, 22)
 
 def prices(directory: Path, *texts: str, skus: tuple[str, ...] = SKUS, since: int = MONDAY) -> Settings:
     """Keep prices beside a store, and return its settings as the next command reads them."""
-    kept(directory, Settings.beside(directory / "store"), given(texts), skus, since, TODAY)
+    keep_prices(directory, Settings.beside(directory / "store"), given(texts), skus, since, TODAY)
     return Settings.beside(directory / "store")
 
 
@@ -51,23 +51,23 @@ def test_an_earlier_history_is_priced_too(tmp_path: Path) -> None:
 def test_settings_keep_every_line(tmp_path: Path) -> None:
     """They are the site's own."""
     own = '# ours\n[collector]\nslurm = "alpha"\n\n[analyzer]  # the ledger\ncluster = "alpha"\n'
-    (tmp_path / BESIDE).write_text(own)
+    (tmp_path / SETTINGS_NAME).write_text(own)
     assert micros(prices(tmp_path, "h100=2"), "H100-80GB") == 2_000_000
-    assert set(own.splitlines()) < set((tmp_path / BESIDE).read_text().splitlines())
+    assert set(own.splitlines()) < set((tmp_path / SETTINGS_NAME).read_text().splitlines())
 
 
 def test_a_site_s_own_book_is_not_overruled(tmp_path: Path) -> None:
     """A contract in a file, reviewed and dated, must not lose to a flag."""
     (tmp_path / "ours.toml").write_text('currency = "USD"\n')
-    (tmp_path / BESIDE).write_text('[analyzer]\nprices = "ours.toml"\n')
+    (tmp_path / SETTINGS_NAME).write_text('[analyzer]\nprices = "ours.toml"\n')
     with pytest.raises(ConfigError, match=r"ours\.toml"):
         prices(tmp_path, "h100=2")
 
 
 def test_a_book_that_nobody_named_is_not_written_over(tmp_path: Path) -> None:
     """It may be somebody's work."""
-    (tmp_path / BOOK).write_text("# mine\n")
-    with pytest.raises(ConfigError, match=BOOK):
+    (tmp_path / PRICES_NAME).write_text("# mine\n")
+    with pytest.raises(ConfigError, match=PRICES_NAME):
         prices(tmp_path, "h100=2")
 
 
@@ -79,7 +79,7 @@ def test_without_prices_nothing_is_written(tmp_path: Path) -> None:
 
 def test_what_has_no_price_and_what_is_not_here_are_told(tmp_path: Path) -> None:
     """A typing mistake in a kind would leave its GPUs without a price, silently."""
-    found = priced(price_book(prices(tmp_path)), given(["h100=2", "b200=9"]), SKUS, MONDAY)
+    found = priced_skus(price_book(prices(tmp_path)), given(["h100=2", "b200=9"]), SKUS, MONDAY)
     assert (found.known, found.unknown, found.unused) == (SKUS[1:], SKUS[:1], ("b200",))
 
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from agent.wire.tables import TABLES
 from analyzer.interfaces.onboarding import signals
-from analyzer.interfaces.onboarding.signals import Told, by_answer, capabilities, explains_input
+from analyzer.interfaces.onboarding.signals import ImportedSignals, by_answer, capabilities, explains_input
 
 DCGM = {"utilization_ratio", "memory_used_bytes", "power_watts", "sm_clock_hertz", "energy_joules_total"}
 LIMITS = {"sm_clock_reference_hertz", "throttle_power_seconds", "throttle_thermal_seconds"}
-USUAL = Told({"gpu_samples": DCGM | LIMITS}, runs=10, endings=9, priced=True, scrape_seconds=30.0)
+USUAL = ImportedSignals({"gpu_samples": DCGM | LIMITS}, runs=10, endings=9, priced=True, scrape_seconds=30.0)
 
 
-def answers(told: Told) -> dict[str, str]:
+def answers(told: ImportedSignals) -> dict[str, str]:
     """Return the answer to each capability."""
     return {one.what: one.answer for one in capabilities(told)}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.importing.known_allocations import Sighting
-from collector.importing.shares import shares
+from collector.importing.shares import gpus_by_host
 from collector.schedulers.slurm.events import Event
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE
 from tests.collector.importing.site import Site, T, job
@@ -238,12 +238,12 @@ def test_the_ledger_books_what_was_placed(site: Site) -> None:
 )
 def test_a_jobs_gpus_are_shared_out_over_its_hosts(total: int | None, sizes: list[int], wanted: list[int]) -> None:
     """Accounting knows the sum alone."""
-    assert shares(total, sizes) == wanted
+    assert gpus_by_host(total, sizes) == wanted
 
 
 @given(st.integers(0, 100), st.lists(st.integers(1, 16), min_size=1, max_size=8))
 def test_shares_sum_to_the_whole_and_fit(total: int, sizes: list[int]) -> None:
     """No GPU is made up, and none is lost that there is room for."""
-    found = shares(total, sizes)
+    found = gpus_by_host(total, sizes)
     assert sum(found) == total
     assert total > sum(sizes) or all(0 <= count <= size for count, size in zip(found, sizes, strict=True))

@@ -7,7 +7,7 @@ import pytest
 
 from collector.errors import FileRefusedError, SchedulerError
 from collector.importing import slurm_told
-from collector.importing.slurm_history import Told
+from collector.importing.slurm_history import SlurmAnswer
 from collector.importing.span import zone
 from collector.schedulers.slurm import events, text_jobs
 from collector.schedulers.slurm.events import Event
@@ -20,7 +20,7 @@ DATA = Path(__file__).parents[1] / "schedulers" / "data" / "slurm_22_05"
 HEAD = "JobIDRaw|JobID|State|Account|Submit|Start|End|NodeList|AllocTRES|ReqTRES|JobName"
 
 
-def told_of(tmp_path: Path, text: str, name: str = "jobs", timezone: str | None = None) -> Told:
+def told_of(tmp_path: Path, text: str, name: str = "jobs", timezone: str | None = None) -> SlurmAnswer:
     """Return what a file with this text tells."""
     path = tmp_path / name
     path.write_text(text)
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_one_cluster_of_several_is_taken(tmp_path: Path) -> None:
     """An accounting database serves more than one; a job that names none is the cluster's."""
-    told = Told([job(1, 1, 2, 1, cluster="a"), job(2, 1, 2, 1, cluster="b"), job(3, 1, 2, 1, cluster=None)])
+    told = SlurmAnswer([job(1, 1, 2, 1, cluster="a"), job(2, 1, 2, 1, cluster="b"), job(3, 1, 2, 1, cluster=None)])
     assert slurm_told.clusters(told) == ["a", "b"]
     assert ids(list(slurm_told.of_cluster(told, "a").accounted)) == ["1", "3"]
 

@@ -11,10 +11,10 @@ import pytest
 from collector.errors import StoreError
 from collector.lake.sealing import seal as sealing
 from collector.lake.sealing.seal import seal
-from collector.pipeline.batch_commit import Landing, Receipt
+from collector.pipeline.batch_commit import BatchCommit, Receipt
 from collector.pipeline.decoding.batch import Batch, decode
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, body, gpu_rows
 
@@ -26,7 +26,7 @@ def batch(sequence: int, rows: int = 2, stream: str = "stream") -> Batch:
 
 def lake_store(folder: Path) -> Store:
     """Open a store with a lake beside it."""
-    return Store.open(folder / "hot.duckdb", lake=beside(folder / "hot.duckdb"))
+    return Store.open(folder / "hot.duckdb", lake=default_lake(folder / "hot.duckdb"))
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def count(store: Store, sql: str) -> tuple[int, ...]:
 def test_what_is_answered_is_kept_as_it_came_until_it_is_sealed(store: Store) -> None:
     """Bodies are small; their rows are written once, where readers look for them."""
     mark = Mark.of(store)
-    with Landing(store, mark) as landing:
+    with BatchCommit(store, mark) as landing:
         landing.land([batch(0), batch(1)])
         assert count(store, f"SELECT count(*) FROM {store.hot}.arrivals") == (2,)
         assert count(store, "SELECT count(*) FROM gpu_samples") == (0,)
@@ -58,7 +58,7 @@ def test_what_is_answered_is_kept_as_it_came_until_it_is_sealed(store: Store) ->
 def test_an_agent_may_forget_what_the_lake_has(store: Store) -> None:
     """And nothing earlier: this machine's disk may be the one that is lost."""
     mark = Mark.of(store)
-    with Landing(store, mark) as landing:
+    with BatchCommit(store, mark) as landing:
         assert landing.land([batch(0), batch(1)])[1] == Receipt(1, sealed_through=-1, repeated=False)
         seal(store, mark)
         assert landing.land([batch(2)]) == [Receipt(2, sealed_through=1, repeated=False)]
@@ -67,11 +67,11 @@ def test_an_agent_may_forget_what_the_lake_has(store: Store) -> None:
 
 def test_what_is_safe_is_remembered_over_a_restart(tmp_path: Path) -> None:
     """The marker lies in the lake, the receipts in the hot file; both are read again."""
-    with lake_store(tmp_path) as store, Landing(store, mark := Mark.of(store)) as landing:
+    with lake_store(tmp_path) as store, BatchCommit(store, mark := Mark.of(store)) as landing:
         landing.land([batch(0)])
         seal(store, mark)
         landing.land([batch(1)])
-    with lake_store(tmp_path) as store, Landing(store, again := Mark.of(store)) as landing:
+    with lake_store(tmp_path) as store, BatchCommit(store, again := Mark.of(store)) as landing:
         assert again.upto == mark.upto
         assert landing.land([batch(1)]) == [Receipt(1, sealed_through=0, repeated=True)]
         assert seal(store, again).batches == 1
@@ -81,7 +81,7 @@ def test_what_is_safe_is_remembered_over_a_restart(tmp_path: Path) -> None:
 def test_a_store_that_had_no_lake_brings_its_rows_along(tmp_path: Path) -> None:
     """What a development version kept in one file is sealed with the next batch, and counted once."""
     path = tmp_path / "hot.duckdb"
-    with Store.open(path) as store, Landing(store) as landing:
+    with Store.open(path) as store, BatchCommit(store) as landing:
         landing.land([batch(0), batch(1)])
     with lake_store(tmp_path) as store:
         mark = Mark.of(store)
@@ -93,7 +93,7 @@ def test_a_store_that_had_no_lake_brings_its_rows_along(tmp_path: Path) -> None:
 def test_a_store_that_was_moved_is_the_same_store(tmp_path: Path) -> None:
     """All of it lies side by side, and may be copied, or put on a larger disk, without a word to anybody."""
     with lake_store(tmp_path) as store:
-        Landing(store).land([batch(1, rows=3)])
+        BatchCommit(store).land([batch(1, rows=3)])
         seal(store, Mark.of(store))
     moved = tmp_path.rename(tmp_path.with_name("elsewhere"))
     with Store.open(next(moved.glob("*.duckdb"))) as store:
@@ -103,7 +103,7 @@ def test_a_store_that_was_moved_is_the_same_store(tmp_path: Path) -> None:
 def test_much_is_sealed_in_several_passes(store: Store) -> None:
     """A lake that was away for a day must not need one transaction as large as the day, nor a stop wait for it."""
     mark = Mark.of(store)
-    with Landing(store, mark) as landing:
+    with BatchCommit(store, mark) as landing:
         landing.land([batch(sequence, rows) for sequence, rows in enumerate((2, 3, 50, 2, 2))])
         passes = [seal(store, mark, most_rows=4) for _ in range(4)]
         assert [(sealed.batches, sealed.rows, sealed.more) for sealed in passes] == [
@@ -119,7 +119,7 @@ def test_much_is_sealed_in_several_passes(store: Store) -> None:
 def test_a_seal_that_fails_takes_nothing_and_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lake's transaction is all or nothing, and only its end moves the mark."""
     mark = Mark.of(store)
-    with Landing(store, mark) as landing:
+    with BatchCommit(store, mark) as landing:
         landing.land([batch(0)])
 
     def broken(_: Path | None) -> None:
@@ -137,7 +137,7 @@ def test_a_seal_that_fails_takes_nothing_and_loses_nothing(store: Store, monkeyp
 def test_a_body_that_the_disk_did_not_keep_stops_no_other(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     """Its checksum tells; all that came later would otherwise wait behind it for ever."""
     mark = Mark.of(store)
-    with Landing(store, mark) as landing:
+    with BatchCommit(store, mark) as landing:
         landing.land([batch(0), batch(1)])
     with store.hot_session() as session:
         session.execute("UPDATE arrivals SET body = 'rotten'::BLOB WHERE batch = (SELECT min(batch) FROM arrivals)")
@@ -149,7 +149,7 @@ def test_a_body_that_the_disk_did_not_keep_stops_no_other(store: Store, caplog: 
 def test_another_process_reads_the_lake_while_the_store_is_open(store: Store) -> None:
     """DuckDB lets one process into a file; reports must not wait for a server to stop."""
     mark = Mark.of(store)
-    with Landing(store, mark) as landing:
+    with BatchCommit(store, mark) as landing:
         landing.land([batch(0)])
     seal(store, mark)
     script = (
@@ -170,7 +170,7 @@ from collector.lake.sealing.seal import seal
 from tests.collector.lake.test_sealing import batch, lake_store
 with lake_store(Path(sys.argv[1])) as store:
     mark = Mark.of(store)
-    with Landing(store, mark) as landing:
+    with BatchCommit(store, mark) as landing:
         while True:
             for sequence in range(int(sys.argv[2]), 10**6):
                 landing.land([batch(sequence, rows=1 + sequence % 5)])

@@ -9,10 +9,10 @@ from collector.lake.sealing import sealer as sealing
 from collector.lake.sealing.seal import Sealed
 from collector.lake.sealing.sealer import Sealer
 from collector.metrics.metrics import Metrics
-from collector.pipeline.batch_commit import Landing
+from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, body
 from tests.waiting import PATIENCE_SECONDS, until
@@ -36,12 +36,12 @@ class Held(Sealer):
 def test_what_came_during_the_last_sealing_is_sealed_too(tmp_path: Path) -> None:
     """A collector is stopped for an upgrade of its host: what lies in its hot file then nobody can read meanwhile."""
     path = tmp_path / "store.duckdb"
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         mark = Mark.of(store)
         sealer = Held(store, mark)
         sealer.start()
         assert sealer.sealed.wait(PATIENCE_SECONDS)
-        with Landing(store, mark) as landing:
+        with BatchCommit(store, mark) as landing:
             landing.land([decode(body(), NOW)])
         stopping = threading.Thread(target=sealer.stop)
         stopping.start()
@@ -60,11 +60,11 @@ def test_a_stop_seals_in_passes_while_there_is_time(
     monkeypatch.setattr(sealing, "MOST_ROWS", 1)
     monkeypatch.setattr(sealing, "STOPPING_SECONDS", seconds)
     path = tmp_path / "store.duckdb"
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         mark = Mark.of(store)
         sealer = Sealer(store, mark, Metrics(), every_seconds=600, rows=10**9)
         sealer.start()
-        with Landing(store, mark) as landing:
+        with BatchCommit(store, mark) as landing:
             landing.land([decode(body(sequence), NOW) for sequence in range(20)])
         sealer.stop()
         with store.session() as session:
@@ -75,9 +75,9 @@ def test_a_store_that_had_no_lake_is_whole_before_it_is_read(tmp_path: Path, mon
     """Readers look at the lake alone: pages made of its first half called hosts silent that had sent all along."""
     monkeypatch.setattr(sealing, "MOST_ROWS", 1)
     path = tmp_path / "store.duckdb"
-    with Store.open(path) as store, Landing(store, Mark.of(store)) as landing:
+    with Store.open(path) as store, BatchCommit(store, Mark.of(store)) as landing:
         landing.land([decode(body(sequence), NOW) for sequence in range(3)])
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         sealer = Sealer(store, Mark.of(store), Metrics(), every_seconds=600, rows=10**9)
         sealer.start()
         with store.session() as session:

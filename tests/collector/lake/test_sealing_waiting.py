@@ -10,10 +10,10 @@ from collector.lake.sealing import sealer as sealing
 from collector.lake.sealing.seal import Sealed, seal
 from collector.lake.sealing.sealer import Sealer
 from collector.metrics.metrics import Metrics
-from collector.pipeline.batch_commit import Landing
+from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, body
 from tests.waiting import PATIENCE_SECONDS, until
@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE_SECONDS, until
 def test_sealing_is_behind_while_it_works_and_while_as_much_again_waits(tmp_path: Path) -> None:
     """A sealer that waits for its turn at the lake must not look as if it had nothing to do: nobody would let it in."""
     path = tmp_path / "store.duckdb"
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         sealer = Sealer(store, Mark.of(store), Metrics(), every_seconds=600, rows=100)
         found = []
         for rows in (99, 1):
@@ -51,9 +51,9 @@ def test_what_could_not_be_sealed_is_soon_tried_again(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(sealing, "seal", locked_at_first)
     monkeypatch.setattr(sealing, "RETRY_SECONDS", 0.01)
-    with Store.open(path, lake=beside(path)) as store:
+    with Store.open(path, lake=default_lake(path)) as store:
         mark = Mark.of(store)
-        with Landing(store, mark) as landing:
+        with BatchCommit(store, mark) as landing:
             landing.land([decode(body(), NOW)])
         sealer = Sealer(store, mark, Metrics(), every_seconds=600, rows=1)
         sealer.start()

@@ -8,7 +8,7 @@ from agent.wire.units import HOUR_US, MINUTE_US
 from collector.lake.tiers import due
 from collector.lake.tiers.pieces import Span
 from collector.lake.tiers.series import Series, series
-from collector.lake.tiers.sources import Kept, planned
+from collector.lake.tiers.sources import TableExtent, planned
 from collector.lake.tiers.subjects import gpus, gpus_of_run, hosts
 from collector.store.session import Session
 from tests.collector.lake.tiers_samples import HOUR, SECOND, Row, roll, sample, store_with
@@ -172,14 +172,14 @@ def test_a_name_with_a_quote_is_a_name() -> None:
 def test_the_tier_is_the_coarsest_that_fills_the_points(days: float, size: str) -> None:
     """Reading finer rows than the chart can show is what makes a page slow."""
     span = Span(HOUR, HOUR + round(days * DAY_US))
-    plan = planned(Kept(rolled_until=HOUR + 500 * DAY_US), span, 2_000)
+    plan = planned(TableExtent(rolled_until=HOUR + 500 * DAY_US), span, 2_000)
     assert {part.size for part in plan.parts} == {size}
     assert plan.count <= 2_000
 
 
 def test_a_span_over_every_tier_is_read_in_parts_that_touch() -> None:
     """Hours, then minutes, then samples: nothing twice, nothing left out."""
-    kept = Kept(raw_from=HOUR + 10 * DAY_US, minutes_from=HOUR + 5 * DAY_US, rolled_until=HOUR + 19 * DAY_US)
+    kept = TableExtent(raw_from=HOUR + 10 * DAY_US, minutes_from=HOUR + 5 * DAY_US, rolled_until=HOUR + 19 * DAY_US)
     plan = planned(kept, Span(HOUR, HOUR + 20 * DAY_US), 2_000)
     assert [part.size for part in plan.parts] == ["hours", "minutes", "raw"]
     edges = [plan.start, *(part.span.end for part in plan.parts)]

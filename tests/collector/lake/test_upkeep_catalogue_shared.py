@@ -4,7 +4,7 @@ from pathlib import Path
 
 from collector.lake.upkeep.catalogue import shrink
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 
 
 def test_the_log_stays_while_somebody_reads(tmp_path: Path) -> None:
@@ -13,7 +13,7 @@ def test_the_log_stays_while_somebody_reads(tmp_path: Path) -> None:
     What follows is a disk I/O error for who reads or books next, as a quarter on a moved clock showed.
     """
     path = tmp_path / "store.duckdb"
-    with Store.open(path, lake=beside(path)) as store, store.session() as reading:
+    with Store.open(path, lake=default_lake(path)) as store, store.session() as reading:
         assert store.lake is not None
         assert store.lake.file is not None
         logs = [store.lake.file.with_name(f"{store.lake.file.name}-{end}") for end in ("wal", "shm")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collector.config import CollectorConfig
 from collector.lake.sealing.seal import seal
-from collector.pipeline.batch_commit import Landing, Receipt
+from collector.pipeline.batch_commit import BatchCommit, Receipt
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
 from collector.store.open_store import open_store
@@ -34,7 +34,7 @@ def faults(folder: Path, answered: Iterable[Key], sent: Mapping[Key, bytes], row
 
 def _sent_again(store: Store, mark: Mark, sent: Mapping[Key, bytes], kept: set[Key], rows: int) -> list[str]:
     """Send everything once more, as agents do with what was not answered: then all is there, and once."""
-    with Landing(store, mark) as landing:
+    with BatchCommit(store, mark) as landing:
         answers = landing.land([decode(content, NOW) for content in sent.values()])
     repeated = {
         key for key, answer in zip(sent, answers, strict=True) if isinstance(answer, Receipt) and answer.repeated

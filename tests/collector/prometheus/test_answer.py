@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.errors import ServerError
-from collector.prometheus.answer import Answer, lines, matrix
+from collector.prometheus.answer import SeriesAnswer, exported_samples, matrix
 
 TIMES = st.integers(1_420_070_400_000, 4_000_000_000_000)
 VALUES = st.floats(width=64) | st.sampled_from([float("nan"), float("inf"), -math.inf, 0.0, -0.0, 5e-324, 1.7e308])
@@ -37,7 +37,7 @@ def body(series: list[tuple[dict[str, str], list[tuple[int, float]]]], compact: 
     return orjson.dumps(said) if compact else json.dumps(said).encode()
 
 
-def plain(answer: Answer) -> list[tuple[dict[str, str], list[tuple[int, float | None]]]]:
+def plain(answer: SeriesAnswer) -> list[tuple[dict[str, str], list[tuple[int, float | None]]]]:
     """Return an answer as Python has it; what is no finite number is None."""
     told, at = [], 0
     for labels, length in zip(answer.labels, answer.lengths, strict=True):
@@ -66,7 +66,7 @@ def test_an_export_is_read_as_it_was_meant(series: list[tuple[dict[str, str], li
         line = {"metric": labels, "values": [v for _, v in samples], "timestamps": [at for at, _ in samples]}
         said.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
         meant.append((labels, [(at, value if math.isfinite(value) else None) for at, value in samples]))
-    assert plain(lines(b"\n".join(said) + b"\n")) == meant
+    assert plain(exported_samples(b"\n".join(said) + b"\n")) == meant
 
 
 def test_native_histograms_beside_values_are_passed_over() -> None:
@@ -88,13 +88,13 @@ def test_an_answer_that_lacks_a_part_is_refused(beside: bytes) -> None:
 def test_numbers_that_no_float_is_exactly() -> None:
     """DCGM's word for "none" is a whole number of 64 bits, which Arrow refuses to round by itself."""
     said = b'{"metric":{"a":"b"},"values":[9223372036854775794,1],"timestamps":[1763000000000,1763000001000]}'
-    assert lines(said).values.equals(pa.array([9223372036854775794.0, 1.0]))
+    assert exported_samples(said).values.equals(pa.array([9223372036854775794.0, 1.0]))
 
 
 def test_nothing_is_an_answer() -> None:
     """A server without any such series says so."""
     assert plain(matrix(body([]))) == []
-    assert plain(lines(b"")) == []
+    assert plain(exported_samples(b"")) == []
 
 
 @pytest.mark.parametrize(
@@ -138,4 +138,4 @@ def test_an_answer_that_was_cut_short_is_refused(cut: int) -> None:
 def test_a_line_that_is_none_is_refused(said: bytes) -> None:
     """As above."""
     with pytest.raises(ServerError):
-        lines(said)
+        exported_samples(said)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from collector.prometheus.labels import Holder, Subject, gpu_facts, holder, host, subject
+from collector.prometheus.labels import ExporterHolder, Subject, gpu_facts, holder, host, subject
 from collector.prometheus.names import catalogue
 from tests.collector.prometheus.writes import labels
 
@@ -49,18 +49,21 @@ def test_what_is_a_whole_gpus_is_not_said_of_its_instances() -> None:
 @pytest.mark.parametrize(
     ("named", "who"),
     [
-        ({"pod": "train-0", "namespace": "research", "container": "main"}, Holder("research", "train-0", "main", None)),
+        (
+            {"pod": "train-0", "namespace": "research", "container": "main"},
+            ExporterHolder("research", "train-0", "main", None),
+        ),
         (
             {"pod": "dcgm-exporter-x", "namespace": "gpu", "exported_pod": "train-0", "exported_namespace": "research"},
-            Holder("research", "train-0", None, None),
+            ExporterHolder("research", "train-0", None, None),
         ),
         ({"pod": "nvidia-dcgm-exporter-x7k2p", "namespace": "gpu", "container": "nvidia-dcgm-exporter"}, None),
-        ({"hpc_job": "81234"}, Holder(None, None, None, "81234")),
+        ({"hpc_job": "81234"}, ExporterHolder(None, None, None, "81234")),
         ({"pod": "", "hpc_job": ""}, None),
         ({}, None),
     ],
 )
-def test_who_held_it(named: dict[str, str], who: Holder | None) -> None:
+def test_who_held_it(named: dict[str, str], who: ExporterHolder | None) -> None:
     """Where Prometheus does not honour labels, `pod` is the exporter's own, which would hold every GPU of the fleet."""
     assert holder(named) == who
 

@@ -15,7 +15,7 @@ from agent.wire.units import DAY_US
 from collector.errors import ServerError
 from collector.prometheus.client import Client, Server
 from collector.prometheus.pull import Day, pull
-from collector.prometheus.server_survey import look
+from collector.prometheus.server_survey import survey
 from collector.prometheus.spans import Span, days, windows
 from collector.store.database import Store
 from tests.collector.prometheus.servers import need, post, prometheus, victoriametrics
@@ -128,7 +128,7 @@ def test_two_days(url: str) -> None:
     """What is there is stored, what is missing stays missing, and both are told."""
     seen: list[tuple[int, int, Day | None]] = []
     with Client(Server(url)) as client, Store.open(None) as store:
-        found = look(client, SINCE, UNTIL)
+        found = survey(client, SINCE, UNTIL)
         pulled = pull(client, store, SINCE, UNTIL, lambda *told: seen.append(told), found=found)
         by_gpu = rows(
             store,
@@ -204,7 +204,7 @@ def test_a_pull_that_broke_off_goes_on(url: str) -> None:
 
     with Store.open(None) as store:
         with Client(Server(url)) as client:
-            found = look(client, SINCE, UNTIL)
+            found = survey(client, SINCE, UNTIL)
         with Failing(Server(url)) as client, pytest.raises(ServerError):
             pull(client, store, SINCE, UNTIL, found=found)
         assert rows(

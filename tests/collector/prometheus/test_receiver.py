@@ -14,7 +14,7 @@ from collector.config import CollectorConfig
 from collector.errors import BatchError, ServerError, StoreError
 from collector.pipeline.decoding.range_checks import Clock, faults
 from collector.pipeline.writer import Writer
-from collector.prometheus.answer import lines, matrix
+from collector.prometheus.answer import exported_samples, matrix
 from collector.prometheus.labels import Clusters
 from collector.prometheus.messages import V1
 from collector.prometheus.pending import Written
@@ -190,7 +190,7 @@ def test_no_request_ends_the_receiver(receiver: Receiver, writer: Refusing, seed
 def test_no_answer_is_misunderstood(seed: int) -> None:
     """What answers at an address may be anything; it is read, or refused in a sentence."""
     for said in answers(seed, 500):
-        for read in (matrix, lines):
+        for read in (matrix, exported_samples):
             try:
                 found = read(said)
             except ServerError:

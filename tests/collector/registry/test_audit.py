@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from collector.errors import RegistryError
-from collector.registry import Entry, Key, Registry
+from collector.registry import AccessKey, AuditEntry, Registry
 from collector.registry.audit import Audit
 from collector.registry.versions import AUDIT_DAYS
 
@@ -50,7 +50,7 @@ def attempt(where: str | Path, statement: str) -> None:
 )
 def test_what_was_written_stays(where: str | Path, registry: Registry, statement: str) -> None:
     """Not even with the rights of the collector's own account, by any statement that either database knows."""
-    entry = Entry(now(), "change", "cli:mira", "add key", "k", "read grafana")
+    entry = AuditEntry(now(), "change", "cli:mira", "add key", "k", "read grafana")
     registry.audit.add([entry])
     with pytest.raises((sqlite3.Error, psycopg.Error)):
         attempt(where, statement)
@@ -59,7 +59,7 @@ def test_what_was_written_stays(where: str | Path, registry: Registry, statement
 
 def test_what_is_older_than_it_must_be_kept_may_go(where: str | Path, registry: Registry) -> None:
     """Otherwise it would grow for ever; the bound is the database's, so that nobody forgets it."""
-    old, young = (Entry(now() - days * DAY, "read", "k", "GET", "/") for days in (AUDIT_DAYS + 2, AUDIT_DAYS - 2))
+    old, young = (AuditEntry(now() - days * DAY, "read", "k", "GET", "/") for days in (AUDIT_DAYS + 2, AUDIT_DAYS - 2))
     registry.audit.add([old, young])
     assert registry.audit.expire(now()) == 1
     assert registry.audit.since(0) == [young]
@@ -67,7 +67,7 @@ def test_what_is_older_than_it_must_be_kept_may_go(where: str | Path, registry: 
 
 def test_a_change_and_its_entry_are_one(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that nobody is said to have made cannot be, nor an entry about a key that is not there."""
-    key = Key("k1", "read", "grafana", "hash", now(), "cli:mira")
+    key = AccessKey("k1", "read", "grafana", "hash", now(), "cli:mira")
     registry.keys.add(key)
     with pytest.raises(RegistryError):
         registry.keys.add(key)
@@ -78,6 +78,6 @@ def test_a_change_and_its_entry_are_one(registry: Registry, monkeypatch: pytest.
 
 def test_the_newest_are_given_in_order(registry: Registry) -> None:
     """A bound, so that years of it do not fill the memory of who looks."""
-    registry.audit.add([Entry(at, "read", "k", "GET", "/") for at in (3, 1, 2, 5, 4)])
+    registry.audit.add([AuditEntry(at, "read", "k", "GET", "/") for at in (3, 1, 2, 5, 4)])
     assert [entry.at for entry in registry.audit.since(2, limit=3)] == [3, 4, 5]
     assert isinstance(registry.audit, Audit)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.errors import RegistryError
-from collector.registry import Key, Registry, beside, open_registry
+from collector.registry import AccessKey, Registry, open_registry, registry_file
 from collector.registry.versions import VERSIONS
 from tests.collector.registry.test_audit import attempt
 from tests.fleet.postgres import Postgres
@@ -16,9 +16,9 @@ from tests.fleet.postgres import Postgres
 
 def test_it_lies_beside_the_store_and_its_owner_alone_reads_it(tmp_path: Path) -> None:
     """It names hosts, teams and hashes of keys. Its log beside it is no more open than it is."""
-    where = beside(tmp_path / "gpuledger.duckdb")
+    where = registry_file(tmp_path / "gpuledger.duckdb")
     assert where == tmp_path / "gpuledger.duckdb.registry.sqlite"
-    assert beside(None) is None
+    assert registry_file(None) is None
     with open_registry(where) as registry:
         registry.collectors.claim_number("a", "http://a")
         files = sorted(tmp_path.iterdir())
@@ -79,7 +79,7 @@ def test_what_is_no_address_is_told_without_it() -> None:
 def test_it_survives_a_restart_of_its_server() -> None:
     """A connection that was broken meanwhile is replaced before it is used."""
     with Postgres() as server, open_registry(f"postgres:{server.database()}") as registry:
-        registry.keys.add(Key("k1", "read", "", "hash", 0, "test"))
+        registry.keys.add(AccessKey("k1", "read", "", "hash", 0, "test"))
         server.kill()
         with pytest.raises(RegistryError):
             registry.keys.listed()

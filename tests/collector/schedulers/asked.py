@@ -5,7 +5,7 @@ from typing import Any
 
 from collector.config import CollectorConfig
 from collector.pipeline.writer import Writer
-from collector.schedulers.poll_batch import Landing
+from collector.schedulers.poll_batch import PollBatches
 from collector.store.database import Store
 from tests.analyzer.ledger.fleet import MINUTE
 
@@ -14,7 +14,7 @@ class Asked:
     """What a source says is landed in a store, and read back. A cluster sets `source` and `landing`."""
 
     source: Any
-    landing: Landing
+    landing: PollBatches
 
     def __init__(self, now: int) -> None:
         self.store = Store.open(None, memory_limit="500MB")

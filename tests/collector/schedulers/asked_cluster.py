@@ -4,13 +4,13 @@ from typing import Any
 
 from collector.schedulers.kubernetes.api import Api, Server
 from collector.schedulers.kubernetes.rows import Labels
-from collector.schedulers.kubernetes.source import Reading, open_kubernetes
-from collector.schedulers.poll_batch import Landing
+from collector.schedulers.kubernetes.source import LabelMeanings, open_kubernetes
+from collector.schedulers.poll_batch import PollBatches
 from tests.collector.schedulers.api_server import Cluster
 from tests.collector.schedulers.asked import Asked
 from tests.collector.schedulers.kubernetes_things import T
 
-READING = Reading(Labels(user=("gpuledger/user",), project=("gpuledger/project",), further=("team",)))
+READING = LabelMeanings(Labels(user=("gpuledger/user",), project=("gpuledger/project",), further=("team",)))
 
 
 class AskedCluster(Asked):
@@ -25,7 +25,7 @@ class AskedCluster(Asked):
     def restart(self) -> None:
         """Forget all but the store, as a collector does that starts anew."""
         self.source = open_kubernetes("prod", self.api, READING, 60.0)(self.session, self.now)
-        self.landing = Landing("kubernetes/prod", self.writer)
+        self.landing = PollBatches("kubernetes/prod", self.writer)
 
     def allocations(self, *columns: str) -> list[tuple[Any, ...]]:
         """Return the last word on each allocation."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from collector.errors import SchedulerError
 from collector.schedulers.node_book import NodeState
-from collector.schedulers.poll_batch import Landing
+from collector.schedulers.poll_batch import PollBatches
 from collector.schedulers.slurm.job import Job
 from collector.schedulers.slurm.source import open_slurm
 from tests.analyzer.ledger.fleet import MINUTE, MONDAY
@@ -71,7 +71,7 @@ class SmallCluster(Asked):
         """Forget all but the store, as a collector does that starts anew."""
         opened = open_slurm("alpha", self.said, EVERY_SECONDS)  # type: ignore[arg-type]
         self.source = opened(self.session, self.now)
-        self.landing = Landing("slurm/alpha", self.writer)
+        self.landing = PollBatches("slurm/alpha", self.writer)
 
     def allocations(self, *columns: str) -> list[tuple[Any, ...]]:
         """Return the last word on each allocation, as the analyzer reads it, in order."""

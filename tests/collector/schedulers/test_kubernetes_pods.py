@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.schedulers.kubernetes.fields import moment
-from collector.schedulers.kubernetes.nodes import node, place
+from collector.schedulers.kubernetes.fields import timestamp_us
+from collector.schedulers.kubernetes.nodes import node, node_location
 from collector.schedulers.kubernetes.pod import controller, pod
 from collector.schedulers.kubernetes.resources import gpus
 from collector.schedulers.kubernetes.workload import workload
@@ -143,7 +143,7 @@ def test_a_controller_goes_before_other_owners() -> None:
 )
 def test_labels_say_where_a_node_stands(labels: dict[str, str], rack: str | None, block: str | None) -> None:
     """Each cloud has labels of its own; the operator's go first."""
-    found = place(labels, ("own/rack",))
+    found = node_location(labels, ("own/rack",))
     assert (found["rack"], found["block"]) == (rack, block)
 
 
@@ -187,7 +187,7 @@ def test_a_workload_that_was_evicted_waits_again() -> None:
 )
 def test_times_are_read_with_their_zone(said: object, expected: int | None) -> None:
     """One without is nobody's."""
-    assert moment({"at": said}, "at") == expected
+    assert timestamp_us({"at": said}, "at") == expected
 
 
 _LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)

@@ -7,7 +7,7 @@ import pytest
 from collector.config import CollectorConfig, load
 from collector.errors import ConfigError
 from collector.schedulers.poll import Poll
-from collector.schedulers.poll_batch import Landing
+from collector.schedulers.poll_batch import PollBatches
 from collector.schedulers.poller import Poller
 from collector.store.database import Store
 from tests.collector.schedulers.small_cluster import EVERY_SECONDS, SmallCluster, T, running
@@ -76,7 +76,7 @@ def test_what_did_not_land_is_told_again(cluster: SmallCluster) -> None:
 def test_a_row_that_cannot_be_true_keeps_no_other_out(cluster: SmallCluster) -> None:
     """One job of the year 2040 must not stop all accounting."""
     row: dict[str, str | int | float | None] = {"run_id": "slurm/alpha/1", "node": "n1", "started_at": T}
-    landing = Landing("slurm/alpha", cluster.writer)
+    landing = PollBatches("slurm/alpha", cluster.writer)
     landing.land(Poll(T, {"allocations": [row, row | {"started_at": T * 2}, row | {"name": "x" * 5000}]}))
     assert landing.refused == 2
     assert cluster.session.row("SELECT count(*) FROM allocations") == (1,)

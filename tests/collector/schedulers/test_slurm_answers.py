@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from collector.errors import SchedulerError
 from collector.schedulers.node_book import NodeState
 from collector.schedulers.slurm import gres, hostlist, json_jobs, nodes, text_jobs
-from collector.schedulers.slurm.fields import limit_seconds, microseconds, number, whole, words
+from collector.schedulers.slurm.fields import limit_seconds, microseconds, number, whole_number, words
 from collector.schedulers.slurm.job import ENDINGS, Job, phase_of, tasks_in
 from tests.collector.schedulers import modern
 
@@ -37,7 +37,7 @@ def by_id(jobs: list[Job]) -> dict[str, Job]:
 
 def test_json_and_text_of_the_controller_tell_the_same() -> None:
     """A cluster without the JSON plugin must have the same ledger."""
-    assert json_jobs.queued(said("squeue.json")) == text_jobs.shown(said("scontrol_job.txt"))
+    assert json_jobs.queued(said("squeue.json")) == text_jobs.jobs_of_show(said("scontrol_job.txt"))
 
 
 def test_json_and_text_of_accounting_tell_the_same() -> None:
@@ -223,7 +223,10 @@ def test_a_name_that_looks_like_a_field_is_a_name() -> None:
     """Whoever names a job must not be able to give it to somebody else."""
     text = said("scontrol_job.txt").decode()
     forged = text.replace("JobName=fail", "JobName=x UserId=bob(1) JobState=RUNNING NodeList=n1", 1)
-    honest, told = by_id(text_jobs.shown(text.encode()))["2"], by_id(text_jobs.shown(forged.encode()))["2"]
+    honest, told = (
+        by_id(text_jobs.jobs_of_show(text.encode()))["2"],
+        by_id(text_jobs.jobs_of_show(forged.encode()))["2"],
+    )
     assert told == replace(honest, name="x UserId=bob(1) JobState=RUNNING NodeList=n1")
 
 
@@ -255,7 +258,7 @@ def test_no_value_is_a_mistake_of_ours(value: object) -> None:
     """A release to come may write anything anywhere: unknown, and never an error."""
     found = number(value)
     assert found is None or abs(found) != float("inf")
-    assert (whole(value) or 0) >= 0
+    assert (whole_number(value) or 0) >= 0
     words(value)
     gres.gpus(value)
     limit_seconds(value)
@@ -282,7 +285,7 @@ def test_odd_records_are_jobs_or_an_error_of_the_scheduler(queued: dict[str, obj
 def test_odd_texts_are_jobs_or_an_error_of_the_scheduler(noise: bytes, at: int) -> None:
     """A cut or garbled answer ends in the same two ways."""
     for read, name in (
-        (text_jobs.shown, "scontrol_job.txt"),
+        (text_jobs.jobs_of_show, "scontrol_job.txt"),
         (text_jobs.accounted, "sacct.txt"),
         (nodes.from_text, ""),
     ):

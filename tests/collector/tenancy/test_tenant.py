@@ -10,11 +10,11 @@ import pytest
 
 from collector.errors import BatchError, RegistryError
 from collector.lake.sealing.seal import Sealed, seal
-from collector.pipeline.batch_commit import Landing, Receipt
+from collector.pipeline.batch_commit import BatchCommit, Receipt
 from collector.pipeline.decoding.batch import Batch
 from collector.registry import Registry, open_registry
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 from collector.tenancy import tenant
 from collector.tenancy.tenant import Tenant
@@ -27,10 +27,10 @@ class Collector:
     """One of several collectors of a lake, whose heart beats when a test says so."""
 
     def __init__(self, name: str, folder: Path, registry: Registry) -> None:
-        self.store = Store.open(folder / f"{name}.duckdb", lake=beside(folder / "site.duckdb"))
+        self.store = Store.open(folder / f"{name}.duckdb", lake=default_lake(folder / "site.duckdb"))
         self.tenant = Tenant(registry, name, f"http://{name}:8470", name)
         self.mark = Mark.of(self.store, self.tenant.number)
-        self.landing = Landing(self.store, self.mark, shared=True)
+        self.landing = BatchCommit(self.store, self.mark, shared=True)
         self.tenant._beat()
         self.registry = registry
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboards.grafana.written import written
+from dashboards.grafana.written import dashboard_files
 from tests.dashboards.grafana.boards import FOLDER, NAMES, Asking, board, everything, panels
 from tests.dashboards.grafana.conventions import EXCLUSIONS, RULES, complaints
 
@@ -77,8 +77,8 @@ def test_every_exclusion_is_needed() -> None:
 
 def test_the_json_is_what_the_code_makes() -> None:
     """Who changed one of them by hand finds it gone: python -m dashboards.grafana writes them anew."""
-    assert {path.name for path in FOLDER.glob("*.json")} == {name for name, _ in written()}
-    for name, text in written():
+    assert {path.name for path in FOLDER.glob("*.json")} == {name for name, _ in dashboard_files()}
+    for name, text in dashboard_files():
         assert (FOLDER / name).read_text("utf-8") == text, f"{name}: make grafana"
 
 

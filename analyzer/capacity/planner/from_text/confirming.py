@@ -1,7 +1,7 @@
 """What a person is shown before anything is solved: the task file as it is read, without a word of the model's own."""
 
 from analyzer.capacity.planner.from_text.errors import ModelError
-from analyzer.capacity.planner.from_text.task_draft import Understood
+from analyzer.capacity.planner.from_text.task_draft import TaskDraft
 from analyzer.capacity.planner.task_parser import read_tasks
 from analyzer.settings.yaml_text import respelled_yaml
 from analyzer.text.words import counted
@@ -9,7 +9,7 @@ from analyzer.text.words import counted
 _REFUSAL_LETTERS = 300
 
 
-def to_confirm(found: Understood, now: int, timezone: str) -> str:
+def to_confirm(found: TaskDraft, now: int, timezone: str) -> str:
     """Return the task file that is shown, kept and solved: comments and hidden letters are gone, no value has changed.
 
     Raises:
@@ -23,7 +23,7 @@ def to_confirm(found: Understood, now: int, timezone: str) -> str:
     return text
 
 
-def about(found: Understood) -> str:
+def about(found: TaskDraft) -> str:
     """Return what stands above it: how much was understood, in how many rounds, and that nothing was done with it.
 
     What a model had to change is told: it may have made it fit by leaving something out.

@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from analyzer.errors import ConfigError
-from analyzer.settings.environment import whole
+from analyzer.settings.environment import whole_number
 from analyzer.settings.own_table import OwnTable, secret_text
-from analyzer.settings.toml_entry import Entry
+from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.web_address import proxy_address
 from collector.access.gate import is_loopback
 
@@ -111,7 +111,7 @@ class ModelSettings:
         return cls(**own.read(path, known, environ))
 
 
-def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
+def _of_file(table: TomlEntry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
     if name == "key":
         raise ConfigError(f"{table.where}: a key does not stand here; put it into key_file or {_ENVIRONMENT}KEY")
     if name == "timeout_seconds":
@@ -121,7 +121,7 @@ def _of_file(table: Entry, name: str, directory: Path) -> Any:  # noqa: ANN401 -
 
 def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
     if name == "timeout_seconds":
-        return whole(_ENVIRONMENT + name.upper(), text)
+        return whole_number(_ENVIRONMENT + name.upper(), text)
     return Path(text) if name in _PATHS else text
 
 

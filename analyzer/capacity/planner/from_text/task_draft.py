@@ -34,7 +34,7 @@ The format, with an example:
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class TaskDraft:
     """A task file in the model's own words, how many rounds it took, and what was wrong with those before."""
 
     text: str
@@ -43,13 +43,13 @@ class Understood:
     refused: tuple[str, ...]
 
 
-def understood(
+def read_draft(
     settings: ModelSettings,
     description: str,
     now: int,
     timezone: str = "UTC",
     ask: Callable[[ModelSettings, list[Message]], str] = complete,
-) -> Understood:
+) -> TaskDraft:
     """Return the task file that a model makes of a description; nothing is solved, written or run.
 
     Raises:
@@ -66,7 +66,7 @@ def understood(
             text = _only_file(reply)
             file = read_tasks(text, now, timezone)
             _check_whole(file)
-            return Understood(text, file, round_, tuple(refused))
+            return TaskDraft(text, file, round_, tuple(refused))
         except ProblemError as error:
             why = plain_sentence(str(error))[:_COMPLAINT_LETTERS]
             refused.append(why)

@@ -10,7 +10,7 @@ from math import ceil
 
 from agent.wire.units import HOUR_SECONDS
 from analyzer.capacity.planner.plan import Transfer
-from analyzer.capacity.planner.problem import Medium, Network, Node, Problem, Rate, Task
+from analyzer.capacity.planner.problem import Medium, Network, Node, Problem, Task, TransferRate
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def _medium_of(network: Network, source: Node, target: Node) -> Medium:
 
 def _seconds_of(network: Network, medium: Medium, size_bytes: int) -> int:
     """Return how long so many bytes take, in whole seconds, the last one begun."""
-    rates: dict[Medium, Rate] = {
+    rates: dict[Medium, TransferRate] = {
         "local": network.local,
         "rack": network.rack,
         "cross_rack": network.cross_rack,

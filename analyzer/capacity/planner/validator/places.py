@@ -10,10 +10,10 @@ from analyzer.capacity.planner.validator.verdict import Broken
 from analyzer.text.words import bytes_words, counted, plain
 
 UNKNOWN_TOLD = 20  # each with the nearest name; who makes up more gets a list
-Found = tuple[dict[str, Stay], list[Broken]]
+PlacesFound = tuple[dict[str, Stay], list[Broken]]
 
 
-def stays_of(problem: Problem, proposal: Proposal) -> Found:
+def stays_of(problem: Problem, proposal: Proposal) -> PlacesFound:
     """Return the stays whose task and node exist, each task's first one, and what is wrong with the rest."""
     tasks = {task.name: task for task in problem.tasks}
     nodes = {node.name: node for node in problem.nodes}

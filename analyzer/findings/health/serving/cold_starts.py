@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import DAY_US
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.notice import Notice, Span, Words
-from analyzer.findings.health.serving.figures import Figures, hours, percent
+from analyzer.findings.health.serving.figures import ServiceFigures, gpu_hours_of, percent
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
 
@@ -34,26 +34,26 @@ class Starts:
     answer_ms: int | None  # the median run's time from its start to its first answered request
 
 
-def look(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield what is to be looked at, by service, and of whom the first answer is not known."""
     (select,) = statements("findings/health/cold_starts.sql")
     for service, team, run_ids, *sums in session.rows(select, {"start": span.start_us, "end": span.end_us}):
         starts = Starts(service, team, tuple(run_ids), *sums)
-        yield from judge(starts, span)
+        yield from notices_of(starts, span)
         if starts.starts and starts.answer_ms is None:
             yield Unjudged(span.start_us, service, "serving/first answer", "not told: its answered requests")
 
 
-def judge(starts: Starts, span: Span) -> Iterator[Notice]:
+def notices_of(starts: Starts, span: Span) -> Iterator[Notice]:
     """Yield the notice where starting is a part of the service's cost."""
     if starts.starts < _FEWEST or starts.starting_ms * 1000 < starts.held_ms * _WORTH_PERMILLE:
         return
     days = max(1, (span.end_us - span.start_us) // DAY_US)
     usual, longest = (starts.usual_ms or 0) / 1000, starts.longest_ms / 1000
     answered = Evidence("first answer", f"{(starts.answer_ms or 0) / 60_000:.1f} min after a run began, in the median")
-    about = Figures(starts.service, starts.team, starts.run_ids, starts.held_ms)
+    about = ServiceFigures(starts.service, starts.team, starts.run_ids, starts.held_ms)
     words = Words(
-        f"{starts.service} spent {hours(starts.starting_ms)} GPU-hours on starting, "
+        f"{starts.service} spent {gpu_hours_of(starts.starting_ms)} GPU-hours on starting, "
         f"{percent(starts.starting_ms, starts.held_ms)} of what it held: GPUs were started {starts.starts} times, "
         f"{usual:,.0f} s in the median. Weights on local disk, fewer restarts or a warm reserve shorten it.",
         "high",

@@ -23,7 +23,7 @@ _SINGLE_MILLI = 1_200  # ours: 1.2 requests at once; a gauge read every ten seco
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ServiceFigures:
     """Sums over a service's runs, GPU-milliseconds unless named otherwise. None where its stack or hosts do not tell.
 
     `x_ms` is the time in which x could be seen, what follows it the time in which it was.
@@ -69,7 +69,7 @@ class Figures:
         )
 
 
-def read(session: "Session", span: Span) -> Iterator[Figures]:
+def read(session: "Session", span: Span) -> Iterator[ServiceFigures]:
     """Yield the services of a period by name."""
     (select,) = statements("findings/health/serving.sql")
     asked: dict[str, object] = {
@@ -83,10 +83,10 @@ def read(session: "Session", span: Span) -> Iterator[Figures]:
         "late": Thresholds().late_permille,
     }
     for service, team, run_ids, *sums in session.rows(select, asked):
-        yield Figures(service, team, tuple(run_ids), *sums)
+        yield ServiceFigures(service, team, tuple(run_ids), *sums)
 
 
-def hours(milliseconds: int) -> str:
+def gpu_hours_of(milliseconds: int) -> str:
     """Return GPU-milliseconds as GPU-hours, for a sentence."""
     return f"{milliseconds / HOUR_MS:,.1f}"
 

@@ -7,8 +7,8 @@ from analyzer.findings.health.notice import Words
 from analyzer.findings.health.serving.figures import (
     FULL_PERMILLE,
     THROTTLED_PERMILLE,
-    Figures,
-    hours,
+    ServiceFigures,
+    gpu_hours_of,
     is_worth_naming,
     percent,
 )
@@ -16,7 +16,7 @@ from analyzer.findings.health.serving.figures import (
 RULE = "host_threads"
 
 
-def judge(figures: Figures) -> Words | str | None:
+def notice_words(figures: ServiceFigures) -> Words | str | None:
     """Return what is to be said, or the signal that is missing."""
     if figures.answering_ms is None or figures.answering_idle_ms is None:
         return "how many of its requests run"
@@ -32,14 +32,14 @@ def judge(figures: Figures) -> Words | str | None:
             "medium",
             (
                 *_full(figures),
-                Evidence("requests without a kernel", f"at least {hours(figures.host_full_ms)} GPU-hours"),
+                Evidence("requests without a kernel", f"at least {gpu_hours_of(figures.host_full_ms)} GPU-hours"),
             ),
             "more cores or more server processes do not raise requests a second at the same latency",
         )
     return None
 
 
-def _full(figures: Figures) -> Iterator[Evidence]:
+def _full(figures: ServiceFigures) -> Iterator[Evidence]:
     """Yield what of the host was full."""
     if (figures.busiest or 0) >= FULL_PERMILLE:
         yield Evidence("busiest process", f"up to {(figures.busiest or 0) / 10:.0f} % of a core", "<- the limit")

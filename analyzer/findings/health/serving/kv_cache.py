@@ -2,12 +2,12 @@
 
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.notice import Words
-from analyzer.findings.health.serving.figures import Figures, is_worth_naming, percent
+from analyzer.findings.health.serving.figures import ServiceFigures, is_worth_naming, percent
 
 RULE = "kv_cache_full"
 
 
-def judge(figures: Figures) -> Words | str | None:
+def notice_words(figures: ServiceFigures) -> Words | str | None:
     """Return what is to be said, or the signal that is missing."""
     if figures.kv_ms is None or figures.kv_full_ms is None:
         return "the use of its KV cache and its queue"

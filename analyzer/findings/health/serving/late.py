@@ -2,13 +2,13 @@
 
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.notice import Words
-from analyzer.findings.health.serving.figures import Figures, hours
+from analyzer.findings.health.serving.figures import ServiceFigures, gpu_hours_of
 
 RULE = "late_while_replicas_stand_by"
 _PERSISTENT_WINDOWS = 3  # half an hour (algorithms.md 1.4)
 
 
-def judge(figures: Figures) -> Words | str | None:
+def notice_words(figures: ServiceFigures) -> Words | str | None:
     """Return what is to be said, or the signal that is missing."""
     if figures.slo_ms is None:
         return "its first-token times, or what it promises (slo_seconds)"
@@ -20,7 +20,7 @@ def judge(figures: Figures) -> Words | str | None:
             "medium",
             (
                 Evidence("late, with replicas standing by", f"{figures.late_windows / 6:.1f} hours", "<- the limit"),
-                Evidence("standing by meanwhile", f"{hours(figures.late_standing_ms)} GPU-hours"),
+                Evidence("standing by meanwhile", f"{gpu_hours_of(figures.late_standing_ms)} GPU-hours"),
             ),
             "requests spread evenly over its replicas are as late",
         )

@@ -2,13 +2,13 @@
 
 from analyzer.findings.finding import Evidence
 from analyzer.findings.health.notice import Words
-from analyzer.findings.health.serving.figures import Figures, hours, is_worth_naming, percent
+from analyzer.findings.health.serving.figures import ServiceFigures, gpu_hours_of, is_worth_naming, percent
 
 RULE = "unbatched"
 _QUEUED_PERMILLE = 100  # ours: a queue in a tenth of the time is a load that could have been batched
 
 
-def judge(figures: Figures) -> Words | str | None:
+def notice_words(figures: ServiceFigures) -> Words | str | None:
     """Return what is to be said, or the missing signal. One at a time that nobody waits behind is just the load."""
     if figures.answering_ms is None:
         return "how many of its requests run"
@@ -23,7 +23,9 @@ def judge(figures: Figures) -> Words | str | None:
             "so. Batching would answer them together on the same GPU.",
             "medium",
             (
-                Evidence("requests at once", f"about 1 for {hours(figures.single_ms)} GPU-hours", "<- unbatched"),
+                Evidence(
+                    "requests at once", f"about 1 for {gpu_hours_of(figures.single_ms)} GPU-hours", "<- unbatched"
+                ),
                 Evidence("queue meanwhile", f"{figures.single_queued / 10:.0f} % of the time"),
             ),
             "batching does not raise requests a second at the same latency",

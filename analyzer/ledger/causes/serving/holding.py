@@ -23,11 +23,11 @@ _NO_POLICY = "no policy declared"
 _NO_TRAFFIC = "the requests of its replicas, throughout its policy's look-back"
 _NO_COUNTER = "its count of answered requests"
 
-Place = tuple[str, int]  # run id, window_ms
+WindowKey = tuple[str, int]  # run id, window_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ServiceWindows:
     """Windows and verdicts with what the policies say, and of whom they could not say it."""
 
     windows: list[RunWindow]
@@ -40,8 +40,8 @@ class _Found:
     """What is judged of all services while they are gone through, and by which numbers."""
 
     limits: Thresholds
-    windows: dict[Place, RunWindow]
-    excesses: dict[Place, Excess]
+    windows: dict[WindowKey, RunWindow]
+    excesses: dict[WindowKey, Excess]
     unjudged: list[Unjudged]
 
 
@@ -52,10 +52,10 @@ def hold_to_policy(
     windows: list[RunWindow],
     verdicts: list[Verdict],
     limits: Thresholds,
-) -> Held:
+) -> ServiceWindows:
     """Return windows and verdicts, in their order, with what exceeds the policy of their service."""
     if not services:
-        return Held(windows, verdicts, [])
+        return ServiceWindows(windows, verdicts, [])
     by_run: dict[str, list[RunWindow]] = defaultdict(list)
     for window in windows:
         by_run[window.run_id].append(window)
@@ -65,7 +65,7 @@ def hold_to_policy(
         own = [window for run in service.run_ids for window in by_run.get(run, ())]
         if own:
             _hold(session, service, own, times, found)
-    return Held(
+    return ServiceWindows(
         [found.windows.get((window.run_id, window.window_ms), window) for window in windows],
         [_with(verdict, found.excesses.get((verdict.run_id, verdict.window_ms))) for verdict in verdicts],
         found.unjudged,
@@ -79,7 +79,7 @@ def _with(verdict: Verdict, found: Excess | None) -> Verdict:
 
 
 def _hold(
-    session: Session, service: Service, own: list[RunWindow], times: dict[Place, list[ReplicaTime]], found: _Found
+    session: Session, service: Service, own: list[RunWindow], times: dict[WindowKey, list[ReplicaTime]], found: _Found
 ) -> None:
     """Judge one service, window by window, each by the row that is in force in it."""
     by_window: dict[int, list[RunWindow]] = defaultdict(list)
@@ -133,7 +133,7 @@ def _judge(
     policy: Policy,
     needed: int,
     windows: list[RunWindow],
-    times: dict[Place, list[ReplicaTime]],
+    times: dict[WindowKey, list[ReplicaTime]],
     found: _Found,
 ) -> None:
     """Judge one window of one service: nothing is beyond its policy while its promise is not kept."""
@@ -148,7 +148,7 @@ def _judge(
         found.excesses[run, at] = over
 
 
-def _judge_silence(at: int, windows: list[RunWindow], times: dict[Place, list[ReplicaTime]], found: _Found) -> None:
+def _judge_silence(at: int, windows: list[RunWindow], times: dict[WindowKey, list[ReplicaTime]], found: _Found) -> None:
     """Judge one window of a service without a policy: it is idle where nobody asked any of its replicas for long.
 
     While one answers, the others may be its reserve; how large that may be, nobody has declared.

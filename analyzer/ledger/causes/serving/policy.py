@@ -27,7 +27,7 @@ from pathlib import Path
 from analyzer.errors import ConfigError
 from analyzer.ledger.teams import CONDITIONS, RunIdentity, fits_all
 from analyzer.settings.settings import Settings
-from analyzer.settings.toml_entry import MICROS, Entry, read_toml
+from analyzer.settings.toml_entry import MICROS, TomlEntry, read_toml
 
 _LOOK_BACK_HOURS = 24
 _LONGEST_LOOK_BACK_HOURS = 168  # a week: services follow the hours of the day and the days of the week
@@ -115,7 +115,7 @@ def in_force(rows: tuple[Policy, ...], at_us: int) -> Policy | None:
     return next((row for row in rows if row.is_in_force(at_us)), None)
 
 
-def _row(number: int, entry: Entry) -> Policy:
+def _row(number: int, entry: TomlEntry) -> Policy:
     patterns = {key: text for key in CONDITIONS if (text := entry.text_or_none(key)) is not None}
     labels = entry.texts("labels")
     if not patterns and not labels:
@@ -143,7 +143,7 @@ def _row(number: int, entry: Entry) -> Policy:
     )
 
 
-def _positive(entry: Entry, key: str) -> int | None:
+def _positive(entry: TomlEntry, key: str) -> int | None:
     if not entry.has(key):
         return None
     value = entry.micros(key)
@@ -152,14 +152,14 @@ def _positive(entry: Entry, key: str) -> int | None:
     return value
 
 
-def _share(entry: Entry, key: str) -> int | None:
+def _share(entry: TomlEntry, key: str) -> int | None:
     value = _positive(entry, key)
     if value is not None and value > MICROS:
         raise ConfigError(f"{entry.where}: {key!r} is a share of time, at most 1")
     return value
 
 
-def _between(entry: Entry, key: str, most: int) -> int | None:
+def _between(entry: TomlEntry, key: str, most: int) -> int | None:
     if not entry.has(key):
         return None
     value = entry.count(key)

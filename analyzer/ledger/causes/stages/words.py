@@ -71,7 +71,7 @@ class Stage:
     reason: str
 
 
-def said(names: RunNames) -> Stage | None:
+def stage_named(names: RunNames) -> Stage | None:
     """Return the stage that a run's names give it, or None where they say nothing.
 
     A `stage` label goes before a serving replica's own word, then the queue, then the name, then what launched it;

@@ -11,7 +11,7 @@ import pytest
 from agent.attribution.devices import Device, Devices
 from agent.attribution.evidence import Process, read_process
 from agent.attribution.mapping import Jobstats
-from agent.attribution.run import Place, attribute
+from agent.attribution.run import HostIdentity, attribute
 from collector.config import CollectorConfig
 from collector.pipeline.writer import Writer
 from collector.schedulers.poller import Poller
@@ -260,10 +260,10 @@ def test_a_job_s_processes_are_attributed_to_the_run_that_slurm_says(
         process = read_process(Path("/proc"), int(path.read_text()), 0)
         assert process is not None
         assert watched.rows(task), task
-        seen = attribute(process, Place("n1", "alpha"))
+        seen = attribute(process, HostIdentity("n1", "alpha"))
         assert seen.run_id == f"slurm/alpha/{task}"
         if slurm.tracked_by == "cgroup":  # an agent without rights sees no environment, and has the raw number alone
-            blind = attribute(Process(process.pid, 0, process.cgroup), Place("n1", "alpha"))
+            blind = attribute(Process(process.pid, 0, process.cgroup), HostIdentity("n1", "alpha"))
             assert (blind.scheduler, names[blind.run_id]) == ("cgroup", f"slurm/alpha/{task}")
     slurm.run("scancel", str(array))
 
