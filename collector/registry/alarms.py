@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select, true, update
 
-from collector.registry.alarm_tables import ALARMS, POSTS
 from collector.registry.database import Database
+from collector.registry.tables import ALARM_POSTS, ALARMS
 
 State = Literal["queued", "sent", "failed"]
 KEPT_US = 90 * 86_400_000_000  # a quarter of what was said
@@ -96,27 +96,32 @@ class Alarms:
 
     def _put(self, connection: Connection, post: "AlarmPost") -> None:
         values = {name: getattr(post, name) for name in AlarmPost.__slots__}
-        connection.execute(self._database.insert(POSTS).values(**values).on_conflict_do_nothing())
+        connection.execute(self._database.insert(ALARM_POSTS).values(**values).on_conflict_do_nothing())
 
     def due(self, now: int, most: int) -> list[AlarmPost]:
         """Return the posts whose turn it is, the oldest first."""
-        turn = (POSTS.c.state == "queued") & (POSTS.c.next_at <= now)
-        rows = select(*_columns(AlarmPost, POSTS)).where(turn).order_by(POSTS.c.made_at, POSTS.c.id).limit(most)
+        turn = (ALARM_POSTS.c.state == "queued") & (ALARM_POSTS.c.next_at <= now)
+        rows = (
+            select(*_columns(AlarmPost, ALARM_POSTS))
+            .where(turn)
+            .order_by(ALARM_POSTS.c.made_at, ALARM_POSTS.c.id)
+            .limit(most)
+        )
         with self._database.reading() as connection:
             return [AlarmPost(*row) for row in connection.execute(rows)]
 
     def posts(self, states: Sequence[State], most: int) -> list[AlarmPost]:
         """Return posts in these states, the newest first."""
-        rows = select(*_columns(AlarmPost, POSTS)).where(POSTS.c.state.in_(states))
+        rows = select(*_columns(AlarmPost, ALARM_POSTS)).where(ALARM_POSTS.c.state.in_(states))
         with self._database.reading() as connection:
-            found = connection.execute(rows.order_by(POSTS.c.made_at.desc(), POSTS.c.id).limit(most))
+            found = connection.execute(rows.order_by(ALARM_POSTS.c.made_at.desc(), ALARM_POSTS.c.id).limit(most))
             return [AlarmPost(*row) for row in found]
 
     def settle(self, post: AlarmPost) -> None:
         """Note what became of a post."""
         values = {name: getattr(post, name) for name in AlarmPost.__slots__ if name not in ("id", "made_at")}
         with self._database.writing() as connection:
-            connection.execute(update(POSTS).where(POSTS.c.id == post.id).values(**values))
+            connection.execute(update(ALARM_POSTS).where(ALARM_POSTS.c.id == post.id).values(**values))
 
 
 def _marked(connection: Connection, id_: str, when: ColumnElement[bool], **values: int) -> bool:
@@ -131,7 +136,12 @@ def _columns(row: "type[KeptAlarm | AlarmPost]", table: Table) -> list[Column[An
 
 def _forget(connection: Connection, now: int) -> None:
     connection.execute(delete(ALARMS).where(ALARMS.c.ended_at < now - KEPT_US))
-    connection.execute(delete(POSTS).where(POSTS.c.done_at < now - KEPT_US))
-    newest = select(POSTS.c.id).where(POSTS.c.state == "queued").order_by(POSTS.c.made_at.desc()).limit(WAITING_MOST)
-    waits = (POSTS.c.state == "queued") & POSTS.c.id.not_in(newest)
-    connection.execute(update(POSTS).where(waits).values(state="failed", done_at=now, told=_FORGOTTEN, body=None))
+    connection.execute(delete(ALARM_POSTS).where(ALARM_POSTS.c.done_at < now - KEPT_US))
+    newest = (
+        select(ALARM_POSTS.c.id)
+        .where(ALARM_POSTS.c.state == "queued")
+        .order_by(ALARM_POSTS.c.made_at.desc())
+        .limit(WAITING_MOST)
+    )
+    waits = (ALARM_POSTS.c.state == "queued") & ALARM_POSTS.c.id.not_in(newest)
+    connection.execute(update(ALARM_POSTS).where(waits).values(state="failed", done_at=now, told=_FORGOTTEN, body=None))

@@ -15,7 +15,7 @@ from sqlalchemy import Column, Connection, Select, delete, func, select, update
 
 from collector.registry.audit import AuditEntry, record
 from collector.registry.database import Database
-from collector.registry.mail_tables import SECRETS, SENDS, SUBSCRIPTIONS
+from collector.registry.tables import MAIL_SECRETS, MAIL_SENDS, MAIL_SUBSCRIPTIONS
 
 State = Literal["queued", "sending", "sent", "failed", "dropped"]
 CLAIM_US = 15 * 60_000_000  # after this, who claimed a mail is taken to be dead
@@ -75,22 +75,24 @@ class Mails:
 
     def key(self) -> bytes:
         """Return the secret with which links to stop are made; it is drawn once a site, and never leaves it."""
-        drawn = self._database.insert(SECRETS).values(name=_KEY, value=secrets.token_hex(_KEY_BYTES))
+        drawn = self._database.insert(MAIL_SECRETS).values(name=_KEY, value=secrets.token_hex(_KEY_BYTES))
         with self._database.writing() as connection:
             connection.execute(drawn.on_conflict_do_nothing())
-            return bytes.fromhex(connection.execute(select(SECRETS.c.value).where(SECRETS.c.name == _KEY)).scalar_one())
+            return bytes.fromhex(
+                connection.execute(select(MAIL_SECRETS.c.value).where(MAIL_SECRETS.c.name == _KEY)).scalar_one()
+            )
 
     def known_key(self) -> bytes | None:
         """Return the secret, or None where no mail was ever made."""
         with self._database.reading() as connection:
-            found = connection.execute(select(SECRETS.c.value).where(SECRETS.c.name == _KEY)).scalar()
+            found = connection.execute(select(MAIL_SECRETS.c.value).where(MAIL_SECRETS.c.name == _KEY)).scalar()
             return bytes.fromhex(found) if found is not None else None
 
     def subscribe(self, one: Subscription) -> Subscription:
         """Note an address of a list where it is new, and return it as it stands: it may have stopped the mail."""
         values = {name: getattr(one, name) for name in Subscription.__slots__}
         with self._database.writing() as connection:
-            connection.execute(self._database.insert(SUBSCRIPTIONS).values(**values).on_conflict_do_nothing())
+            connection.execute(self._database.insert(MAIL_SUBSCRIPTIONS).values(**values).on_conflict_do_nothing())
             found = _subscription(connection, one.id)
         if found is None:
             raise AssertionError("BUG: a subscription that was just noted is not there")
@@ -104,32 +106,34 @@ class Mails:
     def subscriptions(self) -> list[Subscription]:
         """Return all, by list and address."""
         with self._database.reading() as connection:
-            rows = connection.execute(select(*_columns()).order_by(SUBSCRIPTIONS.c.list, SUBSCRIPTIONS.c.address))
+            rows = connection.execute(
+                select(*_columns()).order_by(MAIL_SUBSCRIPTIONS.c.list, MAIL_SUBSCRIPTIONS.c.address)
+            )
             return [Subscription(*row) for row in rows]
 
     def stop(self, id: str, now: int, by: str) -> None:  # noqa: A002  the field's name
         """Stop the mail to one address of one list, and forget what waits for it. Twice is as once."""
         with self._database.writing() as connection:
-            going = (SUBSCRIPTIONS.c.id == id) & SUBSCRIPTIONS.c.stopped_at.is_(None)
-            done = connection.execute(update(SUBSCRIPTIONS).where(going).values(stopped_at=now, stopped_by=by))
+            going = (MAIL_SUBSCRIPTIONS.c.id == id) & MAIL_SUBSCRIPTIONS.c.stopped_at.is_(None)
+            done = connection.execute(update(MAIL_SUBSCRIPTIONS).where(going).values(stopped_at=now, stopped_by=by))
             if done.rowcount:
                 record(connection, AuditEntry(now, "change", by, "stop mail", id))
-            waits = (SENDS.c.subscription == id) & (SENDS.c.state == "queued")
-            connection.execute(update(SENDS).where(waits).values(_ended("dropped", now, _STOPPED)))
+            waits = (MAIL_SENDS.c.subscription == id) & (MAIL_SENDS.c.state == "queued")
+            connection.execute(update(MAIL_SENDS).where(waits).values(_ended("dropped", now, _STOPPED)))
 
     def resume(self, id: str, now: int, by: str) -> None:  # noqa: A002  the field's name
         """Let mails come again."""
         with self._database.writing() as connection:
-            own = (SUBSCRIPTIONS.c.id == id) & SUBSCRIPTIONS.c.stopped_at.is_not(None)
-            done = connection.execute(update(SUBSCRIPTIONS).where(own).values(stopped_at=None, stopped_by=None))
+            own = (MAIL_SUBSCRIPTIONS.c.id == id) & MAIL_SUBSCRIPTIONS.c.stopped_at.is_not(None)
+            done = connection.execute(update(MAIL_SUBSCRIPTIONS).where(own).values(stopped_at=None, stopped_by=None))
             if done.rowcount:
                 record(connection, AuditEntry(now, "change", by, "resume mail", id))
 
     def last_sent(self, subscription: str) -> int | None:
         """Return when the newest mail to it left, or None."""
-        sent = (SENDS.c.subscription == subscription) & (SENDS.c.state == "sent")
+        sent = (MAIL_SENDS.c.subscription == subscription) & (MAIL_SENDS.c.state == "sent")
         with self._database.reading() as connection:
-            found: int | None = connection.execute(select(func.max(SENDS.c.done_at)).where(sent)).scalar()
+            found: int | None = connection.execute(select(func.max(MAIL_SENDS.c.done_at)).where(sent)).scalar()
             return found
 
     def queue(self, mail: Queued, now: int) -> bool:
@@ -147,45 +151,56 @@ class Mails:
             "body": mail.body,
         }
         older = (
-            (SENDS.c.subscription == mail.subscription)
-            & (SENDS.c.state == "queued")
-            & (SENDS.c.period_end < mail.period_end)
+            (MAIL_SENDS.c.subscription == mail.subscription)
+            & (MAIL_SENDS.c.state == "queued")
+            & (MAIL_SENDS.c.period_end < mail.period_end)
         )
         with self._database.writing() as connection:
             # The number of rows is not told by all drivers where a conflict left the row out.
-            row = self._database.insert(SENDS).values(**values).on_conflict_do_nothing().returning(SENDS.c.period)
+            row = (
+                self._database.insert(MAIL_SENDS)
+                .values(**values)
+                .on_conflict_do_nothing()
+                .returning(MAIL_SENDS.c.period)
+            )
             if connection.execute(row).first() is None:
                 return False
             took = _ended("dropped", now, f"not sent in time; {mail.period} took its place")
-            connection.execute(update(SENDS).where(older).values(took))
-            connection.execute(delete(SENDS).where(SENDS.c.made_at < now - _KEPT_US))
+            connection.execute(update(MAIL_SENDS).where(older).values(took))
+            connection.execute(delete(MAIL_SENDS).where(MAIL_SENDS.c.made_at < now - _KEPT_US))
             return True
 
     def made(self, subscription: str, period: str) -> Send | None:
         """Return what became of a period's mail, or None where none was made."""
-        own = (SENDS.c.subscription == subscription) & (SENDS.c.period == period)
+        own = (MAIL_SENDS.c.subscription == subscription) & (MAIL_SENDS.c.period == period)
         with self._database.reading() as connection:
             row = connection.execute(_sends().where(own)).first()
             return Send(*row) if row is not None else None
 
     def claim(self, now: int) -> Queued | None:
         """Return the mail that has waited longest of those that are due, and keep others from it; None: none is."""
-        due = (SENDS.c.state == "queued") & (SENDS.c.next_at <= now)
+        due = (MAIL_SENDS.c.state == "queued") & (MAIL_SENDS.c.next_at <= now)
         with self._database.writing() as connection:
             _take_back(connection, now)
             _leave_stopped(connection, now)
             row = connection.execute(
-                select(SENDS.c.subscription, SENDS.c.period, SENDS.c.period_end, SENDS.c.body, SENDS.c.attempts)
+                select(
+                    MAIL_SENDS.c.subscription,
+                    MAIL_SENDS.c.period,
+                    MAIL_SENDS.c.period_end,
+                    MAIL_SENDS.c.body,
+                    MAIL_SENDS.c.attempts,
+                )
                 .where(due)
-                .order_by(SENDS.c.next_at, SENDS.c.made_at, SENDS.c.subscription)
+                .order_by(MAIL_SENDS.c.next_at, MAIL_SENDS.c.made_at, MAIL_SENDS.c.subscription)
                 .limit(1)
                 .with_for_update(skip_locked=True)
             ).first()
             if row is None:
                 return None
-            one = (SENDS.c.subscription == row.subscription) & (SENDS.c.period == row.period)
+            one = (MAIL_SENDS.c.subscription == row.subscription) & (MAIL_SENDS.c.period == row.period)
             claimed = {"state": "sending", "claimed_at": now, "attempts": row.attempts + 1}
-            connection.execute(update(SENDS).where(one).values(claimed))
+            connection.execute(update(MAIL_SENDS).where(one).values(claimed))
             whose = _subscription(connection, row.subscription)
         if whose is None:
             raise AssertionError("BUG: a mail of no subscription")
@@ -198,48 +213,50 @@ class Mails:
         values = _ended(state, now, told)
         if state == "queued":
             values = {"state": state, "told": told, "next_at": next_at or now, "claimed_at": None}
-        own = (SENDS.c.subscription == mail.subscription) & (SENDS.c.period == mail.period)
+        own = (MAIL_SENDS.c.subscription == mail.subscription) & (MAIL_SENDS.c.period == mail.period)
         with self._database.writing() as connection:
-            connection.execute(update(SENDS).where(own & (SENDS.c.state == "sending")).values(values))
+            connection.execute(update(MAIL_SENDS).where(own & (MAIL_SENDS.c.state == "sending")).values(values))
 
     def hurry(self, now: int) -> int:
         """Make all that waits due now, and return how many that are."""
-        waits = (SENDS.c.state == "queued") & (SENDS.c.next_at > now)
+        waits = (MAIL_SENDS.c.state == "queued") & (MAIL_SENDS.c.next_at > now)
         with self._database.writing() as connection:
-            return int(connection.execute(update(SENDS).where(waits).values(next_at=now)).rowcount)
+            return int(connection.execute(update(MAIL_SENDS).where(waits).values(next_at=now)).rowcount)
 
     def sends(self, since: int = 0, states: Sequence[State] = ()) -> list[Send]:
         """Return what became of mails made since then, the newest first."""
-        chosen = SENDS.c.made_at >= since
+        chosen = MAIL_SENDS.c.made_at >= since
         if states:
-            chosen &= SENDS.c.state.in_(states)
+            chosen &= MAIL_SENDS.c.state.in_(states)
         with self._database.reading() as connection:
-            rows = connection.execute(_sends().where(chosen).order_by(SENDS.c.made_at.desc(), SUBSCRIPTIONS.c.address))
+            rows = connection.execute(
+                _sends().where(chosen).order_by(MAIL_SENDS.c.made_at.desc(), MAIL_SUBSCRIPTIONS.c.address)
+            )
             return [Send(*row) for row in rows]
 
 
 def _columns() -> list[Column[Any]]:
-    return [SUBSCRIPTIONS.c[name] for name in Subscription.__slots__]
+    return [MAIL_SUBSCRIPTIONS.c[name] for name in Subscription.__slots__]
 
 
 def _subscription(connection: Connection, id: str) -> Subscription | None:  # noqa: A002  the field's name
-    row = connection.execute(select(*_columns()).where(SUBSCRIPTIONS.c.id == id)).first()
+    row = connection.execute(select(*_columns()).where(MAIL_SUBSCRIPTIONS.c.id == id)).first()
     return Subscription(*row) if row is not None else None
 
 
 def _sends() -> Select[Any]:
     return select(
-        SENDS.c.subscription,
-        SUBSCRIPTIONS.c.list,
-        SUBSCRIPTIONS.c.address,
-        SENDS.c.period,
-        SENDS.c.state,
-        SENDS.c.attempts,
-        SENDS.c.next_at,
-        SENDS.c.done_at,
-        SENDS.c.told,
-        SENDS.c.made_at,
-    ).join_from(SENDS, SUBSCRIPTIONS, SUBSCRIPTIONS.c.id == SENDS.c.subscription)
+        MAIL_SENDS.c.subscription,
+        MAIL_SUBSCRIPTIONS.c.list,
+        MAIL_SUBSCRIPTIONS.c.address,
+        MAIL_SENDS.c.period,
+        MAIL_SENDS.c.state,
+        MAIL_SENDS.c.attempts,
+        MAIL_SENDS.c.next_at,
+        MAIL_SENDS.c.done_at,
+        MAIL_SENDS.c.told,
+        MAIL_SENDS.c.made_at,
+    ).join_from(MAIL_SENDS, MAIL_SUBSCRIPTIONS, MAIL_SUBSCRIPTIONS.c.id == MAIL_SENDS.c.subscription)
 
 
 def _ended(state: State, now: int, told: str) -> dict[str, object]:
@@ -249,14 +266,14 @@ def _ended(state: State, now: int, told: str) -> dict[str, object]:
 
 def _take_back(connection: Connection, now: int) -> None:
     """End the claims of who died: once back into the queue, the second time for good."""
-    dead = (SENDS.c.state == "sending") & (SENDS.c.claimed_at < now - CLAIM_US)
-    connection.execute(update(SENDS).where(dead & (SENDS.c.lost > 0)).values(_ended("failed", now, _UNKNOWN)))
+    dead = (MAIL_SENDS.c.state == "sending") & (MAIL_SENDS.c.claimed_at < now - CLAIM_US)
+    connection.execute(update(MAIL_SENDS).where(dead & (MAIL_SENDS.c.lost > 0)).values(_ended("failed", now, _UNKNOWN)))
     again = {"state": "queued", "lost": 1, "next_at": now, "claimed_at": None}
-    connection.execute(update(SENDS).where(dead & (SENDS.c.lost == 0)).values(again))
+    connection.execute(update(MAIL_SENDS).where(dead & (MAIL_SENDS.c.lost == 0)).values(again))
 
 
 def _leave_stopped(connection: Connection, now: int) -> None:
     """Drop what came back into the queue after its reader had stopped it: it was being tried at that moment."""
-    stopped = select(SUBSCRIPTIONS.c.id).where(SUBSCRIPTIONS.c.stopped_at.is_not(None))
-    waits = (SENDS.c.state == "queued") & SENDS.c.subscription.in_(stopped)
-    connection.execute(update(SENDS).where(waits).values(_ended("dropped", now, _STOPPED)))
+    stopped = select(MAIL_SUBSCRIPTIONS.c.id).where(MAIL_SUBSCRIPTIONS.c.stopped_at.is_not(None))
+    waits = (MAIL_SENDS.c.state == "queued") & MAIL_SENDS.c.subscription.in_(stopped)
+    connection.execute(update(MAIL_SENDS).where(waits).values(_ended("dropped", now, _STOPPED)))

@@ -1,104 +1,197 @@
-"""The registry's tables as statements name them; versions.py makes them. Times are integer microseconds UTC."""
+"""The registry's tables, once: what statements name, and what versions.py makes of them. Times are microseconds UTC."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Integer, MetaData, String, Table
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Column, Identity, Index, Integer, MetaData, String, Table, UniqueConstraint
 
 NOBODY = -1  # the owner of a stream that was given back
 
 _METADATA = MetaData()
 
+
+def _text(name: str, **options: Any) -> Column[str]:  # noqa: ANN401 - as Column takes them
+    return Column(name, String, **{"nullable": False} | options)
+
+
+def _number(name: str, **options: Any) -> Column[int]:  # noqa: ANN401 - as Column takes them
+    return Column(name, BigInteger, **{"nullable": False} | options)
+
+
+def _few(name: str, **options: Any) -> Column[int]:  # noqa: ANN401 - as Column takes them
+    return Column(name, Integer, **{"nullable": False} | options)
+
+
+def _yes(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False)
+
+
+def _key(name: str = "id") -> Column[str]:
+    return Column(name, String, primary_key=True)
+
+
+def _serial(name: str) -> Column[int]:
+    """Return a number that counts by itself."""
+    return Column(name, BigInteger().with_variant(Integer, "sqlite"), Identity(always=True), primary_key=True)
+
+
 COLLECTORS = Table(
     "collectors",
     _METADATA,
-    Column("number", Integer, primary_key=True),
-    Column("name", String),
-    Column("url", String),
-    Column("identity", String),
-    Column("claimed_at", BigInteger),
-    Column("alive_until", BigInteger),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    _text("name", unique=True),
+    _text("url"),
+    _text("identity"),
+    _number("claimed_at"),
+    _number("alive_until"),
 )
 LEASES = Table(
     "leases",
     _METADATA,
-    Column("stream", String, primary_key=True),
-    Column("collector", Integer),
-    Column("epoch", BigInteger),
-    Column("since", BigInteger),
+    _key("stream"),
+    _few("collector"),
+    _number("epoch"),
+    _number("since"),
+    Index("leases_by_collector", "collector"),
 )
 KEYS = Table(
     "keys",
     _METADATA,
-    Column("id", String, primary_key=True),
-    Column("role", String),
-    Column("name", String),
-    Column("hash", String),
-    Column("node", String),
-    Column("teams", String),
-    Column("created_at", BigInteger),
-    Column("created_by", String),
-    Column("expires_at", BigInteger),
-    Column("revoked_at", BigInteger),
-    Column("used_at", BigInteger),
-    Column("replaces", String),
-    Column("joined_by", String),
-    Column("change", BigInteger),
+    _key(),
+    _text("role"),
+    _text("name"),
+    _text("hash"),
+    _text("node", nullable=True),
+    _text("teams", nullable=True),
+    _number("created_at"),
+    _text("created_by"),
+    _number("expires_at", nullable=True),
+    _number("revoked_at", nullable=True),
+    _number("used_at", nullable=True),
+    _text("replaces", nullable=True),
+    _text("joined_by", nullable=True),
+    _number("change"),
+    Index("keys_by_change", "change"),
+    Index("keys_by_node", "node"),
 )
 JOINS = Table(
     "joins",
     _METADATA,
-    Column("id", String, primary_key=True),
-    Column("hash", String),
-    Column("node_glob", String),
-    Column("uses", BigInteger),
-    Column("used", BigInteger),
-    Column("replaces", Boolean),
-    Column("created_at", BigInteger),
-    Column("created_by", String),
-    Column("expires_at", BigInteger),
-    Column("revoked_at", BigInteger),
+    _key(),
+    _text("hash"),
+    _text("node_glob"),
+    _number("uses"),
+    _number("used"),
+    _yes("replaces"),
+    _number("created_at"),
+    _text("created_by"),
+    _number("expires_at"),
+    _number("revoked_at", nullable=True),
 )
-COUNTERS = Table("counters", _METADATA, Column("name", String, primary_key=True), Column("value", BigInteger))
+COUNTERS = Table("counters", _METADATA, _key("name"), _number("value"))
 AUDIT = Table(
     "audit",
     _METADATA,
-    Column("id", BigInteger, primary_key=True),
-    Column("at", BigInteger),
-    Column("kind", String),
-    Column("actor", String),
-    Column("action", String),
-    Column("subject", String),
-    Column("detail", String),
-    Column("count", BigInteger),
+    _serial("id"),
+    _number("at"),
+    _text("kind"),
+    _text("actor"),
+    _text("action"),
+    _text("subject"),
+    _text("detail"),
+    _number("count"),
+    Index("audit_by_time", "at"),
+    sqlite_autoincrement=True,
 )
-GPU_HOMES = Table(
-    "gpu_homes",
-    _METADATA,
-    Column("gpu_uuid", String, primary_key=True),
-    Column("node", String),
-    Column("told_at", BigInteger),
-)
-HOSTS = Table("hosts", _METADATA, Column("node", String, primary_key=True), Column("first_sent_at", BigInteger))
 CAPACITY_REQUESTS = Table(
     "capacity_requests",
     _METADATA,
-    Column("id", String, primary_key=True),
-    Column("digest", String),
-    Column("team", String),
-    Column("pilot", Boolean),
-    Column("verdict", String),
-    Column("asked_at", BigInteger),
-    Column("asked_by", String),
+    _key(),
+    _text("digest"),
+    _text("team"),
+    _yes("pilot"),
+    _text("verdict"),
+    _number("asked_at"),
+    _text("asked_by"),
+    Index("capacity_by_time", "asked_at"),
 )
 CAPACITY_EVENTS = Table(
     "capacity_events",
     _METADATA,
-    Column("number", BigInteger, primary_key=True),
-    Column("request_id", String),
-    Column("at", BigInteger),
-    Column("kind", String),
-    Column("who", String),
-    Column("role", String),
-    Column("verdict", String),
-    Column("gate", String),
-    Column("reason", String),
-    Column("decided", String),
+    _serial("number"),
+    _text("request_id"),
+    _number("at"),
+    _text("kind"),
+    _text("who"),
+    _text("role"),
+    _text("verdict"),
+    _text("gate", nullable=True),
+    _text("reason", nullable=True),
+    _text("decided", nullable=True),
+    Index("capacity_events_by_request", "request_id"),
+    sqlite_autoincrement=True,
 )
+MAIL_SECRETS = Table("mail_secrets", _METADATA, _key("name"), _text("value"))
+MAIL_SUBSCRIPTIONS = Table(  # who gets which mails, and who has stopped them
+    "mail_subscriptions",
+    _METADATA,
+    _key(),
+    _text("list"),
+    _text("address"),
+    _number("created_at"),
+    _number("stopped_at", nullable=True),
+    _text("stopped_by", nullable=True),
+    UniqueConstraint("list", "address"),
+)
+MAIL_SENDS = Table(  # what was sent, and what waits
+    "mail_sends",
+    _METADATA,
+    _key("subscription"),
+    _key("period"),
+    _text("state"),
+    _number("period_end"),
+    _number("made_at"),
+    _few("attempts"),
+    _few("lost"),
+    _number("next_at"),
+    _number("claimed_at", nullable=True),
+    _number("done_at", nullable=True),
+    _text("told"),
+    _text("body", nullable=True),
+    Index("mail_sends_by_state", "state", "next_at"),
+)
+ALARMS = Table(  # which are open, and which were said
+    "alarms",
+    _METADATA,
+    _key(),
+    Column("opened_at", BigInteger, primary_key=True, autoincrement=False),
+    _text("team", nullable=True),
+    _yes("urgent"),
+    _number("said_at", nullable=True),
+    _number("ended_at", nullable=True),
+    _text("body"),
+    Index("alarms_by_end", "ended_at"),
+)
+Index(
+    "alarms_lasting",
+    ALARMS.c.id,
+    unique=True,
+    sqlite_where=ALARMS.c.ended_at.is_(None),
+    postgresql_where=ALARMS.c.ended_at.is_(None),
+)
+ALARM_POSTS = Table(  # what waits for the webhook
+    "alarm_posts",
+    _METADATA,
+    _key(),
+    _text("state"),
+    _number("made_at"),
+    _few("attempts"),
+    _number("next_at"),
+    _number("done_at", nullable=True),
+    _text("told"),
+    _text("body", nullable=True),
+    Index("alarm_posts_by_state", "state", "next_at"),
+)
+GPU_HOMES = Table(
+    "gpu_homes", _METADATA, _key("gpu_uuid"), _text("node"), _number("told_at"), Index("gpu_homes_by_node", "node")
+)
+HOSTS = Table("hosts", _METADATA, _key("node"), _number("first_sent_at"))
