@@ -18,11 +18,11 @@ from analyzer.interfaces.cli.command import (
     write,
 )
 from analyzer.interfaces.cli.recording import price_micros, recording_report
-from analyzer.interfaces.questions.finding_questions import EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
+from analyzer.interfaces.questions.finding_questions import COMPARE, EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
 from analyzer.interfaces.questions.formatted import formatted
-from analyzer.interfaces.questions.ledger_questions import COMPARE, RUN, TRAFFIC, WEEK
-from analyzer.interfaces.questions.money_questions import ANOMALIES, BUDGETS, DEMAND, MONTH, PORTFOLIO, UNITS
+from analyzer.interfaces.questions.money_questions import BUDGETS
 from analyzer.interfaces.questions.question import Question
+from analyzer.interfaces.questions.registry import QUESTIONS
 from analyzer.interfaces.text.recording_text import recording_text
 from analyzer.interfaces.text.schema import schema_text
 from analyzer.measures.efficiency.step_log import by_log, step_pattern
@@ -32,7 +32,7 @@ from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout
 
 _OK, _CHECK_FAILED = 0, 1
-_REPORTS: tuple[Question[Any], ...] = (WEEK, RUN, TRAFFIC, MONTH, UNITS, ANOMALIES, DEMAND, PORTFOLIO)
+_REPORTS = tuple(question for question in QUESTIONS.values() if question.is_report)
 _RECORDED = ".json"  # what gpuledger run calls its recordings
 
 

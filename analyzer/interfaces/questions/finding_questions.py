@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from analyzer.ids import by_id
 from analyzer.interfaces.html.html import finding_html
 from analyzer.interfaces.questions.question import Check, Question, add_part, argument
+from analyzer.interfaces.text.compare_text import compare_text
 from analyzer.interfaces.text.finding_explain import explain_data, explain_text
 from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.recommendation_files import lines_file, spreadsheet, table, ticket
@@ -16,6 +17,7 @@ from analyzer.ledger.unjudged import Unjudged
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import Offer
 from analyzer.recommendations.recommendation import Recommendation
+from analyzer.reports.compare import Comparison, checked_kind, compare_at, compare_runs
 from analyzer.reports.finding_list import FindingsReport
 from analyzer.reports.finding_view import Explained
 from analyzer.reports.reader import Reader
@@ -81,6 +83,12 @@ def _savings(reader: Reader, _: Request) -> SavingsReport:
     settings = reader.settings
     learns = settings.advising.learn_shares
     return savings_report(reader.session, settings.timezone, settings.currency, learns=learns)
+
+
+def _compare(reader: Reader, request: Request) -> Comparison:
+    checked_kind(request.other, request.at)
+    site, subject = (reader.session, reader.settings.timezone, reader.settings.currency), request.subject or "last"
+    return compare_at(*site, subject, request.at) if request.at else compare_runs(*site, subject, request.other or "")
 
 
 FINDINGS = Question(
@@ -161,3 +169,7 @@ SAVINGS = Question(
     about="What came of what was recommended: predicted against realised, and how good the predictions were.",
     is_dated=False,
 )
+COMPARE = Question(
+    "compare", _compare, lambda found: found.subject, lambda found, _, layout: compare_text(found, layout)
+)
+FINDING_QUESTIONS = (FINDINGS, EXPLAIN, RECOMMEND, SHOW, SAVINGS, COMPARE)

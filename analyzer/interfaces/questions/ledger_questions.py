@@ -1,21 +1,16 @@
-"""The questions to the ledger itself: a period, one run, two runs, who moved what, and what happens now."""
+"""The questions to the ledger itself: a period, one run, and who moved what."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 from analyzer.interfaces.html.html import week_html
-from analyzer.interfaces.live.live_query import read_live_view
-from analyzer.interfaces.live.live_view import LiveView
-from analyzer.interfaces.live.text import look_text
 from analyzer.interfaces.questions.question import PERIOD, Question, add_part, argument
-from analyzer.interfaces.text.compare_text import compare_text
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.interfaces.text.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.measures.traffic.fleet import FleetTraffic, read_fleet_traffic
 from analyzer.measures.traffic.fleet_text import fleet_traffic_text
 from analyzer.measures.traffic.tariff import tariff_book
-from analyzer.reports.compare import Comparison, checked_kind, compare_at, compare_runs
 from analyzer.reports.groups import By, checked_by
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
@@ -41,16 +36,6 @@ def _traffic(reader: Reader, request: Request) -> FleetTraffic:
     return read_fleet_traffic(reader.session, period, settings.currency, tariff_book(settings), request.subject)
 
 
-def _compare(reader: Reader, request: Request) -> Comparison:
-    checked_kind(request.other, request.at)
-    site, subject = (reader.session, reader.settings.timezone, reader.settings.currency), request.subject or "last"
-    return compare_at(*site, subject, request.at) if request.at else compare_runs(*site, subject, request.other or "")
-
-
-def _top(reader: Reader, request: Request) -> LiveView:
-    return read_live_view(reader.session, reader.settings.currency, reader.settings.timezone, request.subject)
-
-
 WEEK = Question(
     "week",
     _week,
@@ -58,6 +43,7 @@ WEEK = Question(
     lambda report, request, layout: week_text(report, layout, request.top or WORTH_DOING_SHOWN),
     forms={"html": lambda report, _: week_html(report)},
     of_part=True,
+    is_report=True,
     about="a week or another period; without a name, the last complete week",
     arguments=(
         argument("--mail", action="store_true", help="send it as the weekly e-mail, once to each address of [mail]"),
@@ -72,6 +58,7 @@ RUN = Question(
     _run,
     lambda report: report.facts.subject,
     lambda report, request, layout: run_text(report, layout, whole_traffic=request.traffic),
+    is_report=True,
     about="one run, ended or still running: why it was slow, what it cost, what to change",
     arguments=(
         argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last"),
@@ -87,12 +74,8 @@ TRAFFIC = Question(
     _traffic,
     lambda _: "traffic",
     lambda moved, request, layout: fleet_traffic_text(moved, layout, request.top),
+    is_report=True,
     about="who moved how much how far: the whole fleet's runs in a period, or one team's",
     arguments=(argument("--team", dest="subject", metavar="NAME", help="of this team's runs alone"), PERIOD),
 )
-COMPARE = Question(
-    "compare", _compare, lambda found: found.subject, lambda found, _, layout: compare_text(found, layout)
-)
-TOP = Question(
-    "top", _top, lambda _: "top", lambda found, request, layout: look_text(found, layout, request.top, request.order)
-)
+LEDGER_QUESTIONS = (WEEK, RUN, TRAFFIC)

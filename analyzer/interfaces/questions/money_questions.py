@@ -109,6 +109,7 @@ MONTH = Question(
     _month,
     lambda found: found.week.period.label,
     lambda found, request, layout: month_text(found, layout, request.top),
+    is_report=True,
     about="a calendar month: the bill, how the fleet stands against targets, budgets (2026-11)",
     arguments=(PERIOD, BY),
 )
@@ -134,6 +135,7 @@ UNITS = Question(
     _units,
     lambda found: f"units {found.period.label}",
     lambda found, request, layout: units_text(found, layout, request.top),
+    is_report=True,
     about="what a thousand requests, a billion tokens or a whole run cost, and when that changed",
     arguments=(PERIOD,),
 )
@@ -146,6 +148,7 @@ ANOMALIES = Question(
         "teams": page.teams,
         "units": [{"line": line, "change": change} for line, change in page.units.changes],
     },
+    is_report=True,
     about="which prices and which teams' hours were out of the ordinary, and which runs made them so",
     arguments=(PERIOD,),
 )
@@ -154,6 +157,7 @@ DEMAND = Question(
     _demand,
     lambda _: "demand",
     lambda found, _, layout: demand_text(found, layout),
+    is_report=True,
     about="what is asked for, what will be, and the mix of buying that would cost least",
     arguments=(PERIOD,),
 )
@@ -162,6 +166,7 @@ PORTFOLIO = Question(
     _portfolio,
     lambda found: f"portfolio {found.period.label}",
     lambda found, request, layout: portfolio_text(found, layout, request.top),
+    is_report=True,
     about="which workloads earn their GPUs, want a fix or a smaller place, or are needed by nobody",
     arguments=(PERIOD,),
 )
@@ -180,3 +185,4 @@ COSTS = Question(
     lambda found, _, layout: costs_text(found, layout),
     costs_data,
 )
+MONEY_QUESTIONS = (MONTH, BUDGETS, UNITS, ANOMALIES, DEMAND, PORTFOLIO, CHARGES, COSTS)

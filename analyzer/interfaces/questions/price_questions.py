@@ -97,3 +97,4 @@ PRICES_CHECK = Question(
     lambda found, _request, _paper: check_text(found.book, found.complaints),
     lambda found: {"prices": _many(found.book), "complaints": found.complaints},
 )
+PRICE_QUESTIONS = (PRICES, PRICES_CHECK)

@@ -6,32 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.questions.finding_questions import EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
-from analyzer.interfaces.questions.ledger_questions import COMPARE, RUN, TOP, TRAFFIC, WEEK
-from analyzer.interfaces.questions.money_questions import (
-    ANOMALIES,
-    BUDGETS,
-    CHARGES,
-    COSTS,
-    DEMAND,
-    MONTH,
-    PORTFOLIO,
-    UNITS,
-)
-from analyzer.interfaces.questions.plan_questions import HISTORY, NODES
-from analyzer.interfaces.questions.price_questions import PRICES, PRICES_CHECK
+from analyzer.interfaces.questions.finding_questions import FINDING_QUESTIONS
+from analyzer.interfaces.questions.fleet_questions import FLEET_QUESTIONS
+from analyzer.interfaces.questions.ledger_questions import LEDGER_QUESTIONS
+from analyzer.interfaces.questions.money_questions import MONEY_QUESTIONS
+from analyzer.interfaces.questions.price_questions import PRICE_QUESTIONS
 from analyzer.interfaces.questions.question import Question
 from analyzer.reports.filtered_reader import of_part
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 
 QUESTIONS: Mapping[str, Question[Any]] = {
-    question.name: question
-    for question in (
-        WEEK, RUN, TRAFFIC, FINDINGS, EXPLAIN, RECOMMEND, SHOW, SAVINGS, COMPARE, MONTH, BUDGETS, UNITS, ANOMALIES,
-        DEMAND, PORTFOLIO, CHARGES, COSTS, PRICES, PRICES_CHECK, TOP, HISTORY, NODES,
-    )
-}  # fmt: skip
+    each.name: each
+    for each in (*LEDGER_QUESTIONS, *FINDING_QUESTIONS, *MONEY_QUESTIONS, *PRICE_QUESTIONS, *FLEET_QUESTIONS)
+}
 OF_PART = tuple(name for name, question in QUESTIONS.items() if question.of_part)
 _OF_SOME = ("csv", "slurm", "kubernetes")  # forms that only questions have which say so
 

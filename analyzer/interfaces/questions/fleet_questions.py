@@ -1,4 +1,4 @@
-"""What a plan asks a ledger for: the history of a recurring job, and the nodes with what is free of them."""
+"""The fleet now, and what a plan asks of it: the history of a recurring job, and nodes with what is free of them."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,9 @@ from analyzer.capacity.planner.history import History
 from analyzer.capacity.planner.ledger import StoreLedger
 from analyzer.capacity.planner.stock import StockNode
 from analyzer.capacity.planner.tables import history_words
+from analyzer.interfaces.live.live_query import read_live_view
+from analyzer.interfaces.live.live_view import LiveView
+from analyzer.interfaces.live.text import look_text
 from analyzer.interfaces.questions.question import Question
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
@@ -28,6 +31,10 @@ class Stock:
 
     nodes: tuple[StockNode, ...]
     currency: str
+
+
+def _top(reader: Reader, request: Request) -> LiveView:
+    return read_live_view(reader.session, reader.settings.currency, reader.settings.timezone, request.subject)
 
 
 def _history(reader: Reader, request: Request) -> JobHistory:
@@ -62,5 +69,9 @@ def _line(node: StockNode, currency: str, layout: TextLayout) -> str:
     )
 
 
+TOP = Question(
+    "top", _top, lambda _: "top", lambda found, request, layout: look_text(found, layout, request.top, request.order)
+)
 HISTORY = Question("history", _history, lambda job: plain(job.name), _history_text, lambda job: job.history)
 NODES = Question("nodes", _nodes, lambda _: "nodes", _nodes_text, lambda stock: stock.nodes)
+FLEET_QUESTIONS = (TOP, HISTORY, NODES)
