@@ -2,11 +2,10 @@
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -18,35 +17,26 @@ from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.request_file import read_request
 from analyzer.capacity.gate.request_store import (
-    Event,
-    KeptRequest,
-    Teller,
     decide,
     identity_of,
-    kept_request,
-    kept_requests,
 )
-from analyzer.capacity.gate.request_store import waive as waive_one
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.profile.read import ReadProfile, read_profile
 from analyzer.capacity.profile.trusted import TrustedKey
 from analyzer.errors import ConfigError, ProfileError
 from analyzer.findings.history.judgement import reason_of
-from analyzer.interfaces.cli.by_command import where, who
+from analyzer.interfaces.cli.by_command import where
+from analyzer.interfaces.cli.kept_requests import PATH, registry_of_site, requests_of, teller
 from analyzer.interfaces.cli.recording import price_micros
 from analyzer.ledger.believed import believing
-from analyzer.server_client import ask_server_json, zone_of
-from analyzer.settings.settings import Settings, settings_file
+from analyzer.server_client import ask_server_json
+from analyzer.settings.settings import Settings
 from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout, has_colour, paint
-from collector.registry import Registry
 
 _OK, _STOPPED = 0, 1
 _COLUMNS, _PAPER = 78, 80
-_PATH = "/v1/capacity-requests"
-_LOCAL = "local"  # the role of who works on the site's own machine: who can do so can also write its files
-_FOR_EVER = 2**62
 
 
 def gate(argv: list[str]) -> int:
@@ -81,14 +71,7 @@ def waive(argv: list[str]) -> int:
     parser.add_argument("--reason", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
     reason_of(options.reason)  # what is refused is refused before anything is opened
-    if options.server:
-        said = ask_server_json(
-            options.server, f"{_PATH}/{options.id}/waivers", {"gate": options.gate, "reason": options.reason}
-        )
-        decided = decided_of(said["request"]["decided"])
-    else:
-        with _registry(options) as registry:
-            decided = waive_one(registry, options.id, options.gate, options.reason, _teller()).decided
+    decided = requests_of(options).waive(options.id, options.gate, options.reason)
     print(fill(f"{decided.request_id}: {options.gate} is waived; the verdict is now {decided.verdict}.", _COLUMNS))
     return _OK
 
@@ -100,13 +83,7 @@ def list_(argv: list[str]) -> int:
     parser = _kept_parser("list", list_.__doc__)
     _add_paper(parser)
     options = parser.parse_args(argv)
-    if options.server:
-        pages = list(_pages(options.server))
-        found, zone = [_kept_of(item) for page in pages for item in page["items"]], zone_of(pages[0])
-    else:
-        zone = where(options)[1].timezone
-        with _registry(options) as registry:
-            found = kept_requests(registry, 0, _FOR_EVER)
+    found, zone = requests_of(options).all()
     if options.json:
         print(as_json("gate_list", {"requests": [data_of(one) for one in found]}), end="")
         return _OK
@@ -122,13 +99,7 @@ def show(argv: list[str]) -> int:
     parser.add_argument("id", metavar="ID", help="the request's id, q-...")
     _add_paper(parser)
     options = parser.parse_args(argv)
-    if options.server:
-        told = ask_server_json(options.server, f"{_PATH}/{options.id}")
-        one, zone = _kept_of(told["request"]), zone_of(told)
-    else:
-        zone = where(options)[1].timezone
-        with _registry(options) as registry:
-            one = kept_request(registry, options.id)
+    one, zone = requests_of(options).one(options.id)
     _print(one.decided, options, is_kept=True)
     if not options.json:
         print("\n" + history_text(one, zone, _paper(options)), end="")
@@ -191,7 +162,7 @@ def _judged(
     from collector.store.database import Store
 
     with (
-        _registry(options) as registry,
+        registry_of_site(options) as registry,
         Store.open(options.store, read_only=True) as store,
         believing(store) as session,
     ):
@@ -203,7 +174,7 @@ def _judged(
             supply = replace(supply, rate=told) if told else supply
             return check_request(request, read, policy, supply, now, identity), supply.history
 
-        return judged()[0] if options.dry_run else decide(registry, judged, _teller()).decided
+        return judged()[0] if options.dry_run else decide(registry, judged, teller()).decided
 
 
 def _told(price: int | None, currency: str) -> GpuHourRate | None:
@@ -219,7 +190,7 @@ def _posted(options: argparse.Namespace) -> Decision:
     body: dict[str, object] = {"request": _plain(parsed_file(options.request))}
     if options.profile:
         body["profile"] = _document(options.profile)
-    return decided_of(ask_server_json(options.server, _PATH, body)["request"]["decided"])
+    return decided_of(ask_server_json(options.server, PATH, body)["request"]["decided"])
 
 
 def _plain(said: Any) -> Any:  # noqa: ANN401 - whatever TOML and YAML can say
@@ -266,35 +237,6 @@ def _write_page(decided: Decision, options: argparse.Namespace) -> None:
         options.out.write_text(in_form(form, envelope, shown), "utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write --out {options.out}: {error.strerror}") from error
-
-
-def _registry(options: argparse.Namespace) -> Registry:
-    from collector.access.open_access import registry_of
-    from collector.config import load
-    from collector.store.there import check_there
-
-    file = settings_file(options.store, options.config) if options.store else options.config
-    config = load(file, os.environ)
-    store: Path = options.store or config.store
-    check_there(store, config.lake)
-    return registry_of(config, store)
-
-
-def _teller() -> Teller:
-    return Teller(who(), _LOCAL, time.time_ns() // 1000)
-
-
-def _pages(server: str) -> Iterator[dict[str, Any]]:
-    cursor: str | None = ""
-    while cursor is not None:
-        page = ask_server_json(server, f"{_PATH}?cursor={cursor}" if cursor else _PATH)
-        yield page
-        cursor = page["next_cursor"]
-
-
-def _kept_of(item: dict[str, Any]) -> KeptRequest:
-    events = tuple(Event(**{name: event[name] for name in Event.__slots__}) for event in item["history"])
-    return KeptRequest(decided_of(item["decided"]), item["asked_at"], item["asked_by"], events)
 
 
 def _print(decided: Decision, options: argparse.Namespace, *, is_kept: bool) -> None:

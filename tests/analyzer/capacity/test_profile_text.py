@@ -68,7 +68,7 @@ def test_its_sums_are_those_of_the_json() -> None:
         assert sum(cents) == round(float(total[place].replace(",", "")) * 100)
 
 
-@pytest.mark.parametrize("paper", [TextLayout(64, ascii=True), TextLayout(64), TextLayout(80), TextLayout(160)])
+@pytest.mark.parametrize("layout", [TextLayout(64, ascii=True), TextLayout(64), TextLayout(80), TextLayout(160)])
 def test_no_name_breaks_the_text(layout: TextLayout) -> None:
     """Names come from whoever starts a job; a terminal obeys control characters."""
     made = text(signed(hostile(EXAMPLE), KEY), SHOWN, layout)

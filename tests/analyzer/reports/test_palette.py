@@ -62,18 +62,18 @@ def _lab(colour: Linear) -> Linear:
     return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
-def _seen(colour: Linear, host_sources: str) -> Linear:
-    rows = (sum(m * part for m, part in zip(row, colour, strict=True)) for row in EYES[host_sources])
+def _seen(colour: Linear, eyes: str) -> Linear:
+    rows = (sum(m * part for m, part in zip(row, colour, strict=True)) for row in EYES[eyes])
     return tuple(min(1.0, max(0.0, part)) for part in rows)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("eyes", EYES)
-def test_any_two_classes_look_different(scheme: str, host_sources: str) -> None:
+def test_any_two_classes_look_different(scheme: str, eyes: str) -> None:
     """One man in twelve does not see red as red; waste must not look like overhead to him."""
     colours = _schemes()[scheme]
     for one, other in combinations(CLASSES, 2):
-        labs = (_lab(_seen(colours[klass], host_sources)) for klass in (one, other))
+        labs = (_lab(_seen(colours[klass], eyes)) for klass in (one, other))
         apart = sum((a - b) ** 2 for a, b in zip(*labs, strict=True)) ** 0.5
         assert apart >= APART, (one, other)
 

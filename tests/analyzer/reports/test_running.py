@@ -94,6 +94,6 @@ def test_of_two_hours_no_paper_tells_what_a_week_would_save() -> None:
     for one in week.recommendations:
         assert one.saves_milliseconds.p95 <= week.breakdown.milliseconds
         assert one.saves_micros is None or one.saves_micros.p95 <= (week.breakdown.cost_micros or 0)
-    for layout in papers:
-        assert "in the 2 h seen" in layout or '"saves_over_seconds": 7200' in layout
-        assert not re.search(r"saves?[^.;|<]{0,30}(a|per) week", layout), layout
+    for text in papers:
+        assert "in the 2 h seen" in text or '"saves_over_seconds": 7200' in text
+        assert not re.search(r"saves?[^.;|<]{0,30}(a|per) week", text), text
