@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzer.findings.finding import Finding
+from analyzer.queries.ledger_query import ledger_sums
 from collector.store.session import Session
 
 _STATE = "held_idle"  # the one loss that ends the moment somebody lets go
+_NEWEST = (
+    "hour = (SELECT max(hour) FROM ledger_hours WHERE status <> 'provisional') AND state = ? AND run_id IS NOT NULL"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +28,11 @@ def still_costs(session: Session, findings: Sequence[Finding]) -> StillCosts | N
     of_run = {run_id: one.id for one in open_now for run_id in one.run_ids}
     if not of_run:
         return None
-    rows = session.rows(
-        "SELECT run_id, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT, count(*) = count(cost_micros) FROM ledger "
-        "WHERE hour = (SELECT max(hour) FROM ledger_hours WHERE status <> 'provisional') "
-        "AND state = ? AND run_id IS NOT NULL GROUP BY run_id ORDER BY run_id",
-        [_STATE],
-    )
     lost: dict[str, tuple[int, int | None]] = {}
-    for run_id, milliseconds, micros, is_priced in rows:
-        if (finding_id := of_run.get(run_id)) is not None:
+    for each in ledger_sums(session, "run_id", where=_NEWEST, values=[_STATE]):
+        if (finding_id := of_run.get(each.keys[0])) is not None:
             time, cost = lost.get(finding_id, (0, 0))
-            lost[finding_id] = time + milliseconds, cost + micros if is_priced and cost is not None else None
+            micros = None if cost is None or each.unpriced_milliseconds else cost + (each.cost_micros or 0)
+            lost[finding_id] = time + each.milliseconds, micros
     most = max(lost.items(), key=lambda one: (one[1][1] or 0, one[1][0], one[0]), default=None)
     return None if most is None else StillCosts(most[0], *most[1])

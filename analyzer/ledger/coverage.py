@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_US
 from analyzer.errors import LedgerError
 from analyzer.ledger.closing import is_reached
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.period import Period
-from analyzer.queries.ledger_query import BreakdownEntry, fold, within
+from analyzer.queries.ledger_query import BreakdownEntry, fold, ledger_sums, within
 from analyzer.queries.statements import statements
 from collector.store.session import Session
 
@@ -132,14 +133,22 @@ def _booked_by(session: Session, period: Period) -> list[str]:
     return [version for (version,) in rows]
 
 
+def held_span(session: Session, run_ids: Sequence[str]) -> tuple[int, int] | None:
+    """Return from when until when the ledger has hours that these runs held, in microseconds; None where there is none.
+
+    `run_ids` are at least one.
+    """
+    runs = ", ".join("?" * len(run_ids))  # named one by one, DuckDB skips the row groups that have none of them
+    first, last = session.row(f"SELECT min(hour), max(hour) FROM ledger WHERE run_id IN ({runs})", list(run_ids))
+    return None if first is None else (first, last + HOUR_US)
+
+
 def measured(session: Session, period: Period) -> Measured:
     """Return how much of the held time was measured, and the nodes that were silent longest."""
     where, values = within(period)
-    held, silent = session.row(
-        "SELECT coalesce(sum(milliseconds), 0), coalesce(sum(milliseconds) FILTER (WHERE state = 'unobserved'), 0) "
-        f"FROM ledger WHERE {where} AND run_id IS NOT NULL",
-        values,
-    )
+    sums = ledger_sums(session, "state", period=period, where="run_id IS NOT NULL")
+    held = sum(one.milliseconds for one in sums)
+    silent = sum(one.milliseconds for one in sums if one.keys == ("unobserved",))
     nodes = session.rows(
         "SELECT node, max(ms) AS longest, min(first) FROM (SELECT node, sum(milliseconds) AS ms, min(hour) AS first "
         f"FROM ledger WHERE {where} AND state = 'unobserved' GROUP BY node, gpu_uuid) "

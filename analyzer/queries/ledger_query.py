@@ -1,7 +1,8 @@
 """Typed readings of the ledger for reports: SQL counts, nothing here judges or prints."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from analyzer.period import Period
 from analyzer.states import BOOKINGS, CLASSES, Class, booking
@@ -96,6 +97,33 @@ def alike_measured(one: Breakdown, other: Breakdown) -> bool:
 Counted = tuple[str, str | None, int, int | None]  # state, cause, milliseconds, cost in micros
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerSum:
+    """GPU time of the rows with the same `keys`, and what the priced part of it cost (None: nothing is priced)."""
+
+    keys: tuple[Any, ...]
+    milliseconds: int
+    cost_micros: int | None
+    unpriced_milliseconds: int
+
+
+def ledger_sums(
+    session: Session, *by: str, period: Period | None = None, where: str = "true", values: Sequence[object] = ()
+) -> list[LedgerSum]:
+    """Return the ledger's GPU time by these of its columns, or expressions of them, ascending by their values.
+
+    Of a period, and of the rows for which `where` holds with its `values`; without columns it is one sum.
+    """
+    inside, span = within(period) if period is not None else ("true", [])
+    rows = session.rows(
+        f"SELECT {''.join(f'{column}, ' for column in by)}coalesce(sum(milliseconds), 0)::BIGINT, "
+        "sum(cost_micros)::BIGINT, coalesce(sum(milliseconds) FILTER (cost_micros IS NULL), 0)::BIGINT "
+        f"FROM ledger WHERE {inside} AND {where} GROUP BY ALL ORDER BY ALL",
+        [*span, *values],
+    )
+    return [LedgerSum(tuple(row[: len(by)]), *row[len(by) :]) for row in rows]
+
+
 def known_sum(amounts: Iterable[int | None]) -> int | None:
     """Return the sum of the amounts that are known; None where none is."""
     known = [amount for amount in amounts if amount is not None]
@@ -128,17 +156,26 @@ def _place(entry: BreakdownEntry) -> tuple[int, int, int, int]:
 
 def breakdown(session: Session, period: Period, run_id: str | None = None) -> Breakdown:
     """Return where the GPU time of a period went, of the fleet or of one run."""
-    where, values = within(period, run_id)
-    counted = session.rows(
-        "SELECT state, cause, sum(milliseconds), sum(cost_micros) FROM ledger "
-        f"WHERE {where} GROUP BY state, cause, cost_micros IS NULL",
-        values,
+    where, values = ("true", []) if run_id is None else ("run_id = ?", [run_id])
+    found = ledger_sums(session, "state", "cause", period=period, where=where, values=values)
+    unpriced: list[LedgerSum] = []
+    if any(one.unpriced_milliseconds for one in found):
+        where = f"{where} AND cost_micros IS NULL"
+        unpriced = ledger_sums(session, "sku", period=period, where=where, values=values)
+    unpriced.sort(key=lambda one: -one.milliseconds)
+    return Breakdown(
+        fold(part for one in found for part in _parts(one)),
+        tuple(Unpriced(one.keys[0], one.milliseconds) for one in unpriced),
     )
-    unpriced = session.rows(
-        f"SELECT sku, sum(milliseconds) FROM ledger WHERE {where} AND cost_micros IS NULL GROUP BY ALL ORDER BY 2 DESC",
-        values,
-    )
-    return Breakdown(fold(counted), tuple(Unpriced(sku, ms) for sku, ms in unpriced if ms))
+
+
+def _parts(one: LedgerSum) -> Iterator[Counted]:
+    """Yield the time that has a price, and the time that has none."""
+    state, cause = one.keys
+    if one.cost_micros is not None:
+        yield state, cause, one.milliseconds - one.unpriced_milliseconds, one.cost_micros
+    if one.unpriced_milliseconds:
+        yield state, cause, one.unpriced_milliseconds, None
 
 
 def within(period: Period, run_id: str | None = None) -> tuple[str, list[object]]:

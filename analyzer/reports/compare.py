@@ -8,7 +8,7 @@ from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.ledger.coverage import ledger_end
 from analyzer.ledger.which_run import find_run
-from analyzer.queries.ledger_query import Breakdown, Counted, fold
+from analyzer.queries.ledger_query import Breakdown, Counted, fold, ledger_sums
 from analyzer.recommendations.lifecycle.word import moment_of
 from analyzer.recommendations.outcome.before_after import LEAST, before_after
 from analyzer.recommendations.outcome.effect import Effect
@@ -126,12 +126,8 @@ def _totals(
     session: Session, works: Sequence[Work], unit: Unit | None
 ) -> tuple[tuple[str, ...], Breakdown, int | None]:
     runs = tuple(work.run_id for work in works)
-    rows = session.rows(
-        "SELECT state, cause, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT FROM ledger "
-        "WHERE run_id IN (SELECT unnest(?)) GROUP BY ALL",
-        [list(runs)],
-    )
-    counted: list[Counted] = [(state, cause, ms, micros) for state, cause, ms, micros in rows]
+    sums = ledger_sums(session, "state", "cause", where="run_id IN (SELECT unnest(?))", values=[list(runs)])
+    counted: list[Counted] = [(*one.keys, one.milliseconds, one.cost_micros) for one in sums]
     told = [getattr(work, unit) if unit is not None and unit != "run" else None for work in works]
     known = [count for count in told if count]
     return runs, Breakdown(fold(counted)), sum(known) if len(known) == len(works) and known else None

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from agent.wire.units import HOUR_US
 from analyzer.errors import LedgerError
 from analyzer.findings.explain.ruled_out import RuledOut
 from analyzer.findings.finding import Finding
 from analyzer.ledger.causes.stages.stage import header
-from analyzer.ledger.coverage import NotJudged, not_judged
+from analyzer.ledger.coverage import NotJudged, held_span, not_judged
 from analyzer.ledger.timeline import Point
 from analyzer.measures.efficiency.of_run import Efficiency, Subject, efficiency
 from analyzer.measures.efficiency.steps import StepTime
@@ -120,10 +119,9 @@ def run_span(session: Session, run_id: str, timezone: str) -> Period:
     Raises:
         LedgerError: the ledger has no hour of it.
     """
-    first, last = session.row("SELECT min(hour), max(hour) FROM ledger WHERE run_id = ?", [run_id])
-    if first is None:
+    if (held := held_span(session, [run_id])) is None:
         raise LedgerError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
-    return Period(first, last + HOUR_US, run_id, timezone)
+    return Period(*held, run_id, timezone)
 
 
 def run_report(

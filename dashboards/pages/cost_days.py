@@ -8,7 +8,7 @@ from agent.wire.units import HOUR_MS, MICROS
 from analyzer.charts.series import Chart, Trace
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.period import Period, day_starts, local
-from analyzer.queries.ledger_query import within
+from analyzer.queries.ledger_query import ledger_sums
 from analyzer.states import CLASSES, booking
 from analyzer.text.words import day, symbol
 from dashboards.pages.cost_table import class_heads
@@ -62,22 +62,18 @@ def days_sheet(reading: RequestContext, period: Period) -> Sheet:
 
 def _days(reading: RequestContext, period: Period) -> Sequence[_Day]:
     """Return the days of which the ledger has hours: SQL sums the hours, which are few, and they go to their days."""
-    where, values = within(period)
-    rows = reading.session.rows(
-        "SELECT hour, state, cause, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT FROM ledger "
-        f"WHERE {where} GROUP BY ALL ORDER BY hour",
-        values,
-    )
-    if not rows:
+    sums = ledger_sums(reading.session, "hour", "state", "cause", period=period)
+    if not sums:
         return []
-    starts = list(day_starts(rows[0][0], period.end, period.timezone))
+    starts = list(day_starts(sums[0].keys[0], period.end, period.timezone))
     found: dict[int, _Day] = {}
-    for hour, state, cause, milliseconds, micros in rows:
+    for each in sums:
+        hour, state, cause = each.keys
         start = starts[bisect_right(starts, hour) - 1]
         one, place = found.setdefault(start, _Day(start)), CLASSES.index(booking(state, cause).klass)
-        one.classes_ms[place] += milliseconds
-        one.classes_micros[place] += micros or 0
-        one.is_priced |= micros is not None
+        one.classes_ms[place] += each.milliseconds
+        one.classes_micros[place] += each.cost_micros or 0
+        one.is_priced |= each.cost_micros is not None
     return list(found.values())
 
 

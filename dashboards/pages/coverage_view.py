@@ -9,7 +9,7 @@ from analyzer.charts.series import Chart, Trace, chart
 from analyzer.interfaces.text.week_text import silent_words
 from analyzer.ledger.coverage import measured
 from analyzer.period import Period
-from analyzer.queries.ledger_query import within
+from analyzer.queries.ledger_query import ledger_sums
 from analyzer.text.words import percent
 from dashboards.pages.read_pages import Sheet
 
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from analyzer.interfaces.api.request_service import RequestContext
 
 BARS = 84  # at most so many; a week gives bars of two hours
-_BY_HOUR = """
-SELECT hour, sum(milliseconds)::BIGINT, coalesce(sum(milliseconds) FILTER (state = 'unobserved'), 0)::BIGINT,
-    coalesce(sum(milliseconds) FILTER (state = 'unexplained'), 0)::BIGINT
-FROM ledger WHERE {where} GROUP BY hour ORDER BY hour
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +43,16 @@ def coverage_sheet(reading: "RequestContext", period: Period) -> Sheet:
     return Sheet(head, _hours(reading, period))
 
 
-def _hours(reading: "RequestContext", period: Period) -> list[tuple[int, int, int, int]]:
-    where, values = within(period)
-    return reading.session.rows(_BY_HOUR.format(where=where), values)
+def _hours(reading: "RequestContext", period: Period) -> list[tuple[int, ...]]:
+    """Return of each hour the milliseconds that were owned, not measured, and unexplained."""
+    hours: dict[int, list[int]] = {}
+    for each in ledger_sums(reading.session, "hour", "state", period=period):
+        hour, state = each.keys
+        found = hours.setdefault(hour, [0, 0, 0])
+        found[0] += each.milliseconds
+        found[1] += each.milliseconds if state == "unobserved" else 0
+        found[2] += each.milliseconds if state == "unexplained" else 0
+    return [(hour, *amounts) for hour, amounts in hours.items()]
 
 
 def _chart(reading: "RequestContext", period: Period) -> Chart:

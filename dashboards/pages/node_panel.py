@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from analyzer.errors import LedgerError
 from analyzer.period import Period
-from analyzer.queries.ledger_query import Counted, fold
+from analyzer.queries.ledger_query import Counted, fold, ledger_sums
 from analyzer.states import CLASSES
 from analyzer.text.words import percent
 from collector.store.session import Session
@@ -40,19 +40,17 @@ def node_panel(session: Session, node: str, period: Period) -> NodePanel:
     Raises:
         LedgerError: the ledger has no time of this node in the period.
     """
-    told = session.rows(
-        "SELECT gpu_uuid, sku, run_id, state, cause, sum(milliseconds)::BIGINT FROM ledger "
-        "WHERE node = ? AND hour >= ? AND hour < ? GROUP BY ALL",
-        [node, period.start, period.end],
-    )
-    if not told:
+    by = ("gpu_uuid", "sku", "run_id", "state", "cause")
+    sums = ledger_sums(session, *by, period=period, where="node = ?", values=[node])
+    if not sums:
         raise LedgerError(f"the ledger has no time of a node {node!r} in this period")
     counted: dict[tuple[str, str | None], list[Counted]] = defaultdict(list)
     held: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for gpu, sku, run_id, state, cause, milliseconds in told:
-        counted[gpu, sku].append((state, cause, milliseconds, None))
+    for each in sums:
+        gpu, sku, run_id, state, cause = each.keys
+        counted[gpu, sku].append((state, cause, each.milliseconds, None))
         if run_id is not None:
-            held[gpu][run_id] += milliseconds
+            held[gpu][run_id] += each.milliseconds
     names, places = _names(session, held), _places(session, node)
     rows = [
         (places.get(gpu, -1), gpu, _row(gpu, sku, counts, held[gpu], names, places))

@@ -9,7 +9,7 @@ from analyzer.measures.traffic.locality import HostLocation
 from analyzer.measures.traffic.rack_matrix import UNKNOWN_RACK
 from analyzer.measures.traffic.traffic_query import read_places
 from analyzer.period import Period
-from analyzer.queries.ledger_query import within
+from analyzer.queries.ledger_query import ledger_sums, within
 from analyzer.states import CLASSES, booking
 from analyzer.text.words import percent, plain
 from dashboards.pages.marks import Mark, class_bar
@@ -122,12 +122,9 @@ def _nodes(reading: "RequestContext", period: Period) -> dict[str, _Sum]:
     found = {node: _Sum(defaultdict(int), [0] * len(CLASSES)) for node, *_ in counted}
     for node, sku, gpus in counted:
         found[node].gpus[plain(sku or "GPU")] += gpus
-    booked = reading.session.rows(
-        "SELECT node, state, cause, run_id IS NOT NULL, sum(milliseconds) FROM ledger "
-        f"WHERE {where} AND node IS NOT NULL GROUP BY ALL",
-        values,
-    )
-    for node, state, cause, held, milliseconds in booked:
+    by = ("node", "state", "cause", "run_id IS NOT NULL")
+    for each in ledger_sums(reading.session, *by, period=period, where="node IS NOT NULL"):
+        (node, state, cause, held), milliseconds = each.keys, each.milliseconds
         klass, one = booking(state, cause).klass, found[node]
         one.classes[CLASSES.index(klass)] += milliseconds
         one.held += milliseconds if held else 0

@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from analyzer.capacity.gate.decided import Decision, Gate
+from analyzer.capacity.gate.decided import Decided, Gate
 from analyzer.capacity.gate.request_store import KeptRequest, Teller, kept_request, kept_requests, waive
 from analyzer.capacity.gate.text import asked_words, offer_rows, profile_words
 from analyzer.capacity.gate.words import growth_words, headline, line, price_words
@@ -172,7 +172,7 @@ def _request_view(
     }
 
 
-def _gate(gate: Gate, decided: Decision, *, may_waive: bool) -> GateLine:
+def _gate(gate: Gate, decided: Decided, *, may_waive: bool) -> GateLine:
     is_waived = any(waiver.gate == gate.name for waiver in decided.waivers)
     outcome = "waived" if is_waived and gate.outcome != "PASS" else gate.outcome
     can = may_waive and gate.waivable and gate.outcome != "PASS" and not is_waived
@@ -180,7 +180,7 @@ def _gate(gate: Gate, decided: Decision, *, may_waive: bool) -> GateLine:
     return GateLine(gate.name, gate.label, gate.value, gate.bar, outcome, why, can)
 
 
-def _options(decided: Decision) -> list[tuple[str, str, str, str, str, str, str]]:
+def _options(decided: Decided) -> list[tuple[str, str, str, str, str, str, str]]:
     currency = decided.rate.currency if decided.rate is not None else ""
     return [
         (

@@ -247,14 +247,14 @@ def test_what_sqlite_cannot_read_is_one_sentence(tmp_path: Path) -> None:
 KILLED = """
 import os, sys, threading, time
 from pathlib import Path
-from collector.backup.backup_maker import make
+from collector.backup.backup_maker import make_backup
 from tests.operations.site import Site
 site = Site(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.readline()
 threading.Timer(float(sys.argv[3]), os._exit, [9]).start()
 while True:
-    make(site.store, Path(sys.argv[2]), keep=100)
+    make_backup(site.store, Path(sys.argv[2]), keep=100)
 """
 
 

@@ -19,9 +19,9 @@ except PermissionError:
     pass
 from pathlib import Path
 from collector.store.database import Store
-from collector.store.lake import beside
+from collector.store.lake import default_lake
 path = Path(sys.argv[1])
-with Store.open(path, lake=beside(path)) as store, store.session() as session:
+with Store.open(path, lake=default_lake(path)) as store, store.session() as session:
     session.execute("INSERT INTO lake.main.markers SELECT 0, range, 0 FROM range(1000)")
     assert session.row("SELECT sum(upto) FROM markers") == (499500,)
 print("sealed")

@@ -4,7 +4,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from analyzer.capacity.gate.decided import SCHEMA, Decision
+from analyzer.capacity.gate.decided import SCHEMA, Decided
 from analyzer.errors import LedgerError
 
 
@@ -17,7 +17,7 @@ def data_of(value: object) -> Any:  # noqa: ANN401 - whatever JSON can say
     return value
 
 
-def decided_of(document: object) -> Decision:
+def decided_of(document: object) -> Decided:
     """Return the decision that plain data says.
 
     Raises:
@@ -27,7 +27,7 @@ def decided_of(document: object) -> Decision:
     if schema != SCHEMA:
         raise LedgerError(f"a decision of schema {str(schema)[:40]!r} is none that this version reads")
     try:
-        made: Decision = _made(Decision, document)
+        made: Decided = _made(Decided, document)
     except (KeyError, TypeError, ValueError) as error:
         raise LedgerError(f"a decision cannot be read: {error}") from error
     return made

@@ -70,7 +70,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuHourRate:
+class Rate:
     """What one GPU-hour costs, and who says so."""
 
     micros_per_gpu_hour: int
@@ -123,7 +123,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decided:
     """All of it. `headline` is the answer in a sentence or two; `missing` says what no figure could be made without."""
 
     schema: str
@@ -138,7 +138,7 @@ class Decision:
     condition: str | None
     gates: tuple[Gate, ...]
     remedies: tuple[Remedy, ...]
-    rate: GpuHourRate | None
+    rate: Rate | None
     micros: int | None
     offer: Offer | None
     options: tuple[Option, ...]
@@ -161,16 +161,16 @@ def verdict_of(gates: tuple[Gate, ...], waivers: tuple[Waiver, ...] = ()) -> Ver
     return "INCOMPLETE" if "N/E" in left or not gates else "PASS"
 
 
-def failed(decided: Decision) -> tuple[Gate, ...]:
+def failed(decided: Decided) -> tuple[Gate, ...]:
     """Return the gates that failed and that nobody waived."""
     return _left(decided, "FAIL")
 
 
-def not_evaluated(decided: Decision) -> tuple[Gate, ...]:
+def not_evaluated(decided: Decided) -> tuple[Gate, ...]:
     """Return the gates that could not be evaluated and that nobody waived."""
     return _left(decided, "N/E")
 
 
-def _left(decided: Decision, outcome: Outcome) -> tuple[Gate, ...]:
+def _left(decided: Decided, outcome: Outcome) -> tuple[Gate, ...]:
     waived = {waiver.gate for waiver in decided.waivers}
     return tuple(gate for gate in decided.gates if gate.outcome == outcome and gate.name not in waived)

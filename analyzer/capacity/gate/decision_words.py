@@ -2,7 +2,7 @@
 
 from datetime import date, timedelta
 
-from analyzer.capacity.gate.decided import Decision, Option, failed, not_evaluated
+from analyzer.capacity.gate.decided import Decided, Option, failed, not_evaluated
 from analyzer.capacity.gate.text import day_words
 from analyzer.capacity.gate.words import duration_words, failed_words, price_words
 from analyzer.capacity.gate.work import Work
@@ -12,7 +12,7 @@ from analyzer.text.words import UNKNOWN, counted, money, plain, plain_sentence
 _HOURS_A_DAY = 24
 
 
-def shown_of(decided: Decision, work: Work | None = None) -> DecisionView:
+def shown_of(decided: Decided, work: Work | None = None) -> DecisionView:
     """Return what page one says of a request; `work` is the part of the profile that was judged."""
     request = decided.request
     waived = {waiver.gate for waiver in decided.waivers}
@@ -44,7 +44,7 @@ def shown_of(decided: Decision, work: Work | None = None) -> DecisionView:
     )
 
 
-def _stopped(decided: Decision) -> str | None:
+def _stopped(decided: Decided) -> str | None:
     """Return the gates that stop the request: those that failed, and those that nobody could evaluate."""
     parts = [
         f"{what}: {', '.join(plain(gate.label) for gate in gates if gate.required)}."
@@ -54,7 +54,7 @@ def _stopped(decided: Decision) -> str | None:
     return " ".join(parts) or None
 
 
-def _judged(decided: Decision) -> str | None:
+def _judged(decided: Decided) -> str | None:
     """Return which part of what the page shows was judged, where not all of it was."""
     if decided.evidence is None or not decided.evidence.judged:
         return None
@@ -66,7 +66,7 @@ def _last_day(starts: str, hours: int) -> str:
     return day_words((date.fromisoformat(starts) + timedelta(days=days - 1)).isoformat())
 
 
-def _verdict(decided: Decision) -> str:
+def _verdict(decided: Decided) -> str:
     if decided.verdict == "FAIL":
         return f"FAIL, {failed_words(decided)}"
     if decided.verdict == "INCOMPLETE":
@@ -75,7 +75,7 @@ def _verdict(decided: Decision) -> str:
     return f"PASS{', as a pilot' if decided.pilot else ''}{waived}"
 
 
-def _option(one: Option, decided: Decision) -> ShownOption:
+def _option(one: Option, decided: Decided) -> ShownOption:
     currency = decided.rate.currency if decided.rate else "USD"
     return ShownOption(
         what=f"{one.letter} {one.what}",
@@ -88,7 +88,7 @@ def _option(one: Option, decided: Decision) -> ShownOption:
     )
 
 
-def _fix(decided: Decision) -> str | None:
+def _fix(decided: Decided) -> str | None:
     if decided.offer is None:
         return None
     hours = decided.offer.hours_to_prove

@@ -1,6 +1,6 @@
 """Kept requests on the terminal: the list, and the history of one."""
 
-from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.request_store import Event, KeptRequest
 from analyzer.capacity.gate.words import duration_words
 from analyzer.text.layout import TextLayout
@@ -24,7 +24,7 @@ def _line(one: KeptRequest, timezone: str, layout: TextLayout) -> str:
     )
 
 
-def _verdict_words(decided: Decision) -> str:
+def _verdict_words(decided: Decided) -> str:
     """Return "PASS", "PASS (pilot)" or "PASS (waived)"."""
     if decided.verdict != "PASS":
         return decided.verdict

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from analyzer.capacity.gate import choice_gates, evidence_gates, work_gates
-from analyzer.capacity.gate.decided import SCHEMA, Decision, Evidence, Need, Waiver, verdict_of
+from analyzer.capacity.gate.decided import SCHEMA, Decided, Evidence, Need, Waiver, verdict_of
 from analyzer.capacity.gate.fix import fix_of
 from analyzer.capacity.gate.gate_input import GateInput
 from analyzer.capacity.gate.offer import WantedWork, asked_of, need_of, offer_of, price_of
@@ -48,7 +48,7 @@ def check_request(
     known: Supply,
     now_us: int,
     identity: str | None = None,
-) -> Decision:
+) -> Decided:
     """Return what is decided on a request. `known` goes before what the profile says of prices and free GPUs.
 
     `identity` is the id under which it is kept, where that is longer than its usual one.
@@ -76,7 +76,7 @@ def check_request(
     look = GateInput(request, read, work, policy, supply, fix, offer, now_us)
     gates = tuple(_JUDGES[rule.name](rule, look) for rule in policy.rules)
     verdict = verdict_of(gates)
-    decided = Decision(
+    decided = Decided(
         **_head(request, policy, supply, now_us, identity or request_id(request, read.sha256)),
         evidence=_evidence(look),
         verdict=verdict,
@@ -92,14 +92,14 @@ def check_request(
     return with_sentences(decided)
 
 
-def with_waivers(decided: Decision, waivers: tuple[Waiver, ...]) -> Decision:
+def with_waivers(decided: Decided, waivers: tuple[Waiver, ...]) -> Decided:
     """Return what was decided with these waivers: the verdict that then holds, and its sentence."""
     verdict = verdict_of(decided.gates, waivers)
     now = replace(decided, waivers=waivers, verdict=verdict)
     return replace(now, headline=headline(now))
 
 
-def with_sentences(decided: Decision) -> Decision:
+def with_sentences(decided: Decided) -> Decided:
     """Return it with its sentences."""
     return replace(decided, headline=headline(decided), at_length=at_length(decided))
 
@@ -109,10 +109,10 @@ def request_id(request: Request, profile_sha256: str, length: int = LENGTH) -> s
     return short_id("q", canonical(request), profile_sha256, length=length)
 
 
-def _pilot(request: Request, policy: Policy, known: Supply, now_us: int, identity: str) -> Decision:
+def _pilot(request: Request, policy: Policy, known: Supply, now_us: int, identity: str) -> Decided:
     gates = pilot_gates(request, policy.pilot, known.history)
     verdict = verdict_of(gates)
-    decided = Decision(
+    decided = Decided(
         **_head(request, policy, known, now_us, identity),
         evidence=None,
         verdict=verdict,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from analyzer.capacity.gate.as_data import data_of, decided_of
-from analyzer.capacity.gate.decided import Decision, Gate, Waiver
+from analyzer.capacity.gate.decided import Decided, Gate, Waiver
 from analyzer.capacity.gate.policy_check import request_id, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History
@@ -48,7 +48,7 @@ class Event:
 class KeptRequest:
     """A request with what was decided last, its waivers in it, and its whole history."""
 
-    decided: Decision
+    decided: Decided
     asked_at: int
     asked_by: str
     history: tuple[Event, ...]
@@ -74,7 +74,7 @@ def _digest_of(request: Request, sha256: str) -> str:
     return hashlib.sha256(f"{json.dumps(data_of(request), sort_keys=True)}\n{sha256}".encode()).hexdigest()
 
 
-def decide(registry: Registry, judged: Callable[[], tuple[Decision, History | None]], teller: Teller) -> KeptRequest:
+def decide(registry: Registry, judged: Callable[[], tuple[Decided, History | None]], teller: Teller) -> KeptRequest:
     """Judge a request, keep what is decided and return it; the same decision on the same request again adds nothing.
 
     Another decision, after another policy or a day that brought the profile over its age, begins without waivers.
@@ -92,7 +92,7 @@ def decide(registry: Registry, judged: Callable[[], tuple[Decision, History | No
     raise LedgerError("other pilots of this team are decided in this moment: ask again")
 
 
-def _keep(registry: Registry, decided: Decision, history: History | None, teller: Teller) -> KeptRequest | None:
+def _keep(registry: Registry, decided: Decided, history: History | None, teller: Teller) -> KeptRequest | None:
     """Keep a decision; None where it is on a pilot and another of the team has passed since `history` counted them."""
     text = json.dumps(data_of(decided), sort_keys=True)
     if len(text) > _LETTERS_MOST:
@@ -126,7 +126,7 @@ def _keep(registry: Registry, decided: Decision, history: History | None, teller
     return kept_request(registry, decided.request_id) if is_added else None
 
 
-def _same(one: Decision, other: Decision) -> bool:
+def _same(one: Decided, other: Decided) -> bool:
     """Whether two decisions say the same of every gate, by the same policy."""
     gates = [(gate.name, gate.outcome, gate.value, gate.bar, gate.required, gate.waivable) for gate in one.gates]
     now = [(gate.name, gate.outcome, gate.value, gate.bar, gate.required, gate.waivable) for gate in other.gates]
@@ -158,7 +158,7 @@ def kept_requests(
     return [_kept(one, [event for _, event in registry.capacity.history(one.id)]) for one in found]
 
 
-def requests_of(registry: Registry, start: int, end: int) -> tuple[Decision, ...]:
+def requests_of(registry: Registry, start: int, end: int) -> tuple[Decided, ...]:
     """Return what was decided on the requests asked between two moments, the oldest first: the e-mail's section."""
     return tuple(one.decided for one in reversed(kept_requests(registry, start, end)))
 
@@ -190,7 +190,7 @@ def waive(
     return kept_request(registry, request.id)
 
 
-def _check_waivable(decided: Decision, name: str) -> None:
+def _check_waivable(decided: Decided, name: str) -> None:
     known = {gate.name: gate for gate in decided.gates}
     gate = known.get(name)
     if gate is None:
@@ -205,7 +205,7 @@ def _check_waivable(decided: Decision, name: str) -> None:
         raise ConfigError(f"{name!r} is waived already")
 
 
-def _is_waived(decided: Decision, gate: Gate) -> bool:
+def _is_waived(decided: Decided, gate: Gate) -> bool:
     return any(waiver.gate == gate.name for waiver in decided.waivers)
 
 

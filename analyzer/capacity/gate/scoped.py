@@ -6,12 +6,12 @@ nothing of the fleet either. The verdict is the same for everybody: no gate look
 
 from dataclasses import replace
 
-from analyzer.capacity.gate.decided import Decision, Need, Offer, Option
+from analyzer.capacity.gate.decided import Decided, Need, Offer, Option
 from analyzer.capacity.gate.policy_check import with_sentences
 from analyzer.text.words import plain
 
 
-def without_the_fleet(decided: Decision) -> Decision:
+def without_the_fleet(decided: Decided) -> Decided:
     """Return a decision that says of no GPU beyond the team's own whether it is free."""
     if decided.offer is None and all(option.to_buy is None for option in decided.options):
         return decided

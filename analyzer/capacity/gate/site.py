@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from agent.wire.units import DAY_MS, DAY_US
-from analyzer.capacity.gate.decided import GpuHourRate
+from analyzer.capacity.gate.decided import Rate
 from analyzer.capacity.gate.references import Names
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import FreeGpus, History, Supply
@@ -92,7 +92,7 @@ def _free_of(session: "Session", sku: str) -> FreeGpus | None:
     return FreeGpus(milliseconds // DAY_MS, datetime.fromtimestamp(day * DAY_US // 1_000_000, UTC).date().isoformat())
 
 
-def _rate_of(session: "Session", settings: Settings, request: Request) -> GpuHourRate | None:
+def _rate_of(session: "Session", settings: Settings, request: Request) -> Rate | None:
     """Return the price of the first day; of the purchase option that is asked for, else of the one that most have."""
     option = request.purchase_option
     if option is None:
@@ -102,7 +102,7 @@ def _rate_of(session: "Session", settings: Settings, request: Request) -> GpuHou
     price = price_book(settings).price(request.sku, option, micros(starts))
     if price is None:
         return None
-    return GpuHourRate(price.micros_per_gpu_hour, price.option or price.source, settings.currency)
+    return Rate(price.micros_per_gpu_hour, price.option or price.source, settings.currency)
 
 
 def _history_of(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from agent.wire.units import HOUR_MS
-from analyzer.capacity.gate.decided import GpuHourRate
+from analyzer.capacity.gate.decided import Rate
 from analyzer.capacity.gate.references import Names
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.profile.facts import CapacityProfile
@@ -36,7 +36,7 @@ class Supply:
     """What a request is priced and compared with. None is unknown, and the decision then says so."""
 
     free: FreeGpus | None = None
-    rate: GpuHourRate | None = None
+    rate: Rate | None = None
     history: History | None = None
     names: Names | None = None
 
@@ -53,13 +53,13 @@ def _free(request: Request, profile: CapacityProfile) -> FreeGpus | None:
     return FreeGpus(max(0, told[0].lowest_gpus), told[0].lowest_day) if len(told) == 1 else None
 
 
-def _rate(request: Request, profile: CapacityProfile) -> GpuHourRate | None:
+def _rate(request: Request, profile: CapacityProfile) -> Rate | None:
     """Return what the profile's own runs on this kind cost an hour, else what it says of the kind as another choice."""
     paid = [(run.micros, run.milliseconds) for run in profile.runs if run.sku == request.sku and run.milliseconds > 0]
     if paid and all(micros is not None for micros, _ in paid):
         micros, milliseconds = sum(micros or 0 for micros, _ in paid), sum(each for _, each in paid)
-        return GpuHourRate(nearest(micros * HOUR_MS, milliseconds), "by the profile", profile.currency)
+        return Rate(nearest(micros * HOUR_MS, milliseconds), "by the profile", profile.currency)
     for each in profile.alternatives:
         if each.sku == request.sku and each.micros_per_gpu_hour is not None:
-            return GpuHourRate(each.micros_per_gpu_hour, "by the profile", profile.currency)
+            return Rate(each.micros_per_gpu_hour, "by the profile", profile.currency)
     return None

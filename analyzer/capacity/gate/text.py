@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from analyzer.capacity.gate.decided import Decision, Evidence, Gate, Need, Offer
+from analyzer.capacity.gate.decided import Decided, Evidence, Gate, Need, Offer
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.words import duration_words, growth_words, headline, price_words
 from analyzer.period import local
@@ -14,7 +14,7 @@ _REMEDY = 10
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def decided_text(decided: Decision, layout: TextLayout, *, kept: bool) -> str:
+def decided_text(decided: Decided, layout: TextLayout, *, kept: bool) -> str:
     """Return the whole page. `kept` says whether a registry has it, so that it can be waived by its id."""
     lines = [*_head(decided, layout), "", *_answer(decided, layout), "", *_gates(decided, layout)]
     if decided.remedies and decided.verdict != "PASS":
@@ -35,7 +35,7 @@ def day_words(iso: str) -> str:
     return f"{day.day} {_MONTHS[day.month - 1]}"
 
 
-def _head(decided: Decision, layout: TextLayout) -> list[str]:
+def _head(decided: Decided, layout: TextLayout) -> list[str]:
     request = decided.request
     asked = asked_words(request, layout.cut(request.sku, 20))
     team = layout.cut(request.team, max(8, layout.width - len(asked) - 16))
@@ -75,12 +75,12 @@ def _signature(evidence: Evidence) -> str:
     }.get(evidence.state, evidence.state)
 
 
-def _answer(decided: Decision, layout: TextLayout) -> list[str]:
+def _answer(decided: Decided, layout: TextLayout) -> list[str]:
     column = 2 + max(8, len(decided.verdict) + 2)
     return layout.wrap(headline(decided), f"  {decided.verdict}".ljust(column), " " * column)
 
 
-def _gates(decided: Decision, layout: TextLayout) -> list[str]:
+def _gates(decided: Decided, layout: TextLayout) -> list[str]:
     waived = {waiver.gate for waiver in decided.waivers}
     head = f"  {'gate':<{_LABEL}}{'this request':<{_VALUE}}bar"
     return [head, *(_gate(gate, layout, waived=gate.name in waived) for gate in decided.gates)]
@@ -96,7 +96,7 @@ def _columns(gate: Gate) -> tuple[tuple[str, int], ...]:
     return ((gate.label, _LABEL), (gate.value, _VALUE), (gate.bar, _BAR))
 
 
-def _remedies(decided: Decision, layout: TextLayout) -> list[str]:
+def _remedies(decided: Decided, layout: TextLayout) -> list[str]:
     lines = []
     for remedy in decided.remedies:
         lines += layout.wrap(", ".join(remedy.gates), "  ")
@@ -104,7 +104,7 @@ def _remedies(decided: Decision, layout: TextLayout) -> list[str]:
     return lines
 
 
-def _waivers(decided: Decision, layout: TextLayout) -> list[str]:
+def _waivers(decided: Decided, layout: TextLayout) -> list[str]:
     lines = []
     for waiver in decided.waivers:
         day = local(waiver.recorded_at, decided.evidence.timezone if decided.evidence else "UTC")
@@ -113,7 +113,7 @@ def _waivers(decided: Decision, layout: TextLayout) -> list[str]:
     return lines
 
 
-def _offer(decided: Decision, offer: Offer, layout: TextLayout) -> list[str]:
+def _offer(decided: Decided, offer: Offer, layout: TextLayout) -> list[str]:
     work = layout.cut(", ".join(decided.request.work), 24)
     lines = layout.wrap(
         f"THE OTHER OFFER   ({growth_words(offer.growth_permille)} times today's work on {work}, which holds "
@@ -125,7 +125,7 @@ def _offer(decided: Decision, offer: Offer, layout: TextLayout) -> list[str]:
     return lines + [f"  {label:<34}{likely:>14}{careful:>19}" for label, likely, careful in offer_rows(decided, offer)]
 
 
-def offer_rows(decided: Decision, offer: Offer) -> list[tuple[str, str, str]]:
+def offer_rows(decided: Decided, offer: Offer) -> list[tuple[str, str, str]]:
     """Return the other offer as rows: what, likely (P50), careful (P20)."""
     likely, careful = offer.likely, offer.careful
     found = [
@@ -158,7 +158,7 @@ def _less(need: Need, currency: str) -> str:
     return "nothing" if need.less_micros is None or need.less_micros <= 0 else money(need.less_micros, currency)
 
 
-def _waive_words(decided: Decision, layout: TextLayout, *, kept: bool) -> list[str]:
+def _waive_words(decided: Decided, layout: TextLayout, *, kept: bool) -> list[str]:
     code = f"exit code {0 if decided.verdict == 'PASS' else 1}"
     waived = {waiver.gate for waiver in decided.waivers}
     stops = [

@@ -1,6 +1,6 @@
 """The answer in sentences: for the terminal, the page and the e-mail."""
 
-from analyzer.capacity.gate.decided import Decision, Gate, Offer, failed, not_evaluated
+from analyzer.capacity.gate.decided import Decided, Gate, Offer, failed, not_evaluated
 from analyzer.capacity.gate.request import HOURS_A_WEEK, Request
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, counted, decimal, money, plain
@@ -19,7 +19,7 @@ def growth_words(growth_permille: int) -> str:
     return f"{whole:,}" if rest == 0 else f"{decimal(growth_permille, 3).rstrip('0')}"
 
 
-def headline(decided: Decision) -> str:
+def headline(decided: Decided) -> str:
     """Return the answer in a sentence or two, after the verdict's word."""
     if decided.verdict == "PASS":
         return _passed(decided)
@@ -29,13 +29,13 @@ def headline(decided: Decision) -> str:
     return f"{failed_words(decided)}. {offer_words(decided.request, decided.offer)}".strip()
 
 
-def failed_words(decided: Decision) -> str:
+def failed_words(decided: Decided) -> str:
     """Return "3 of 12 gates", and how many more of those that must pass nobody could evaluate."""
     open_ones = sum(gate.required for gate in not_evaluated(decided))
     return f"{len(failed(decided))} of {len(decided.gates)} gates{f', {open_ones} not evaluated' if open_ones else ''}"
 
 
-def _passed(decided: Decision) -> str:
+def _passed(decided: Decided) -> str:
     if decided.pilot:
         return f"As a pilot, on a condition: {decided.condition}."
     required = [gate for gate in decided.gates if gate.required]
@@ -63,7 +63,7 @@ def offer_words(request: Request, offer: Offer | None) -> str:
     return f"{told}; {to_buy:,} of them to buy."
 
 
-def at_length(decided: Decision) -> str:
+def at_length(decided: Decided) -> str:
     """Return the page's paragraph: how much the work loses, what that is worth in GPUs, and the other offer."""
     offer, waits_permille = decided.offer, decided.waits_permille
     if offer is None:
@@ -89,7 +89,7 @@ def _free(offer: Offer) -> str:
     return f", and {offer.free_gpus:,} stand free: {bought}"
 
 
-def line(decided: Decision) -> str:
+def line(decided: Decided) -> str:
     """Return a request in one line, as the weekly e-mail lists it."""
     request = decided.request
     asked = f"{request.gpus:,} {plain(request.sku.partition('-')[0])} for {duration_words(request)}"
@@ -102,7 +102,7 @@ def line(decided: Decision) -> str:
     return f"{told}, {_named(stopped[:3])}" if stopped else told
 
 
-def price_words(decided: Decision) -> str:
+def price_words(decided: Decided) -> str:
     """Return "43,008 GPU-hours = $111,820.80 at $2.60 (contract)", or what is missing for a price."""
     hours = f"{decided.request.gpu_hours:,} GPU-hours"
     if decided.rate is None:

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from agent.wire.units import HOUR_US
 from analyzer.errors import LedgerError
-from analyzer.ledger.coverage import ledger_end
+from analyzer.ledger.coverage import held_span, ledger_end
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
@@ -143,9 +142,6 @@ def _period(session: Session, calendar: Calendar, asked: ProfileRequest, named: 
         return calendar.span(asked.since, asked.until, now)
     if not named:
         return calendar.last_complete_week(now)
-    first, last = session.row(
-        "SELECT min(hour), max(hour) FROM ledger WHERE list_contains($runs::VARCHAR[], run_id)", {"runs": list(named)}
-    )
-    if first is None:
+    if (held := held_span(session, named)) is None:
         raise LedgerError(f"the ledger has no GPU time of {named[0]}: it waited, or its hours are not analysed yet")
-    return Period(first, last + HOUR_US, "the runs' own hours", calendar.timezone)
+    return Period(*held, "the runs' own hours", calendar.timezone)

@@ -16,16 +16,10 @@ from analyzer.ledger.causes.exchange import usual
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.period import Period
+from analyzer.queries.ledger_query import ledger_sums
 
 if TYPE_CHECKING:
     from collector.store.session import Session
-
-_OVERHEAD = """
-SELECT coalesce(sum(milliseconds) FILTER (cause = 'collective'), 0)::BIGINT,
-    coalesce(sum(milliseconds) FILTER (state = 'checkpointing'), 0)::BIGINT,
-    coalesce(sum(milliseconds) FILTER (state = 'starting'), 0)::BIGINT
-FROM ledger WHERE hour >= ? AND hour < ? AND list_contains(?, run_id)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +97,12 @@ def _context(session: "Session", finding: Finding, windows: Sequence[RunWindow],
 
 
 def _overhead(session: "Session", finding: Finding, period: Period) -> dict[str, int]:
-    row = session.row(_OVERHEAD, [period.start, period.end, list(finding.run_ids)])
-    return dict(zip(("collective", "checkpointing", "starting"), row, strict=True))
+    of_runs, runs = "list_contains(?, run_id)", [list(finding.run_ids)]
+    found = dict.fromkeys(("collective", "checkpointing", "starting"), 0)
+    for one in ledger_sums(session, "state", "cause", period=period, where=of_runs, values=runs):
+        for name in found.keys() & set(one.keys):
+            found[name] += one.milliseconds
+    return found
 
 
 def _rules(session: "Session", finding: Finding) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from analyzer.finops.focus.issuer import Issuer
 from analyzer.finops.focus.rows import FocusRow, RowContext, adjustment_row, hours_of, usage_rows
 from analyzer.finops.focus.write import FileFormat, write
 from analyzer.period import Period
+from analyzer.queries.ledger_query import ledger_sums
 from collector.store.session import Session
 
 
@@ -69,12 +70,8 @@ def export_focus(session: Session, asked: ExportOptions, path: Path) -> Exported
 
 
 def _totals(session: Session, period: Period) -> tuple[int, int]:
-    cost, unpriced = session.row(
-        "SELECT coalesce(sum(cost_micros), 0), coalesce(sum(milliseconds) FILTER (cost_micros IS NULL), 0) "
-        "FROM ledger WHERE hour >= ? AND hour < ?",
-        [period.start, period.end],
-    )
-    return int(cost), int(unpriced)
+    (every,) = ledger_sums(session, period=period)
+    return every.cost_micros or 0, every.unpriced_milliseconds
 
 
 def _rows(session: Session, asked: ExportOptions, known: Settled) -> Iterator[FocusRow]:

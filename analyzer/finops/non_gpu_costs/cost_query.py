@@ -15,6 +15,7 @@ from analyzer.period import Period
 from analyzer.prices.non_gpu_rows import Checkpoints, Host, NonGpuPrices, Storage, row_of
 from analyzer.prices.price_book import price_book
 from analyzer.queries.amount_gaps import Gap, gaps
+from analyzer.queries.ledger_query import ledger_sums
 from analyzer.queries.placed import placed
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements
@@ -94,14 +95,12 @@ def costs_of(
     drawn = read_drawn(session, period)
     written = _read_written(session, period)
     hosted = [Hosted(*row) for row in session.rows(statements("prices/hosted.sql")[0], span)] if beside.hosts else []
-    (gpu_ms,) = session.row(
-        "SELECT coalesce(sum(milliseconds), 0)::BIGINT FROM ledger WHERE hour >= $start AND hour < $end", span
-    )
+    (every,) = ledger_sums(session, period=period)
     return Costs(
         period,
         currency,
         version,
-        gpu_ms,
+        every.milliseconds,
         energy(drawn, beside.energy),
         energy_by_team(read_drawn_by_team(session, period), beside.energy),
         read_fleet_traffic(session, period, currency, tariffs).bills,

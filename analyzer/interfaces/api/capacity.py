@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.request import request_of
@@ -105,7 +105,7 @@ def _decided(reading: "RequestContext", request: Request, body: Posted) -> Capac
     teller = _teller(request)
     identity = identity_of(registry, asked, read.sha256 if read else "")
 
-    def judged() -> tuple[Decision, History | None]:
+    def judged() -> tuple[Decided, History | None]:
         session, sees = reading.whole.session, _sees(reading)
         supply = supply_of(session, settings, registry, asked, policy, identity, teller.at, sees)
         return check_request(asked, read, policy, supply, teller.at, identity), supply.history

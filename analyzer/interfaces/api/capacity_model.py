@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from analyzer.capacity.gate.decided import Decision, Verdict
+from analyzer.capacity.gate.decided import Decided, Verdict
 from analyzer.capacity.gate.request_store import Event, KeptRequest
 from analyzer.interfaces.api.model import Document, Listing, Micros, Model, iso
 from analyzer.interfaces.api.parameters import Paged, Parameters, Texts
@@ -52,7 +52,7 @@ class CapacityItem(Model):
     asked_at_iso: str
     asked_by: str
     verdict: Verdict
-    decided: Decision
+    decided: Decided
     history: list[CapacityEventItem]
 
     @classmethod

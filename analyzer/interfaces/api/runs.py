@@ -6,14 +6,13 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from agent.wire.units import HOUR_US
 from analyzer.interfaces.api.model import Amounts, Coverage, Document, Model, Span
 from analyzer.interfaces.api.parameters import READS, Opt, Paged, Parameters, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.run_list import Run, RunPage, run_of, runs_where
 from analyzer.interfaces.api.selection import Selection
 from analyzer.interfaces.api.spent import Entry, entries
-from analyzer.ledger.coverage import known_hours, not_judged
+from analyzer.ledger.coverage import held_span, known_hours, not_judged
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Period
 
@@ -148,5 +147,5 @@ def _run_document(reading: RequestContext, text: str) -> RunDocument:
 
 def span_of(reading: RequestContext, run_id: str) -> Period | None:
     """Return the ledger's hours of a run, or None where it has none."""
-    first, last = reading.session.row("SELECT min(hour), max(hour) FROM ledger WHERE run_id = ?", [run_id])
-    return None if first is None else Period(first, last + HOUR_US, run_id, reading.reader.settings.timezone)
+    held = held_span(reading.session, [run_id])
+    return None if held is None else Period(*held, run_id, reading.reader.settings.timezone)

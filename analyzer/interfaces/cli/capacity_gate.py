@@ -11,7 +11,7 @@ from textwrap import fill
 from typing import Any
 
 from analyzer.capacity.gate.as_data import data_of, decided_of
-from analyzer.capacity.gate.decided import Decision, GpuHourRate
+from analyzer.capacity.gate.decided import Decided, Rate
 from analyzer.capacity.gate.policy import Policy, read_policy
 from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.request import Request
@@ -150,7 +150,7 @@ def _judged(
     read: ReadProfile | None,
     policy: Policy,
     settings: Settings | None,
-) -> Decision:
+) -> Decided:
     now = time.time_ns() // 1000
     price = price_micros(options.price)
     if not options.store or settings is None:
@@ -168,7 +168,7 @@ def _judged(
     ):
         identity = identity_of(registry, request, read.sha256 if read else "")
 
-        def judged() -> tuple[Decision, History | None]:
+        def judged() -> tuple[Decided, History | None]:
             supply = supply_of(session, settings, registry, request, policy, identity, now)
             told = _told(price, settings.currency)
             supply = replace(supply, rate=told) if told else supply
@@ -177,11 +177,11 @@ def _judged(
         return judged()[0] if options.dry_run else decide(registry, judged, teller()).decided
 
 
-def _told(price: int | None, currency: str) -> GpuHourRate | None:
-    return None if price is None else GpuHourRate(price, "--price", currency)
+def _told(price: int | None, currency: str) -> Rate | None:
+    return None if price is None else Rate(price, "--price", currency)
 
 
-def _posted(options: argparse.Namespace) -> Decision:
+def _posted(options: argparse.Namespace) -> Decided:
     for name in ("policy", "price", "dry_run"):
         if getattr(options, name):
             raise ConfigError(f"--{name.replace('_', '-')} is for this machine; a server has its own policy and prices")
@@ -221,7 +221,7 @@ def _read(path: Path, keys: Sequence[TrustedKey] = ()) -> ReadProfile:
         raise ProfileError(f"{path.name}: {error}") from error
 
 
-def _write_page(decided: Decision, options: argparse.Namespace) -> None:
+def _write_page(decided: Decided, options: argparse.Namespace) -> None:
     """Write page one with the verdict. Its figures keep their signature; its words are this machine's, and unsigned."""
     from analyzer.capacity.gate.decision_words import shown_of
     from analyzer.capacity.gate.work import work_of
@@ -239,7 +239,7 @@ def _write_page(decided: Decision, options: argparse.Namespace) -> None:
         raise ConfigError(f"cannot write --out {options.out}: {error.strerror}") from error
 
 
-def _print(decided: Decision, options: argparse.Namespace, *, is_kept: bool) -> None:
+def _print(decided: Decided, options: argparse.Namespace, *, is_kept: bool) -> None:
     if options.json:
         print(as_json("gate", data_of(decided)), end="")
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from analyzer.capacity.gate.as_data import decided_of
-from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.request_store import Event, KeptRequest, Teller, kept_request, kept_requests, waive
 from analyzer.interfaces.cli.by_command import where, who
 from analyzer.server_client import ask_server_json, zone_of
@@ -36,7 +36,7 @@ class Requests(Protocol):
     def one(self, request_id: str) -> tuple[KeptRequest, str]:
         """Return one, by its id or enough of its beginning, and the time zone."""
 
-    def waive(self, request_id: str, gate: str, reason: str) -> Decision:
+    def waive(self, request_id: str, gate: str, reason: str) -> Decided:
         """Waive one gate of one; return what is decided then."""
 
 
@@ -58,7 +58,7 @@ class StoreRequests:
         with registry_of_site(self.options) as registry:
             return kept_request(registry, request_id), zone
 
-    def waive(self, request_id: str, gate: str, reason: str) -> Decision:
+    def waive(self, request_id: str, gate: str, reason: str) -> Decided:
         """Waive one gate."""
         with registry_of_site(self.options) as registry:
             return waive(registry, request_id, gate, reason, teller()).decided
@@ -80,7 +80,7 @@ class ServerRequests:
         document = ask_server_json(self.address, f"{PATH}/{request_id}")
         return _kept_of(document["request"]), zone_of(document)
 
-    def waive(self, request_id: str, gate: str, reason: str) -> Decision:
+    def waive(self, request_id: str, gate: str, reason: str) -> Decided:
         """Waive one gate."""
         body: dict[str, object] = {"gate": gate, "reason": reason}
         document = ask_server_json(self.address, f"{PATH}/{request_id}/waivers", body)

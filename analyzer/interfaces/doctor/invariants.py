@@ -7,6 +7,7 @@ from analyzer.findings.ledger_findings import findings
 from analyzer.ledger.pending import know_fleet
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.prices.price_book import price_book
+from analyzer.queries.ledger_query import ledger_sums
 from analyzer.queries.placed import stood
 from analyzer.queries.statements import run as run_sql
 from analyzer.settings.settings import Settings
@@ -112,8 +113,7 @@ def _findings(session: Session) -> Check:
     first, last = session.row("SELECT coalesce(min(hour), 0), coalesce(max(hour), 0) FROM ledger_hours")
     found = [finding for finding in findings(session, first, last + HOUR_US) if not finding.suspicion]
     avoidable = {(b.state, b.cause) for b in BOOKINGS if b.klass == "avoidable"}
-    booked = session.rows("SELECT state, cause, sum(milliseconds)::BIGINT FROM ledger GROUP BY ALL")
-    due = sum(ms for state, cause, ms in booked if (state, cause) in avoidable)
+    due = sum(one.milliseconds for one in ledger_sums(session, "state", "cause") if one.keys in avoidable)
     off = abs(due - sum(finding.milliseconds for finding in found))
     return Check("findings", "findings sum to what is avoidable", len(found), off, "milliseconds")
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.request_store import requests_of
 from analyzer.errors import ConfigError
 from analyzer.interfaces.mail.editions import edition_message, editions, file_names, tried
@@ -51,7 +51,7 @@ class Site:
         file = settings_file(path, config)
         return cls(path, file, Settings.read(file), MailSettings.read(file, TABLES))
 
-    def asked(self, period: Period) -> tuple[Decision, ...]:
+    def asked(self, period: Period) -> tuple[Decided, ...]:
         """Return the capacity requests of a period; none where there is no registry, which a look must not make."""
         config = load(self.config, os.environ)
         file = None if config.lake.startswith(SHARED) else registry_file(self.store)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.words import line as request_line
 from analyzer.finops.anomalies.anomaly_query import Anomalies, anomalies
 from analyzer.finops.anomalies.text import anomaly_words
@@ -36,12 +36,12 @@ class Joined:
     month: MonthReport | None
     odd: Anomalies
     units: UnitReport
-    asked: tuple[Decision, ...] = ()
+    asked: tuple[Decided, ...] = ()
     energy: tuple[EnergySum, ...] = ()
     corrections: Corrections | None = None
 
     @classmethod
-    def read(cls, reader: "Reader", period: Period, asked: Sequence[Decision] = ()) -> "Joined":
+    def read(cls, reader: "Reader", period: Period, asked: Sequence[Decided] = ()) -> "Joined":
         """Read all of it; `asked` are the capacity requests of the period."""
         session, calendar, currency = reader.session, reader.calendar, reader.settings.currency
         whole = calendar.month_of(period.end - 1)
@@ -83,7 +83,7 @@ class Joined:
         return [*said, *(anomaly_words(one, self.odd) for one in teams[:_ODD_SHOWN])]
 
 
-def request_lines(asked: Sequence[Decision], team: str | None) -> tuple[str, ...]:
+def request_lines(asked: Sequence[Decided], team: str | None) -> tuple[str, ...]:
     """Return a line for each request of a team, or of all (None); of more than a reader reads, how many are left."""
     own = [one for one in asked if team in (None, one.request.team)]
     lines = tuple(request_line(one) for one in own[:REQUESTS_SHOWN])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from agent.wire.units import DAY_US
-from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.decided import Decided
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Content
 from analyzer.interfaces.mail.editions import Edition, edition_message
@@ -35,7 +35,7 @@ class MadeMails:
 
 
 def contents(
-    reader: Reader, period: Period, teams: set[str | None], asked: Sequence[Decision] = ()
+    reader: Reader, period: Period, teams: set[str | None], asked: Sequence[Decided] = ()
 ) -> dict[str | None, Content]:
     """Return what the mails say, by team (None: the fleet); `asked` are the period's capacity requests."""
     report = reader.week(period)
@@ -88,7 +88,7 @@ def make_mails(
     settings: MailSettings,
     mails: Mails,
     clock: Callable[[], int],
-    asked: Sequence[Decision] = (),
+    asked: Sequence[Decided] = (),
 ) -> MadeMails:
     """Make what this period still lacks and let it wait: nothing twice, nobody who stopped it, one a week at most.
 

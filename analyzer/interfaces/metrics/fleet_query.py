@@ -10,7 +10,7 @@ from analyzer.interfaces.metrics.losing import TEAMS_SHOWN, UNMAPPED, Losing, re
 from analyzer.interfaces.metrics.recent import Recent, read_recent
 from analyzer.ledger.coverage import STATUSES, newest_hour_end
 from analyzer.period import Period
-from analyzer.queries.ledger_query import known_sum
+from analyzer.queries.ledger_query import LedgerSum, known_sum, ledger_sums
 from analyzer.reports.reader import Reader
 from analyzer.states import Class, booking
 from collector.store.session import Session
@@ -99,13 +99,14 @@ def _last_complete_hour(session: Session) -> int | None:
 
 
 def _parts(session: Session, start: int, end: int) -> tuple[StateTime, ...]:
-    rows = session.rows(
-        "SELECT state, cause, sum(milliseconds)::BIGINT, "
-        "coalesce(sum(milliseconds) FILTER (cost_micros IS NULL), 0)::BIGINT, sum(cost_micros)::BIGINT "
-        "FROM ledger WHERE hour >= ? AND hour < ? GROUP BY ALL ORDER BY ALL",
-        [start, end],
-    )
-    return tuple(StateTime(booking(row[0], row[1]).klass, row[0], row[1] or "", *row[2:]) for row in rows)
+    sums = ledger_sums(session, "state", "cause", where="hour >= ? AND hour < ?", values=[start, end])
+    return tuple(map(_state_time, sums))
+
+
+def _state_time(one: LedgerSum) -> StateTime:
+    state, cause = one.keys
+    amounts = one.milliseconds, one.unpriced_milliseconds, one.cost_micros
+    return StateTime(booking(state, cause).klass, state, cause or "", *amounts)
 
 
 def _teams(session: Session, week: Period) -> tuple[TeamPart, ...]:

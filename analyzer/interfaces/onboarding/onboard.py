@@ -17,6 +17,7 @@ from analyzer.interfaces.onboarding.signals import ImportedSignals, capabilities
 from analyzer.ledger.believed import believing
 from analyzer.ledger.teams import team_book
 from analyzer.prices.price_book import price_book
+from analyzer.queries.ledger_query import LedgerSum, ledger_sums
 from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS
 from analyzer.text.layout import TextLayout
@@ -210,29 +211,23 @@ def _promised(asked: ImportOptions, skus: Sequence[str]) -> str:
 
 
 def _result(session: Session, asked: ImportOptions, settings: Settings) -> screen.Result:
-    avoidable = sorted({booking.state for booking in BOOKINGS if booking.klass == "avoidable"})
-    rows = session.rows(
-        """
-        SELECT state, cause, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT, count(*) FILTER (cost_micros IS NULL)
-        FROM ledger WHERE hour >= $since AND hour < $until GROUP BY ALL
-        """,
-        {"since": asked.span.since // HOUR_US * HOUR_US, "until": asked.span.until},
-    )
+    since = asked.span.since // HOUR_US * HOUR_US
+    sums = ledger_sums(session, "state", "cause", where="hour >= ? AND hour < ?", values=[since, asked.span.until])
     classes = {(one.state, one.cause): one.klass for one in BOOKINGS}
-    is_priced = bool(rows) and not any(unpriced for *_, unpriced in rows)
-    wasted = [row for row in rows if row[0] in avoidable and classes[row[0], row[1]] == "avoidable"]
-    unexplained = [row for row in rows if row[0] == "unexplained"]
+    is_priced = bool(sums) and not any(one.unpriced_milliseconds for one in sums)
+    wasted = [one for one in sums if classes[one.keys] == "avoidable"]
+    unexplained = [one for one in sums if one.keys[0] == "unexplained"]
 
-    def cost(listed: Sequence[tuple[object, ...]]) -> int | None:
-        return sum(int(str(row[3])) for row in listed) if is_priced else None
+    def cost(listed: Sequence[LedgerSum]) -> int | None:
+        return sum(one.cost_micros or 0 for one in listed) if is_priced else None
 
     return screen.Result(
         label=asked.span.label,
         currency=settings.currency,
-        milliseconds=sum(row[2] for row in rows),
-        avoidable_ms=sum(row[2] for row in wasted),
-        unexplained_ms=sum(row[2] for row in unexplained),
-        cost=cost(rows),
+        milliseconds=sum(one.milliseconds for one in sums),
+        avoidable_ms=sum(one.milliseconds for one in wasted),
+        unexplained_ms=sum(one.milliseconds for one in unexplained),
+        cost=cost(sums),
         avoidable=cost(wasted),
         unexplained=cost(unexplained),
     )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.policy import Policy, read_policy
 from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.request import Request, request_of
@@ -149,6 +149,6 @@ def request(**changes: object) -> Request:
     return request_of("request.toml", said)
 
 
-def decided(one: CapacityProfile | None = None, *, state: str = "trusted", **changes: object) -> Decision:
+def decided(one: CapacityProfile | None = None, *, state: str = "trusted", **changes: object) -> Decided:
     """Return what is decided on the request and a profile."""
     return check_request(request(**changes), read(one, state), policy(), Supply(), NOW)

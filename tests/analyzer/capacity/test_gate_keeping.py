@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.capacity.gate.as_data import decided_of
-from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.policy_check import check_request, request_id
 from analyzer.capacity.gate.request_store import (
     KeptRequest,
@@ -31,7 +31,7 @@ SMALL = {"pilot": True, "gpus": 8, "weeks": 2, "growth": None, "gpus_per_run": N
 OWNER, APPROVER = Teller("k3", "owner", NOW), Teller("k7", "approver", NOW + 1)
 
 
-def keep(registry: Registry, one: Decision, teller: Teller) -> KeptRequest:
+def keep(registry: Registry, one: Decided, teller: Teller) -> KeptRequest:
     """Keep what was decided."""
     return decide(registry, lambda: (one, None), teller)
 
@@ -123,7 +123,7 @@ def test_of_pilots_that_are_asked_for_at_once_one_passes(tmp_path: Path) -> None
         asked = request(**SMALL, why=f"pilot {number}")
         is_first = True
 
-        def judged() -> tuple[Decision, History]:
+        def judged() -> tuple[Decided, History]:
             nonlocal is_first
             seen = registry.capacity.pilots("team-nlp", NOW - 1, request_id(asked, ""))
             if is_first:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.capacity.gate.decided import Decision
+from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.references import Names
 from analyzer.capacity.gate.supply import History, Supply
@@ -17,7 +17,7 @@ SITE = Names(
 NEW = {"pilot": True, "gpus": 8, "weeks": 2, "growth": None, "gpus_per_run": None}
 
 
-def judged(names: Names | None = SITE, state: str | None = None, **changes: object) -> Decision:
+def judged(names: Names | None = SITE, state: str | None = None, **changes: object) -> Decided:
     """Return what is decided on a pilot, or with a profile in a state."""
     changes = (NEW if state is None else {}) | changes
     supply = Supply(names=names, history=History(0, 0, ""))

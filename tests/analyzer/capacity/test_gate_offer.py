@@ -7,7 +7,7 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.gate.decided import Decision, GpuHourRate
+from analyzer.capacity.gate.decided import Decided, Rate
 from analyzer.capacity.gate.offer import WantedWork, asked_of, held_at_once
 from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.references import Names
@@ -48,7 +48,7 @@ def test_every_figure_is_the_exact_one(
     )
     supply = Supply(
         None if free is None else FreeGpus(free, "2026-11-12"),
-        None if micros is None else GpuHourRate(micros, "contract", "USD"),
+        None if micros is None else Rate(micros, "contract", "USD"),
     )
     asked = request(gpus=gpus, weeks=None, hours=hours, today_gpus=today, growth=growth / 1000)
     found = check_request(asked, read(one), policy(step_gpus=step), supply, NOW)
@@ -67,7 +67,7 @@ def test_every_figure_is_the_exact_one(
     _options_hold(found)
 
 
-def _options_hold(found: Decision) -> None:
+def _options_hold(found: Decided) -> None:
     """Less that was advised is less; the letters and the two ends are always there."""
     assert [option.letter for option in found.options] == list("ABCD"[: len(found.options)])
     assert found.options[0].more == found.request.gpus

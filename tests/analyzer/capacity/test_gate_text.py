@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.capacity.gate.as_data import data_of
-from analyzer.capacity.gate.decided import Decision, Waiver
+from analyzer.capacity.gate.decided import Decided, Waiver
 from analyzer.capacity.gate.decision_words import shown_of
 from analyzer.capacity.gate.history_text import history_text, list_text
 from analyzer.capacity.gate.policy import read_policy
@@ -32,7 +32,7 @@ PAPER = TextLayout(80, ascii=True)
 HOSTILE = "<b>x\u202e\x1b[2J\r\n=cmd()|" + "\u00e9" * 80
 
 
-def page(one: Decision, *, kept: bool = True) -> str:
+def page(one: Decided, *, kept: bool = True) -> str:
     """Return the page, which fits on 80 columns."""
     text = decided_text(one, PAPER, kept=kept)
     assert max(map(len, text.splitlines())) <= 80
@@ -82,7 +82,7 @@ def test_no_name_rewrites_the_terminal(state: str) -> None:
     assert line(one).isprintable()
 
 
-def kept(one: Decision) -> KeptRequest:
+def kept(one: Decided) -> KeptRequest:
     """Return a decision as a registry has it."""
     asked = Event(NOW, "decided", "k3", "owner", "FAIL", None, None)
     waived = Event(NOW + 60_000_000, "waived", "k7", "approver", "FAIL", "useful", "the release is in March")

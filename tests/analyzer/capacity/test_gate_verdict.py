@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.capacity.gate.as_data import data_of, decided_of
-from analyzer.capacity.gate.decided import Decision, Gate, Outcome, Waiver, verdict_of
+from analyzer.capacity.gate.decided import Decided, Gate, Outcome, Waiver, verdict_of
 from analyzer.capacity.gate.policy_check import check_request, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History, Supply
@@ -36,7 +36,7 @@ def test_nothing_passes_that_stops(drawn: list[tuple[Outcome, bool, bool, bool]]
     assert verdict_of(gates) == "PASS" or verdict_of(gates, waivers) in ("PASS", "FAIL", "INCOMPLETE")
 
 
-def good() -> Decision:
+def good() -> Decided:
     """Return what is decided on work that passes every gate but the optional one."""
     booked = profile().booked
     useful = replace(booked[0], milliseconds=profile().milliseconds - sum(each.milliseconds for each in booked[3:]))
@@ -89,7 +89,7 @@ def asks_for_a_pilot(**changes: object) -> Request:
     return request(**(said | changes))
 
 
-def pilot(history: History | None, **changes: object) -> Decision:
+def pilot(history: History | None, **changes: object) -> Decided:
     """Return what is decided on a pilot."""
     return check_request(asks_for_a_pilot(**changes), None, policy(), Supply(history=history), NOW)
 

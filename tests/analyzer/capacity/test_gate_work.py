@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.gate.decided import Decision, Gate
+from analyzer.capacity.gate.decided import Decided, Gate
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.profile.facts import Alternative, CapacityProfile, Represented, StateHours
 from analyzer.errors import ConfigError
@@ -55,7 +55,7 @@ def other(number: str, name: str, hours: float = 600.0) -> Represented:
     return replace(run(number, "2026-10-27T00:00", hours), name=name, stage="pre_training")
 
 
-def gate(of: Decision, name: str) -> Gate:
+def gate(of: Decided, name: str) -> Gate:
     """Return one gate."""
     return next(each for each in of.gates if each.name == name)
 

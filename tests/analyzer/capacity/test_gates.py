@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.capacity.gate.decided import Decision, Gate
+from analyzer.capacity.gate.decided import Decided, Gate
 from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.supply import Supply
 from analyzer.capacity.profile.facts import Alternative, CapacityProfile, Holding, Memory, Scale, StateHours
@@ -24,7 +24,7 @@ from tests.analyzer.capacity.gate_asking import (
 )
 
 
-def gate(of: Decision, name: str) -> Gate:
+def gate(of: Decided, name: str) -> Gate:
     """Return one gate."""
     return next(each for each in of.gates if each.name == name)
 

@@ -91,8 +91,12 @@ def test_every_hardware_xid_has_its_remedy() -> None:
 def test_every_rule_is_asked_once() -> None:
     """A rule that was written and is not in the list notices nothing, and no test of its own would say so."""
     names = [f"{notices.__name__}.{found.name}" for found in iter_modules(notices.__path__)]
-    places = [f"{name}.look" if name == serving.__name__ else name for name in names if name != all_notices.__name__]
-    written = [place for place in places if hasattr(import_module(place), "look")]
+    places = [
+        f"{name}.service_notices" if name == serving.__name__ else name
+        for name in names
+        if name != all_notices.__name__
+    ]
+    written = [place for place in places if hasattr(import_module(place), "find_notices")]
     assert sorted(rule.__module__ for rule in RULES) == sorted(written)
 
 

@@ -164,7 +164,7 @@ def test_another_process_reads_the_lake_while_the_store_is_open(store: Store) ->
 SEALING = """
 import sys, time
 from pathlib import Path
-from collector.pipeline.batch_commit import Landing
+from collector.pipeline.batch_commit import BatchCommit
 from collector.store.seal_mark import Mark
 from collector.lake.sealing.seal import seal
 from tests.collector.lake.test_sealing import batch, lake_store
