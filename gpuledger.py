@@ -13,12 +13,10 @@ from agent import child
 child.keep_apart()
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
+from typing import NamedTuple
 
 from agent.errors import AgentError
 from agent.errors import ConfigError as AgentConfigError
-from agent.log_format import install as log_without_carets
 from agent.version import installed_version
 from analyzer.errors import AnalyzerError
 from analyzer.errors import ConfigError as AnalyzerConfigError
@@ -39,8 +37,7 @@ _LOCK_OF = {
 _SERVERS_PYTHON = (3, 11)  # the agent and what reads a host run on 3.10 too
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):  # no dataclass: what makes those takes a seventh of the start
     """One subcommand. `target` is module:function; the function takes the arguments and returns the exit code."""
 
     name: str
@@ -250,6 +247,8 @@ def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMAN
 
 
 def _call(command: Command, arguments: list[str]) -> int:
+    from agent.log_format import install as log_without_carets  # not for --version and --help
+
     log_without_carets()
     if sentence := too_old(command, sys.version_info[:2]):
         return _fail(sentence, USAGE)
@@ -303,6 +302,8 @@ def _missing(command: Command, error: ModuleNotFoundError) -> str:
 def _nearest(name: str, commands: Mapping[str, Command]) -> str:
     if family := [each for each in commands if each.startswith(f"{name} ")]:
         return f": it is {' or '.join(family)};"
+    from difflib import get_close_matches  # for what is mistyped alone
+
     near = get_close_matches(name, commands, n=1)
     return f", did you mean {near[0]!r}?" if near else ";"
 

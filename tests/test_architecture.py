@@ -98,9 +98,9 @@ ABOVE = {"analyzer/analysis.py": "interfaces"}
 # Who imports within functions, and why: a command starts before it loads what only some of its uses need.
 START, OPTIONAL = "most uses of the command do without it, and start sooner", "brought by an extra, or by another role"
 WITHIN_FUNCTIONS = {
+    "gpuledger.py": START,
     "agent/sampling/wiring.py": "a source that this host has not costs no memory",
     "agent/settings/config.py": "a host without services loads nothing of them",
-    "agent/version.py": "looked up once, where somebody asks",
     "analyzer/capacity/planner/ledger.py": START,
     "analyzer/finops/forecast/fitted.py": OPTIONAL,
     "analyzer/finops/non_gpu_costs/rates.py": START,
