@@ -52,7 +52,7 @@ def fill(store: Store, hours: int) -> float:
     start = (time.time_ns() // 1000 // DAY_US - 2) * DAY_US
     mark, sent, count = Mark.of(store), 0, 0
     windows = [_windows(simulation, host, hours) for host in simulation.hosts[:HOSTS]]
-    with BatchCommit(store, mark) as landing:
+    with BatchCommit(store, mark) as batch_commit:
         for sequence in range(len(windows[0])):
             bodies = []
             for number, host in enumerate(windows):
@@ -60,7 +60,7 @@ def fill(store: Store, hours: int) -> float:
                 body = host[sequence].body(speaker(number), sequence, ends_at)
                 bodies.append(decode(body, ends_at + 100_000))
                 sent, count = sent + len(body), count + 1
-            landing.land(bodies)
+            batch_commit.land(bodies)
             if sequence % 30 == 29:
                 seal(store, mark)
     seal(store, mark)

@@ -18,10 +18,10 @@ GROUP = 64  # batches in one commit
 
 def fill(store: Store, fleet: Fleet, every: int = HOUR_MS) -> int:
     """Land every batch of the fleet, of so many milliseconds each; return how many rows of gpu_samples there were."""
-    with BatchCommit(store) as landing, store.session() as session:
+    with BatchCommit(store) as batch_commit, store.session() as session:
         arriving = _decoded(fleet, every)
         while group := list(islice(arriving, GROUP)):
-            landing.land(group)
+            batch_commit.land(group)
         store.checkpoint()
         return int(session.row("SELECT count(*) FROM gpu_samples")[0])
 

@@ -59,7 +59,7 @@ class Condition:
 @dataclass(slots=True)
 class _Asked:
     provider: HolderProvider
-    attendant: WatchdogThread[ProviderReport | None]
+    watchdog: WatchdogThread[ProviderReport | None]
     began_at: float
     asked_at: float | None = None
     told: ProviderReport | None = None
@@ -108,8 +108,8 @@ class HolderProviders:
         due = [one for one in self._asked if one.asked_at is None or now - one.asked_at >= _period(one)]
         for one in due:
             one.asked_at = now
-            one.attendant.begin()
-            if (late := one.attendant.late) is not None:
+            one.watchdog.begin()
+            if (late := one.watchdog.late) is not None:
                 self._take(one, late.value, late.came_at / SECOND_US)
         patience = self._patience_seconds
         for one in due:
@@ -143,7 +143,7 @@ class HolderProviders:
     def close(self) -> None:
         """End the threads and the connections."""
         for one in self._asked:
-            one.attendant.close()
+            one.watchdog.close()
             one.provider.close()
 
     def _microseconds(self) -> int:
@@ -151,7 +151,7 @@ class HolderProviders:
 
     def _hear(self, one: _Asked, patience_seconds: float) -> None:
         try:
-            self._take(one, one.attendant.answer(patience_seconds), self._seconds())
+            self._take(one, one.watchdog.answer(patience_seconds), self._seconds())
         except SourceHungError as error:
             last = one.began_at if one.told_at is None else one.told_at
             if self._seconds() - last >= self._late_seconds:

@@ -18,7 +18,7 @@ from agent.run.command import NOT_EXECUTABLE, NOT_FOUND, CommandError
 from agent.run.report import Wanted, profile, report
 from agent.run.steps import step_pattern
 from agent.run.watch import reports_here, spoken, watch
-from agent.sampling.wiring import open_eyes
+from agent.sampling.wiring import open_host_sources
 from agent.settings.config import DEFAULT_FILE, SECRETS, AgentConfig, load, settings, settings_file
 
 _USAGE, _WORLD = 2, 3
@@ -75,7 +75,7 @@ def _every(given: str) -> float:
 
 def _once(config: AgentConfig, every_seconds: float, *, as_json: bool) -> int:
     clock = SystemClock()
-    host_sources = open_eyes(config, clock.wall)
+    host_sources = open_host_sources(config, clock.wall)
     try:
         reading = read_once(config, host_sources, clock, every_seconds)
     finally:

@@ -12,7 +12,7 @@ from agent.clock import Clock
 from agent.daemon.agent import Agent
 from agent.daemon.malloc_tuning import one_arena
 from agent.errors import AgentError, ConfigError, DriverChangedError
-from agent.sampling.wiring import HostSources, open_eyes
+from agent.sampling.wiring import HostSources, open_host_sources
 from agent.settings.config import AgentConfig
 
 _LOG = logging.getLogger("agent")
@@ -115,7 +115,7 @@ def _started(config: AgentConfig, good: AgentConfig | None, clock: Clock) -> _St
 
 
 def _start(config: AgentConfig, clock: Clock) -> _Started:
-    host_sources = open_eyes(config, clock.wall, lasting=True)
+    host_sources = open_host_sources(config, clock.wall, lasting=True)
     try:
         running = Agent(config, host_sources, clock)
     except BaseException:

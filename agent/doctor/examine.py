@@ -12,7 +12,7 @@ from agent.doctor.cost import Cost, measure
 from agent.doctor.finding import HostCheckLine
 from agent.doctor.leaving import Leaving, leaving
 from agent.doctor.reach import collector_line, spool_line
-from agent.sampling.wiring import HostSources, open_eyes
+from agent.sampling.wiring import HostSources, open_host_sources
 from agent.settings.config import AgentConfig
 from agent.version import installed_version
 
@@ -43,7 +43,7 @@ def examine(config: AgentConfig) -> Examination:
         AgentError: a topology file is wrong, or the driver was replaced.
     """
     clock = SystemClock()
-    host_sources = open_eyes(config, clock.wall)
+    host_sources = open_host_sources(config, clock.wall)
     try:
         cost = measure(config, host_sources.sources, clock)
         lines = _lines(config, host_sources, cost)

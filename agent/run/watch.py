@@ -24,7 +24,7 @@ from agent.run import command
 from agent.run.observation import HOST_SECONDS, Observation, Subject, chosen_sources
 from agent.run.steps import StepCounter
 from agent.sampling.sampler import Paced
-from agent.sampling.wiring import open_eyes
+from agent.sampling.wiring import open_host_sources
 from agent.settings.config import AgentConfig
 from agent.sources.progress import VARIABLE as PROGRESS
 from agent.sources.progress import OwnProgress
@@ -78,7 +78,9 @@ def watch(
     pids: list[int] = []
     # Signals are held before any thread begins, so that none of them takes one.
     with command.signals_held(), closing(_said(run_id, config, environment, counted=counter is not None)) as said:
-        host_sources = open_eyes(replace(config, process_seconds=_PROCESS_SECONDS), clock.wall, lambda: pids, run_id)
+        host_sources = open_host_sources(
+            replace(config, process_seconds=_PROCESS_SECONDS), clock.wall, lambda: pids, run_id
+        )
         try:
             sources, gpus, no_gpu = chosen_sources(host_sources, environment, every_seconds)
             subject = Subject(run_id, spoken(words), tuple(gpus), no_gpu)

@@ -52,7 +52,7 @@ class _Host:
     alone: bool  # one run is watched, and nobody else is asked for its sake
 
 
-def open_eyes(
+def open_host_sources(
     config: AgentConfig,
     now: Callable[[], int],
     watched: Callable[[], Sequence[int]] = tuple,

@@ -14,11 +14,11 @@ FULL_DISK_TRIES = 8  # each makes room by one batch
 class Bodies:
     """The bodies of one spool. `held` are those in memory; `unwritten` counts what the disk refused at first."""
 
-    def __init__(self, shelf: SegmentStore) -> None:
+    def __init__(self, segments: SegmentStore) -> None:
         self.unwritten = 0
         self.held: dict[int, bytes] = {}
         self.held_bytes = 0
-        self._shelf = shelf
+        self._shelf = segments
         self._refused = False
 
     def write(self, sequence: int, body: bytes, make_room: Callable[[], bool]) -> bool:

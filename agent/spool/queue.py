@@ -30,19 +30,19 @@ class Spool:
     the disk refuses waits in memory, so that a disk that is full or broken does not blind a host whose network works.
     """
 
-    def __init__(self, shelf: SegmentStore, max_bytes: int, kept_bytes: int) -> None:
-        self._shelf = shelf
-        self._bodies = Bodies(shelf)
+    def __init__(self, segments: SegmentStore, max_bytes: int, kept_bytes: int) -> None:
+        self._shelf = segments
+        self._bodies = Bodies(segments)
         self._max_bytes = max_bytes
         self._kept_bytes = kept_bytes
         self._changed = threading.Condition()
-        self._waiting, self._kept = Pile(shelf.found), Pile()
-        self._next = shelf.following
+        self._waiting, self._kept = Pile(segments.found), Pile()
+        self._next = segments.following
         self._sending: int | None = None
         self._closed = False
-        self._done = shelf.done  # batches of which only the number is still there
-        self._losses = Losses(shelf.lost, shelf.keep_lost)
-        for sequence in shelf.broken:
+        self._done = segments.done  # batches of which only the number is still there
+        self._losses = Losses(segments.lost, segments.keep_lost)
+        for sequence in segments.broken:
             self._losses.add(sequence, Counter())
         self._drop_beyond()
 

@@ -44,13 +44,13 @@ class Bill:
     runs: dict[str, dict[tuple[str, str], Spent]] = field(default_factory=dict)
     nodes: dict[str, Spent] = field(default_factory=dict)
 
-    def of(self, grounds: Trigger, move: Move | None) -> Spent:
+    def of(self, trigger: Trigger, move: Move | None) -> Spent:
         """Return what was spent where the loss is: by its runs in its states, else by its runs, else on its hosts."""
-        own = [part for run in set(grounds.run_ids) for part in self.runs.get(run, {}).items()]
-        lost = [spent for where, spent in own if where in grounds.losses]
+        own = [part for run in set(trigger.run_ids) for part in self.runs.get(run, {}).items()]
+        lost = [spent for where, spent in own if where in trigger.losses]
         if own:
             return _sum(lost or (spent for _, spent in own))
-        hosts = set(move.from_.nodes) if move is not None and move.from_ is not None else {grounds.subject}
+        hosts = set(move.from_.nodes) if move is not None and move.from_ is not None else {trigger.subject}
         here = [spent for node, spent in self.nodes.items() if node in hosts]
         return _sum(here or self.nodes.values())
 

@@ -37,10 +37,10 @@ def gather(
     planned = list(against(wanted.plan(session, site, start_us, end_us), found)) if wanted.plan is not None else []
     if any(proposal.kind == "consolidate" for _, proposal in noticed):  # somebody waits: what lets it in goes first
         planned = [one for one in planned if one[1].kind != "consolidate"]
-    moved = {(finding_id, proposal.kind) for grounds, proposal in planned for finding_id in grounds.finding_ids}
-    for grounds, proposal in answers:
-        if not any((finding_id, proposal.kind) in moved for finding_id in grounds.finding_ids):
-            yield grounds, proposal  # else the plan says the same of it, and knows who else wants that rack
+    moved = {(finding_id, proposal.kind) for trigger, proposal in planned for finding_id in trigger.finding_ids}
+    for trigger, proposal in answers:
+        if not any((finding_id, proposal.kind) in moved for finding_id in trigger.finding_ids):
+            yield trigger, proposal  # else the plan says the same of it, and knows who else wants that rack
     yield from planned
     yield from noticed
     for look_at in FLEET:

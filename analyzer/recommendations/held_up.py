@@ -55,13 +55,13 @@ def ended_together(
     end_us: int,
 ) -> list[tuple[Trigger, Proposal]]:
     """Return what is proposed, in its order; what ends the slowness of hosts stands on all that their slowness cost."""
-    runs = {run for grounds, proposal in proposed if proposal.slow_hosts for run in grounds.run_ids}
+    runs = {run for trigger, proposal in proposed if proposal.slow_hosts for run in trigger.run_ids}
     hours = _read(session, runs, start_us, end_us)
     return [
-        _with_all(grounds, proposal, found, [hour for hour in hours if hour.run_id in grounds.run_ids])
+        _with_all(trigger, proposal, found, [hour for hour in hours if hour.run_id in trigger.run_ids])
         if proposal.slow_hosts
-        else (grounds, proposal)
-        for grounds, proposal in proposed
+        else (trigger, proposal)
+        for trigger, proposal in proposed
     ]
 
 
@@ -110,22 +110,22 @@ def _ended(hour: Sequence[SlowHour], against: Loss) -> int:
 
 
 def _with_all(
-    grounds: Trigger, proposal: Proposal, found: Sequence[Finding], hours: Sequence[SlowHour]
+    trigger: Trigger, proposal: Proposal, found: Sequence[Finding], hours: Sequence[SlowHour]
 ) -> tuple[Trigger, Proposal]:
     """Return a change with all that it ends: the findings of its runs, and the share of them that is its hosts'."""
-    against = (grounds.state or "", grounds.cause)
+    against = (trigger.state or "", trigger.cause)
     others = [
         finding
         for finding in found
         if (finding.state, finding.cause) in (_OF_THE_HOST if against == WAIT else (WAIT,))
         and not finding.suspicion
-        and not set(finding.run_ids).isdisjoint(grounds.run_ids)
+        and not set(finding.run_ids).isdisjoint(trigger.run_ids)
         and coincide(hours, against, (finding.state, finding.cause), proposal.slow_hosts)
     ]
     ended = ended_ms(hours, against, proposal.slow_hosts, *((each.state, each.cause) for each in others))
     if not isinstance(proposal.saves, Share) or not ended:
-        return grounds, proposal
-    whole = with_findings(grounds, others)
+        return trigger, proposal
+    whole = with_findings(trigger, others)
     share = share_of_loss(proposal.saves, ended, whole.milliseconds or 0)
     lucky = share_of_loss(proposal.saves, ended + thrown_away_ms(hours, proposal.slow_hosts), whole.milliseconds or 0)
     return whole, replace(proposal, saves=replace(share, p95=min(BEYOND, lucky.p95)))

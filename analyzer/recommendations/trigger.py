@@ -58,18 +58,18 @@ def of_finding(finding: Finding) -> Trigger:
     )
 
 
-def with_findings(grounds: Trigger, others: Sequence[Finding]) -> Trigger:
+def with_findings(trigger: Trigger, others: Sequence[Finding]) -> Trigger:
     """Return the same grounds with further findings: their losses added, as sure as the least sure of them.
 
     The runs stay those of the first, and so does what it is called. Where one has no price, all have none.
     """
-    micros = (grounds.micros, *(finding.at_stake_micros for finding in others))
+    micros = (trigger.micros, *(finding.at_stake_micros for finding in others))
     known = [each for each in micros if each is not None]
     return replace(
-        grounds,
-        confidence=min((grounds.confidence, *(finding.confidence for finding in others)), key=_LEAST_SURE_FIRST.index),
-        finding_ids=(*grounds.finding_ids, *(finding.id for finding in others)),
-        milliseconds=(grounds.milliseconds or 0) + sum(finding.milliseconds for finding in others),
+        trigger,
+        confidence=min((trigger.confidence, *(finding.confidence for finding in others)), key=_LEAST_SURE_FIRST.index),
+        finding_ids=(*trigger.finding_ids, *(finding.id for finding in others)),
+        milliseconds=(trigger.milliseconds or 0) + sum(finding.milliseconds for finding in others),
         micros=sum(known) if len(known) == len(micros) else None,
         beside=tuple((finding.state, finding.cause) for finding in others),
     )

@@ -50,7 +50,7 @@ def _keep_week(reader: Reader, now_us: int) -> int:
         return 0
     if not _is_whole(reader, week) or not begin_turn(reader.session, f"week {week.start}", now_us):
         return 0
-    found, realised = reader.findings(week), reader.wanting.realised(reader.session)
+    found, realised = reader.findings(week), reader.advice_options.realised(reader.session)
     advice = reader.advice(found, week)
     return add_predictions(reader.session, predicted(reader.session, advice, found, week, now_us, realised))
 

@@ -65,7 +65,7 @@ class Reader:
 
     session: Session
     settings: Settings
-    judges: LossSource = field(default_factory=LossSource.own)
+    loss_source: LossSource = field(default_factory=LossSource.own)
     step_log: StepTime | None = None  # what a log of the run told, where somebody named one
     part: LedgerFilter = WHOLE  # what of the ledger the session sees; part_reading.py reads what is less than all
     kept: ByGeneration | None = None  # what a server makes once for all who read one state of the ledger
@@ -130,8 +130,8 @@ class Reader:
         """Return the report of the run that a person means."""
         run_id = find_run(self.session, text)
         span = run_span(self.session, run_id, self.settings.timezone)
-        found = self.judges.findings(self.session, span.start, span.end, run_id)
-        points = self.judges.timeline(self.session, run_id, SPARK_POINTS)
+        found = self.loss_source.findings(self.session, span.start, span.end, run_id)
+        points = self.loss_source.timeline(self.session, run_id, SPARK_POINTS)
         facts = run_facts(self.session, run_id)
         advice, currency = self.run_advice(found, span), self.settings.currency
         report = run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
@@ -147,7 +147,7 @@ class Reader:
     def findings(self, period: Period) -> list[Finding]:
         """Return what the analyzer found in a period."""
         span = (period.start, period.end)
-        return self.once(("findings", *span), lambda: self.judges.findings(self.session, *span, None))
+        return self.once(("findings", *span), lambda: self.loss_source.findings(self.session, *span, None))
 
     def advice(self, found: list[Finding], period: Period) -> list[Recommendation]:
         """Return what the analyzer recommends now against these findings, most saved first."""
@@ -162,7 +162,7 @@ class Reader:
         return [one for one in self.all_advice(found, period, of_run=True) if one.stands]
 
     @property
-    def wanting(self) -> AdviceOptions:
+    def advice_options(self) -> AdviceOptions:
         """What recommendations are made by."""
         return AdviceOptions(self.settings, self.kept)
 
@@ -173,7 +173,7 @@ class Reader:
         """
         period = known_part(self.session, period)
         priced = by_saving(
-            self.wanting.advised(self.judges.recommendations, self.session, found, period, of_run=of_run)
+            self.advice_options.advised(self.loss_source.recommendations, self.session, found, period, of_run=of_run)
         )
         gpus = sum(sku.gpus for sku in fleet(self.session, period))
         now = newest_hour_end(self.session) or period.end
@@ -243,12 +243,12 @@ class Reader:
         """Return what is worth a look in a period."""
         span = (period.start, period.end)
         if span not in self._looked:
-            self._looked[span] = self.wanting.looked(self.session, *span)
+            self._looked[span] = self.advice_options.looked(self.session, *span)
         return self._looked[span]
 
     def has_looked(self, period: Period) -> bool:
         """Whether that is known already."""
-        return self.wanting.has_looked(self.session, period.start, period.end)
+        return self.advice_options.has_looked(self.session, period.start, period.end)
 
     def unjudged(self, period: Period) -> list[Unjudged]:
         """Return every rule that lacked a signal in a period, of the ledger's and of the notices'."""
@@ -276,7 +276,7 @@ class Reader:
         runs = list(runs_of(self.session, typed))
         spans = [run_span(self.session, run_id, self.settings.timezone) for run_id in runs]
         for run_id, span in zip(runs, spans, strict=True):
-            found = self.judges.findings(self.session, span.start, span.end, run_id)
+            found = self.loss_source.findings(self.session, span.start, span.end, run_id)
             yield Offer(self.all_advice(found, span, of_run=True), found, span)
         weeks = [self.calendar.week_of(span.end - 1) for span in spans]
         kept = (one for one in predictions(self.session) if one.recommendation_id.startswith(typed))

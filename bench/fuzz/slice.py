@@ -76,7 +76,7 @@ def ingest(store: Store, mark: Mark, seed: int, count: int, folder: Path) -> Out
     dice, now = random.Random(seed), time.time_ns() // 1000
     outcome, bodies, waiting = Outcome("ingest", seed), Bodies(f"fuzz-{seed}", now, dice), []
     outcome.good_microseconds_before = _good(bodies)
-    with BatchCommit(store, mark) as landing:
+    with BatchCommit(store, mark) as batch_commit:
         for _ in range(count):
             layer, body = bodies.next()
             began = time.perf_counter()
@@ -89,15 +89,15 @@ def ingest(store: Store, mark: Mark, seed: int, count: int, folder: Path) -> Out
                 outcome.ended(f"{layer}: fault", began)
                 outcome.fault(layer, body.hex())
             if len(waiting) >= GROUP:
-                _land(landing, waiting, outcome)
-        _land(landing, waiting, outcome)
+                _land(batch_commit, waiting, outcome)
+        _land(batch_commit, waiting, outcome)
     outcome.good_microseconds_after = _good(bodies)
     return outcome
 
 
-def _land(landing: BatchCommit, waiting: list[Batch], outcome: Outcome) -> None:
+def _land(batch_commit: BatchCommit, waiting: list[Batch], outcome: Outcome) -> None:
     try:
-        landing.land(waiting)
+        batch_commit.land(waiting)
     except CollectorError:
         outcome.fault("landing", [batch.body.hex()[:100] for batch in waiting[:3]])
     waiting.clear()

@@ -84,10 +84,10 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            with BatchCommit(self._store, self.mark, shared=self.tenant is not None) as landing:
+            with BatchCommit(self._store, self.mark, shared=self.tenant is not None) as batch_commit:
                 while group := self._batch_queue.take(self._config.gather_seconds, self._config.group_rows):
-                    if ours := self._ours(landing, group):
-                        self._commit(landing, ours)
+                    if ours := self._ours(batch_commit, group):
+                        self._commit(batch_commit, ours)
         finally:
             self._end()
 
@@ -102,13 +102,13 @@ class Writer:
                     BatchError(503, "stopping", "the collector has stopped writing; send it later")
                 )
 
-    def _ours(self, landing: BatchCommit, group: list[Delivery]) -> list[Delivery]:
+    def _ours(self, batch_commit: BatchCommit, group: list[Delivery]) -> list[Delivery]:
         """Return those whose streams are ours, and tell the senders of the others where theirs belong."""
         if self.tenant is None:
             return group
         try:
             judged = self.tenant.judge([(delivery.batch.header.stream, delivery.epoch) for delivery in group])
-            landing.take_over(judged.acquired)
+            batch_commit.take_over(judged.acquired)
         except (RegistryError, StoreError) as error:
             for delivery in group:
                 delivery.receipt.set_exception(BatchError(503, "registry", f"nobody can say whose it is: {error}"))
@@ -118,10 +118,10 @@ class Writer:
                 delivery.receipt.set_exception(answer)
         return [delivery for delivery, answer in zip(group, judged.answers, strict=True) if answer is None]
 
-    def _commit(self, landing: BatchCommit, group: list[Delivery]) -> None:
+    def _commit(self, batch_commit: BatchCommit, group: list[Delivery]) -> None:
         """Commit a group; where the store refuses it, one by one, so that one batch cannot take others with it."""
         try:
-            self._land(landing, group)
+            self._land(batch_commit, group)
         except StoreError as error:
             self._failed(error)
             if len(group) == 1:
@@ -129,16 +129,16 @@ class Writer:
                 group[0].receipt.set_exception(answer)
                 return
             for delivery in group:
-                self._commit(landing, [delivery])
+                self._commit(batch_commit, [delivery])
 
-    def _land(self, landing: BatchCommit, group: list[Delivery]) -> None:
+    def _land(self, batch_commit: BatchCommit, group: list[Delivery]) -> None:
         began = time.monotonic()
-        answers = landing.land([delivery.batch for delivery in group])
+        answers = batch_commit.land([delivery.batch for delivery in group])
         if any(isinstance(answer, Receipt) and not answer.repeated for answer in answers):
             self.metrics.commit_seconds.observe(time.monotonic() - began)
             self.metrics.last_commit.set_to_current_time()
             self.committed(sum(delivery.batch.row_count for delivery in group))
-        self.metrics.quarantine_dropped.inc(landing.dropped())
+        self.metrics.quarantine_dropped.inc(batch_commit.dropped())
         if self._failing:
             log.warning("the store takes batches again")
         self._failing = None

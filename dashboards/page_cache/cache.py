@@ -27,9 +27,9 @@ class PageCache:
     kept on the shelf too, where there is one, and found there by the server that starts next.
     """
 
-    def __init__(self, pages: int = PAGES, size: int = BYTES, shelf: "DiskCache | None" = None) -> None:
+    def __init__(self, pages: int = PAGES, size: int = BYTES, disk_cache: "DiskCache | None" = None) -> None:
         self._pages, self._size = pages, size
-        self._shelf = shelf
+        self._shelf = disk_cache
         self._kept: OrderedDict[Hashable, PageRecord] = OrderedDict()
         self._making: dict[Hashable, Future[PageRecord]] = {}
         self._lock = threading.Lock()
@@ -57,12 +57,12 @@ class PageCache:
             kept = self.kept(key, state, lasts=lasts)
             if kept is not None and kept.state == state:
                 return kept
-            shelf = self._shelf if lasts else None
+            disk_cache = self._shelf if lasts else None
             promised, is_mine = self._promised(key)
             if is_mine and patience is None:
-                return self._make(key, promised, make, shelf)
+                return self._make(key, promised, make, disk_cache)
             if is_mine:
-                self._workers.submit(self._make_for_others, key, promised, make, shelf)
+                self._workers.submit(self._make_for_others, key, promised, make, disk_cache)
             try:
                 made = promised.result(patience)
             except NotYet:
@@ -85,9 +85,9 @@ class PageCache:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def _of_before(self, key: Hashable, state: Hashable, shelf: "DiskCache | None") -> PageRecord | None:
+    def _of_before(self, key: Hashable, state: Hashable, disk_cache: "DiskCache | None") -> PageRecord | None:
         """Return the page that the server before this one kept."""
-        found = shelf.get(key, state) if shelf is not None else None
+        found = disk_cache.get(key, state) if disk_cache is not None else None
         if found is None:
             return None
         with self._lock:
@@ -105,13 +105,21 @@ class PageCache:
             return promised, True
 
     def _make_for_others(
-        self, key: Hashable, promised: "Future[PageRecord]", make: Callable[[], PageRecord], shelf: "DiskCache | None"
+        self,
+        key: Hashable,
+        promised: "Future[PageRecord]",
+        make: Callable[[], PageRecord],
+        disk_cache: "DiskCache | None",
     ) -> None:
         with suppress(Exception):  # those who wait are told; who comes later asks again
-            self._make(key, promised, make, shelf)
+            self._make(key, promised, make, disk_cache)
 
     def _make(
-        self, key: Hashable, promised: "Future[PageRecord]", make: Callable[[], PageRecord], shelf: "DiskCache | None"
+        self,
+        key: Hashable,
+        promised: "Future[PageRecord]",
+        make: Callable[[], PageRecord],
+        disk_cache: "DiskCache | None",
     ) -> PageRecord:
         try:
             made = make()
@@ -121,8 +129,8 @@ class PageCache:
             raise
         self._done(key, made)
         promised.set_result(made)
-        if shelf is not None and len(made.text) <= PAGE_BYTES:
-            shelf.put(key, made)
+        if disk_cache is not None and len(made.text) <= PAGE_BYTES:
+            disk_cache.put(key, made)
         return made
 
     def _done(self, key: Hashable, made: PageRecord | None) -> None:

@@ -16,9 +16,9 @@ _PREFIX = "gpuledger_pages"
 class PageCounts(Collector):
     """The counts of one server. `shelf` is None where its store is in memory; nothing is told of a disk then."""
 
-    def __init__(self, cache: "PageCache", shelf: "DiskCache | None") -> None:
+    def __init__(self, cache: "PageCache", disk_cache: "DiskCache | None") -> None:
         self._cache = cache
-        self._shelf = shelf
+        self._shelf = disk_cache
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         """Yield the families, as prometheus_client asks for them."""

@@ -58,9 +58,9 @@ class Agents:
     more: int
 
 
-def agent_list(reading: "RequestContext", now_us: int) -> Agents:
+def agent_list(context: "RequestContext", now_us: int) -> Agents:
     """Return the agents of a week."""
-    rows = _rows(reading, now_us)
+    rows = _rows(context, now_us)
     ages = [(now_us - heard) / SECOND_US for _, heard, *_ in rows]
     silent = sum(age > SILENT_SECONDS for age in ages)
     lines = tuple(_line(age, *row) for age, row in zip(ages[:_SHOWN], rows[:_SHOWN], strict=True))
@@ -68,13 +68,13 @@ def agent_list(reading: "RequestContext", now_us: int) -> Agents:
     return Agents(len(rows), silent, newest, lines, max(0, len(rows) - _SHOWN))
 
 
-def agents_sheet(reading: "RequestContext", now_us: int) -> Sheet:
+def agents_sheet(context: "RequestContext", now_us: int) -> Sheet:
     """Return all of them, exact."""
-    return Sheet(_HEAD, _rows(reading, now_us))
+    return Sheet(_HEAD, _rows(context, now_us))
 
 
-def _rows(reading: "RequestContext", now_us: int) -> list[tuple[Any, ...]]:
-    return reading.session.rows(_AGENTS, {"since": now_us - WEEK_US})
+def _rows(context: "RequestContext", now_us: int) -> list[tuple[Any, ...]]:
+    return context.session.rows(_AGENTS, {"since": now_us - WEEK_US})
 
 
 def _line(

@@ -68,56 +68,56 @@ class Burn:
     rows: tuple[tuple[str, str, str], ...]
 
 
-def month_of(reading: "RequestContext", week: str | None) -> MonthReport | None:
+def month_of(context: "RequestContext", week: str | None) -> MonthReport | None:
     """Return the month that a period ends in, as far as the ledger goes; of the whole site."""
-    reader = reading.whole
+    reader = context.whole
     now = reader.now()
     month = reader.calendar.month_of(min(reader.period(week).end, now) - 1)
     allowed = budget_book(reader.settings).of(month.first_day)
-    return month_report(reader.session, month, now, reading.currency, allowed)
+    return month_report(reader.session, month, now, context.currency, allowed)
 
 
-def budget_rows(reading: "RequestContext", report: MonthReport) -> Budgets:
+def budget_rows(context: "RequestContext", report: MonthReport) -> Budgets:
     """Return the month's rows that may be seen."""
-    if reading.scope.teams is not None:
-        own = [line for line in report.lines if line.team in reading.scope.teams and line.held]
+    if context.scope.teams is not None:
+        own = [line for line in report.lines if line.team in context.scope.teams and line.held]
         rows = tuple(_row(line, _own(line.spent_micros), _expected(line)) for line in own)
-        return Budgets(report.period.label, "", rows, (), _notes(reading, report))
+        return Budgets(report.period.label, "", rows, (), _notes(context, report))
     lines = [*report.lines]
     spent = spent_column([line.spent_micros for line in lines], report.fleet.spent_micros)
     ends = expected_column(lines, report.fleet)
     rows = tuple(_row(line, spent[place], ends[place]) for place, line in enumerate(lines))
     total = _row(report.fleet, spent[-1], ends[-1], "total")
     projects = tuple(_row(line, _own(line.spent_micros), _expected(line)) for line in report.projects)
-    return Budgets(report.period.label, first_sentence(report), (*rows, total), projects, _notes(reading, report))
+    return Budgets(report.period.label, first_sentence(report), (*rows, total), projects, _notes(context, report))
 
 
-def budget_sheet(reading: "RequestContext", week: str | None) -> Sheet:
+def budget_sheet(context: "RequestContext", week: str | None) -> Sheet:
     """Return the same, exact."""
-    report = month_of(reading, week)
-    teams = reading.scope.teams
+    report = month_of(context, week)
+    teams = context.scope.teams
     lines = [] if report is None else [one for one in report.every if teams is None or (one.team in teams and one.held)]
     head = ("name", "team", "project", "spent_micros", "budget_micros", "expected_micros", "low_micros", "high_micros")
     return Sheet((*head, "verdict"), [_values(line) for line in lines])
 
 
-def burn(reading: "RequestContext", report: MonthReport) -> Burn | None:
+def burn(context: "RequestContext", report: MonthReport) -> Burn | None:
     """Return the course of the month: the fleet's, or that of the one team whose key asks."""
-    teams = reading.scope.teams
+    teams = context.scope.teams
     if teams is not None and len(teams) != 1:
         return None
     line = report.fleet if teams is None else next((one for one in report.lines if one.team in teams), None)
-    by_day = _by_day(reading, report)
+    by_day = _by_day(context, report)
     if line is None or not by_day:
         return None
-    return _burn(line, report, by_day, symbol(reading.currency).strip())
+    return _burn(line, report, by_day, symbol(context.currency).strip())
 
 
-def burn_sheet(reading: "RequestContext", week: str | None) -> Sheet:
+def burn_sheet(context: "RequestContext", week: str | None) -> Sheet:
     """Return what was spent each day of the month, and together since it began."""
-    report = month_of(reading, week)
-    by_day = [] if report is None else _by_day(reading, report)
-    zone = reading.reader.settings.timezone
+    report = month_of(context, week)
+    by_day = [] if report is None else _by_day(context, report)
+    zone = context.reader.settings.timezone
     together = accumulate(spent for _, spent in by_day)
     rows = [
         (local(start, zone).date().isoformat(), spent, so_far)
@@ -126,8 +126,8 @@ def burn_sheet(reading: "RequestContext", week: str | None) -> Sheet:
     return Sheet(("day", "spent_micros", "together_micros"), rows)
 
 
-def _by_day(reading: "RequestContext", report: MonthReport) -> list[tuple[int, int]]:
-    spent = spending(reading.session, report.period.timezone, report.period.start, report.known_until)
+def _by_day(context: "RequestContext", report: MonthReport) -> list[tuple[int, int]]:
+    spent = spending(context.session, report.period.timezone, report.period.start, report.known_until)
     return list(zip(spent.days.starts, spent.of(list(spent.by_day)), strict=True))
 
 
@@ -177,9 +177,9 @@ def _bullet(line: BudgetLine) -> Mark:
     return Mark("bullet", parts)
 
 
-def _notes(reading: "RequestContext", report: MonthReport) -> tuple[str, ...]:
+def _notes(context: "RequestContext", report: MonthReport) -> tuple[str, ...]:
     zone = report.period.timezone
-    later = edited_words(edited(reading.session, report.period, reading.whole.settings))
+    later = edited_words(edited(context.session, report.period, context.whole.settings))
     found = [f"{one[0].upper()}{one[1:]}." for one in later]
     if report.known_since > report.period.start:
         begins = day(local(report.known_since, zone))

@@ -86,29 +86,29 @@ class Changes:
         return frozenset(one.id for one in self.changes)
 
 
-def changes_view(reading: "RequestContext", period: Period) -> Changes:
+def changes_view(context: "RequestContext", period: Period) -> Changes:
     """Return what is recommended now, of what may be seen."""
-    known = reading.all_advice(period)
+    known = context.all_advice(period)
     standing = [advice for advice in known if advice.stands]
     shown = standing[:_SHOWN]
-    amounts, together = saving_column(shown, reading.currency) if shown else ([], "")
+    amounts, together = saving_column(shown, context.currency) if shown else ([], "")
     zone = period.timezone
-    made = tuple(_change(one, amount, reading.currency, zone) for one, amount in zip(shown, amounts, strict=True))
-    sentence = _sentence(reading, period, shown, together)
+    made = tuple(_change(one, amount, context.currency, zone) for one, amount in zip(shown, amounts, strict=True))
+    sentence = _sentence(context, period, shown, together)
     return Changes(sentence, made, len(known) - len(standing), len(standing) - len(shown))
 
 
-def changes_sheet(reading: "RequestContext", period: Period) -> Sheet:
+def changes_sheet(context: "RequestContext", period: Period) -> Sheet:
     """Return all recommendations of a period, exact; also those that a guard holds back."""
-    return Sheet(COLUMNS, sheet_rows(reading.all_advice(period), reading.currency))
+    return Sheet(COLUMNS, sheet_rows(context.all_advice(period), context.currency))
 
 
-def _sentence(reading: "RequestContext", period: Period, shown: Sequence[Recommendation], together: str) -> str:
+def _sentence(context: "RequestContext", period: Period, shown: Sequence[Recommendation], together: str) -> str:
     if not shown:
-        seen = measured(reading.session, period)
-        return nothing_recommended(seen.held, seen.silent, len({one.rule for one in unjudged(reading.session, period)}))
+        seen = measured(context.session, period)
+        return nothing_recommended(seen.held, seen.silent, len({one.rule for one in unjudged(context.session, period)}))
     what = counted(len(shown), "change")
-    bill = bill_words(shown, fleet(reading.session, period), reading.currency, period.timezone)
+    bill = bill_words(shown, fleet(context.session, period), context.currency, period.timezone)
     return f"{what} would likely save {together} {saved_over(shown)} together: {bill}"
 
 

@@ -29,11 +29,11 @@ class _Day:
         return sum(self.classes_micros) if self.is_priced else None
 
 
-def day_chart(reading: RequestContext, period: Period) -> Chart:
+def day_chart(context: RequestContext, period: Period) -> Chart:
     """Return what each day cost by class; in GPU-hours where nothing has a price."""
-    found = _days(reading, period)
+    found = _days(context, period)
     is_priced = any(one.is_priced for one in found)
-    unit = symbol(reading.currency).strip() if is_priced else "GPU-hours"
+    unit = symbol(context.currency).strip() if is_priced else "GPU-hours"
     moments = [local(one.start, period.timezone) for one in found]
     traces = tuple(
         Trace(name, name, tuple(_height(one, place, is_priced=is_priced) for one in found))
@@ -44,7 +44,7 @@ def day_chart(reading: RequestContext, period: Period) -> Chart:
     return Chart(title, unit, times, tuple(day(moment) for moment in moments), traces)
 
 
-def days_sheet(reading: RequestContext, period: Period) -> Sheet:
+def days_sheet(context: RequestContext, period: Period) -> Sheet:
     """Return the same, exact."""
     return Sheet(
         ("day", "milliseconds", "cost_micros", *class_heads()),
@@ -55,14 +55,14 @@ def days_sheet(reading: RequestContext, period: Period) -> Sheet:
                 one.micros,
                 *(value for pair in zip(one.classes_ms, one.classes_micros, strict=True) for value in pair),
             )
-            for one in _days(reading, period)
+            for one in _days(context, period)
         ],
     )
 
 
-def _days(reading: RequestContext, period: Period) -> Sequence[_Day]:
+def _days(context: RequestContext, period: Period) -> Sequence[_Day]:
     """Return the days of which the ledger has hours: SQL sums the hours, which are few, and they go to their days."""
-    sums = ledger_sums(reading.session, "hour", "state", "cause", period=period)
+    sums = ledger_sums(context.session, "hour", "state", "cause", period=period)
     if not sums:
         return []
     starts = list(day_starts(sums[0].keys[0], period.end, period.timezone))

@@ -94,11 +94,11 @@ def bearer_of(word: str) -> Bearer:
     return word
 
 
-def cost_table(reading: RequestContext, period: Period, by: Bearer) -> CostTable:
+def cost_table(context: RequestContext, period: Period, by: Bearer) -> CostTable:
     """Return what the period cost, by bearer."""
-    whole = breakdown(reading.session, period)
-    items = sorted(_costs(reading, period, by), key=lambda item: (not item.held, getattr(item, by) is None))
-    silent = _silent(reading, period, by)
+    whole = breakdown(context.session, period)
+    items = sorted(_costs(context, period, by), key=lambda item: (not item.held, getattr(item, by) is None))
+    silent = _silent(context, period, by)
     sums = [_sum(item, by, silent.get((getattr(item, by), item.held))) for item in items]
     shown = sums if len(sums) <= _SHOWN else [*sums[: _SHOWN - 2], _others(sums[_SHOWN - 2 : -1]), sums[-1]]
     is_priced = whole.cost_micros is not None
@@ -108,26 +108,26 @@ def cost_table(reading: RequestContext, period: Period, by: Bearer) -> CostTable
     )
     all_of_it = _sum_of(sums) if sums else None
     total = _line(all_of_it, hours[-1], costs[-1] if is_priced else None, lost[-1]) if all_of_it else None
-    lacking = len({one.rule for one in unjudged(reading.session, period)})
-    return CostTable(_sentence(period, whole, shown, by, reading.currency, lacking), lines, total, is_priced)
+    lacking = len({one.rule for one in unjudged(context.session, period)})
+    return CostTable(_sentence(period, whole, shown, by, context.currency, lacking), lines, total, is_priced)
 
 
-def costs_sheet(reading: RequestContext, period: Period, by: Bearer) -> Sheet:
+def costs_sheet(context: RequestContext, period: Period, by: Bearer) -> Sheet:
     """Return the same, exact; the dearest thousand. A useful share is of what was measured."""
     head = (by, "held", "milliseconds", "cost_micros", *class_heads(), *_SILENT_HEADS)
-    silent = _silent(reading, period, by)
+    silent = _silent(context, period, by)
     return Sheet(
-        head, [_values(item, by, silent.get((getattr(item, by), item.held))) for item in _costs(reading, period, by)]
+        head, [_values(item, by, silent.get((getattr(item, by), item.held))) for item in _costs(context, period, by)]
     )
 
 
-def _costs(reading: RequestContext, period: Period, by: Bearer, **which: list[str]) -> list[Cost]:
-    return costs_of(reading, CostsAsked.model_validate({"by": by, "limit": LIMIT_MAX, **which}), period).items
+def _costs(context: RequestContext, period: Period, by: Bearer, **which: list[str]) -> list[Cost]:
+    return costs_of(context, CostsAsked.model_validate({"by": by, "limit": LIMIT_MAX, **which}), period).items
 
 
-def _silent(reading: RequestContext, period: Period, by: Bearer) -> dict[tuple[str | None, bool], Cost]:
+def _silent(context: RequestContext, period: Period, by: Bearer) -> dict[tuple[str | None, bool], Cost]:
     """Return what was not measured of each bearer."""
-    return {(getattr(one, by), one.held): one for one in _costs(reading, period, by, state=["unobserved"])}
+    return {(getattr(one, by), one.held): one for one in _costs(context, period, by, state=["unobserved"])}
 
 
 def _values(item: Cost, by: Bearer, silent: Cost | None) -> tuple[object, ...]:

@@ -28,25 +28,25 @@ class Coverage:
     silent: tuple[str, ...]
 
 
-def coverage(reading: "RequestContext", period: Period) -> Coverage:
+def coverage(context: "RequestContext", period: Period) -> Coverage:
     """Return what of a period was measured."""
-    found = measured(reading.session, period)
+    found = measured(context.session, period)
     known = percent(found.held - found.silent, found.held) if found.held else ""
     sentence = f"{known} of held GPU-hours were measured." if known else "No run is known to have held a GPU."
     silent = tuple(silent_words(node, period.timezone) for node in found.nodes)
-    return Coverage(sentence, _chart(reading, period), silent)
+    return Coverage(sentence, _chart(context, period), silent)
 
 
-def coverage_sheet(reading: "RequestContext", period: Period) -> Sheet:
+def coverage_sheet(context: "RequestContext", period: Period) -> Sheet:
     """Return every hour, exact."""
     head = ("hour_us", "owned_milliseconds", "not_measured_milliseconds", "unexplained_milliseconds")
-    return Sheet(head, _hours(reading, period))
+    return Sheet(head, _hours(context, period))
 
 
-def _hours(reading: "RequestContext", period: Period) -> list[tuple[int, ...]]:
+def _hours(context: "RequestContext", period: Period) -> list[tuple[int, ...]]:
     """Return of each hour the milliseconds that were owned, not measured, and unexplained."""
     hours: dict[int, list[int]] = {}
-    for each in ledger_sums(reading.session, "hour", "state", period=period):
+    for each in ledger_sums(context.session, "hour", "state", period=period):
         hour, state = each.keys
         found = hours.setdefault(hour, [0, 0, 0])
         found[0] += each.milliseconds
@@ -55,10 +55,10 @@ def _hours(reading: "RequestContext", period: Period) -> list[tuple[int, ...]]:
     return [(hour, *amounts) for hour, amounts in hours.items()]
 
 
-def _chart(reading: "RequestContext", period: Period) -> Chart:
+def _chart(context: "RequestContext", period: Period) -> Chart:
     width = max(1, -(-period.hours // BARS)) * HOUR_US
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for hour, *amounts in _hours(reading, period):
+    for hour, *amounts in _hours(context, period):
         bar = sums[(hour - period.start) // width]
         for place, amount in enumerate(amounts):
             bar[place] += amount

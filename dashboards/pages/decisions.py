@@ -53,19 +53,19 @@ def _decide(
     """Keep a decision and show the recommendation again, or say why it is refused."""
     week = fields.get("week") or None
 
-    def keep(reading: RequestContext) -> None:
+    def keep(context: RequestContext) -> None:
         if (word := _DECISIONS.get(fields.get("decision", ""))) is None:
             raise ConfigError(f"say what is decided: {' or '.join(_DECISIONS)}")
-        period, because = reading.reader.period(week), fields.get("because", "")
-        keep_decision(reading, request, advice_id, word, because, period, fields.get("applied_at") or None)
+        period, because = context.reader.period(week), fields.get("because", "")
+        keep_decision(context, request, advice_id, word, because, period, fields.get("applied_at") or None)
 
     return pages.change(request, shown(week), keep, advice_id)
 
 
-def standings_of(reading: RequestContext) -> dict[str, Stands]:
+def standings_of(context: RequestContext) -> dict[str, Stands]:
     """Return where each recommendation of the book stands, by id, of what may be seen."""
-    zone = reading.reader.settings.timezone
-    known = (one for one in lifecycle_statuses(reading.whole.session) if reading.scope.sees(one.prediction))
+    zone = context.reader.settings.timezone
+    known = (one for one in lifecycle_statuses(context.whole.session) if context.scope.sees(one.prediction))
     return {one.id: Stands(one.id, _what(one), one.stage, _told(one, zone)) for one in known}
 
 

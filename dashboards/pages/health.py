@@ -46,8 +46,8 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
 
     @router.get(_HERE)
     def page(request: Request, week: str | None = None, ledger: str | None = None) -> Response:
-        def view(reading: "RequestContext") -> Mapping[str, object]:
-            return _health_view(reading, week, doctor, reads_ledger=ledger is not None)
+        def view(context: "RequestContext") -> Mapping[str, object]:
+            return _health_view(context, week, doctor, reads_ledger=ledger is not None)
 
         asked = PageState(_HERE, week)
         if ledger is not None:  # who asks for the ledger is told of that reading, and waits for it
@@ -62,9 +62,9 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
     @router.get(f"{_HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None) -> Response:
         made = {
-            "agents.csv": lambda reading: agents_sheet(reading, _now()),
-            "coverage.csv": lambda reading: coverage_sheet(reading, reading.reader.period(week)),
-            "unjudged.csv": lambda reading: _unjudged_sheet(reading, reading.reader.period(week)),
+            "agents.csv": lambda context: agents_sheet(context, _now()),
+            "coverage.csv": lambda context: coverage_sheet(context, context.reader.period(week)),
+            "unjudged.csv": lambda context: _unjudged_sheet(context, context.reader.period(week)),
         }
         return pages.sheet(request, sheet, made)
 
@@ -72,38 +72,38 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
 
 
 def _health_view(
-    reading: "RequestContext", week: str | None, doctor: "Doctor", *, reads_ledger: bool
+    context: "RequestContext", week: str | None, doctor: "Doctor", *, reads_ledger: bool
 ) -> Mapping[str, object]:
     """Return what the page shows; before the ledger has its first hour, what there is to say without one.
 
     Which rules could not judge is None where nobody has looked at this state of the ledger yet: it comes as a part.
     The doctor reads the whole ledger only when asked to: of a large fleet that takes a while.
     """
-    now, zone = _now(), reading.reader.settings.timezone
+    now, zone = _now(), context.reader.settings.timezone
     sections = list(doctor.looked_at())
     last = doctor.examined() if reads_ledger else doctor.last
     if last is not None:
         sections.insert(0, last.sections[0])
-    end = newest_hour_end(reading.session)
+    end = newest_hour_end(context.session)
     bad = sum(line.answer == "bad" for section in sections for line in section.lines)
     return {
-        "agents": agent_list(reading, now),
+        "agents": agent_list(context, now),
         "ends": moment_words(end, zone) if end is not None else "empty",
         "behind": f"{length_words(max(0, (now - end) / SECOND_US))} ago" if end is not None else "",
         "sections": [_section(section) for section in sections],
         "bad": bad,
         "ledger_read": moment_words(last.looked_at, zone) if last is not None else None,
         "json_link": "/v1/doctor",
-        **(_of_period(reading, reading.reader.period(week)) if end is not None else _NOTHING),
+        **(_of_period(context, context.reader.period(week)) if end is not None else _NOTHING),
     }
 
 
 _NOTHING: Mapping[str, object] = {"period": None, "covered": None, "unjudged": ()}
 
 
-def _of_period(reading: "RequestContext", period: Period) -> Mapping[str, object]:
-    covered = coverage(reading, period)
-    before, after = neighbours(reading.reader, period)
+def _of_period(context: "RequestContext", period: Period) -> Mapping[str, object]:
+    covered = coverage(context, period)
+    before, after = neighbours(context.reader, period)
     return {
         "period": period,
         "days": days(period),
@@ -111,7 +111,7 @@ def _of_period(reading: "RequestContext", period: Period) -> Mapping[str, object
         "after": after,
         "covered": covered,
         "figure": stacked_bars(covered.chart),
-        "unjudged": _rules(reading, period) if reading.has_looked(period) else None,
+        "unjudged": _rules(context, period) if context.has_looked(period) else None,
     }
 
 
@@ -119,14 +119,14 @@ def unjudged(week: str | None = None, kind: str = PART) -> ReadPage:
     """Return the part of the page that looks at samples: what a page before it need not wait for."""
     template = "part.html" if kind == PAGE else "parts/unjudged.html"
 
-    def view(reading: "RequestContext") -> Mapping[str, object]:
-        return {"unjudged": _rules(reading, reading.reader.period(week)), "name": "unjudged", "json_link": "/v1/doctor"}
+    def view(context: "RequestContext") -> Mapping[str, object]:
+        return {"unjudged": _rules(context, context.reader.period(week)), "name": "unjudged", "json_link": "/v1/doctor"}
 
     return ReadPage(PageState(_HERE, week), template, view, kind)
 
 
-def _rules(reading: "RequestContext", period: Period) -> list[Unjudged]:
-    return [_unjudged(*one) for one in unjudged_rules(reading.unjudged(period))]
+def _rules(context: "RequestContext", period: Period) -> list[Unjudged]:
+    return [_unjudged(*one) for one in unjudged_rules(context.unjudged(period))]
 
 
 def _unjudged(rule: str, missing: str, whom: list[str]) -> Unjudged:
@@ -134,8 +134,8 @@ def _unjudged(rule: str, missing: str, whom: list[str]) -> Unjudged:
     return Unjudged(rule, missing, named or "the whole fleet", len(whom))
 
 
-def _unjudged_sheet(reading: "RequestContext", period: Period) -> Sheet:
-    found = unjudged_rules(reading.unjudged(period))
+def _unjudged_sheet(context: "RequestContext", period: Period) -> Sheet:
+    found = unjudged_rules(context.unjudged(period))
     rows = [(rule, missing, subject) for rule, missing, whom in found for subject in whom or ["fleet"]]
     return Sheet(("rule", "missing", "subject"), rows)
 

@@ -31,12 +31,12 @@ def money_routes(pages: ReadPages) -> APIRouter:
     @router.get(f"{_HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None, by: str = "team") -> Response:
         made = {
-            "costs.csv": lambda reading: costs_sheet(reading, reading.reader.period(week), bearer_of(by)),
-            "days.csv": lambda reading: days_sheet(reading, reading.reader.period(week)),
-            "budgets.csv": lambda reading: budget_sheet(reading, week),
-            "burn.csv": lambda reading: burn_sheet(reading, week),
-            "units.csv": lambda reading: units_sheet(reading, reading.reader.period(week)),
-            "runs.csv": lambda reading: runs_sheet(reading, reading.reader.period(week)),
+            "costs.csv": lambda context: costs_sheet(context, context.reader.period(week), bearer_of(by)),
+            "days.csv": lambda context: days_sheet(context, context.reader.period(week)),
+            "budgets.csv": lambda context: budget_sheet(context, week),
+            "burn.csv": lambda context: burn_sheet(context, week),
+            "units.csv": lambda context: units_sheet(context, context.reader.period(week)),
+            "runs.csv": lambda context: runs_sheet(context, context.reader.period(week)),
             "prices.csv": price_sheet,
             "savings.csv": outcomes_sheet,
         }
@@ -47,35 +47,35 @@ def money_routes(pages: ReadPages) -> APIRouter:
 
 def money(week: str | None = None, by: str = "team") -> ReadPage:
     """Return the page in one state."""
-    return ReadPage(PageState(_HERE, week, {"by": by}), "money.html", lambda reading: _money_view(reading, week, by))
+    return ReadPage(PageState(_HERE, week, {"by": by}), "money.html", lambda context: _money_view(context, week, by))
 
 
-def _money_view(reading: RequestContext, week: str | None, by: str) -> Mapping[str, object]:
+def _money_view(context: RequestContext, week: str | None, by: str) -> Mapping[str, object]:
     """Return all that the page shows.
 
     Raises:
         LedgerError: the ledger has no hour yet.
         ConfigError: the period cannot be read, or there is no such grouping.
     """
-    period, bearer = reading.reader.period(week), bearer_of(by)
-    chart = day_chart(reading, period)
-    before, after = neighbours(reading.reader, period)
-    month = month_of(reading, week)
+    period, bearer = context.reader.period(week), bearer_of(by)
+    chart = day_chart(context, period)
+    before, after = neighbours(context.reader, period)
+    month = month_of(context, week)
     return {
         "period": period,
         "days": days(period),
         "before": before,
         "after": after,
-        "sign": symbol(reading.currency).strip(),
+        "sign": symbol(context.currency).strip(),
         "bearers": BEARERS,
         "by": bearer,
-        "table": cost_table(reading, period, bearer),
+        "table": cost_table(context, period, bearer),
         "chart": chart,
         "figure": stacked_bars(chart),
-        "budgets": budget_rows(reading, month) if month else None,
-        "burn": burn(reading, month) if month else None,
-        "units": unit_costs(reading, period),
-        "prices": price_list(reading),
-        "saved": outcomes(reading),
+        "budgets": budget_rows(context, month) if month else None,
+        "burn": burn(context, month) if month else None,
+        "units": unit_costs(context, period),
+        "prices": price_list(context),
+        "saved": outcomes(context),
         "json_link": PageState("/v1/costs", None, {"by": bearer, "since": week or ""}).link(),
     }

@@ -25,28 +25,28 @@ class Outcomes:
     waiting: tuple[tuple[str, str], ...]
 
 
-def outcomes(reading: "RequestContext") -> Outcomes:
+def outcomes(context: "RequestContext") -> Outcomes:
     """Return the book, of what may be seen."""
-    report = _report(reading)
+    report = _report(context)
     applied = tuple(_told(one, report) for one in report.applied[:_SHOWN])
     waiting = tuple((one.id, f"{one.prediction.subject}: {one.prediction.title}") for one in report.accepted[:_SHOWN])
     return Outcomes(_sentence(report), applied, waiting)
 
 
-def outcomes_sheet(reading: "RequestContext") -> Sheet:
+def outcomes_sheet(context: "RequestContext") -> Sheet:
     """Return all that was decided or applied, exact, a week."""
     head = (
         "id", "stage", "kind", "subject", "team", "title", "predicted_micros_p50", "came_micros", "came_micros_low",
         "came_micros_high", "standing",
     )  # fmt: skip
-    report = _report(reading)
+    report = _report(context)
     rows = [_values(one.standing, one) for one in report.applied]
     return Sheet(head, rows + [_values(one, None) for one in (*report.accepted, *report.rejected)])
 
 
-def _report(reading: "RequestContext") -> SavingsReport:
-    settings = reading.whole.settings
-    return savings_report(reading.whole.session, settings.timezone, settings.currency, reading.scope.sees)
+def _report(context: "RequestContext") -> SavingsReport:
+    settings = context.whole.settings
+    return savings_report(context.whole.session, settings.timezone, settings.currency, context.scope.sees)
 
 
 def _told(one: Realised, report: SavingsReport) -> tuple[str, str, str]:

@@ -31,9 +31,9 @@ def placement_routes(pages: ReadPages) -> APIRouter:
     @router.get(f"{_HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None) -> Response:
         made = {
-            "nodes.csv": lambda reading: nodes_sheet(reading, reading.reader.period(week)),
-            "traffic.csv": lambda reading: traffic_sheet(reading, reading.reader.period(week)),
-            "changes.csv": lambda reading: changes_sheet(reading, reading.reader.period(week)),
+            "nodes.csv": lambda context: nodes_sheet(context, context.reader.period(week)),
+            "traffic.csv": lambda context: traffic_sheet(context, context.reader.period(week)),
+            "changes.csv": lambda context: changes_sheet(context, context.reader.period(week)),
         }
         return pages.sheet(request, sheet, made)
 
@@ -44,10 +44,10 @@ def placement_routes(pages: ReadPages) -> APIRouter:
 def placement(week: str | None = None, view: str = "racks", rack: str | None = None) -> ReadPage:
     """Return the page in one state."""
     asked = PageState(_HERE, week, {"view": view, "rack": rack or ""})
-    return ReadPage(asked, "placement.html", lambda reading: _placement_view(reading, week, view, rack))
+    return ReadPage(asked, "placement.html", lambda context: _placement_view(context, week, view, rack))
 
 
-def _placement_view(reading: RequestContext, week: str | None, view: str, rack: str | None) -> Mapping[str, object]:
+def _placement_view(context: RequestContext, week: str | None, view: str, rack: str | None) -> Mapping[str, object]:
     """Return what one of the page's views shows: each is read when it is looked at.
 
     Raises:
@@ -56,21 +56,21 @@ def _placement_view(reading: RequestContext, week: str | None, view: str, rack: 
     """
     if view not in VIEWS:
         raise ConfigError(f"there is no view {view!r}: there are {', '.join(VIEWS)}")
-    period = reading.reader.period(week)
-    before, after = neighbours(reading.reader, period)
+    period = context.reader.period(week)
+    before, after = neighbours(context.reader, period)
     around = {"period": period, "days": days(period), "before": before, "after": after, "views": VIEWS, "view": view}
-    return around | {"rack": rack, "json_link": _json_link(view, week)} | _of(view, reading, period, rack)
+    return around | {"rack": rack, "json_link": _json_link(view, week)} | _of(view, context, period, rack)
 
 
-def _of(view: str, reading: RequestContext, period: Period, rack: str | None) -> dict[str, object]:
+def _of(view: str, context: RequestContext, period: Period, rack: str | None) -> dict[str, object]:
     if view == "traffic":
-        return {"traffic": traffic_view(reading, period)}
+        return {"traffic": traffic_view(context, period)}
     if view == "changes":
-        stands = standings_of(reading)
-        shown = changes_view(reading, period)
+        stands = standings_of(context)
+        shown = changes_view(context, period)
         gone = [one for one in stands.values() if one.stage == "rejected" and one.id not in shown.ids]
-        return {"changes": shown, "stands": stands, "rejected": gone, "may_decide": reading.scope.judges}
-    return {"racks": rack_lines(reading, period, rack)}
+        return {"changes": shown, "stands": stands, "rejected": gone, "may_decide": context.scope.loss_source}
+    return {"racks": rack_lines(context, period, rack)}
 
 
 def _json_link(view: str, week: str | None) -> str:

@@ -42,24 +42,24 @@ class PriceList:
     complaints: tuple[str, ...]
 
 
-def price_list(reading: "RequestContext") -> PriceList | None:
+def price_list(context: "RequestContext") -> PriceList | None:
     """Return the prices; None for a team's key, to which the API does not show the book either."""
-    if reading.scope.teams is not None:
+    if context.scope.teams is not None:
         return None
-    book, now = price_book(reading.whole.settings), reading.whole.clock()
+    book, now = price_book(context.whole.settings), context.whole.clock()
     today = _day(now)
-    found = complaints(book, owned_kinds(reading.whole.session, now), today)
+    found = complaints(book, owned_kinds(context.whole.session, now), today)
     lines = tuple(_line(row, now, today) for row in _rows(book))
     return PriceList(book.version or "", lines, tuple(each.sentence for each in found))
 
 
-def price_sheet(reading: "RequestContext") -> Sheet:
+def price_sheet(context: "RequestContext") -> Sheet:
     """Return the same, exact; empty for a team's key."""
     head = ("sku", "purchase_option", "node_group", "micros_per_gpu_hour", "from_us", "until_us", "source", "as_of")
-    if reading.scope.teams is not None:
+    if context.scope.teams is not None:
         return Sheet(head, ())
-    now = reading.whole.clock()
-    return Sheet(head, [_values(row, now) for row in _rows(price_book(reading.whole.settings))])
+    now = context.whole.clock()
+    return Sheet(head, [_values(row, now) for row in _rows(price_book(context.whole.settings))])
 
 
 def _rows(book: PriceBook) -> Iterable[ListedPrice]:

@@ -84,21 +84,21 @@ class _Sum:
         return made
 
 
-def rack_lines(reading: "RequestContext", period: Period, rack: str | None) -> tuple[RackLine, ...]:
+def rack_lines(context: "RequestContext", period: Period, rack: str | None) -> tuple[RackLine, ...]:
     """Return the racks of a period; with their nodes where these are few, or of the one that is asked for."""
-    nodes, places = _nodes(reading, period), read_places(reading.session, period.end)
+    nodes, places = _nodes(context, period), read_places(context.session, period.end)
     by_rack: dict[str, list[str]] = defaultdict(list)
     for node in sorted(nodes):
         by_rack[_rack(places.get(node))].append(node)
     named = sorted(by_rack, key=lambda name: (name == UNKNOWN_RACK, name))
     shown = {name for name in named if name == rack or (rack is None and len(nodes) <= _NODES_SHOWN)}
-    holders = _holders(reading, period, [node for name in shown for node in by_rack[name]])
+    holders = _holders(context, period, [node for name in shown for node in by_rack[name]])
     return tuple(_rack_line(name, by_rack[name], nodes, places, holders if name in shown else None) for name in named)
 
 
-def nodes_sheet(reading: "RequestContext", period: Period) -> Sheet:
+def nodes_sheet(context: "RequestContext", period: Period) -> Sheet:
     """Return every node, exact. How much of what was held was useful is told of what was measured of it."""
-    nodes, places = _nodes(reading, period), read_places(reading.session, period.end)
+    nodes, places = _nodes(context, period), read_places(context.session, period.end)
     classes = [f"{name}_milliseconds" for name in CLASSES]
     held = ("held_milliseconds", "held_useful_milliseconds", "held_not_measured_milliseconds")
     rows = []
@@ -113,9 +113,9 @@ def _rack(place: HostLocation | None) -> str:
     return plain(place.rack) if place is not None and place.rack is not None else UNKNOWN_RACK
 
 
-def _nodes(reading: "RequestContext", period: Period) -> dict[str, _Sum]:
+def _nodes(context: "RequestContext", period: Period) -> dict[str, _Sum]:
     where, values = within(period)
-    counted = reading.session.rows(
+    counted = context.session.rows(
         f"SELECT node, sku, count(DISTINCT gpu_uuid) FROM ledger WHERE {where} AND node IS NOT NULL GROUP BY ALL",
         values,
     )
@@ -123,7 +123,7 @@ def _nodes(reading: "RequestContext", period: Period) -> dict[str, _Sum]:
     for node, sku, gpus in counted:
         found[node].gpus[plain(sku or "GPU")] += gpus
     by = ("node", "state", "cause", "run_id IS NOT NULL")
-    for each in ledger_sums(reading.session, *by, period=period, where="node IS NOT NULL"):
+    for each in ledger_sums(context.session, *by, period=period, where="node IS NOT NULL"):
         (node, state, cause, held), milliseconds = each.keys, each.milliseconds
         klass, one = booking(state, cause).klass, found[node]
         one.classes[CLASSES.index(klass)] += milliseconds
@@ -134,13 +134,13 @@ def _nodes(reading: "RequestContext", period: Period) -> dict[str, _Sum]:
 
 
 def _holders(
-    reading: "RequestContext", period: Period, nodes: Sequence[str]
+    context: "RequestContext", period: Period, nodes: Sequence[str]
 ) -> dict[str, tuple[tuple[NodeRuns, ...], int]]:
     """Return of each node whose runs held most of it, and how many names more there were."""
     if not nodes:
         return {}
     where, values = within(period)
-    rows = reading.session.rows(
+    rows = context.session.rows(
         f"""
         WITH held AS (
             SELECT node, run_id, sum(milliseconds) AS ms FROM ledger

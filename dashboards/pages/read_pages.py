@@ -64,8 +64,8 @@ class ReadPage:
 class ReadPages:
     """Answers with pages and sheets of what a request may see."""
 
-    def __init__(self, desk: "RequestService", frame: Frame, answering: Answering) -> None:
-        self._desk = desk
+    def __init__(self, service: "RequestService", frame: Frame, answering: Answering) -> None:
+        self._service = service
         self.frame = frame
         self._answering = answering
 
@@ -81,8 +81,8 @@ class ReadPages:
         """Return a page that changes though the ledger does not: it is read for everybody anew."""
         scope = Scope.of(request.scope)
         try:
-            with self._desk.reading(scope) as reading:
-                return HTMLResponse(self.frame.finished(self._draft(reading, asked, template, view)), headers=STRICT)
+            with self._service.context(scope) as context:
+                return HTMLResponse(self.frame.finished(self._draft(context, asked, template, view)), headers=STRICT)
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(asked, scope.teams, error)
 
@@ -93,7 +93,7 @@ class ReadPages:
         """
         if not is_opened(request):
             return self.fresh(request, shown.asked, shown.template, shown.view)
-        state = (self._desk.generation(), int(time.time() // _RECENT_SECONDS), also)
+        state = (self._service.generation(), int(time.time() // _RECENT_SECONDS), also)
         wanted = self._wanted(Scope.of(request.scope), shown)
         made = replace(wanted, make=lambda: (state, wanted.make()[1]))
         try:
@@ -107,19 +107,19 @@ class ReadPages:
 
     def read_ahead(self, read: Callable[["RequestContext"], object]) -> None:
         """Read something of the whole site that is kept as long as the ledger is as it is."""
-        with self._desk.reading(Scope()) as reading:
-            read(reading)
+        with self._service.context(Scope()) as context:
+            read(context)
 
     def _wanted(self, scope: Scope, shown: ReadPage) -> Wanted:
         def make() -> tuple[Hashable, str]:
-            with self._desk.reading(scope) as reading:
-                return reading.generation, self._draft(reading, shown.asked, shown.template, shown.view)
+            with self._service.context(scope) as context:
+                return context.generation, self._draft(context, shown.asked, shown.template, shown.view)
 
         return Wanted(scope, (shown.template, shown.asked.link()), make, shown.asked.here, shown.kind)
 
-    def _draft(self, reading: "RequestContext", asked: PageState, template: str, view: _View) -> str:
-        shown = {"asked": asked, "link": asked.link, **view(reading)}
-        return self.frame.draft(template, asked.here, asked.week, reading.scope.teams, **shown)
+    def _draft(self, context: "RequestContext", asked: PageState, template: str, view: _View) -> str:
+        shown = {"asked": asked, "link": asked.link, **view(context)}
+        return self.frame.draft(template, asked.here, asked.week, context.scope.teams, **shown)
 
     def change(
         self, request: Request, shown: ReadPage, keep: Callable[["RequestContext"], None], place: str
@@ -130,8 +130,8 @@ class ReadPages:
         """
         scope = Scope.of(request.scope)
         try:
-            with self._desk.reading(scope) as reading:
-                keep(reading)
+            with self._service.context(scope) as context:
+                keep(context)
             self._answering.ahead(self._wanted(scope, shown))
         except (LedgerError, ConfigError, BusyError) as error:
             return self.told(shown.asked, scope.teams, error)
@@ -150,8 +150,8 @@ class ReadPages:
             known = ", ".join(sheets)
             return Response(f"there is no sheet {name!r}; there are {known}\n", _NOT_FOUND, STRICT, "text/plain")
         try:
-            with self._desk.reading(Scope.of(request.scope)) as reading:
-                made = sheets[name](reading)
+            with self._service.context(Scope.of(request.scope)) as context:
+                made = sheets[name](context)
         except (LedgerError, ConfigError, BusyError) as error:
             status = _NOT_FOUND if isinstance(error, LedgerError) else _BAD_REQUEST
             return Response(f"{error}\n", status, STRICT, "text/plain; charset=utf-8")

@@ -64,7 +64,7 @@ def request_routes(pages: ReadPages, registry: Registry) -> APIRouter:
     @router.get(_HERE)
     def every(request: Request, before: str | None = None) -> Response:
         asked = PageState(_HERE, None, {"before": before or ""})
-        return pages.fresh(request, asked, "requests.html", lambda reading: _list(reading, registry, before))
+        return pages.fresh(request, asked, "requests.html", lambda context: _list(context, registry, before))
 
     @router.get(f"{_HERE}/{{request_id}}")
     def one(request: Request, request_id: str) -> Response:
@@ -72,7 +72,7 @@ def request_routes(pages: ReadPages, registry: Registry) -> APIRouter:
             request,
             PageState(_HERE),
             "request.html",
-            lambda reading: _request_view(reading, registry, request_id, request),
+            lambda context: _request_view(context, registry, request_id, request),
         )
 
     @router.post(f"{_HERE}/{{request_id}}/waivers")
@@ -96,13 +96,13 @@ def _waived(
     return RedirectResponse(f"{_HERE}/{told.decided.request_id}", _SEE_OTHER, STRICT)
 
 
-def _list(reading: "RequestContext", registry: Registry, before: str | None) -> dict[str, object]:
-    teams = None if reading.scope.teams is None else sorted(reading.scope.teams)
+def _list(context: "RequestContext", registry: Registry, before: str | None) -> dict[str, object]:
+    teams = None if context.scope.teams is None else sorted(context.scope.teams)
     found = kept_requests(registry, 0, FOR_EVER, teams, _SHOWN + 1, _place(before))
-    shown, zone = found[:_SHOWN], reading.reader.settings.timezone
+    shown, zone = found[:_SHOWN], context.reader.settings.timezone
     last = shown[-1] if len(found) > _SHOWN else None
     return {
-        "lines": [_line(seen_of(reading, one), zone) for one in shown],
+        "lines": [_line(seen_of(context, one), zone) for one in shown],
         "sentence": _sentence(shown, is_all=last is None and before is None),
         "next": f"{last.asked_at}-{last.decided.request_id}" if last else None,
         "json_link": "/v1/capacity-requests",
@@ -134,15 +134,15 @@ def _line(one: KeptRequest, zone: str) -> RequestLine:
 
 
 def _request_view(
-    reading: "RequestContext", registry: Registry, request_id: str, request: Request
+    context: "RequestContext", registry: Registry, request_id: str, request: Request
 ) -> Mapping[str, object]:
     """Return one request as the page shows it.
 
     Raises:
         LedgerError: there is none that may be seen.
     """
-    told = seen_of(reading, kept_request(registry, request_id, _sees(reading.scope)))
-    zone = reading.reader.settings.timezone
+    told = seen_of(context, kept_request(registry, request_id, _sees(context.scope)))
+    zone = context.reader.settings.timezone
     decided, principal = told.decided, request.scope["principal"]
     offer = decided.offer
     return {

@@ -73,15 +73,15 @@ def shell(reader: "Reader", text: str) -> dict[str, object]:
 def _told(reader: "Reader", run_id: str) -> RunReport:
     """Return the report of a run without advice and efficiency."""
     span = run_span(reader.session, run_id, reader.settings.timezone)
-    found = reader.judges.findings(reader.session, span.start, span.end, run_id)
-    points = reader.judges.timeline(reader.session, run_id, SPARK_POINTS)
+    found = reader.loss_source.findings(reader.session, span.start, span.end, run_id)
+    points = reader.loss_source.timeline(reader.session, run_id, SPARK_POINTS)
     facts, currency = run_facts(reader.session, run_id), reader.settings.currency
     return run_report(reader.session, facts, span, currency, found, [], points, with_efficiency=False)
 
 
 def _findings(reader: "Reader", run_id: str) -> dict[str, object]:
     span = run_span(reader.session, run_id, reader.settings.timezone)
-    found = reader.judges.findings(reader.session, span.start, span.end, run_id)
+    found = reader.loss_source.findings(reader.session, span.start, span.end, run_id)
     facts, settings = run_facts(reader.session, run_id), reader.settings
     own = [finding for finding in found if run_id in finding.run_ids and not finding.suspicion]
     week = reader.calendar.week_of(span.end - 1).label

@@ -67,9 +67,9 @@ class Traffic:
     more_far: int
 
 
-def traffic_view(reading: "RequestContext", period: Period) -> Traffic:
+def traffic_view(context: "RequestContext", period: Period) -> Traffic:
     """Return the traffic of the runs that may be seen."""
-    fleet, matrix = _read(reading, period)
+    fleet, matrix = _read(context, period)
     largest = max((cell.bytes for cell in matrix.cells.values()), default=0)
     rows = tuple(_row(rack, matrix, largest) for rack in matrix.racks)
     columns = tuple(_sum(matrix, to=rack) for rack in matrix.racks)
@@ -85,28 +85,28 @@ def traffic_view(reading: "RequestContext", period: Period) -> Traffic:
     )
 
 
-def traffic_sheet(reading: "RequestContext", period: Period) -> Sheet:
+def traffic_sheet(context: "RequestContext", period: Period) -> Sheet:
     """Return the matrix, exact."""
-    _, matrix = _read(reading, period, most=None)
+    _, matrix = _read(context, period, most=None)
     cells = sorted(matrix.cells.items())
     rows = [(here, there, cell.bytes, cell.estimated_bytes) for (here, there), cell in cells]
     return Sheet(("from", "to", "bytes", "estimated_bytes"), rows)
 
 
 def _read(
-    reading: "RequestContext", period: Period, most: int | None = _RACKS_SHOWN
+    context: "RequestContext", period: Period, most: int | None = _RACKS_SHOWN
 ) -> tuple[FleetTraffic, RackMatrix]:
     """Return what runs moved; samples name no team, so which runs may be seen is known before they are read."""
-    whose = runs_of(reading.session, period)
+    whose = runs_of(context.session, period)
 
     def made() -> tuple[FleetTraffic, RackMatrix]:
-        tariffs = tariff_book(reading.whole.settings)
-        found = read_traffic(reading.whole.session, list(whose), period.start, period.end, tariffs)
-        matrix = rack_matrix(found.values(), read_places(reading.whole.session, period.end), most)
-        return fleet_traffic(period, reading.currency, None, found, whose), matrix
+        tariffs = tariff_book(context.whole.settings)
+        found = read_traffic(context.whole.session, list(whose), period.start, period.end, tariffs)
+        matrix = rack_matrix(found.values(), read_places(context.whole.session, period.end), most)
+        return fleet_traffic(period, context.currency, None, found, whose), matrix
 
-    key = ("racks' traffic", reading.generation, reading.scope, period.start, period.end, most)
-    return reading.kept.get(key, made)
+    key = ("racks' traffic", context.generation, context.scope, period.start, period.end, most)
+    return context.kept.get(key, made)
 
 
 def _row(rack: str, matrix: RackMatrix, largest: int) -> RackTraffic:

@@ -59,14 +59,14 @@ class UnitCosts:
     notes: tuple[str, ...] = ()  # which hours are in no figure, and what was learned of closed ones
 
 
-def unit_costs(reading: "RequestContext", period: Period) -> UnitCosts:
+def unit_costs(context: "RequestContext", period: Period) -> UnitCosts:
     """Return the unit economics of a period, of what may be seen."""
-    report = _report(reading, period)
-    hours = counted(reading.session, period.start - BACK_US, period.end) if report.units else {}
+    report = _report(context, period)
+    hours = counted(context.session, period.start - BACK_US, period.end) if report.units else {}
     days = list(day_starts(period.start - BACK_US, period.end, period.timezone))
     units = tuple(_unit(line, hours.get((line.name, line.team), []), days) for line in report.units[:_SHOWN])
     changes = tuple(
-        change_words(line, change, reading.currency, period.timezone) for line, change in report.changes[:_SHOWN]
+        change_words(line, change, context.currency, period.timezone) for line, change in report.changes[:_SHOWN]
     )
     runs = tuple(_run(line) for line in report.runs[:_SHOWN])
     return UnitCosts(
@@ -74,7 +74,7 @@ def unit_costs(reading: "RequestContext", period: Period) -> UnitCosts:
     )
 
 
-def units_sheet(reading: "RequestContext", period: Period) -> Sheet:
+def units_sheet(context: "RequestContext", period: Period) -> Sheet:
     """Return all units, exact."""
     head = ("name", "team", "unit", "units", "milliseconds", "cost_micros", "units_before", "cost_micros_before")
     rows = [
@@ -88,12 +88,12 @@ def units_sheet(reading: "RequestContext", period: Period) -> Sheet:
             one.units_before,
             one.micros_before,
         )
-        for one in _report(reading, period).units
+        for one in _report(context, period).units
     ]
     return Sheet(head, rows)
 
 
-def runs_sheet(reading: "RequestContext", period: Period) -> Sheet:
+def runs_sheet(context: "RequestContext", period: Period) -> Sheet:
     """Return all whole runs, exact; times and costs are of the middle one."""
     head = (
         "name",
@@ -107,13 +107,13 @@ def runs_sheet(reading: "RequestContext", period: Period) -> Sheet:
     )
     rows = [
         (one.name, one.team, one.gpus, one.runs, one.milliseconds, one.micros, one.runs_before, one.micros_before)
-        for one in _report(reading, period).runs
+        for one in _report(context, period).runs
     ]
     return Sheet(head, rows)
 
 
-def _report(reading: "RequestContext", period: Period) -> UnitReport:
-    return unit_report(reading.session, period, reading.reader.calendar, reading.currency)
+def _report(context: "RequestContext", period: Period) -> UnitReport:
+    return unit_report(context.session, period, context.reader.calendar, context.currency)
 
 
 def _unit(line: UnitLine, hours: list[Hour], days: list[int]) -> UnitRow:

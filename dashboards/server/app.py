@@ -68,7 +68,7 @@ class ServerConfig:
     is_simulated: bool = False  # a demo's week, to which nobody sends any more
 
 
-def create_server(config: ServerConfig, store: Store, judges: LossSource | None = None) -> FastAPI:
+def create_server(config: ServerConfig, store: Store, loss_source: LossSource | None = None) -> FastAPI:
     """Return the application. It starts what runs beside it and ends it; who opened the store closes it."""
     collector = config.collector
     app = _collecting(collector, store) if config.collects else _bare(collector, store)
@@ -80,12 +80,12 @@ def create_server(config: ServerConfig, store: Store, judges: LossSource | None 
     kept = ByGeneration(Generations(config.settings))
 
     def reader() -> Reader:
-        return Reader(believing(store), config.settings, judges or LossSource.own(), kept=kept)
+        return Reader(believing(store), config.settings, loss_source or LossSource.own(), kept=kept)
 
     teller = AlarmReporter(config.alarms, app.state.access.registry.alarms, reader) if config.alarms.told else None
     lease = tenant.booking_lease() if tenant is not None else None
     booker = Booker(store, config.settings, lease, sealer, teller)
-    shelf = _shelf(app, store, config.settings)
+    disk_cache = _shelf(app, store, config.settings)
     job = AnalysisJob(booker, config.analyze_seconds or ANALYZE_SECONDS)
     app.state.job = job
     _run_beside(app, lambda: None, booker.stop)
@@ -95,12 +95,12 @@ def create_server(config: ServerConfig, store: Store, judges: LossSource | None 
     page = FleetPage(reader, config.settings.site_url or _listens_at(collector))
     _run_beside(app, page.start, page.stop)
     frame = Frame(config.settings, lambda: job.last, app.state.access)
-    answering = _answering(app, frame, store, kept, shelf)
-    for told in (page, JobPage(job, booker.lease), PageCounts(answering.cache, shelf)):
+    answering = _answering(app, frame, store, kept, disk_cache)
+    for told in (page, JobPage(job, booker.lease), PageCounts(answering.cache, disk_cache)):
         app.state.metrics.register(told)
     reports = Reports(reader, answering)
     app.include_router(reports.router())
-    desk = add_api(app, lambda: believing(store), config.settings, judges, kept)
+    service = add_api(app, lambda: believing(store), config.settings, loss_source, kept)
     add_prices(app, config.settings)
     add_capacity_profile(app, config.settings, store)
     doctor = Doctor(
@@ -113,12 +113,12 @@ def create_server(config: ServerConfig, store: Store, judges: LossSource | None 
         is_simulated=config.is_simulated,
     )
     add_doctor(app, doctor)
-    own, pages = Pages(reader, frame, answering), ReadPages(desk, frame, answering)
+    own, pages = Pages(reader, frame, answering), ReadPages(service, frame, answering)
     _add_pages(app, config, own, pages, doctor)
-    ahead = PrefetchOrder(own, pages, reports, answering, shelf)
-    warming = app.state.warming = Prefetch(ahead.first, ahead.rest, lambda: job.is_passing)
-    job.after = warming.ask
-    _run_beside(app, warming.start, warming.stop)
+    ahead = PrefetchOrder(own, pages, reports, answering, disk_cache)
+    prefetch = app.state.prefetch = Prefetch(ahead.first, ahead.rest, lambda: job.is_passing)
+    job.after = prefetch.ask
+    _run_beside(app, prefetch.start, prefetch.stop)
     return app
 
 
@@ -148,17 +148,17 @@ def _shelf(app: FastAPI, store: Store, settings: Settings) -> DiskCache | None:
     """Return the pages that the server before left; a store in memory has none. The last pass ends before it does."""
     if store.path is None:
         return None
-    shelf = DiskCache(Layout(store.path).pages, edition_of(store, settings))
-    _run_beside(app, shelf.open, shelf.follow)
-    return shelf
+    disk_cache = DiskCache(Layout(store.path).pages, edition_of(store, settings))
+    _run_beside(app, disk_cache.open, disk_cache.follow)
+    return disk_cache
 
 
-def _answering(app: FastAPI, frame: Frame, store: Store, kept: ByGeneration, shelf: DiskCache | None) -> Answering:
+def _answering(app: FastAPI, frame: Frame, store: Store, kept: ByGeneration, disk_cache: DiskCache | None) -> Answering:
     def state() -> str:
         with believing(store) as session:
             return kept.name(session)
 
-    answering = Answering(frame, state, PageCache(shelf=shelf))
+    answering = Answering(frame, state, PageCache(disk_cache=disk_cache))
     app.state.pages = answering.cache
     _run_beside(app, lambda: None, answering.cache.close)
     return answering

@@ -24,13 +24,13 @@ class PrefetchOrder:
     """The views of one site: of the whole of it, then of those whose keys opened a page lately."""
 
     def __init__(
-        self, own: "Pages", pages: ReadPages, reports: "Reports", answering: Answering, shelf: "DiskCache | None"
+        self, own: "Pages", pages: ReadPages, reports: "Reports", answering: Answering, disk_cache: "DiskCache | None"
     ) -> None:
         self._own = own
         self._pages = pages
         self._reports = reports
         self._answering = answering
-        self._shelf = shelf
+        self._shelf = disk_cache
 
     def first(self) -> _Making:
         """Yield what makes each page that is opened first, as far as it is seen at once."""

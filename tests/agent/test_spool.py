@@ -35,10 +35,10 @@ def _closed() -> Iterator[None]:
 
 
 def spool(
-    directory: Path, max_bytes: int = LARGE, kept_bytes: int = LARGE, shelf: type[SegmentStore] = SegmentStore
+    directory: Path, max_bytes: int = LARGE, kept_bytes: int = LARGE, segments: type[SegmentStore] = SegmentStore
 ) -> Spool:
     """Open a spool."""
-    OPENED.append(Spool(shelf(directory), max_bytes, kept_bytes))
+    OPENED.append(Spool(segments(directory), max_bytes, kept_bytes))
     return OPENED[-1]
 
 
@@ -159,7 +159,7 @@ class FullDisk(SegmentStore):
 
 def test_a_full_disk_drops_the_oldest(tmp_path: Path) -> None:
     """Keeping the old and refusing the new would freeze every dashboard at the moment the disk filled."""
-    queue = spool(tmp_path, shelf=FullDisk)
+    queue = spool(tmp_path, segments=FullDisk)
     assert all(queue.append(maker()) for _ in range(6))
     assert [sequence for _, sequence in delivered(queue)] == [3, 4, 5]
     assert queue.dropped == 3
@@ -167,7 +167,7 @@ def test_a_full_disk_drops_the_oldest(tmp_path: Path) -> None:
 
 def test_a_full_disk_lets_go_of_delivered_batches_first(tmp_path: Path) -> None:
     """The collector has them; nothing is lost."""
-    queue = spool(tmp_path, shelf=FullDisk)
+    queue = spool(tmp_path, segments=FullDisk)
     for sequence in range(6):
         queue.append(maker())
         queue.acknowledge(sequence, -1)
@@ -189,7 +189,7 @@ class Refusing(SegmentStore):
 
 def test_what_a_disk_refuses_waits_in_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A root file system that went read-only is what its owner must hear of, so the readings must still arrive."""
-    queue = spool(tmp_path, shelf=Refusing)
+    queue = spool(tmp_path, segments=Refusing)
     assert not any(queue.append(maker()) for _ in range(5))
     assert (queue.unwritten, queue.dropped, files(tmp_path)) == (5, 0, [])
     assert len(caplog.records) == 1, "one change of state is one line"
@@ -202,7 +202,7 @@ def test_a_disk_that_is_well_again_takes_what_waited_in_memory(tmp_path: Path) -
     class Recovering(Refusing):
         failures = 3
 
-    queue = spool(tmp_path, shelf=Recovering)
+    queue = spool(tmp_path, segments=Recovering)
     for number in range(5):
         queue.append(maker(number / 1000))
     queue.close()
@@ -212,7 +212,7 @@ def test_a_disk_that_is_well_again_takes_what_waited_in_memory(tmp_path: Path) -
 
 def test_what_waits_in_memory_is_bounded_and_what_is_dropped_is_declared(tmp_path: Path) -> None:
     """A broken disk must not turn into a process that is killed for its memory."""
-    queue = spool(tmp_path, shelf=Refusing)
+    queue = spool(tmp_path, segments=Refusing)
     for _ in range(10):
         queue.append(lambda stream, sequence: bulky(stream, sequence, MEMORY_BYTES // 4))
     assert queue.waiting_bytes <= MEMORY_BYTES

@@ -138,7 +138,7 @@ def bombard(count: int, seed: int) -> Counter[str]:
         body(2),
         body(3, {"host_samples": host_rows(), "inventory": [_interval() | {"sku": "H100-80GB"}]}),
     ]
-    with Store.open(None) as store, BatchCommit(store) as landing:
+    with Store.open(None) as store, BatchCommit(store) as batch_commit:
         for number in range(count):
             try:
                 waiting.append(decode(mutant(dice.choice(originals), dice), NOW))
@@ -146,7 +146,7 @@ def bombard(count: int, seed: int) -> Counter[str]:
             except BatchError as refusal:
                 ends[refusal.reason if 400 <= refusal.status < 500 else f"status {refusal.status}"] += 1
             if len(waiting) >= FLUSH_EVERY or number == count - 1:
-                landing.land(waiting)
+                batch_commit.land(waiting)
                 waiting.clear()
     return ends
 

@@ -66,8 +66,8 @@ def test_a_restarted_collector_remembers(config: CollectorConfig) -> None:
 
 def test_sealed_through_passes_over_gaps() -> None:
     """What a full spool dropped never comes, so waiting for it would fill the spool again with what is safe here."""
-    with Store.open(None) as store, BatchCommit(store) as landing:
-        (receipt,) = landing.land([decode(body(sequence=9), NOW)])
+    with Store.open(None) as store, BatchCommit(store) as batch_commit:
+        (receipt,) = batch_commit.land([decode(body(sequence=9), NOW)])
         assert receipt == Receipt(sequence=9, sealed_through=9, repeated=False)
 
 
@@ -75,8 +75,8 @@ def test_one_group_may_hold_a_batch_twice_and_a_conflict() -> None:
     """A group is whatever gathered while the last one was committed: nothing says that its batches differ."""
     with Store.open(None) as store, store.session() as session:
         batches = [decode(body(), NOW), decode(body(), NOW), decode(body(tables={"gpu_samples": gpu_rows(9)}), NOW)]
-        with BatchCommit(store) as landing:
-            first, second, third = landing.land(batches)
+        with BatchCommit(store) as batch_commit:
+            first, second, third = batch_commit.land(batches)
         assert isinstance(first, Receipt)
         assert not first.repeated
         assert isinstance(second, Receipt)
@@ -88,9 +88,9 @@ def test_one_group_may_hold_a_batch_twice_and_a_conflict() -> None:
 
 def test_every_row_carries_the_number_of_its_batch() -> None:
     """Readers ask for what came after a batch, so the numbers rise and every row has the one of its receipt."""
-    with Store.open(None) as store, store.session() as session, BatchCommit(store) as landing:
-        landing.land([decode(body(sequence=1), NOW), decode(body(sequence=2), NOW)])
-        landing.land([decode(body(sequence=1, stream="another"), NOW)])
+    with Store.open(None) as store, store.session() as session, BatchCommit(store) as batch_commit:
+        batch_commit.land([decode(body(sequence=1), NOW), decode(body(sequence=2), NOW)])
+        batch_commit.land([decode(body(sequence=1, stream="another"), NOW)])
         taken = session.rows("SELECT batch, stream, sequence FROM receipts ORDER BY batch")
         assert [(stream, sequence) for _, stream, sequence in taken] == [(STREAM, 1), (STREAM, 2), ("another", 1)]
         assert session.rows("SELECT batch, count(*) FROM gpu_samples GROUP BY batch ORDER BY batch") == [
@@ -100,8 +100,8 @@ def test_every_row_carries_the_number_of_its_batch() -> None:
 
 def test_more_streams_than_are_remembered_still_count_once() -> None:
     """Memory is bounded against senders that make up streams; what is forgotten is looked up again."""
-    with Store.open(None) as store, store.session() as session, BatchCommit(store, max_streams=3) as landing:
+    with Store.open(None) as store, store.session() as session, BatchCommit(store, max_streams=3) as batch_commit:
         for _ in range(2):
             for stream in range(10):
-                landing.land([decode(body(stream=f"stream-{stream}"), NOW)])
+                batch_commit.land([decode(body(stream=f"stream-{stream}"), NOW)])
         assert session.row("SELECT count(*) FROM receipts") == (10,)

@@ -97,9 +97,9 @@ def test_what_is_sealed_later_is_without_them(tmp_path: Path) -> None:
     with open_store(config) as store:
         mark = Mark.of(store)
         batch = decode(_bad(), NOW)
-        with BatchCommit(store, mark) as landing:
-            (receipt,) = landing.land([batch.without_tables()])
-            (again,) = landing.land([decode(_bad(), NOW)])
+        with BatchCommit(store, mark) as batch_commit:
+            (receipt,) = batch_commit.land([batch.without_tables()])
+            (again,) = batch_commit.land([decode(_bad(), NOW)])
         assert not getattr(receipt, "repeated", None)
         assert getattr(again, "repeated", None)
         seal(store, mark)

@@ -22,13 +22,13 @@ def app() -> Iterator[FastAPI]:
     """Yield the application on the example week, with one hostile name among the recommendations."""
     advice = example_week.recommendations()
     advice[4] = replace(advice[4], subject=HOSTILE)
-    judges = replace(EXAMPLE, recommendations=lambda *_: advice)
+    loss_source = replace(EXAMPLE, recommendations=lambda *_: advice)
     config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), BERLIN, analyze_seconds=None)
     with Store.open(None) as store:
         with store.session() as session:
             example_week.fill(session)
             session.execute("UPDATE runs SET name = ? WHERE run_id = 'slurm/alpha/81500'", [HOSTILE])
-        yield create_server(config, store, judges)
+        yield create_server(config, store, loss_source)
 
 
 @pytest.fixture(scope="session")

@@ -134,7 +134,13 @@ def test_programs_and_parts_wait_for_what_they_ask(site: Site) -> None:
 def test_no_scope_gets_what_is_kept_for_another(site: Site) -> None:
     """The address is the same for the site's owner and for one team's key; what they may see is not."""
     site.lets.set()
-    scopes = [Scope(), Scope(None, judges=False), Scope(("a",)), Scope(("a", "b")), Scope(("a",), judges=False)]
+    scopes = [
+        Scope(),
+        Scope(None, loss_source=False),
+        Scope(("a",)),
+        Scope(("a", "b")),
+        Scope(("a",), loss_source=False),
+    ]
     for scope in scopes:
         site.answering.ahead(site.wanted(scope))
     for scope in scopes:

@@ -46,8 +46,8 @@ class Running:
 
     def settled(self) -> int:
         """Wait until all is made that is made ahead; return how many pages were made, and not found."""
-        until(lambda: not self.app.state.warming.is_asked, "all is made that is made ahead")
-        assert self.app.state.warming.failed == 0
+        until(lambda: not self.app.state.prefetch.is_asked, "all is made that is made ahead")
+        assert self.app.state.prefetch.failed == 0
         return int(self.app.state.pages.made)
 
 
@@ -69,10 +69,10 @@ def running(path: Path) -> Iterator[Running]:
         assert lets.wait(PATIENCE_SECONDS)
         return EXAMPLE.findings(session, start, end, run)
 
-    judges = replace(EXAMPLE, findings=findings)
+    loss_source = replace(EXAMPLE, findings=findings)
     with Store.open(path) as store:
         config = ServerConfig(CollectorConfig(store=path, listen="127.0.0.1:0"), BERLIN, None, collects=False)
-        app = create_server(config, store, judges)
+        app = create_server(config, store, loss_source)
         with served(app, makes_ahead=True) as client:
             try:
                 yield Running(app, store, client, lets)
@@ -160,7 +160,7 @@ def test_a_view_that_was_seen_is_made_ahead_and_kept_for_itself_alone(path: Path
         server.app.state.access.directory.refresh()
         server.settled()
         assert server.client.get("/money", headers=keys["nlp"] | OPENED).status_code in (200, 202)
-        server.app.state.warming.turn()
+        server.app.state.prefetch.turn()
         made = server.settled()
         own = server.client.get("/placement?view=changes", headers=keys["nlp"] | OPENED).text
         assert server.settled() == made

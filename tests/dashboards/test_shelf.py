@@ -29,9 +29,9 @@ def folder(tmp_path: Path) -> Path:
 
 def started(folder: Path, edition: str | None = "one", **bounds: int) -> DiskCache:
     """Return the shelf of a server that has started."""
-    shelf = DiskCache(folder, lambda: edition, **bounds)
-    shelf.open()
-    return shelf
+    segments = DiskCache(folder, lambda: edition, **bounds)
+    segments.open()
+    return segments
 
 
 def files(folder: Path) -> list[Path]:
@@ -42,32 +42,32 @@ def files(folder: Path) -> list[Path]:
 def test_the_next_server_has_the_page_with_its_time(folder: Path) -> None:
     """It is of the present state where nothing has changed, and of none that could come otherwise."""
     started(folder).put(KEY, PAGE)
-    shelf = started(folder)
-    assert shelf.get(KEY, "state") == PAGE
-    older = shelf.get(KEY, "another")
+    segments = started(folder)
+    assert segments.get(KEY, "state") == PAGE
+    older = segments.get(KEY, "another")
     assert older is not None
     assert (older.text, older.read_at) == (PAGE.text, PAGE.read_at)
     assert older.state not in ("state", "another")
-    assert shelf.found == 2
+    assert segments.found == 2
 
 
 @pytest.mark.parametrize("edition", ["two", None])
 def test_another_program_or_ledger_has_none_of_them(folder: Path, edition: str | None) -> None:
     """Figures of a ledger that is not there any more must not be shown once, whatever time stands over them."""
     started(folder).put(KEY, PAGE)
-    shelf = started(folder, edition)
-    assert shelf.get(KEY, "state") is None
+    segments = started(folder, edition)
+    assert segments.get(KEY, "state") is None
     assert list(folder.iterdir()) == []
 
 
 def test_a_pass_of_this_server_leaves_them(folder: Path) -> None:
     """The page of before is what is shown after a restart; it is this ledger's as long as this server has made it."""
     edition = ["one"]
-    shelf = DiskCache(folder, lambda: edition[0])
-    shelf.open()
-    shelf.put(KEY, PAGE)
+    segments = DiskCache(folder, lambda: edition[0])
+    segments.open()
+    segments.put(KEY, PAGE)
     edition[0] = "two"
-    shelf.follow()
+    segments.follow()
     assert started(folder, "two").get(KEY, "state") == PAGE
 
 
@@ -80,9 +80,9 @@ def test_before_the_first_analysis_nothing_is_kept(folder: Path) -> None:
 def test_who_has_not_looked_signs_nothing(folder: Path) -> None:
     """What lies there may be of another ledger, and would be taken for this one's at the next start."""
     started(folder).put(KEY, PAGE)
-    shelf = DiskCache(folder, lambda: "two")
-    shelf.put("other", PAGE)
-    shelf.follow()
+    segments = DiskCache(folder, lambda: "two")
+    segments.put("other", PAGE)
+    segments.follow()
     assert len(files(folder)) == 1
     assert (folder / "edition").read_text() == "one"
 
@@ -103,17 +103,17 @@ def test_they_are_bounded(puts: list[tuple[int, int]], again: bool) -> None:
     """Addresses are the visitor's to choose: they must not fill the disk, and the count must not drift from it."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "pages"
-        shelf = started(folder, pages=4, size=1_500)
+        segments = started(folder, pages=4, size=1_500)
         for key, size in puts:
-            shelf.put(key, PageRecord(size, os.urandom(size).hex(), 0))
+            segments.put(key, PageRecord(size, os.urandom(size).hex(), 0))
             if again:
-                shelf = started(folder, pages=4, size=1_500)
+                segments = started(folder, pages=4, size=1_500)
             found = files(folder)
             assert len(found) <= 4
-            assert shelf.bytes == sum(path.stat().st_size for path in found) <= 1_500
+            assert segments.bytes == sum(path.stat().st_size for path in found) <= 1_500
         for key in {key for key, _ in puts}:
             size = [size for each, size in puts if each == key][-1]
-            assert shelf.get(key, size) is None or shelf.get(key, size).state == size  # type: ignore[union-attr]
+            assert segments.get(key, size) is None or segments.get(key, size).state == size  # type: ignore[union-attr]
 
 
 @given(st.integers(min_value=0), st.integers(1, 255))
@@ -126,18 +126,18 @@ def test_a_damaged_file_is_no_page(place: int, change: int) -> None:
         content = bytearray(path.read_bytes())
         content[place % len(content)] ^= change
         path.write_bytes(content)
-        shelf = started(folder)
-        found = shelf.get(KEY, "state")
+        segments = started(folder)
+        found = segments.get(KEY, "state")
         assert found is None or found.text == PAGE.text
-        assert (shelf.failed, path.exists()) == ((1, False) if found is None else (0, True))
+        assert (segments.failed, path.exists()) == ((1, False) if found is None else (0, True))
 
 
 def test_a_page_is_its_own_key_s_alone(folder: Path) -> None:
     """A file that somebody gave another's name must not be shown to another."""
-    shelf = started(folder)
-    shelf.put((Scope(("a",)), "/money"), PAGE)
+    segments = started(folder)
+    segments.put((Scope(("a",)), "/money"), PAGE)
     (own,) = files(folder)
-    shelf.put((Scope(("b",)), "/money"), PageRecord("state", "of b", 0))
+    segments.put((Scope(("b",)), "/money"), PageRecord("state", "of b", 0))
     (other,) = (path for path in files(folder) if path != own)
     other.replace(own)
     assert started(folder).get((Scope(("a",)), "/money"), "state") is None
@@ -163,26 +163,26 @@ def test_what_is_left_of_a_write_that_was_killed_goes(folder: Path) -> None:
 
 def test_who_empties_the_folder_needs_to_stop_nothing(folder: Path) -> None:
     """The pages of then are gone; those that are made next lie there."""
-    shelf = started(folder)
-    shelf.put(KEY, PAGE)
+    segments = started(folder)
+    segments.put(KEY, PAGE)
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
-    assert shelf.get(KEY, "state") is None
-    shelf.put("next", PAGE)
-    assert shelf.get("next", "state") == PAGE
-    assert shelf.bytes == files(folder)[0].stat().st_size
+    assert segments.get(KEY, "state") is None
+    segments.put("next", PAGE)
+    assert segments.get("next", "state") == PAGE
+    assert segments.bytes == files(folder)[0].stat().st_size
 
 
 def test_a_disk_that_refuses_is_counted_and_no_more(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A full disk must not take the pages with it; one line says so, not one for each page."""
-    shelf = started(folder)
+    segments = started(folder)
     (folder / "edition.new").mkdir()
     for _ in range(3):
-        shelf.put(KEY, PAGE)
-    assert shelf.failed == 3
+        segments.put(KEY, PAGE)
+    assert segments.failed == 3
     assert len(caplog.records) == 1
-    assert shelf.get(KEY, "state") is None
+    assert segments.get(KEY, "state") is None
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class Also:
     """Another key with the same content."""
 
     teams: tuple[str, ...] | None
-    judges: bool
+    loss_source: bool
 
 
 PLAIN = st.recursive(
@@ -204,7 +204,7 @@ PLAIN = st.recursive(
 def test_two_keys_are_spelled_alike_only_where_they_are_the_same(one: Hashable, other: Hashable) -> None:
     """The spelling alone parts what one team may see from what another may."""
     assert (spelled(one) == spelled(other)) == (repr(one) == repr(other))
-    assert spelled(Also(None, judges=True)) != spelled(Scope(None, judges=True))
+    assert spelled(Also(None, loss_source=True)) != spelled(Scope(None, loss_source=True))
 
 
 def test_a_key_without_a_spelling_is_our_mistake() -> None:

@@ -18,39 +18,39 @@ def test_what_is_seen_at_once_comes_first() -> None:
     def views(*names: str) -> Callable[[], Iterable[Callable[[], None]]]:
         return lambda: [lambda name=name: made.append(name) for name in names]  # type: ignore[misc]
 
-    warming = Prefetch(views("fleet", "money"), views("advice"), lambda: False)
-    assert warming.turn()
-    assert (made, warming.made) == (["fleet", "money", "advice"], 3)
+    prefetch = Prefetch(views("fleet", "money"), views("advice"), lambda: False)
+    assert prefetch.turn()
+    assert (made, prefetch.made) == (["fleet", "money", "advice"], 3)
 
 
 def test_the_rest_waits_for_the_pass_that_is_under_way() -> None:
     """Its end would void what was made, and it is to have the processors."""
     made, passing = list[str](), threading.Event()
     passing.set()
-    warming = Prefetch(lambda: [lambda: made.append("first")], lambda: [lambda: made.append("rest")], passing.is_set)
-    warming.start()
+    prefetch = Prefetch(lambda: [lambda: made.append("first")], lambda: [lambda: made.append("rest")], passing.is_set)
+    prefetch.start()
     until(lambda: made == ["first"], "the first is made")
     passing.clear()
     until(lambda: made == ["first", "rest"], "the rest is made")
-    warming.stop()
+    prefetch.stop()
 
 
 def test_a_turn_gives_way_to_the_next() -> None:
     """What is made of a ledger that has changed meanwhile is made for nobody."""
     made: list[str] = []
-    warming = Prefetch(
-        lambda: [lambda: made.append("old"), warming.ask, lambda: made.append("never")], list, lambda: False
+    prefetch = Prefetch(
+        lambda: [lambda: made.append("old"), prefetch.ask, lambda: made.append("never")], list, lambda: False
     )
-    assert not warming.turn()
+    assert not prefetch.turn()
     assert made == ["old"]
 
 
 def test_a_turn_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a fleet that is too large for it, some pages are made when they are asked for."""
     monkeypatch.setattr(module, "MOST_SECONDS", -1.0)
-    warming = Prefetch(lambda: [lambda: None], list, lambda: False)
-    assert not warming.turn()
-    assert warming.made == 0
+    prefetch = Prefetch(lambda: [lambda: None], list, lambda: False)
+    assert not prefetch.turn()
+    assert prefetch.made == 0
 
 
 def test_a_ledger_that_cannot_be_read_ends_a_turn_and_no_more() -> None:
@@ -59,10 +59,10 @@ def test_a_ledger_that_cannot_be_read_ends_a_turn_and_no_more() -> None:
     def fail() -> None:
         raise LedgerError("the ledger is empty")
 
-    warming = Prefetch(lambda: [fail], list, lambda: False)
-    warming.start()
-    until(lambda: warming.turns == 1, "the first turn ends")
-    warming.ask()
-    until(lambda: warming.turns == 2, "the second turn ends")
-    assert warming.failed == 2
-    warming.stop()
+    prefetch = Prefetch(lambda: [fail], list, lambda: False)
+    prefetch.start()
+    until(lambda: prefetch.turns == 1, "the first turn ends")
+    prefetch.ask()
+    until(lambda: prefetch.turns == 2, "the second turn ends")
+    assert prefetch.failed == 2
+    prefetch.stop()

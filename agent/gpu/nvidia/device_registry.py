@@ -20,10 +20,10 @@ _LOG = logging.getLogger(__name__)
 class DeviceRegistry:
     """Keeps every GPU that was ever listed, until it is forgotten, and asks for the list on a thread of its own."""
 
-    def __init__(self, around: NvmlContext, roster: ExpectedDevices) -> None:
+    def __init__(self, around: NvmlContext, expected_devices: ExpectedDevices) -> None:
         self.gpus: dict[str, Followed] = {}
         self._around = around
-        self._roster = roster
+        self._expected = expected_devices
         self._inventory = Inventory()
         self._listing = Listing(around.failures, around.xid, around.seconds)
         self._lister = WatchdogThread("the NVIDIA driver", self._listing.look)
@@ -34,16 +34,16 @@ class DeviceRegistry:
     @property
     def expected(self) -> int:
         """How many GPUs this host should have."""
-        return self._roster.expected
+        return self._expected.expected
 
     @property
     def ghosts(self) -> Mapping[str, Silence]:
         """Why each GPU is silent that should be here and was never listed to this agent, by UUID or other name."""
-        return {name: why for name, why in self._roster.absent.items() if name not in self.gpus}
+        return {name: why for name, why in self._expected.absent.items() if name not in self.gpus}
 
     def at(self, name: str) -> str:
         """Return where a GPU that tells no name sits on the bus, in words; empty where nobody knows."""
-        return self._roster.at(name)
+        return self._expected.at(name)
 
     @property
     def lost(self) -> list[str]:
@@ -115,7 +115,7 @@ class DeviceRegistry:
         """End the threads; a GPU that hangs is left behind with its thread."""
         self._lister.close()
         for one in self.gpus.values():
-            one.attendant.close()
+            one.watchdog.close()
             if not one.hung:
                 one.gpu.close()
 
@@ -136,9 +136,9 @@ class DeviceRegistry:
 
     def _follow_up(self, listed: Listed) -> None:
         self._is_new = False
-        for uuid in self._roster.update(listed, self._inventory.told):
+        for uuid in self._expected.update(listed, self._inventory.told):
             if uuid in self.gpus:
-                self.gpus.pop(uuid).attendant.close()
+                self.gpus.pop(uuid).watchdog.close()
         lost = self._listing.lost = frozenset(self.lost)
         gpus = {uuid: self.gpus[uuid].gpu for uuid in listed.gpus if uuid not in lost}
         self._around.pcie.follow({uuid: listed.gpus[uuid][1] for uuid, gpu in gpus.items() if not gpu.has_gpm})

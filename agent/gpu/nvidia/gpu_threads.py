@@ -23,7 +23,7 @@ class Followed:
     """A GPU, who asks it, and what is remembered of its answers. `hung` is why it has no reading now, in words."""
 
     gpu: Gpu
-    attendant: WatchdogThread[GpuReading]
+    watchdog: WatchdogThread[GpuReading]
     reading: GpuReading | None = None  # of this beat
     processes: tuple[GpuProcess, ...] = ()  # who held it when that was last said
     hung: str = ""
@@ -70,20 +70,20 @@ def ask_all(
             continue
         asked.append(one)
         one.gpu.seconds = seconds
-        one.attendant.begin()
-        one.attendant.ready(began + budget_seconds / 2 - time.monotonic())
+        one.watchdog.begin()
+        one.watchdog.ready(began + budget_seconds / 2 - time.monotonic())
     for one in asked:
         _take(one, began + budget_seconds - time.monotonic())
 
 
 def _take(one: Followed, timeout_seconds: float) -> None:
-    late = one.attendant.late
+    late = one.watchdog.late
     try:
-        reading = one.attendant.answer(timeout_seconds)
+        reading = one.watchdog.answer(timeout_seconds)
     except SourceHungError as error:
         one.reading, one.hung = None, str(error)
         return
-    if one.attendant.lost_answer or one.hung or one.quiet:
+    if one.watchdog.lost_answer or one.hung or one.quiet:
         reading = mended(reading, late.value if late else None)
     one.take(reading)
     one.hung, one.quiet = "", False

@@ -73,51 +73,51 @@ class AdjustmentPage(Listing):
     items: list[Adjustment]
 
 
-def adjustment_routes(desk: RequestService) -> APIRouter:
+def adjustment_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/adjustments", response_model=AdjustmentPage, responses=READS, tags=["ledger"])
     def adjustments(request: Request, asked: Annotated[AdjustmentsAsked, Query()]) -> Response:
         """What was learned of hours after they had closed."""
-        return desk.answer(request, lambda reading: _adjustment_page(reading, asked))
+        return service.answer(request, lambda context: _adjustment_page(context, asked))
 
     return router
 
 
-def _adjustment_page(reading: RequestContext, asked: AdjustmentsAsked) -> AdjustmentPage:
+def _adjustment_page(context: RequestContext, asked: AdjustmentsAsked) -> AdjustmentPage:
     """Return one page of corrections."""
-    place = reading.place(asked.cursor, _KINDS)
-    period = place.period if place and place.period else reading.period(asked.since, asked.until)
-    where, values = _conditions(reading, asked)
+    place = context.place(asked.cursor, _KINDS)
+    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    where, values = _conditions(context, asked)
     values |= {"start": period.start, "end": period.end}
     after, found = _after(place.key if place else None)
-    rows = reading.session.rows(
+    rows = context.session.rows(
         _ROWS.format(booked=_BOOKED, where=where, after=after, order=_order(), limit=asked.limit + 1), values | found
     )
     shown = rows[: asked.limit]
-    milliseconds, cost = reading.session.row(
+    milliseconds, cost = context.session.row(
         "SELECT coalesce(sum(a.milliseconds), 0)::BIGINT, sum(a.cost_micros)::BIGINT FROM "
         f"{_BOOKED} a WHERE a.hour >= $start AND a.hour < $end AND {where}",
         values,
     )
     return AdjustmentPage(
-        **reading.head(),
-        next_cursor=reading.next(shown[-1][: len(_KEY)], period) if len(rows) > len(shown) else None,
+        **context.head(),
+        next_cursor=context.next(shown[-1][: len(_KEY)], period) if len(rows) > len(shown) else None,
         period=Span.of(period),
         total=Moved(milliseconds=milliseconds, cost_micros=cost),
         items=[_item(row) for row in shown],
     )
 
 
-def _conditions(reading: RequestContext, asked: AdjustmentsAsked) -> tuple[str, dict[str, object]]:
+def _conditions(context: RequestContext, asked: AdjustmentsAsked) -> tuple[str, dict[str, object]]:
     conditions, values = ["a.recorded_at >= $recorded_since"], dict[str, object](recorded_since=asked.recorded_since)
     if asked.team:
         conditions.append("list_contains($team, a.team)")
         values["team"] = list(asked.team)
     if asked.run:
         conditions.append("list_contains($run, a.run_id)")
-        values["run"] = sorted({find_run(reading.session, text) for text in asked.run})
+        values["run"] = sorted({find_run(context.session, text) for text in asked.run})
     return " AND ".join(conditions), values
 
 

@@ -53,71 +53,71 @@ _RequestId = Annotated[str, Path(pattern=pattern("q"), description="The request'
 _REFUSALS = refusals(400, 401, 403, 404, 409, 413, 422, 503)
 
 
-def capacity_routes(desk: "RequestService") -> APIRouter:
+def capacity_routes(service: "RequestService") -> APIRouter:
     """Return the four routes."""
     router, bodies = APIRouter(), Bodies()
 
     @router.get(_PATH, response_model=CapacityPage, responses=READS, tags=_TAG)
     def list_capacity_requests(request: Request, asked: Annotated[CapacityListAsked, Query()]) -> Response:
         """Requests for more GPUs with what was decided on them, the newest first; a team's key sees its own."""
-        return desk.answer(request, lambda reading: _page(reading, request, asked), follows_ledger=False)
+        return service.answer(request, lambda context: _page(context, request, asked), follows_ledger=False)
 
     @router.get(f"{_PATH}/{{request_id}}", response_model=CapacityDocument, responses=READS, tags=_TAG)
     def capacity_request(request: Request, request_id: _RequestId) -> Response:
         """One request: gates, the other offer, the choices, waivers, history."""
 
-        def made(reading: "RequestContext") -> CapacityDocument:
-            return _document(reading, kept_request(_registry(request), request_id, _sees(reading)))
+        def made(context: "RequestContext") -> CapacityDocument:
+            return _document(context, kept_request(_registry(request), request_id, _sees(context)))
 
-        return desk.answer(request, made, follows_ledger=False)
+        return service.answer(request, made, follows_ledger=False)
 
     async def ask(request: Request) -> Response:
         body = await bodies.posted(request)
         if isinstance(body, Response):
             return body
-        return await run_in_threadpool(_asked, desk, request, body)
+        return await run_in_threadpool(_asked, service, request, body)
 
     router.add_api_route(_PATH, ask, **_ASK)
 
     async def post_waiver(request: Request, request_id: _RequestId) -> Response:
-        return await answered(desk, request, _WAIVER, request_id)
+        return await answered(service, request, _WAIVER, request_id)
 
     router.add_api_route(f"{_PATH}/{{request_id}}/waivers", post_waiver, **{**documented(_WAIVER), "tags": _TAG})
     return router
 
 
-def _asked(desk: "RequestService", request: Request, body: Posted) -> Response:
+def _asked(service: "RequestService", request: Request, body: Posted) -> Response:
     try:
-        return desk.answer(request, lambda reading: _decided(reading, request, body), follows_ledger=False)
+        return service.answer(request, lambda context: _decided(context, request, body), follows_ledger=False)
     except ConfigError as error:
         return problem_response(409, str(error), reason=WRONG_USAGE)
     except PermissionError as error:
         return problem_response(403, str(error))
 
 
-def _decided(reading: "RequestContext", request: Request, body: Posted) -> CapacityDocument:
-    settings = reading.reader.settings
+def _decided(context: "RequestContext", request: Request, body: Posted) -> CapacityDocument:
+    settings = context.reader.settings
     registry, policy = _registry(request), read_policy(settings.gates)
     asked = request_of("request", body.request)
-    if not _sees(reading)(asked.team):
+    if not _sees(context)(asked.team):
         raise PermissionError("this key asks for its own teams alone")
     read = None if body.profile is None else read_document(body.profile, policy.keys)
     teller = _teller(request)
     identity = identity_of(registry, asked, read.sha256 if read else "")
 
     def judged() -> tuple[Decided, History | None]:
-        session, sees = reading.whole.session, _sees(reading)
+        session, sees = context.whole.session, _sees(context)
         supply = supply_of(session, settings, registry, asked, policy, identity, teller.at, sees)
         return check_request(asked, read, policy, supply, teller.at, identity), supply.history
 
-    return _document(reading, decide(registry, judged, teller))
+    return _document(context, decide(registry, judged, teller))
 
 
-def _page(reading: "RequestContext", request: Request, asked: CapacityListAsked) -> CapacityPage:
-    place = reading.place(asked.cursor, (int, str))
+def _page(context: "RequestContext", request: Request, asked: CapacityListAsked) -> CapacityPage:
+    place = context.place(asked.cursor, (int, str))
     before: Any = None if place is None else place.key
     wanted = set(asked.team) or None
-    seen = None if reading.scope.teams is None else set(reading.scope.teams)
+    seen = None if context.scope.teams is None else set(context.scope.teams)
     teams = seen if wanted is None else wanted if seen is None else wanted & seen
     found = kept_requests(
         _registry(request), 0, FOR_EVER, None if teams is None else sorted(teams), asked.limit + 1, before
@@ -125,24 +125,24 @@ def _page(reading: "RequestContext", request: Request, asked: CapacityListAsked)
     shown = found[: asked.limit]
     last = (shown[-1].asked_at, shown[-1].decided.request_id) if len(found) > len(shown) else None
     return CapacityPage(
-        **reading.head(),
-        next_cursor=None if last is None else reading.next(last, None),
-        items=[CapacityItem.of(seen_of(reading, one)) for one in shown],
+        **context.head(),
+        next_cursor=None if last is None else context.next(last, None),
+        items=[CapacityItem.of(seen_of(context, one)) for one in shown],
     )
 
 
-def _waived(reading: "RequestContext", request: Request, request_id: str, asked: WaiverAsked) -> CapacityDocument:
-    told = waive(_registry(request), request_id, asked.gate, asked.reason, _teller(request), _sees(reading))
-    return _document(reading, told)
+def _waived(context: "RequestContext", request: Request, request_id: str, asked: WaiverAsked) -> CapacityDocument:
+    told = waive(_registry(request), request_id, asked.gate, asked.reason, _teller(request), _sees(context))
+    return _document(context, told)
 
 
-def _document(reading: "RequestContext", one: KeptRequest) -> CapacityDocument:
-    return CapacityDocument(**reading.head(), request=CapacityItem.of(seen_of(reading, one)))
+def _document(context: "RequestContext", one: KeptRequest) -> CapacityDocument:
+    return CapacityDocument(**context.head(), request=CapacityItem.of(seen_of(context, one)))
 
 
-def seen_of(reading: "RequestContext", one: KeptRequest) -> KeptRequest:
+def seen_of(context: "RequestContext", one: KeptRequest) -> KeptRequest:
     """Return a kept request as who asks may see it: a team's key is told nothing of what the fleet has free."""
-    return one if reading.scope.teams is None else replace(one, decided=without_the_fleet(one.decided))
+    return one if context.scope.teams is None else replace(one, decided=without_the_fleet(one.decided))
 
 
 def _registry(request: Request) -> Registry:
@@ -150,8 +150,8 @@ def _registry(request: Request) -> Registry:
     return registry
 
 
-def _sees(reading: "RequestContext") -> Callable[[str], bool]:
-    teams = reading.scope.teams
+def _sees(context: "RequestContext") -> Callable[[str], bool]:
+    teams = context.scope.teams
     return lambda team: teams is None or team in teams
 
 

@@ -65,45 +65,45 @@ class CostPage(Listing):
     items: list[Cost]
 
 
-def cost_routes(desk: RequestService) -> APIRouter:
+def cost_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/costs", response_model=CostPage, responses=READS, tags=["ledger"])
     def costs(request: Request, asked: Annotated[CostsAsked, Query()]) -> Response:
         """What each run, team, project or day cost, and how it was spent."""
-        return desk.answer(request, lambda reading: _cost_page(reading, asked))
+        return service.answer(request, lambda context: _cost_page(context, asked))
 
     return router
 
 
-def _cost_page(reading: RequestContext, asked: CostsAsked) -> CostPage:
+def _cost_page(context: RequestContext, asked: CostsAsked) -> CostPage:
     """Return one page of costs. Raises as costs_of()."""
     by: list[Dimension] = [asked.by, "held"]
-    place = reading.place(asked.cursor, (int, int, *(COLUMNS[name][1] for name in by)))
-    period = place.period if place and place.period else reading.period(asked.since, asked.until)
-    return costs_of(reading, asked, period, place.key if place else None)
+    place = context.place(asked.cursor, (int, int, *(COLUMNS[name][1] for name in by)))
+    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    return costs_of(context, asked, period, place.key if place else None)
 
 
-def costs_of(reading: RequestContext, asked: CostsAsked, period: Period, after: CursorKey | None = None) -> CostPage:
+def costs_of(context: RequestContext, asked: CostsAsked, period: Period, after: CursorKey | None = None) -> CostPage:
     """Return the costs of a period that follow after this key; what is asked of when is not looked at.
 
     Raises:
         PeopleError: it would name people to who may not know them.
     """
     by: list[Dimension] = [asked.by, "held"]
-    reading.scope.check(by)
-    chosen = selection(reading.session, asked, period)
-    days = days_of(reading.session, reading.reader.calendar, period) if asked.by == "day" else ()
-    found = grouped(reading.session, chosen, by, reading.currency, asked.limit, after, dearest_first=True, days=days)
+    context.scope.check(by)
+    chosen = selection(context.session, asked, period)
+    days = days_of(context.session, context.reader.calendar, period) if asked.by == "day" else ()
+    found = grouped(context.session, chosen, by, context.currency, asked.limit, after, dearest_first=True, days=days)
     last = found.groups[-1] if found.more else None
     return CostPage(
-        **reading.head(),
-        next_cursor=None if last is None else reading.next(_key(last), period),
+        **context.head(),
+        next_cursor=None if last is None else context.next(_key(last), period),
         period=Span.of(period),
-        hours=Coverage.of(known_hours(reading.session, period)),
+        hours=Coverage.of(known_hours(context.session, period)),
         total=found.rounding.whole(),
-        items=[_cost(group, by, found.rounding, reading.reader.calendar) for group in found.groups],
+        items=[_cost(group, by, found.rounding, context.reader.calendar) for group in found.groups],
     )
 
 

@@ -68,31 +68,31 @@ class DecisionDocument(Document):
     decision: DecisionItem
 
 
-def decision_routes(desk: RequestService) -> APIRouter:
+def decision_routes(service: RequestService) -> APIRouter:
     """Return the two routes."""
     router = APIRouter()
-    _add(router, desk, _ACCEPTANCE)
-    _add(router, desk, _REJECTION)
+    _add(router, service, _ACCEPTANCE)
+    _add(router, service, _REJECTION)
     return router
 
 
-def _add(router: APIRouter, desk: RequestService, word: Said[A]) -> None:
+def _add(router: APIRouter, service: RequestService, word: Said[A]) -> None:
     async def post(request: Request, advice_id: AdviceId) -> Response:
-        return await answered(desk, request, word, advice_id)
+        return await answered(service, request, word, advice_id)
 
     router.add_api_route(f"/recommendations/{{advice_id}}/{word.path}", post, **documented(word))
 
 
-def _accept(reading: RequestContext, request: Request, advice_id: str, asked: AcceptanceAsked) -> DecisionDocument:
-    return _decide(reading, request, advice_id, "accepted", asked.because, asked.since, asked.applied_at)
+def _accept(context: RequestContext, request: Request, advice_id: str, asked: AcceptanceAsked) -> DecisionDocument:
+    return _decide(context, request, advice_id, "accepted", asked.because, asked.since, asked.applied_at)
 
 
-def _reject(reading: RequestContext, request: Request, advice_id: str, asked: RejectionAsked) -> DecisionDocument:
-    return _decide(reading, request, advice_id, "rejected", asked.because, asked.since, None)
+def _reject(context: RequestContext, request: Request, advice_id: str, asked: RejectionAsked) -> DecisionDocument:
+    return _decide(context, request, advice_id, "rejected", asked.because, asked.since, None)
 
 
 def _decide(
-    reading: RequestContext,
+    context: RequestContext,
     request: Request,
     advice_id: str,
     decision: Decision,
@@ -100,12 +100,12 @@ def _decide(
     since: str | None,
     applied: str | None,
 ) -> DecisionDocument:
-    kept = keep_decision(reading, request, advice_id, decision, because, reading.period(since, None), applied)
-    return DecisionDocument(**reading.head(), decision=DecisionItem.of(kept))
+    kept = keep_decision(context, request, advice_id, decision, because, context.period(since, None), applied)
+    return DecisionDocument(**context.head(), decision=DecisionItem.of(kept))
 
 
 def keep_decision(
-    reading: RequestContext,
+    context: RequestContext,
     request: Request,
     advice_id: str,
     decision: Decision,
@@ -120,10 +120,10 @@ def keep_decision(
         LedgerError: there is no such recommendation that may be seen.
     """
     said = said_by(request, because)
-    applied_at = moment_of(applied, reading.reader.settings.timezone, said.recorded_at) if applied else None
-    offer = reading.offered(advice_id, period)
-    realised = reading.whole.wanting.realised(reading.whole.session)
-    kept = decide(reading.whole.session, offer, reading.scope.sees, advice_id, decision, said, applied_at, realised)
+    applied_at = moment_of(applied, context.reader.settings.timezone, said.recorded_at) if applied else None
+    offer = context.offered(advice_id, period)
+    realised = context.whole.advice_options.realised(context.whole.session)
+    kept = decide(context.whole.session, offer, context.scope.sees, advice_id, decision, said, applied_at, realised)
     detail = decision if applied is None else f"{decision}, applied at {applied}"
     audit(request, decision.removesuffix("ed"), kept.recommendation_id, detail, said)
     return kept

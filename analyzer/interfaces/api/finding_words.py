@@ -50,34 +50,34 @@ class MuteDocument(Document):
     mute: MuteItem
 
 
-def finding_word_routes(desk: "RequestService") -> APIRouter:
+def finding_word_routes(service: "RequestService") -> APIRouter:
     """Return the two routes."""
     router = APIRouter()
-    _add(router, desk, _JUDGEMENT)
-    _add(router, desk, _MUTE)
+    _add(router, service, _JUDGEMENT)
+    _add(router, service, _MUTE)
     return router
 
 
-def _add(router: APIRouter, desk: "RequestService", word: Post[A]) -> None:
+def _add(router: APIRouter, service: "RequestService", word: Post[A]) -> None:
     async def post(request: Request, finding_id: FindingId) -> Response:
-        return await answered(desk, request, word, finding_id)
+        return await answered(service, request, word, finding_id)
 
     router.add_api_route(f"/findings/{{finding_id}}/{word.path}", post, **documented(word))
 
 
-def _judge(reading: "RequestContext", request: Request, finding_id: str, asked: JudgementAsked) -> JudgementDocument:
-    period, said = reading.period(asked.since, asked.until), said_by(request, asked.because)
-    kept = keep_judgement(reading.whole.session, reading.findings(period), period, finding_id, asked.verdict, said)
+def _judge(context: "RequestContext", request: Request, finding_id: str, asked: JudgementAsked) -> JudgementDocument:
+    period, said = context.period(asked.since, asked.until), said_by(request, asked.because)
+    kept = keep_judgement(context.whole.session, context.findings(period), period, finding_id, asked.verdict, said)
     audit(request, "judge", kept.claim.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
-    return JudgementDocument(**reading.head(), judgement=WordItem.of(kept))
+    return JudgementDocument(**context.head(), judgement=WordItem.of(kept))
 
 
-def _mute(reading: "RequestContext", request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
-    period, said = reading.period(asked.since, None), said_by(request, asked.because)
-    zone = reading.reader.settings.timezone
-    kept = keep_mute(reading.whole.session, reading.findings(period), period, finding_id, asked.until, zone, said)
+def _mute(context: "RequestContext", request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
+    period, said = context.period(asked.since, None), said_by(request, asked.because)
+    zone = context.reader.settings.timezone
+    kept = keep_mute(context.whole.session, context.findings(period), period, finding_id, asked.until, zone, said)
     audit(request, "mute", kept.finding_id, f"until {asked.until}", said)
-    return MuteDocument(**reading.head(), mute=MuteItem.of(kept))
+    return MuteDocument(**context.head(), mute=MuteItem.of(kept))
 
 
 _JUDGEMENT = Post(

@@ -46,44 +46,44 @@ class FindingDocument(Document):
     recommendation_ids: list[str]
 
 
-def finding_routes(desk: RequestService) -> APIRouter:
+def finding_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/findings", response_model=FindingPage, responses=READS, tags=["findings"])
     def findings(request: Request, asked: Annotated[FindingsAsked, Query()]) -> Response:
         """What was avoidable in a period, by who lost it and why."""
-        return desk.answer(request, lambda reading: _finding_page(reading, asked))
+        return service.answer(request, lambda context: _finding_page(context, asked))
 
     @router.get("/findings/{finding_id}", response_model=FindingDocument, responses=READS, tags=["findings"])
     def finding(request: Request, finding_id: FindingId, asked: Annotated[Spanned, Query()]) -> Response:
         """One finding of a period: what was seen, and what would prove it wrong."""
-        return desk.answer(request, lambda reading: _finding_document(reading, finding_id, asked))
+        return service.answer(request, lambda context: _finding_document(context, finding_id, asked))
 
     return router
 
 
-def _finding_page(reading: RequestContext, asked: FindingsAsked) -> FindingPage:
+def _finding_page(context: RequestContext, asked: FindingsAsked) -> FindingPage:
     """Return one page of findings."""
-    place = reading.place(asked.cursor, (bool, int, int, str))
-    period = place.period if place and place.period else reading.period(asked.since, asked.until)
-    run_id = None if asked.run is None else find_run(reading.session, asked.run)
-    found = [finding for finding in reading.findings(period) if _is_wanted(finding, asked, run_id)]
+    place = context.place(asked.cursor, (bool, int, int, str))
+    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    run_id = None if asked.run is None else find_run(context.session, asked.run)
+    found = [finding for finding in context.findings(period) if _is_wanted(finding, asked, run_id)]
     after = [finding for finding in found if place is None or _key(finding) > place.key]
     shown = after[: asked.limit]
     return FindingPage(
-        **reading.head(),
-        next_cursor=reading.next(_key(shown[-1]), period) if len(after) > len(shown) else None,
+        **context.head(),
+        next_cursor=context.next(_key(shown[-1]), period) if len(after) > len(shown) else None,
         period=Span.of(period),
-        hours=Coverage.of(known_hours(reading.session, period)),
-        record=RecordItem.of(reading.whole.case(period).record) if reading.scope.teams is None else None,
-        items=finding_items(found, shown, finding_context(reading, period)),
+        hours=Coverage.of(known_hours(context.session, period)),
+        record=RecordItem.of(context.whole.case(period).record) if context.scope.teams is None else None,
+        items=finding_items(found, shown, finding_context(context, period)),
     )
 
 
-def finding_context(reading: RequestContext, period: Period) -> FindingContext:
+def finding_context(context: RequestContext, period: Period) -> FindingContext:
     """Return what is written beside the figures of findings of a period."""
-    return FindingContext(reading.currency, reading.reader.settings.timezone, period, reading.whole.case(period))
+    return FindingContext(context.currency, context.reader.settings.timezone, period, context.whole.case(period))
 
 
 def _is_wanted(finding: Finding, asked: FindingsAsked, run_id: str | None) -> bool:
@@ -102,18 +102,18 @@ def _key(finding: Finding) -> tuple[bool, int, int, str]:
     return finding.suspicion, -(finding.at_stake_micros or 0), -finding.milliseconds, finding.id
 
 
-def _finding_document(reading: RequestContext, finding_id: str, asked: Spanned) -> FindingDocument:
+def _finding_document(context: RequestContext, finding_id: str, asked: Spanned) -> FindingDocument:
     """Return one finding.
 
     Raises:
         LedgerError: the period has none of this id.
     """
-    period = reading.period(asked.since, asked.until)
+    period = context.period(asked.since, asked.until)
     absent = f"{period.label} has no finding {finding_id}: /v1/findings lists them; since names another"
-    found = by_id(reading.findings(period), finding_id, absent)
+    found = by_id(context.findings(period), finding_id, absent)
     return FindingDocument(
-        **reading.head(),
+        **context.head(),
         period=Span.of(period),
-        finding=finding_items([found], [found], finding_context(reading, period))[0],
-        recommendation_ids=[advice.id for advice in reading.advice(period) if found.id in advice.finding_ids],
+        finding=finding_items([found], [found], finding_context(context, period))[0],
+        recommendation_ids=[advice.id for advice in context.advice(period) if found.id in advice.finding_ids],
     )

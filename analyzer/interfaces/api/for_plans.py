@@ -98,35 +98,35 @@ class StockDocument(Document):
     nodes: list[StockTold]
 
 
-def plan_routes(desk: RequestService) -> APIRouter:
+def plan_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/plan/history", response_model=HistoryDocument, responses=READS, tags=["plans"])
     def history(request: Request, asked: Annotated[HistoryAsked, Query()]) -> Response:
         """How long a recurring job takes, by its runs that completed; 404 where they are too few to say."""
-        return desk.answer(request, lambda reading: _history_document(reading, asked))
+        return service.answer(request, lambda context: _history_document(context, asked))
 
     @router.get("/plan/nodes", response_model=StockDocument, responses=READS, tags=["plans"])
     def nodes(request: Request) -> Response:
         """Which hosts there are, with what others hold of them now."""
-        return desk.answer(request, _stock_document, follows_ledger=False)
+        return service.answer(request, _stock_document, follows_ledger=False)
 
     return router
 
 
-def _history_document(reading: RequestContext, asked: HistoryAsked) -> HistoryDocument:
+def _history_document(context: RequestContext, asked: HistoryAsked) -> HistoryDocument:
     """Return what runs of a name took.
 
     Raises:
         MeaninglessError: there are too few, or of several kinds of GPU.
     """
     try:
-        found = StoreLedger(reading.session).history(asked.name, asked.gpus, asked.sku)
+        found = StoreLedger(context.session).history(asked.name, asked.gpus, asked.sku)
     except ConfigError as error:  # the question can be read; the ledger has no answer to it
         raise MeaninglessError(str(error)) from error
     return HistoryDocument(
-        **reading.head(),
+        **context.head(),
         name=found.name,
         gpus=found.gpus,
         sku=found.sku,
@@ -141,14 +141,14 @@ def _history_document(reading: RequestContext, asked: HistoryAsked) -> HistoryDo
     )
 
 
-def _stock_document(reading: RequestContext) -> StockDocument:
+def _stock_document(context: RequestContext) -> StockDocument:
     """Return the hosts with what is free of them.
 
     Raises:
         LedgerError: the ledger is empty.
     """
-    nodes = StoreLedger(reading.session).nodes()
-    return StockDocument(**reading.head(), nodes=[_stock(node) for node in nodes])
+    nodes = StoreLedger(context.session).nodes()
+    return StockDocument(**context.head(), nodes=[_stock(node) for node in nodes])
 
 
 def _stock(node: StockNode) -> StockTold:

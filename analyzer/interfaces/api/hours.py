@@ -53,22 +53,22 @@ class HourPage(Listing):
     items: list[Hour]
 
 
-def hour_routes(desk: RequestService) -> APIRouter:
+def hour_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/hours", response_model=HourPage, responses=READS, tags=["ledger"])
     def list_hours(request: Request, asked: Annotated[HoursAsked, Query()]) -> Response:
         """Which hours the ledger has, and how far they are settled and measured."""
-        return desk.answer(request, lambda reading: _hour_page(reading, asked))
+        return service.answer(request, lambda context: _hour_page(context, asked))
 
     return router
 
 
-def _hour_page(reading: RequestContext, asked: HoursAsked) -> HourPage:
+def _hour_page(context: RequestContext, asked: HoursAsked) -> HourPage:
     """Return one page of hours."""
-    place = reading.place(asked.cursor, (int,))
-    period = place.period if place and place.period else reading.period(asked.since, asked.until)
+    place = context.place(asked.cursor, (int,))
+    period = place.period if place and place.period else context.period(asked.since, asked.until)
     values: dict[str, object] = {
         "start": period.start,
         "end": period.end,
@@ -77,13 +77,13 @@ def _hour_page(reading: RequestContext, asked: HoursAsked) -> HourPage:
         "status": list(asked.status),
         "limit": asked.limit + 1,
     }
-    rows = reading.session.rows(_HOURS, values)
+    rows = context.session.rows(_HOURS, values)
     shown = rows[: asked.limit]
     return HourPage(
-        **reading.head(),
-        next_cursor=reading.next((shown[-1][0],), period) if len(rows) > len(shown) else None,
+        **context.head(),
+        next_cursor=context.next((shown[-1][0],), period) if len(rows) > len(shown) else None,
         period=Span.of(period),
-        hours=Coverage.of(known_hours(reading.session, period)),
+        hours=Coverage.of(known_hours(context.session, period)),
         items=[_item(*row) for row in shown],
     )
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BODY_BYTES = 8 * 2**20
 
 
-def invoice_routes(desk: "RequestService") -> APIRouter:
+def invoice_routes(service: "RequestService") -> APIRouter:
     """Return the two routes."""
     router = APIRouter()
     content = {"application/json": {"schema": _schema()}}
@@ -45,7 +45,7 @@ def invoice_routes(desk: "RequestService") -> APIRouter:
     @router.get("/invoices", response_model=InvoicesDocument, responses=READS, tags=["ledger"])
     def invoices(request: Request, _: Annotated[InvoicesAsked, Query()]) -> Response:
         """What came of the newest invoices that were held against the ledger."""
-        return desk.answer(request, _invoices)
+        return service.answer(request, _invoices)
 
     @router.post(
         "/invoices",
@@ -57,7 +57,7 @@ def invoice_routes(desk: "RequestService") -> APIRouter:
     async def post_invoice(request: Request) -> Response:
         """Hold an invoice against the ledger; what came of it is kept, and reports say it."""
         body = await body_of(request, InvoiceAsked, BODY_BYTES)
-        return body if isinstance(body, Response) else await run_in_threadpool(_answered, desk, request, body)
+        return body if isinstance(body, Response) else await run_in_threadpool(_answered, service, request, body)
 
     return router
 
@@ -71,34 +71,34 @@ def _schema() -> dict[str, Any]:
     return whole
 
 
-def _invoices(reading: "RequestContext") -> InvoicesDocument:
-    until = ledger_end(reading.session)
+def _invoices(context: "RequestContext") -> InvoicesDocument:
+    until = ledger_end(context.session)
     return InvoicesDocument(
-        **reading.head(),
-        skus=ledger_skus(reading.session),
+        **context.head(),
+        skus=ledger_skus(context.session),
         known_until=until,
         known_until_iso=iso(until),
-        matches=[MatchItem.of(one) for one in kept_matches(reading.session, KEPT_SHOWN)],
+        matches=[MatchItem.of(one) for one in kept_matches(context.session, KEPT_SHOWN)],
     )
 
 
-def _answered(desk: "RequestService", request: Request, asked: InvoiceAsked) -> Response:
+def _answered(service: "RequestService", request: Request, asked: InvoiceAsked) -> Response:
     try:
-        return desk.answer(request, lambda reading: _held(reading, request, asked), follows_ledger=False)
+        return service.answer(request, lambda context: _held(context, request, asked), follows_ledger=False)
     except ConfigError as error:
         return problem_response(409, str(error), reason=WRONG_USAGE)
 
 
-def _held(reading: "RequestContext", request: Request, asked: InvoiceAsked) -> InvoiceDocument:
-    session, bill = reading.whole.session, _bill(asked)
-    compared = hold(session, bill, asked.invoice, reading.currency, (asked.start, asked.end))
+def _held(context: "RequestContext", request: Request, asked: InvoiceAsked) -> InvoiceDocument:
+    session, bill = context.whole.session, _bill(asked)
+    compared = hold(session, bill, asked.invoice, context.currency, (asked.start, asked.end))
     said, label = answer(compared), label_of(compared.start, compared.end)
     if asked.keep:
         word = said_by(request, "")
         audit(request, "reconcile", label, f"{asked.invoice} ({asked.digest[:12]}): {said}", word)
         keep(session, compared, bill, label, InvoiceSource(asked.invoice, asked.digest, word.who, word.recorded_at))
     return InvoiceDocument(
-        **reading.head(),
+        **context.head(),
         matched=compared.matched,
         answer=said,
         text=reconcile_text(compared, bill, asked.invoice, asked.top),

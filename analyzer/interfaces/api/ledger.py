@@ -62,40 +62,40 @@ class LedgerPage(Listing):
     items: list[Row]
 
 
-def ledger_routes(desk: RequestService) -> APIRouter:
+def ledger_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/ledger", response_model=LedgerPage, responses=READS, tags=["ledger"])
     def ledger(request: Request, asked: Annotated[LedgerAsked, Query()]) -> Response:
         """Where GPU time and money went: the ledger, summed by what `by` names."""
-        return desk.answer(request, lambda reading: _ledger_page(reading, asked))
+        return service.answer(request, lambda context: _ledger_page(context, asked))
 
     return router
 
 
-def _ledger_page(reading: RequestContext, asked: LedgerAsked) -> LedgerPage:
+def _ledger_page(context: RequestContext, asked: LedgerAsked) -> LedgerPage:
     """Return one page of the ledger.
 
     Raises:
         PeopleError: it would name people to who may not know them.
     """
     by = list(dict.fromkeys(asked.by))
-    reading.scope.check(by)
-    place = reading.place(asked.cursor, tuple(COLUMNS[name][1] for name in by))
-    period = place.period if place and place.period else reading.period(asked.since, asked.until)
-    chosen = selection(reading.session, asked, period)
-    days = days_of(reading.session, reading.reader.calendar, period) if "day" in by else ()
+    context.scope.check(by)
+    place = context.place(asked.cursor, tuple(COLUMNS[name][1] for name in by))
+    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    chosen = selection(context.session, asked, period)
+    days = days_of(context.session, context.reader.calendar, period) if "day" in by else ()
     after = place.key if place else None
-    found = grouped(reading.session, chosen, by, reading.currency, asked.limit, after, days=days)
+    found = grouped(context.session, chosen, by, context.currency, asked.limit, after, days=days)
     last = found.groups[-1].key if found.more else None
     return LedgerPage(
-        **reading.head(),
-        next_cursor=None if last is None else reading.next(last, period),
+        **context.head(),
+        next_cursor=None if last is None else context.next(last, period),
         period=Span.of(period),
-        hours=Coverage.of(known_hours(reading.session, period)),
+        hours=Coverage.of(known_hours(context.session, period)),
         total=found.rounding.whole(),
-        items=[_row(group, by, reading.reader.calendar) for group in found.groups],
+        items=[_row(group, by, context.reader.calendar) for group in found.groups],
     )
 
 

@@ -52,27 +52,27 @@ class NoticePage(Listing):
     )
 
 
-def notice_routes(desk: RequestService) -> APIRouter:
+def notice_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/notices", response_model=NoticePage, responses=READS, tags=["findings"])
     def notices(request: Request, asked: Annotated[NoticesAsked, Query()]) -> Response:
         """What is worth a look in a period, and which rules could not be judged."""
-        return desk.answer(request, lambda reading: _notice_page(reading, asked))
+        return service.answer(request, lambda context: _notice_page(context, asked))
 
     return router
 
 
-def _notice_page(reading: RequestContext, asked: NoticesAsked) -> NoticePage:
+def _notice_page(context: RequestContext, asked: NoticesAsked) -> NoticePage:
     """Return one page of notices.
 
     Raises:
         GoneError: what stood before it is no longer noticed.
     """
-    place = reading.place(asked.cursor, (str, str))
-    period = place.period if place and place.period else reading.period(asked.since, asked.until)
-    looked = reading.looked(period)
+    place = context.place(asked.cursor, (str, str))
+    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    looked = context.looked(period)
     found = [notice for notice in looked.notices if _is_wanted(notice, asked)]
     keys = [(notice.rule, notice.id) for notice in found]
     if place and place.key not in keys:
@@ -80,11 +80,11 @@ def _notice_page(reading: RequestContext, asked: NoticesAsked) -> NoticePage:
     begin = keys.index(place.key) + 1 if place else 0  # type: ignore[arg-type]  # read as two words above
     shown = found[begin : begin + asked.limit]
     return NoticePage(
-        **reading.head(),
-        next_cursor=reading.next((shown[-1].rule, shown[-1].id), period) if len(found) > begin + len(shown) else None,
+        **context.head(),
+        next_cursor=context.next((shown[-1].rule, shown[-1].id), period) if len(found) > begin + len(shown) else None,
         period=Span.of(period),
         items=[_item(notice) for notice in shown],
-        not_judged=[NotJudged(rule=rule, missing=missing) for rule, missing in by_rule(reading.unjudged(period))],
+        not_judged=[NotJudged(rule=rule, missing=missing) for rule, missing in by_rule(context.unjudged(period))],
     )
 
 

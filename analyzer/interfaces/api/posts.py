@@ -39,7 +39,7 @@ class Post(Generic[A]):
     about: str
 
 
-async def answered(desk: "RequestService", request: Request, word: Post[A], subject_id: str) -> Response:
+async def answered(service: "RequestService", request: Request, word: Post[A], subject_id: str) -> Response:
     """Return the answer to one thing that is said of `subject_id`.
 
     It is 409 where the words can be read and are refused: a date that has passed, a reason of blanks.
@@ -50,7 +50,7 @@ async def answered(desk: "RequestService", request: Request, word: Post[A], subj
 
     def answer() -> Response:
         try:
-            return desk.answer(request, lambda it: word.keep(it, request, subject_id, body), follows_ledger=False)
+            return service.answer(request, lambda it: word.keep(it, request, subject_id, body), follows_ledger=False)
         except ConfigError as error:
             return problem_response(409, str(error), reason=WRONG_USAGE)
 

@@ -44,48 +44,48 @@ class Profile(Document):
     not_judged: list[NotJudged]
 
 
-def profile_routes(desk: RequestService) -> APIRouter:
+def profile_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/profiles", response_model=Profile, responses=READS, tags=["runs"])
     def profile(request: Request, asked: Annotated[Selected, Query()]) -> Response:
         """What was measured of a set of runs: all that the parameters select, together."""
-        return desk.answer(request, lambda reading: _profile_of_set(reading, asked))
+        return service.answer(request, lambda context: _profile_of_set(context, asked))
 
     @router.get("/runs/{run_id:path}/profile", response_model=Profile, responses=READS, tags=["runs"])
     def run_profile(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
         """What was measured of one run, over its whole life."""
-        return desk.answer(request, lambda reading: _profile_of_run(reading, run_id))
+        return service.answer(request, lambda context: _profile_of_run(context, run_id))
 
     return router
 
 
-def _profile_of_run(reading: RequestContext, text: str) -> Profile:
+def _profile_of_run(context: RequestContext, text: str) -> Profile:
     """Return the profile of one run.
 
     Raises:
         LedgerError: no run answers to this text, or the ledger has no hour of it.
     """
-    run_id = find_run(reading.session, text)
-    period = span_of(reading, run_id)
+    run_id = find_run(context.session, text)
+    period = span_of(context, run_id)
     if period is None:
         raise LedgerError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
-    return _profile(reading, Selection(("l.run_id = $run",), {"run": run_id}), period, reading.of_run(run_id, period))
+    return _profile(context, Selection(("l.run_id = $run",), {"run": run_id}), period, context.of_run(run_id, period))
 
 
-def _profile_of_set(reading: RequestContext, asked: Selected) -> Profile:
+def _profile_of_set(context: RequestContext, asked: Selected) -> Profile:
     """Return the profile of the runs that a request selects."""
-    period = reading.period(asked.since, asked.until)
-    chosen = selection(reading.session, asked, period)
+    period = context.period(asked.since, asked.until)
+    chosen = selection(context.session, asked, period)
     held = Selection((*chosen.conditions, "l.run_id IS NOT NULL"), chosen.values, chosen.joins)
-    own = {run_id for (run_id,) in reading.session.rows(f"SELECT DISTINCT l.run_id {held.source()}", held.values)}
-    found = [finding for finding in reading.findings(period) if finding.run_ids and own.issuperset(finding.run_ids)]
-    return _profile(reading, held, period, found)
+    own = {run_id for (run_id,) in context.session.rows(f"SELECT DISTINCT l.run_id {held.source()}", held.values)}
+    found = [finding for finding in context.findings(period) if finding.run_ids and own.issuperset(finding.run_ids)]
+    return _profile(context, held, period, found)
 
 
-def _profile(reading: RequestContext, chosen: Selection, period: Period, found: list[Finding]) -> Profile:
-    session = reading.session
+def _profile(context: RequestContext, chosen: Selection, period: Period, found: list[Finding]) -> Profile:
+    session = context.session
     runs, gpus, skus = session.row(
         "SELECT count(DISTINCT l.run_id), count(DISTINCT l.gpu_uuid), "
         f"coalesce(list(DISTINCT l.sku ORDER BY l.sku) FILTER (l.sku IS NOT NULL), []) {chosen.source()}",
@@ -96,11 +96,11 @@ def _profile(reading: RequestContext, chosen: Selection, period: Period, found: 
         f"LIMIT {_RUNS_NAMED}",
         chosen.values,
     )
-    total, spent = entries(session, chosen, reading.currency)
+    total, spent = entries(session, chosen, context.currency)
     one = most[0][0] if runs == 1 else None
     missing = not_judged(session, period, one) if one else ()
     return Profile(
-        **reading.head(),
+        **context.head(),
         period=Span.of(period),
         hours=Coverage.of(known_hours(session, period)),
         runs=runs,
@@ -111,6 +111,6 @@ def _profile(reading: RequestContext, chosen: Selection, period: Period, found: 
         entries=spent,
         activity=activity(session, chosen, period),
         signals=signals(session, chosen, period),
-        evidence=finding_items(found, found, finding_context(reading, period)),
+        evidence=finding_items(found, found, finding_context(context, period)),
         not_judged=[NotJudged(rule=each.rule, missing=each.missing) for each in missing],
     )

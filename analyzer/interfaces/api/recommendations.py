@@ -47,34 +47,34 @@ class AdviceDocument(Document):
     recommendation: AdviceItem
 
 
-def advice_routes(desk: RequestService) -> APIRouter:
+def advice_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/recommendations", response_model=AdvicePage, responses=READS, tags=["findings"])
     def recommendations(request: Request, asked: Annotated[AdviceAsked, Query()]) -> Response:
         """What to move or change, and what each saves."""
-        return desk.answer(request, lambda reading: _advice_page(reading, asked))
+        return service.answer(request, lambda context: _advice_page(context, asked))
 
     @router.get("/recommendations/{advice_id}", response_model=AdviceDocument, responses=READS, tags=["findings"])
     def recommendation(request: Request, advice_id: AdviceId, asked: Annotated[Spanned, Query()]) -> Response:
         """One recommendation, with the lines to paste."""
-        return desk.answer(request, lambda reading: _advice_document(reading, advice_id, asked))
+        return service.answer(request, lambda context: _advice_document(context, advice_id, asked))
 
     return router
 
 
-def _advice_page(reading: RequestContext, asked: AdviceAsked) -> AdvicePage:
+def _advice_page(context: RequestContext, asked: AdviceAsked) -> AdvicePage:
     """Return one page of recommendations."""
-    place = reading.place(asked.cursor, (str,))
-    period = place.period if place and place.period else reading.period(asked.since, asked.until)
-    among = reading.all_advice(period) if asked.everything else reading.advice(period)
+    place = context.place(asked.cursor, (str,))
+    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    among = context.all_advice(period) if asked.everything else context.advice(period)
     found = [advice for advice in among if _is_wanted(advice, asked)]
     begin = _after(found, place.key[0]) if place else 0
     shown = found[begin : begin + asked.limit]
     return AdvicePage(
-        **reading.head(),
-        next_cursor=reading.next((shown[-1].id,), period) if len(found) > begin + len(shown) else None,
+        **context.head(),
+        next_cursor=context.next((shown[-1].id,), period) if len(found) > begin + len(shown) else None,
         period=Span.of(period),
         items=[_item(advice) for advice in shown],
     )
@@ -100,17 +100,17 @@ def _is_wanted(advice: Recommendation, asked: AdviceAsked) -> bool:
     )
 
 
-def _advice_document(reading: RequestContext, advice_id: str, asked: Spanned) -> AdviceDocument:
+def _advice_document(context: RequestContext, advice_id: str, asked: Spanned) -> AdviceDocument:
     """Return one recommendation.
 
     Raises:
         LedgerError: the period has none of this id.
     """
-    period = reading.period(asked.since, asked.until)
+    period = context.period(asked.since, asked.until)
     absent = f"{period.label} has no recommendation {advice_id}: /v1/recommendations lists them; since names another"
-    offer = reading.offered(advice_id, period)
+    offer = context.offered(advice_id, period)
     found = by_id(offer.advice, advice_id, absent)
-    return AdviceDocument(**reading.head(), period=Span.of(offer.period), recommendation=_item(found))
+    return AdviceDocument(**context.head(), period=Span.of(offer.period), recommendation=_item(found))
 
 
 def _item(advice: Recommendation) -> AdviceItem:

@@ -131,7 +131,7 @@ class RequestContext:
 
     def of_run(self, run_id: str, period: Period) -> list[Finding]:
         """Return the findings of one run in its own hours, under the ids that they have in the fleet's list."""
-        found = self.whole.judges.findings(self.whole.session, period.start, period.end, run_id)
+        found = self.whole.loss_source.findings(self.whole.session, period.start, period.end, run_id)
         return [finding for finding in found if run_id in finding.run_ids and self.scope.sees(finding)]
 
     def advice_for(self, found: list[Finding], period: Period) -> list[Recommendation]:
@@ -149,7 +149,7 @@ class RequestService:
         self,
         open_session: Callable[[], Session],
         settings: Settings,
-        judges: LossSource | None = None,
+        loss_source: LossSource | None = None,
         *,
         kept: ByGeneration | None = None,
         at_once: int = _AT_ONCE,
@@ -157,7 +157,7 @@ class RequestService:
     ) -> None:
         self._open = open_session
         self._settings = settings
-        self._judges = judges or LossSource.own()
+        self._loss_source = loss_source or LossSource.own()
         self._generations = Generations(settings)
         self._made = kept or ByGeneration(self._generations)
         self._kept = ReadingCache()
@@ -179,7 +179,7 @@ class RequestService:
         return Response(body, media_type="application/json", headers=_HEADERS | tag)
 
     @contextmanager
-    def reading(self, scope: Scope, query: str = "") -> Iterator[RequestContext]:
+    def context(self, scope: Scope, query: str = "") -> Iterator[RequestContext]:
         """Yield the ledger as this scope may see it: what pages are made from, as documents are."""
         with self._whole() as (whole, generation), self._seen(whole, scope) as own:
             yield self._reading(scope, query, whole, own, generation)
@@ -196,8 +196,8 @@ class RequestService:
             yield whole, self._generations.of(whole)
 
     def _reading(self, scope: Scope, query: str, whole: Session, own: Session, generation: str) -> RequestContext:
-        reader = Reader(own, self._settings, self._judges)
-        of_all = Reader(whole, self._settings, self._judges, kept=self._made)
+        reader = Reader(own, self._settings, self._loss_source)
+        of_all = Reader(whole, self._settings, self._loss_source, kept=self._made)
         return RequestContext(reader, of_all, scope, generation, query, self._kept)
 
     @contextmanager

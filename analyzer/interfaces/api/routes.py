@@ -45,15 +45,15 @@ def add_api(
     app: FastAPI,
     open_session: Callable[[], Session],
     settings: Settings,
-    judges: LossSource | None = None,
+    loss_source: LossSource | None = None,
     kept: ByGeneration | None = None,
 ) -> RequestService:
     """Add the API to an application, its document, and its way of refusing; return the desk that pages ask, too.
 
     `kept` is what is made once for all who read one state of the ledger.
     """
-    desk = RequestService(open_session, settings, judges, kept=kept)
-    app.include_router(_api_routes(desk), prefix="/v1")
+    service = RequestService(open_session, settings, loss_source, kept=kept)
+    app.include_router(_api_routes(service), prefix="/v1")
 
     made: list[dict[str, Any]] = []  # once, when it is first asked for: all routes are there by then
 
@@ -72,7 +72,7 @@ def add_api(
     app.add_exception_handler(StoreError, _unreadable)
     app.add_exception_handler(RegistryError, _silent)
     app.add_exception_handler(BusyError, _busy)
-    return desk
+    return service
 
 
 def _unreadable(request: Request, error: Exception) -> Response:
@@ -91,7 +91,7 @@ def _busy(_: Request, error: Exception) -> Response:
     return problem_response(503, str(error), {"Retry-After": "5"})
 
 
-def _api_routes(desk: RequestService) -> APIRouter:
+def _api_routes(service: RequestService) -> APIRouter:
     """Return all routes below /v1; that of one run comes last, for its id may have slashes."""
     router = APIRouter()
     for routes in (
@@ -100,5 +100,5 @@ def _api_routes(desk: RequestService) -> APIRouter:
         hour_routes, topology_routes, plan_routes, sizing_routes, invoice_routes, capacity_routes,
         one_run_routes,
     ):  # fmt: skip
-        router.include_router(routes(desk))
+        router.include_router(routes(service))
     return router

@@ -60,44 +60,44 @@ class RunDocument(Document):
     recommendation_ids: list[str]
 
 
-def run_routes(desk: RequestService) -> APIRouter:
+def run_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/runs", response_model=RunPage, responses=READS, tags=["runs"])
     def runs(request: Request, asked: Annotated[RunsAsked, Query()]) -> Response:
         """Runs, the one that began last first."""
-        return desk.answer(request, lambda reading: _run_page(reading, asked))
+        return service.answer(request, lambda context: _run_page(context, asked))
 
     return router
 
 
-def one_run_routes(desk: RequestService) -> APIRouter:
+def one_run_routes(service: RequestService) -> APIRouter:
     """Return the route of one run: its id has slashes, so that it must stand after those that begin like it."""
     router = APIRouter()
 
     @router.get("/runs/{run_id:path}", response_model=RunDocument, responses=READS, tags=["runs"])
     def run(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
         """One run: what is known of it, and where its GPU time went."""
-        return desk.answer(request, lambda reading: _run_document(reading, run_id))
+        return service.answer(request, lambda context: _run_document(context, run_id))
 
     return router
 
 
-def _run_page(reading: RequestContext, asked: RunsAsked) -> RunPage:
+def _run_page(context: RequestContext, asked: RunsAsked) -> RunPage:
     """Return one page of runs."""
-    place = reading.place(asked.cursor, (int, str))
+    place = context.place(asked.cursor, (int, str))
     period = place.period if place else None
     if period is None and (asked.since is not None or asked.until is not None):
-        period = reading.period(asked.since, asked.until)
+        period = context.period(asked.since, asked.until)
     conditions, values = _conditions(asked, period)
-    found = runs_where(reading.session, conditions, values, asked.limit + 1, place.key if place else None)
+    found = runs_where(context.session, conditions, values, asked.limit + 1, place.key if place else None)
     shown = found[: asked.limit]
     last = shown[-1] if len(found) > asked.limit else None
     start = None if last is None or last.started_at is None else -last.started_at
     return RunPage(
-        **reading.head(),
-        next_cursor=None if last is None else reading.next((start, last.run_id), period),
+        **context.head(),
+        next_cursor=None if last is None else context.next((start, last.run_id), period),
         period=None if period is None else Span.of(period),
         items=shown,
     )
@@ -118,22 +118,22 @@ def _conditions(asked: RunsAsked, period: Period | None) -> tuple[list[str], dic
     return conditions, values
 
 
-def _run_document(reading: RequestContext, text: str) -> RunDocument:
+def _run_document(context: RequestContext, text: str) -> RunDocument:
     """Return one run, as far as the ledger knows it.
 
     Raises:
         LedgerError: no run, or several, answer to this text.
     """
-    session, run_id = reading.session, find_run(reading.session, text)
-    period = span_of(reading, run_id)
+    session, run_id = context.session, find_run(context.session, text)
+    period = span_of(context, run_id)
     chosen = Selection(("l.run_id = $run",), {"run": run_id})
-    total, spent = entries(session, chosen, reading.currency)
+    total, spent = entries(session, chosen, context.currency)
     missing = not_judged(session, period, run_id) if period else ()
-    found = [finding for finding in reading.of_run(run_id, period) if not finding.suspicion] if period else []
+    found = [finding for finding in context.of_run(run_id, period) if not finding.suspicion] if period else []
     ids = {finding.id for finding in found}
-    advice = reading.advice_for(found, period) if period else []
+    advice = context.advice_for(found, period) if period else []
     return RunDocument(
-        **reading.head(),
+        **context.head(),
         run=run_of(session, run_id),
         period=None if period is None else Span.of(period),
         hours=None if period is None else Coverage.of(known_hours(session, period)),
@@ -145,7 +145,7 @@ def _run_document(reading: RequestContext, text: str) -> RunDocument:
     )
 
 
-def span_of(reading: RequestContext, run_id: str) -> Period | None:
+def span_of(context: RequestContext, run_id: str) -> Period | None:
     """Return the ledger's hours of a run, or None where it has none."""
-    held = held_span(reading.session, [run_id])
-    return None if held is None else Period(*held, run_id, reading.reader.settings.timezone)
+    held = held_span(context.session, [run_id])
+    return None if held is None else Period(*held, run_id, context.reader.settings.timezone)

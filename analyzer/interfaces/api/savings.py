@@ -85,24 +85,24 @@ class SavingsDocument(Document):
     shares_in_use: bool = Field(description="Whether the settings have them take the place of what is assumed.")
 
 
-def savings_routes(desk: "RequestService") -> APIRouter:
+def savings_routes(service: "RequestService") -> APIRouter:
     """Return the route."""
     router = APIRouter()
 
     @router.get("/savings", response_model=SavingsDocument, responses=READS, tags=["findings"])
     def savings(request: Request) -> Response:
         """What came of what was recommended: predicted against realised."""
-        return desk.answer(request, _savings_document)
+        return service.answer(request, _savings_document)
 
     return router
 
 
-def _savings_document(reading: "RequestContext") -> SavingsDocument:
+def _savings_document(context: "RequestContext") -> SavingsDocument:
     """Return the book; the whole site's runs are looked at, and what may be seen is told."""
-    settings = reading.whole.settings
-    report = savings_report(reading.whole.session, settings.timezone, settings.currency, reading.scope.sees)
+    settings = context.whole.settings
+    report = savings_report(context.whole.session, settings.timezone, settings.currency, context.scope.sees)
     return SavingsDocument(
-        **reading.head(),
+        **context.head(),
         proposed=report.proposed,
         items=_items(report),
         calibration=_tally(report.calibration.whole),

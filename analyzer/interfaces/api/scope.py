@@ -23,7 +23,7 @@ class Scope:
     """
 
     teams: tuple[str, ...] | None = None
-    judges: bool = True
+    loss_source: bool = True
 
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> "Scope":
@@ -39,7 +39,7 @@ class Scope:
         Raises:
             PeopleError: one does.
         """
-        if not self.judges and PEOPLE & set(dimensions):
+        if not self.loss_source and PEOPLE & set(dimensions):
             raise PeopleError("who spent it is shown to keys of the roles owner and admin; ask by team")
 
     def sees(self, item: "Finding | Notice | Prediction | Recommendation") -> bool:

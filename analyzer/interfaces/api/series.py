@@ -83,45 +83,45 @@ class SeriesDocument(Document):
     items: list[OneSeries]
 
 
-def series_routes(desk: RequestService) -> APIRouter:
+def series_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/runs/{run_id:path}/series", response_model=SeriesDocument, responses=READS, tags=["runs"])
     def run_series(request: Request, run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Response:
         """How a run's GPUs and hosts did over time."""
-        return desk.answer(request, lambda reading: _series_document(reading, run_id, asked), follows_ledger=False)
+        return service.answer(request, lambda context: _series_document(context, run_id, asked), follows_ledger=False)
 
     return router
 
 
-def _series_document(reading: RequestContext, text: str, asked: SeriesAsked) -> SeriesDocument:
+def _series_document(context: RequestContext, text: str, asked: SeriesAsked) -> SeriesDocument:
     """Return the series of one run that may be seen.
 
     Raises:
         LedgerError: no run, or several, answer to this text; it has no time, or none that was asked for.
     """
-    run_id = find_run(reading.session, text)  # whose run it is, is known by now: samples name no team
-    start, end = _span(reading, run_id, asked)
-    gpus = gpus_of_run(reading.whole.session, run_id)
+    run_id = find_run(context.session, text)  # whose run it is, is known by now: samples name no team
+    start, end = _span(context, run_id, asked)
+    gpus = gpus_of_run(context.whole.session, run_id)
     nodes = dict.fromkeys(gpus.nodes)
     shown = Subject(gpus.table, gpus.key, gpus.values[: asked.subjects], gpus.nodes)
     hosted = hosts(tuple(nodes)[: asked.subjects])
     columns, host_columns = list(dict.fromkeys(asked.column)), list(dict.fromkeys(asked.host_column))
     count = len(shown.values) * len(columns) + len(hosted.values) * len(host_columns)
     points = max(2, min(asked.points, _VALUES_MAX // (3 * max(1, count))))
-    session, held = reading.whole.session, _held(reading.whole.session, run_id)
+    session, held = context.whole.session, _held(context.whole.session, run_id)
     items = [_item("gpu", each, held) for each in series(session, shown, columns, start, end, points)]
     items += [_item("host", each, held) for each in series(session, hosted, host_columns, start, end, points)]
     left_out = len(gpus.values) - len(shown.values) + (len(nodes) - len(hosted.values)) * bool(host_columns)
-    return SeriesDocument(**reading.head(), run_id=run_id, left_out=left_out, items=items)
+    return SeriesDocument(**context.head(), run_id=run_id, left_out=left_out, items=items)
 
 
-def _span(reading: RequestContext, run_id: str, asked: SeriesAsked) -> tuple[int, int]:
-    known = span_of(reading, run_id)
+def _span(context: RequestContext, run_id: str, asked: SeriesAsked) -> tuple[int, int]:
+    known = span_of(context, run_id)
     if known is None:
         raise GoneError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
-    (began,) = reading.session.row("SELECT started_at FROM runs WHERE run_id = ?", [run_id])
+    (began,) = context.session.row("SELECT started_at FROM runs WHERE run_id = ?", [run_id])
     start = asked.start if asked.start is not None else max(known.start, began or known.start)
     end = asked.end if asked.end is not None else known.end
     if not known.start <= start < end or start >= known.end:

@@ -69,27 +69,27 @@ class SizingDocument(Document):
     runs: list[PastRunTold]
 
 
-def sizing_routes(desk: RequestService) -> APIRouter:
+def sizing_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/sizing", response_model=SizingDocument, responses=READS, tags=["plans"])
     def sizing(request: Request) -> Response:
         """Which kinds of GPU may be chosen at what price, and what runs of the last 90 days took and cost."""
-        return desk.answer(request, _sizing_document, follows_ledger=False)
+        return service.answer(request, _sizing_document, follows_ledger=False)
 
     return router
 
 
-def _sizing_document(reading: RequestContext) -> SizingDocument:
+def _sizing_document(context: RequestContext) -> SizingDocument:
     """Return what sizes a model.
 
     Raises:
         LedgerError: the ledger is empty.
     """
-    known = read_known(reading.session, reading.reader.settings)
+    known = read_known(context.session, context.reader.settings)
     return SizingDocument(
-        **reading.head(),
+        **context.head(),
         kinds=[KindTold(**asdict(one)) for one in known.kinds],
         runs=[PastRunTold(**asdict(one)) for one in known.runs],
     )

@@ -61,34 +61,34 @@ class TopologyPage(Listing):
     items: list[Node]
 
 
-def topology_routes(desk: RequestService) -> APIRouter:
+def topology_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/topology", response_model=TopologyPage, responses=READS, tags=["ledger"])
     def topology(request: Request, asked: Annotated[TopologyAsked, Query()]) -> Response:
         """Which hosts stand in which rack, with how many GPUs of which kind."""
-        return desk.answer(request, lambda reading: _topology_page(reading, asked))
+        return service.answer(request, lambda context: _topology_page(context, asked))
 
     return router
 
 
-def _topology_page(reading: RequestContext, asked: TopologyAsked) -> TopologyPage:
+def _topology_page(context: RequestContext, asked: TopologyAsked) -> TopologyPage:
     """Return one page of hosts.
 
     Raises:
         LedgerError: the ledger is empty.
     """
-    place = reading.place(asked.cursor, (str,))
-    (hour,) = reading.whole.session.row("SELECT max(hour) FROM ledger_hours")
+    place = context.place(asked.cursor, (str,))
+    (hour,) = context.whole.session.row("SELECT max(hour) FROM ledger_hours")
     if hour is None:
         raise LedgerError(EMPTY)
-    nodes = [node for node in _nodes(reading) if _is_wanted(node, asked)]
+    nodes = [node for node in _nodes(context) if _is_wanted(node, asked)]
     after = [node for node in nodes if place is None or node.node > str(place.key[0])]
     shown = after[: asked.limit]
     return TopologyPage(
-        **reading.head(),
-        next_cursor=reading.next((shown[-1].node,), None) if len(after) > len(shown) else None,
+        **context.head(),
+        next_cursor=context.next((shown[-1].node,), None) if len(after) > len(shown) else None,
         hour=hour,
         hour_iso=iso(hour),
         nodes=len(nodes),
@@ -98,9 +98,9 @@ def _topology_page(reading: RequestContext, asked: TopologyAsked) -> TopologyPag
     )
 
 
-def _nodes(reading: RequestContext) -> list[Node]:
+def _nodes(context: RequestContext) -> list[Node]:
     (told,) = statements("interfaces/topology.sql")
-    rows: Sequence[tuple[Any, ...]] = reading.whole.session.rows(told)
+    rows: Sequence[tuple[Any, ...]] = context.whole.session.rows(told)
     return [Node(**dict(zip(Node.model_fields, row, strict=True))) for row in rows]
 
 

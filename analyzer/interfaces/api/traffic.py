@@ -122,35 +122,35 @@ class TrafficDocument(Document):
     balances: list[TrafficBalance]
 
 
-def traffic_routes(desk: RequestService) -> APIRouter:
+def traffic_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
     @router.get("/runs/{run_id:path}/traffic", response_model=TrafficDocument, responses=READS, tags=["runs"])
     def run_traffic(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
         """What a run moved between its hosts and beyond: counted, estimated, and not attributed."""
-        return desk.answer(request, lambda reading: _traffic_document(reading, run_id), follows_ledger=False)
+        return service.answer(request, lambda context: _traffic_document(context, run_id), follows_ledger=False)
 
     return router
 
 
-def _traffic_document(reading: RequestContext, text: str) -> TrafficDocument:
+def _traffic_document(context: RequestContext, text: str) -> TrafficDocument:
     """Return the traffic of one run that may be seen.
 
     Raises:
         LedgerError: no run, or several, answer to this text; or it held no host that is known.
     """
-    run_id = find_run(reading.session, text)  # whose run it is, is known by now: samples name no team
-    period = span_of(reading, run_id)
+    run_id = find_run(context.session, text)  # whose run it is, is known by now: samples name no team
+    period = span_of(context, run_id)
     if period is None:
         raise GoneError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
-    tariffs = tariff_book(reading.reader.settings)
-    found = read_traffic(reading.whole.session, [run_id], period.start, period.end, tariffs).get(run_id)
+    tariffs = tariff_book(context.reader.settings)
+    found = read_traffic(context.whole.session, [run_id], period.start, period.end, tariffs).get(run_id)
     if found is None:
         raise GoneError(f"no host is known that {run_id} held")
     cells = sorted(found.matrix.cells, key=lambda cell: (-cell.bytes, cell.from_, cell.to, cell.basis))
     return TrafficDocument(
-        **reading.head(),
+        **context.head(),
         run_id=run_id,
         period=Span.of(period),
         hosts=[_host(found, index) for index in range(len(found.hosts))],
@@ -163,10 +163,10 @@ def _traffic_document(reading: RequestContext, text: str) -> TrafficDocument:
         bills=[TrafficBill.model_validate(one, from_attributes=True) for one in found.bills],
         waited=TrafficWaited.model_validate(found.waited, from_attributes=True) if found.waited else None,
         missing=list(found.missing),
-        doubts=list(found.doubts) if reading.scope.teams is None else [],
+        doubts=list(found.doubts) if context.scope.teams is None else [],
         cells=[TrafficCell.model_validate(plain_data(one)) for one in cells[:_CELLS_MAX]],
         left_out=max(0, len(cells) - _CELLS_MAX),
-        balances=_balances(found, confined=reading.scope.teams is not None),
+        balances=_balances(found, confined=context.scope.teams is not None),
     )
 
 

@@ -119,7 +119,7 @@ class StoreTarget:
         applied_at = moment_of(applied, zone, time.time_ns() // 1000) if applied else None
 
         def tell(reader: Reader, period: Period, said: Statement) -> str:
-            offer, realised = reader.offered(advice_id, period), reader.wanting.realised(reader.session)
+            offer, realised = reader.offered(advice_id, period), reader.advice_options.realised(reader.session)
             kept = decide(reader.session, offer, lambda _: True, advice_id, decision, said, applied_at, realised)
             return kept.recommendation_id
 

@@ -114,7 +114,7 @@ def recording_report(path: Path, price: int | None) -> RecordingReport:
 
 def _load(store: Store, recording: Recording) -> Iterator[str]:
     batches = []
-    with BatchCommit(store) as landing:
+    with BatchCommit(store) as batch_commit:
         for body in recording.batches:
             try:
                 header, _ = open_envelope(body)
@@ -122,9 +122,9 @@ def _load(store: Store, recording: Recording) -> Iterator[str]:
             except (BatchError, EnvelopeError) as error:
                 yield str(error)
             if len(batches) == _BATCHES_AT_ONCE:
-                landing.land(batches)
+                batch_commit.land(batches)
                 batches = []
-        landing.land(batches)
+        batch_commit.land(batches)
 
 
 def _last_seen(store: Store, recording: Recording) -> int:

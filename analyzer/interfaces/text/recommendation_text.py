@@ -112,9 +112,9 @@ def _entry(one: Recommendation, amount: str, currency: str, layout: TextLayout) 
         low, high = (money(each, currency, money_places(saves)) for each in (saves.p20, saves.p80))
     else:
         low, high = gpu_hours(one.saves_milliseconds.p20), f"{gpu_hours(one.saves_milliseconds.p80)} GPU-hours"
-    grounds = ", ".join((*one.finding_ids, *one.notice_ids)[:3]) or "the fleet as a whole"
+    trigger = ", ".join((*one.finding_ids, *one.notice_ids)[:3]) or "the fleet as a whole"
     whose = f"; {plain(one.team)}" if one.team else ""
-    words = f"{low} to {high}; {cost_short(one, currency)}; sure: {one.confidence}{whose}; {grounds}"
+    words = f"{low} to {high}; {cost_short(one, currency)}; sure: {one.confidence}{whose}; {trigger}"
     return [*found, *layout.wrap(words, " " * _HANG)]
 
 

@@ -123,7 +123,7 @@ class _Placed:
         gpus = sum(self.now.held[run].values())
         words, moving = restart(gpus)
         share = share_of_loss(_CO_LOCATED, len(before) - len(after), len(before) - 1)
-        grounds = Trigger(
+        trigger = Trigger(
             run,
             loss.team,
             None,
@@ -147,7 +147,7 @@ class _Placed:
             cost_to_move=words,
             moving_gpu_ms=moving,
         )  # fmt: skip
-        return grounds, proposal
+        return trigger, proposal
 
     def consolidate(self, runs: list[str]) -> list[tuple[Trigger, Proposal]]:
         """Return for each node that is left by all its runs the one change that empties it."""
@@ -175,7 +175,7 @@ class _Placed:
         freed = emptied_ms(self.site, self.now, node) * self.over_us // WEEK_US
         targets = tuple(dict.fromkeys(name for run in runs for name in self.targets[run].nodes))
         teams = {loss.team for loss in losses}
-        grounds = Trigger(
+        trigger = Trigger(
             f"node {node}", teams.pop() if len(teams) == 1 else None, "platform", "fragmented", "low", tuple(runs)
         )
         proposal = Proposal(
@@ -194,7 +194,7 @@ class _Placed:
             moving_gpu_ms=moving,
             actor="platform",
         )
-        return grounds, proposal
+        return trigger, proposal
 
     def _lines(self, run: str, *, told: bool = False) -> tuple[Artefact, ...]:
         """Return what puts a run on its nodes, for its own scheduler; `told` says of which of several it is."""

@@ -43,8 +43,8 @@ def find_changes(session: "Session", site: Site, start_us: int, end_us: int) -> 
     wakes = waking(session, end_us) if idle else None
     for (group, option), hosts in sorted(groups.items()):
         subject = f"{group}, {option}"
-        grounds = Trigger(subject, None, "capacity", "free", "high" if hosts[0].state else "medium")
-        yield grounds, _proposal(site, group, option, hosts, watts, wakes)
+        trigger = Trigger(subject, None, "capacity", "free", "high" if hosts[0].state else "medium")
+        yield trigger, _proposal(site, group, option, hosts, watts, wakes)
 
 
 def _watts(session: "Session", nodes: Sequence[str], start_us: int, end_us: int) -> dict[str, float]:

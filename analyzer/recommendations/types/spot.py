@@ -55,8 +55,8 @@ def find_changes(session: "Session", site: Site, _start_us: int, end_us: int) ->
         if spot is not None and placed.is_open and _is_paid_by_use(site, placed):
             proposal = _proposal(site, placed, spot)
             if proposal is not None:
-                grounds = Trigger(placed.called, placed.team, "run", "spot", "medium", (placed.run_id,))
-                yield grounds, proposal
+                trigger = Trigger(placed.called, placed.team, "run", "spot", "medium", (placed.run_id,))
+                yield trigger, proposal
 
 
 def _is_paid_by_use(site: Site, placed: Placed) -> bool:

@@ -66,15 +66,15 @@ class Booked:
 def book(batches: Sequence[Tables], bucket_us: int) -> Booked:
     """Return the ledger of these batches, made in a store of its own; a row that is put aside is our own mistake."""
     with Store.open(None, memory_limit="500MB") as store:
-        with BatchCommit(store) as landing:
+        with BatchCommit(store) as batch_commit:
             for number, tables in enumerate(batches):
-                _land(landing, number, tables)
+                _land(batch_commit, number, tables)
         analyze(store, Settings(), now_us=LATER, bucket_ms=bucket_us // 1000)
         with store.session() as session:
             return Booked(_lines(session), _timeline(session), tuple(findings(session, 0, LATER)), bucket_us)
 
 
-def _land(landing: BatchCommit, number: int, tables: Tables) -> None:
+def _land(batch_commit: BatchCommit, number: int, tables: Tables) -> None:
     agent = f"recording/{number}"
     body = encode(
         agent=agent,
@@ -85,7 +85,7 @@ def _land(landing: BatchCommit, number: int, tables: Tables) -> None:
     )
     batch = decode(body, _last(tables))
     assert not batch.quarantined, f"BUG: rows that cannot be true: {batch.asides[:1]}"
-    landing.land([batch])
+    batch_commit.land([batch])
 
 
 def _last(tables: Tables) -> int:

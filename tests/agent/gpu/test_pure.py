@@ -106,12 +106,12 @@ def test_a_broken_memory_of_gpus_stops_nothing(section: dict[str, object], compl
     """What is listed is listed, whatever an older agent or an editor left behind."""
     state_file = StateFile(None)
     state_file.keep("gpus", section)
-    roster = ExpectedDevices(state_file, 0, Path("nowhere"), lambda: 1e9, Path("nowhere"))
-    assert list(roster.missing) == []
+    expected_devices = ExpectedDevices(state_file, 0, Path("nowhere"), lambda: 1e9, Path("nowhere"))
+    assert list(expected_devices.missing) == []
     gpus = {uuid: (index, None) for index, uuid in enumerate(dict.fromkeys(listed))}
-    roster.update(Listed(gpus, len(gpus) + (not complete), 0, {} if complete else {len(gpus): "lost"}), {})
-    assert not set(roster.missing) & set(listed)
-    assert roster.expected >= len(set(listed))
+    expected_devices.update(Listed(gpus, len(gpus) + (not complete), 0, {} if complete else {len(gpus): "lost"}), {})
+    assert not set(expected_devices.missing) & set(listed)
+    assert expected_devices.expected >= len(set(listed))
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=120))

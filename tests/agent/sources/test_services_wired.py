@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError
-from agent.sampling.wiring import open_eyes
+from agent.sampling.wiring import open_host_sources
 from agent.settings.config import AgentConfig
 
 
 def names(config: AgentConfig, own_run: str | None = None, *, lasting: bool = False) -> set[str]:
     """Return the names of the sources of a host with these settings."""
-    with closing(open_eyes(config, lambda: 0, tuple, own_run, lasting=lasting)) as host_sources:
+    with closing(open_host_sources(config, lambda: 0, tuple, own_run, lasting=lasting)) as host_sources:
         return {source.name for source in host_sources.sources}
 
 

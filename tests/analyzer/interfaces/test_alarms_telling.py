@@ -56,8 +56,8 @@ class Site:
 
     def __init__(self, store: Store, registry: Registry, settings: AlarmSettings) -> None:
         self.found = [replace(one, still_open=True) for one in example_week.findings()]
-        judges = replace(EXAMPLE, findings=lambda *_: self.found, recommendations=lambda *_: [])
-        self.tell = AlarmReporter(settings, registry.alarms, lambda: Reader(store.session(), LINKED, judges))
+        loss_source = replace(EXAMPLE, findings=lambda *_: self.found, recommendations=lambda *_: [])
+        self.tell = AlarmReporter(settings, registry.alarms, lambda: Reader(store.session(), LINKED, loss_source))
         self.now = NOW
 
     def turn(self, later: int = 5 * MINUTE) -> Any:

@@ -65,21 +65,21 @@ def test_what_is_kept_has_a_bound() -> None:
 def test_who_comes_when_all_places_are_taken_is_told_so() -> None:
     """Each reader takes memory of DuckDB's; a sentence now beats a process that is killed."""
     fleet, reads, done = Fleet(), threading.Event(), threading.Event()
-    desk = RequestService(fleet.store.session, Settings(), at_once=1, patience_seconds=0.01)
+    service = RequestService(fleet.store.session, Settings(), at_once=1, patience_seconds=0.01)
 
-    def slow(reading: RequestContext) -> Document:
+    def slow(context: RequestContext) -> Document:
         reads.set()
         done.wait(PATIENCE_SECONDS)
-        return Document(**reading.head())
+        return Document(**context.head())
 
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(desk.answer, request(), slow)
+        first = pool.submit(service.answer, request(), slow)
         assert reads.wait(PATIENCE_SECONDS)
         with pytest.raises(BusyError):
-            desk.answer(request(), slow)
+            service.answer(request(), slow)
         done.set()
         assert first.result(PATIENCE_SECONDS).status_code == 200
-    assert desk.answer(request(), slow).status_code == 200
+    assert service.answer(request(), slow).status_code == 200
 
 
 def test_a_generation_is_of_the_content() -> None:

@@ -37,13 +37,13 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 def test_a_run_that_waits_for_the_spine_is_given_the_free_nodes_of_one_rack(session: Session) -> None:
     """From the store to the change: what it lost is the ledger's, where it goes are nodes that nobody has."""
     (one,) = [(g, p) for g, p in plans(session, read_site(session, T, END), T, END) if p.kind == "co_locate"]
-    grounds, proposal = one
+    trigger, proposal = one
     lost = session.rows(
         "SELECT sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT FROM ledger WHERE run_id = 'slurm/alpha/crossing' "
         "AND cause = 'cross_rack' AND hour >= ? AND hour < ?",
         [T, END],
     )
-    assert (grounds.run_ids, (grounds.milliseconds, grounds.micros)) == (("slurm/alpha/crossing",), lost[0])
+    assert (trigger.run_ids, (trigger.milliseconds, trigger.micros)) == (("slurm/alpha/crossing",), lost[0])
     assert proposal.move is not None
     assert proposal.move.from_ is not None
     assert proposal.move.to is not None

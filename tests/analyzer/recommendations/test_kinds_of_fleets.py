@@ -149,8 +149,8 @@ def test_a_host_that_nobody_used_saves_a_bill_only_where_it_is_billed_by_use(
     fleet, until = idle_hosts(option, tmp_path), MONDAY + 25 * HOUR
     site = read(fleet, until)
     with fleet.store.session() as session:
-        ((grounds, found),) = idle_nodes.find_changes(session, site, MONDAY, until)
-    assert (grounds.subject, sound(found).kind) == (f"burst, {option}", kind)
+        ((trigger, found),) = idle_nodes.find_changes(session, site, MONDAY, until)
+    assert (trigger.subject, sound(found).kind) == (f"burst, {option}", kind)
     assert "13 kWh a week" in found.why  # 80 W
     assert "nodename=n2 state=power_down" in text_of(found, "slurm")
     assert isinstance(found.saves, Saved)

@@ -168,12 +168,12 @@ def test_a_server_makes_the_fleets_list_once_of_one_state_of_the_ledger(made: tu
         asked.append(wanted.is_of_fleet)
         return recommendations(session, found, start, end, wanted)
 
-    judges = replace(LossSource.own(), recommendations=recommend)
+    loss_source = replace(LossSource.own(), recommendations=recommend)
     day = Period(T, T + DAY, "Monday", "UTC")
     lists = []
     with made[0].store.session() as session:
         for _ in range(2):
-            reader = Reader(session, made[1], judges, kept=kept)
+            reader = Reader(session, made[1], loss_source, kept=kept)
             lists.append(reader.all_advice(reader.findings(day), day))
         assert (asked, lists[0]) == ([True], lists[1])
         reader.run("crossing")
@@ -216,7 +216,7 @@ def test_a_loss_that_no_finding_has_is_not_promised_back() -> None:
     """A suspicion claims nothing, and so nothing can be saved of it; what empties a node claims no loss."""
     planned = [_moves("a", 10), _moves("b", 10), _moves("node n1", 0, "fragmented")]
     found = [_found("f-a", ("a",), 10, suspicion=True)]
-    assert [grounds.subject for grounds, _ in against(planned, found)] == ["node n1"]
+    assert [trigger.subject for trigger, _ in against(planned, found)] == ["node n1"]
 
 
 @given(st.lists(st.integers(0, 100), min_size=2, max_size=4), st.integers(0, 300))
@@ -224,7 +224,7 @@ def test_moves_of_a_findings_runs_promise_no_more_than_it_lost(lost: list[int], 
     """One of them moves in a plan, under the name that all of them bear."""
     runs = tuple(f"run-{number}" for number in range(len(lost)))
     planned = [_moves(run, amount) for run, amount in zip(runs, lost, strict=True)]
-    ((grounds, _),) = against(planned, [_found("f-a", runs, milliseconds)])
-    assert (grounds.subject, grounds.key, grounds.actor, grounds.team) == ("sweep", "sweep", "run", "ml")
-    assert grounds.milliseconds == min(max(lost), milliseconds)
-    assert grounds.micros == grounds.milliseconds
+    ((trigger, _),) = against(planned, [_found("f-a", runs, milliseconds)])
+    assert (trigger.subject, trigger.key, trigger.actor, trigger.team) == ("sweep", "sweep", "run", "ml")
+    assert trigger.milliseconds == min(max(lost), milliseconds)
+    assert trigger.micros == trigger.milliseconds

@@ -144,8 +144,8 @@ def test_json_fields_are_documented(reader: Reader, what: str) -> None:
 def test_html_escapes_every_name(session: Session) -> None:
     """A run's name is its user's text: markup in it must stay text in every reader's browser."""
     evil = [replace(one, subject="<script>alert(1)</script>") for one in example_week.recommendations()]
-    judges = replace(EXAMPLE, recommendations=lambda *_: evil)
-    page = answer(Reader(session, BERLIN, judges), Request("week", format="html"))
+    loss_source = replace(EXAMPLE, recommendations=lambda *_: evil)
+    page = answer(Reader(session, BERLIN, loss_source), Request("week", format="html"))
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert "http" not in page.replace('http-equiv="', "")

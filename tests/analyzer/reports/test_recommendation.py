@@ -96,8 +96,8 @@ def reader(session: Session) -> Reader:
     few = [one for one in example_week.recommendations() if one.id in ("r-3mx8", "r-h5w1")]
     broken = replace(few[1], id="r-bkbkb", constraints=(Constraint("cores", False, "96 wanted, 64 there"),))
     double = replace(few[0], id="r-dbdbd", saves_micros=_money(1, 2, 3))
-    judges = replace(EXAMPLE, recommendations=lambda *_: [move(), *few, broken, double])
-    return Reader(session, BERLIN, judges)
+    loss_source = replace(EXAMPLE, recommendations=lambda *_: [move(), *few, broken, double])
+    return Reader(session, BERLIN, loss_source)
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def count(store: Store, sql: str) -> tuple[int, ...]:
 def test_what_is_answered_is_kept_as_it_came_until_it_is_sealed(store: Store) -> None:
     """Bodies are small; their rows are written once, where readers look for them."""
     mark = Mark.of(store)
-    with BatchCommit(store, mark) as landing:
-        landing.land([batch(0), batch(1)])
+    with BatchCommit(store, mark) as batch_commit:
+        batch_commit.land([batch(0), batch(1)])
         assert count(store, f"SELECT count(*) FROM {store.hot}.arrivals") == (2,)
         assert count(store, "SELECT count(*) FROM gpu_samples") == (0,)
         assert seal(store, mark).rows == 4
@@ -58,31 +58,31 @@ def test_what_is_answered_is_kept_as_it_came_until_it_is_sealed(store: Store) ->
 def test_an_agent_may_forget_what_the_lake_has(store: Store) -> None:
     """And nothing earlier: this machine's disk may be the one that is lost."""
     mark = Mark.of(store)
-    with BatchCommit(store, mark) as landing:
-        assert landing.land([batch(0), batch(1)])[1] == Receipt(1, sealed_through=-1, repeated=False)
+    with BatchCommit(store, mark) as batch_commit:
+        assert batch_commit.land([batch(0), batch(1)])[1] == Receipt(1, sealed_through=-1, repeated=False)
         seal(store, mark)
-        assert landing.land([batch(2)]) == [Receipt(2, sealed_through=1, repeated=False)]
-        assert landing.land([batch(0)]) == [Receipt(0, sealed_through=1, repeated=True)]
+        assert batch_commit.land([batch(2)]) == [Receipt(2, sealed_through=1, repeated=False)]
+        assert batch_commit.land([batch(0)]) == [Receipt(0, sealed_through=1, repeated=True)]
 
 
 def test_what_is_safe_is_remembered_over_a_restart(tmp_path: Path) -> None:
     """The marker lies in the lake, the receipts in the hot file; both are read again."""
-    with lake_store(tmp_path) as store, BatchCommit(store, mark := Mark.of(store)) as landing:
-        landing.land([batch(0)])
+    with lake_store(tmp_path) as store, BatchCommit(store, mark := Mark.of(store)) as batch_commit:
+        batch_commit.land([batch(0)])
         seal(store, mark)
-        landing.land([batch(1)])
-    with lake_store(tmp_path) as store, BatchCommit(store, again := Mark.of(store)) as landing:
+        batch_commit.land([batch(1)])
+    with lake_store(tmp_path) as store, BatchCommit(store, again := Mark.of(store)) as batch_commit:
         assert again.upto == mark.upto
-        assert landing.land([batch(1)]) == [Receipt(1, sealed_through=0, repeated=True)]
+        assert batch_commit.land([batch(1)]) == [Receipt(1, sealed_through=0, repeated=True)]
         assert seal(store, again).batches == 1
-        assert landing.land([batch(2)]) == [Receipt(2, sealed_through=1, repeated=False)]
+        assert batch_commit.land([batch(2)]) == [Receipt(2, sealed_through=1, repeated=False)]
 
 
 def test_a_store_that_had_no_lake_brings_its_rows_along(tmp_path: Path) -> None:
     """What a development version kept in one file is sealed with the next batch, and counted once."""
     path = tmp_path / "hot.duckdb"
-    with Store.open(path) as store, BatchCommit(store) as landing:
-        landing.land([batch(0), batch(1)])
+    with Store.open(path) as store, BatchCommit(store) as batch_commit:
+        batch_commit.land([batch(0), batch(1)])
     with lake_store(tmp_path) as store:
         mark = Mark.of(store)
         assert seal(store, mark).rows == 4
@@ -103,8 +103,8 @@ def test_a_store_that_was_moved_is_the_same_store(tmp_path: Path) -> None:
 def test_much_is_sealed_in_several_passes(store: Store) -> None:
     """A lake that was away for a day must not need one transaction as large as the day, nor a stop wait for it."""
     mark = Mark.of(store)
-    with BatchCommit(store, mark) as landing:
-        landing.land([batch(sequence, rows) for sequence, rows in enumerate((2, 3, 50, 2, 2))])
+    with BatchCommit(store, mark) as batch_commit:
+        batch_commit.land([batch(sequence, rows) for sequence, rows in enumerate((2, 3, 50, 2, 2))])
         passes = [seal(store, mark, most_rows=4) for _ in range(4)]
         assert [(sealed.batches, sealed.rows, sealed.more) for sealed in passes] == [
             (2, 5, True),
@@ -112,15 +112,15 @@ def test_much_is_sealed_in_several_passes(store: Store) -> None:
             (2, 4, False),
             (0, 0, False),
         ]
-        assert landing.land([batch(5)])[0] == Receipt(5, sealed_through=4, repeated=False)
+        assert batch_commit.land([batch(5)])[0] == Receipt(5, sealed_through=4, repeated=False)
     assert count(store, "SELECT count(*), count(DISTINCT batch) FROM gpu_samples") == (59, 5)
 
 
 def test_a_seal_that_fails_takes_nothing_and_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lake's transaction is all or nothing, and only its end moves the mark."""
     mark = Mark.of(store)
-    with BatchCommit(store, mark) as landing:
-        landing.land([batch(0)])
+    with BatchCommit(store, mark) as batch_commit:
+        batch_commit.land([batch(0)])
 
     def broken(_: Path | None) -> None:
         raise StoreError("the disk says no")
@@ -137,8 +137,8 @@ def test_a_seal_that_fails_takes_nothing_and_loses_nothing(store: Store, monkeyp
 def test_a_body_that_the_disk_did_not_keep_stops_no_other(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     """Its checksum tells; all that came later would otherwise wait behind it for ever."""
     mark = Mark.of(store)
-    with BatchCommit(store, mark) as landing:
-        landing.land([batch(0), batch(1)])
+    with BatchCommit(store, mark) as batch_commit:
+        batch_commit.land([batch(0), batch(1)])
     with store.hot_session() as session:
         session.execute("UPDATE arrivals SET body = 'rotten'::BLOB WHERE batch = (SELECT min(batch) FROM arrivals)")
     sealed = seal(store, mark)
@@ -149,8 +149,8 @@ def test_a_body_that_the_disk_did_not_keep_stops_no_other(store: Store, caplog: 
 def test_another_process_reads_the_lake_while_the_store_is_open(store: Store) -> None:
     """DuckDB lets one process into a file; reports must not wait for a server to stop."""
     mark = Mark.of(store)
-    with BatchCommit(store, mark) as landing:
-        landing.land([batch(0)])
+    with BatchCommit(store, mark) as batch_commit:
+        batch_commit.land([batch(0)])
     seal(store, mark)
     script = (
         "import sys; from pathlib import Path; from collector.store.database import Store\n"

@@ -41,8 +41,8 @@ def test_what_came_during_the_last_sealing_is_sealed_too(tmp_path: Path) -> None
         sealer = Held(store, mark)
         sealer.start()
         assert sealer.sealed.wait(PATIENCE_SECONDS)
-        with BatchCommit(store, mark) as landing:
-            landing.land([decode(body(), NOW)])
+        with BatchCommit(store, mark) as batch_commit:
+            batch_commit.land([decode(body(), NOW)])
         stopping = threading.Thread(target=sealer.stop)
         stopping.start()
         until(lambda: sealer._ending, "the stop comes, while the first sealing is still under way")
@@ -64,8 +64,8 @@ def test_a_stop_seals_in_passes_while_there_is_time(
         mark = Mark.of(store)
         sealer = Sealer(store, mark, Metrics(), every_seconds=600, rows=10**9)
         sealer.start()
-        with BatchCommit(store, mark) as landing:
-            landing.land([decode(body(sequence), NOW) for sequence in range(20)])
+        with BatchCommit(store, mark) as batch_commit:
+            batch_commit.land([decode(body(sequence), NOW) for sequence in range(20)])
         sealer.stop()
         with store.session() as session:
             assert session.row("SELECT count(*) FROM lake.main.receipts") == (sealed,)
@@ -75,8 +75,8 @@ def test_a_store_that_had_no_lake_is_whole_before_it_is_read(tmp_path: Path, mon
     """Readers look at the lake alone: pages made of its first half called hosts silent that had sent all along."""
     monkeypatch.setattr(sealing, "MOST_ROWS", 1)
     path = tmp_path / "store.duckdb"
-    with Store.open(path) as store, BatchCommit(store, Mark.of(store)) as landing:
-        landing.land([decode(body(sequence), NOW) for sequence in range(3)])
+    with Store.open(path) as store, BatchCommit(store, Mark.of(store)) as batch_commit:
+        batch_commit.land([decode(body(sequence), NOW) for sequence in range(3)])
     with Store.open(path, lake=default_lake(path)) as store:
         sealer = Sealer(store, Mark.of(store), Metrics(), every_seconds=600, rows=10**9)
         sealer.start()

@@ -53,8 +53,8 @@ def test_what_could_not_be_sealed_is_soon_tried_again(tmp_path: Path, monkeypatc
     monkeypatch.setattr(sealing, "RETRY_SECONDS", 0.01)
     with Store.open(path, lake=default_lake(path)) as store:
         mark = Mark.of(store)
-        with BatchCommit(store, mark) as landing:
-            landing.land([decode(body(), NOW)])
+        with BatchCommit(store, mark) as batch_commit:
+            batch_commit.land([decode(body(), NOW)])
         sealer = Sealer(store, mark, Metrics(), every_seconds=600, rows=1)
         sealer.start()
         sealer.committed(1)

@@ -34,8 +34,8 @@ def faults(folder: Path, answered: Iterable[Key], sent: Mapping[Key, bytes], row
 
 def _sent_again(store: Store, mark: Mark, sent: Mapping[Key, bytes], kept: set[Key], rows: int) -> list[str]:
     """Send everything once more, as agents do with what was not answered: then all is there, and once."""
-    with BatchCommit(store, mark) as landing:
-        answers = landing.land([decode(content, NOW) for content in sent.values()])
+    with BatchCommit(store, mark) as batch_commit:
+        answers = batch_commit.land([decode(content, NOW) for content in sent.values()])
     repeated = {
         key for key, answer in zip(sent, answers, strict=True) if isinstance(answer, Receipt) and answer.repeated
     }

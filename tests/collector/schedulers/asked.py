@@ -14,7 +14,7 @@ class Asked:
     """What a source says is landed in a store, and read back. A cluster sets `source` and `landing`."""
 
     source: Any
-    landing: PollBatches
+    batch_commit: PollBatches
 
     def __init__(self, now: int) -> None:
         self.store = Store.open(None, memory_limit="500MB")
@@ -27,7 +27,7 @@ class Asked:
         """Ask and land, a minute after the last time or at a time; return how many rows were new, by table."""
         self.now = self.now + MINUTE if at is None else at
         found = self.source.poll(self.session, self.now)
-        self.landing.land(found)
+        self.batch_commit.land(found)
         self.source.landed(found)
         return {name: len(rows) for name, rows in found.tables.items()}
 

@@ -25,7 +25,7 @@ class AskedCluster(Asked):
     def restart(self) -> None:
         """Forget all but the store, as a collector does that starts anew."""
         self.source = open_kubernetes("prod", self.api, READING, 60.0)(self.session, self.now)
-        self.landing = PollBatches("kubernetes/prod", self.writer)
+        self.batch_commit = PollBatches("kubernetes/prod", self.writer)
 
     def allocations(self, *columns: str) -> list[tuple[Any, ...]]:
         """Return the last word on each allocation."""

@@ -71,7 +71,7 @@ class SmallCluster(Asked):
         """Forget all but the store, as a collector does that starts anew."""
         opened = open_slurm("alpha", self.said, EVERY_SECONDS)  # type: ignore[arg-type]
         self.source = opened(self.session, self.now)
-        self.landing = PollBatches("slurm/alpha", self.writer)
+        self.batch_commit = PollBatches("slurm/alpha", self.writer)
 
     def allocations(self, *columns: str) -> list[tuple[Any, ...]]:
         """Return the last word on each allocation, as the analyzer reads it, in order."""

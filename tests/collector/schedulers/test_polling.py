@@ -76,9 +76,9 @@ def test_what_did_not_land_is_told_again(cluster: SmallCluster) -> None:
 def test_a_row_that_cannot_be_true_keeps_no_other_out(cluster: SmallCluster) -> None:
     """One job of the year 2040 must not stop all accounting."""
     row: dict[str, str | int | float | None] = {"run_id": "slurm/alpha/1", "node": "n1", "started_at": T}
-    landing = PollBatches("slurm/alpha", cluster.writer)
-    landing.land(Poll(T, {"allocations": [row, row | {"started_at": T * 2}, row | {"name": "x" * 5000}]}))
-    assert landing.refused == 2
+    batch_commit = PollBatches("slurm/alpha", cluster.writer)
+    batch_commit.land(Poll(T, {"allocations": [row, row | {"started_at": T * 2}, row | {"name": "x" * 5000}]}))
+    assert batch_commit.refused == 2
     assert cluster.session.row("SELECT count(*) FROM allocations") == (1,)
 
 

@@ -294,7 +294,7 @@ def test_a_host_s_states_abut(hosts: SmallCluster) -> None:
         ("n1", 16, 26, "drained", "fan"),
         ("n1", 26, 29, "drained", "fan"),
     ]
-    hosts.landing.land(hosts.source.closing(hosts.now))
+    hosts.batch_commit.land(hosts.source.closing(hosts.now))
     assert states(hosts)[-1] == ("n1", 29, 40, "up", None)
 
 
@@ -304,9 +304,9 @@ def test_a_silence_of_the_controller_is_no_state(hosts: SmallCluster) -> None:
     hosts.poll()
     hosts.poll()
     hosts.poll(T + 63 * MINUTE)
-    hosts.landing.land(hosts.source.closing(hosts.now))
+    hosts.batch_commit.land(hosts.source.closing(hosts.now))
     hosts.poll(T + 64 * MINUTE)
-    hosts.landing.land(hosts.source.closing(hosts.now))
+    hosts.batch_commit.land(hosts.source.closing(hosts.now))
     assert states(hosts) == [("n1", 63, 64, "up", None)]
 
 

@@ -30,7 +30,7 @@ class Collector:
         self.store = Store.open(folder / f"{name}.duckdb", lake=default_lake(folder / "site.duckdb"))
         self.tenant = Tenant(registry, name, f"http://{name}:8470", name)
         self.mark = Mark.of(self.store, self.tenant.number)
-        self.landing = BatchCommit(self.store, self.mark, shared=True)
+        self.batch_commit = BatchCommit(self.store, self.mark, shared=True)
         self.tenant._beat()
         self.registry = registry
 
@@ -41,9 +41,9 @@ class Collector:
     def take(self, one: Batch, epoch: int | None = None) -> Receipt | BatchError:
         """Answer one batch as the writer does."""
         judged = self.tenant.judge([(one.header.stream, epoch)])
-        self.landing.take_over(judged.acquired)
+        self.batch_commit.take_over(judged.acquired)
         (refusal,) = judged.answers
-        return refusal or self.landing.land([one])[0]
+        return refusal or self.batch_commit.land([one])[0]
 
     def seal(self) -> Sealed:
         """Seal what is ours."""
@@ -51,7 +51,7 @@ class Collector:
 
     def close(self) -> None:
         """Go away."""
-        self.landing.close()
+        self.batch_commit.close()
         self.store.close()
 
 

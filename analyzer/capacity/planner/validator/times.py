@@ -74,8 +74,8 @@ def overfull(stays: dict[str, Stay]) -> Iterator[Broken]:
             by_node.setdefault(stay.node.name, []).append(stay)
     for there in by_node.values():
         for word, amount, written in _RESOURCES:
-            wanting = [stay for stay in there if amount(stay.task) > 0]
-            yield from _stretches(there[0].node, wanting, word, amount, written)
+            advice_options = [stay for stay in there if amount(stay.task) > 0]
+            yield from _stretches(there[0].node, advice_options, word, amount, written)
 
 
 def _stretches(
