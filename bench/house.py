@@ -86,10 +86,9 @@ def main(argv: list[str]) -> int:
     lines = {path: path.read_text("utf-8").count("\n") for path in files}
     names = Counter(name for path in files for name in set(public_names(path)))
     print(f"lines of Python: {sum(lines.values()):,} in {len(files):,} modules")
-    heads = [path for path in files if path.name == "__init__.py"]
-    print(
-        f"  of them {len(heads)} __init__.py, {sum(1 for each in lines.values() if each < 60):,} of fewer than 60 lines"
-    )
+    heads = sum(path.name == "__init__.py" for path in files)
+    small = sum(count < 60 for count in lines.values()) - heads
+    print(f"  of them {heads} __init__.py, and {small:,} others of fewer than 60 lines")
     print(f"entries of analyzer/: {len([e for e in (ROOT / 'analyzer').iterdir() if not e.name.startswith('__')])}")
     tests = [path for name in ("tests", "bench") for path in (ROOT / name).rglob("*.py")]
     print(f"tests and bench: {sum(path.read_text('utf-8').count(chr(10)) for path in tests):,} lines")
