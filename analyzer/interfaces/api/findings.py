@@ -9,10 +9,10 @@ from starlette.responses import Response
 from analyzer.findings.finding import Finding
 from analyzer.ids import by_id
 from analyzer.interfaces.api.finding_item import FindingContext, FindingId, FindingItem, RecordItem, finding_items
-from analyzer.interfaces.api.model import Coverage, Document, Listing, Span
+from analyzer.interfaces.api.model import Coverage, Document, Listing, MeasuredTime, Span
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.ledger.coverage import known_hours
+from analyzer.ledger.coverage import known_hours, measured
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Period
 
@@ -34,6 +34,7 @@ class FindingPage(Listing):
 
     period: Span
     hours: Coverage
+    measured: MeasuredTime
     record: RecordItem | None = Field(description="How often we were right; null for a key of some teams.")
     items: list[FindingItem]
 
@@ -76,6 +77,7 @@ def _finding_page(context: RequestContext, asked: FindingsAsked) -> FindingPage:
         next_cursor=context.next(_key(shown[-1]), period) if len(after) > len(shown) else None,
         period=Span.of(period),
         hours=Coverage.of(known_hours(context.session, period)),
+        measured=MeasuredTime.of(measured(context.session, period)),
         record=RecordItem.of(context.whole.case(period).record) if context.scope.teams is None else None,
         items=finding_items(found, shown, finding_context(context, period)),
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from analyzer.ledger.coverage import Hours
+from analyzer.ledger.coverage import Hours, Measured
 from analyzer.period import Period
 from analyzer.period import iso as iso
 
@@ -75,6 +75,18 @@ class Coverage(Model):
             rules_versions=list(hours.rules_versions),
             price_versions=list(hours.price_versions),
         )
+
+
+class MeasuredTime(Model):
+    """GPU time that runs held, and how much of it nobody measured: of that nothing was found, and nothing ruled out."""
+
+    held_milliseconds: int
+    not_measured_milliseconds: int
+
+    @classmethod
+    def of(cls, measured: Measured) -> "MeasuredTime":
+        """Return what was measured of a period as the API writes it."""
+        return cls(held_milliseconds=measured.held, not_measured_milliseconds=measured.silent)
 
 
 class Shown(Model):

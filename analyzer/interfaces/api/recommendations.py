@@ -9,9 +9,10 @@ from starlette.responses import Response
 from analyzer.ids import by_id, pattern
 from analyzer.interfaces.api.advice import Advice, advice_data
 from analyzer.interfaces.api.faults import GoneError
-from analyzer.interfaces.api.model import Document, Listing, Span
+from analyzer.interfaces.api.model import Coverage, Document, Listing, MeasuredTime, Span
 from analyzer.interfaces.api.parameters import READS, Paged, Spanned, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
+from analyzer.ledger.coverage import known_hours, measured
 from analyzer.recommendations.recommendation import Recommendation
 
 AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or how it begins.")]
@@ -37,6 +38,8 @@ class AdvicePage(Listing):
     """Recommendations against the findings of a period, those that save most first."""
 
     period: Span
+    hours: Coverage
+    measured: MeasuredTime
     items: list[AdviceItem]
 
 
@@ -76,6 +79,8 @@ def _advice_page(context: RequestContext, asked: AdviceAsked) -> AdvicePage:
         **context.head(),
         next_cursor=context.next((shown[-1].id,), period) if len(found) > begin + len(shown) else None,
         period=Span.of(period),
+        hours=Coverage.of(known_hours(context.session, period)),
+        measured=MeasuredTime.of(measured(context.session, period)),
         items=[_item(advice) for advice in shown],
     )
 

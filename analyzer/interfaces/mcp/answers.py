@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from analyzer.interfaces.api.model import Amounts, Coverage, Model, Span
+from analyzer.interfaces.api.model import Amounts, Coverage, MeasuredTime, Model, Span
 from analyzer.interfaces.mcp.untrusted import Said
 
 
@@ -45,6 +45,7 @@ class Findings(Page):
 
     period: Span
     hours: Coverage
+    measured: MeasuredTime
     items: list[FindingTold]
 
 

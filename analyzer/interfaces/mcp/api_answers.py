@@ -117,6 +117,7 @@ def _findings(page: FindingPage) -> Findings:
         **_head(page),
         period=page.period,
         hours=page.hours,
+        measured=page.measured,
         items=[_finding(item) for item in page.items],
     )
 

@@ -318,6 +318,16 @@ def test_no_page_tells_what_was_not_read_as_nothing(
         assert words in text, words
 
 
+@pytest.mark.parametrize(("make", "share"), [(silent_fleet, 1.0), (half_fleet, 0.5)], ids=["nothing", "half"])
+def test_an_empty_list_says_how_much_was_looked_at(tmp_path: Path, make: Any, share: float) -> None:
+    """`items: []` reads as well where nobody has measured anything; a program has no headline to go by."""
+    with site(tmp_path, make(), MONDAY + DAY) as here:
+        for path in ("findings", "recommendations"):
+            page = here.get(f"/v1/{path}?since={WEEK.label}").json()
+            measured = page["measured"]
+            assert measured["not_measured_milliseconds"] == share * measured["held_milliseconds"] > 0, path
+
+
 def test_an_empty_store_says_that_it_is_empty() -> None:
     """No figure of a ledger without an hour is one."""
     fleet = Fleet()
