@@ -25,6 +25,9 @@ _NAMED = tuple(name for name, table in TABLES.items() if table.has("told_by") an
 _AMOUNTS = (
     f"CREATE OR REPLACE TEMP MACRO amount(x) AS CASE WHEN x BETWEEN {-(2**53)} AND {2**53} THEN x::BIGINT END",
     f"CREATE OR REPLACE TEMP MACRO whole(x) AS CASE WHEN x BETWEEN 0 AND {2**53} THEN round(x)::HUGEINT END",
+    "CREATE OR REPLACE TEMP MACRO permille(x) AS CASE WHEN x BETWEEN -32 AND 32 THEN round(1000 * x)::SMALLINT END",
+    f"CREATE OR REPLACE TEMP MACRO milli(x) AS CASE WHEN abs(x) <= {2**43} THEN round(1000 * x)::BIGINT END",
+    f"CREATE OR REPLACE TEMP MACRO micro(x) AS CASE WHEN abs(x) <= {2**33} THEN round(1000000 * x)::BIGINT END",
 )
 _OF_HOSTS = "('process', 'declared', 'cgroup')"
 # Whose word is believed of which run, where hosts send under keys of their own. A scheduler's word stands; a host is

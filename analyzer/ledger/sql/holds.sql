@@ -20,7 +20,7 @@ WITH scheduled AS (
     FROM told a JOIN run_keys k USING (run_id) JOIN units u ON u.uuid = a.gpu_uuid
     WHERE a.until_ms > a.from_ms
 ), offsets AS (
-    SELECT n.nid, s.ended_at // 1000 AS at_ms, max(abs(round(1000 * s.clock_offset_seconds)))::BIGINT AS offset_ms
+    SELECT n.nid, s.ended_at // 1000 AS at_ms, max(milli(abs(s.clock_offset_seconds))) AS offset_ms
     FROM agent_samples s JOIN nodes n USING (node) WHERE s.clock_offset_seconds IS NOT NULL
         AND s.ended_at >= $from_us - 86400000000 GROUP BY ALL
 )

@@ -45,11 +45,11 @@ FROM run_windows_here w JOIN run_keys k USING (run_id) GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE hour_cgroups AS
 SELECT k.rid, s.started_at // 3600000000 AS hour,
-    amount(sum(round(1000 * cpu_seconds)::BIGINT) FILTER (cores_allotted IS NOT NULL)) AS cores_used_ms,
-    amount(sum(round(1000 * cores_allotted)::HUGEINT * (ended_at - started_at)) FILTER (cpu_seconds IS NOT NULL)
+    amount(sum(milli(cpu_seconds)) FILTER (cores_allotted IS NOT NULL)) AS cores_used_ms,
+    amount(sum(milli(cores_allotted)::HUGEINT * (ended_at - started_at)) FILTER (cpu_seconds IS NOT NULL)
         // 1000000) AS cores_allotted_ms,
     amount(sum(ended_at - started_at) FILTER (pressure_io_some_ratio IS NOT NULL) // 1000) AS told_ms,
-    amount(sum(round(1000 * pressure_io_some_ratio)::BIGINT * (ended_at - started_at)) // 1000000) AS pressure_io_ms,
+    amount(sum(permille(pressure_io_some_ratio) * (ended_at - started_at)) // 1000000) AS pressure_io_ms,
     amount(sum(read_bytes)) AS disk_read_bytes
 FROM run_samples s JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE s.started_at >= $from_us AND s.started_at < $until_us GROUP BY ALL;

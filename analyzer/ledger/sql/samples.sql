@@ -11,20 +11,20 @@ SELECT u.uid,
         s.started_at // 1000 AS from_ms,
     s.ended_at // 1000 AS until_ms, s.ended_at // 1000 - s.started_at // 1000 AS sample_ms, s.batch,
     s.up IS DISTINCT FROM false AS up,
-    round(1000 * coalesce(s.sm_active_ratio, s.utilization_ratio))::SMALLINT AS activity,
+    permille(coalesce(s.sm_active_ratio, s.utilization_ratio)) AS activity,
     s.sm_active_ratio IS NOT NULL AS has_sm,
-    round(1000 * s.utilization_ratio)::SMALLINT AS utilization,
-    round(1000 * s.utilization_zero_ratio)::SMALLINT AS zero,
-    round(1000 * s.tensor_active_ratio)::SMALLINT AS tensor,
-    round(1000 * s.dram_active_ratio)::SMALLINT AS dram,
+    permille(s.utilization_ratio) AS utilization,
+    permille(s.utilization_zero_ratio) AS zero,
+    permille(s.tensor_active_ratio) AS tensor,
+    permille(s.dram_active_ratio) AS dram,
     -- least() passes over what is null: unknown must be kept unknown by hand.
-    CASE WHEN s.power_watts / u.power_limit_watts IS NOT NULL
-        THEN least(5000, round(1000 * s.power_watts / u.power_limit_watts)) END::SMALLINT AS power,
+    CASE WHEN permille(s.power_watts / u.power_limit_watts) IS NOT NULL
+        THEN least(5000, permille(s.power_watts / u.power_limit_watts)) END AS power,
     TRY_CAST(s.memory_used_bytes // 1000000 AS INTEGER) AS memory_mb,
     CASE WHEN s.sm_clock_hertz < s.sm_clock_reference_hertz
               AND coalesce(s.throttle_power_seconds, 0) + coalesce(s.throttle_thermal_seconds, 0)
                   + coalesce(s.throttle_hardware_seconds, 0) > 0
-         THEN 1000 - round(1000 * s.sm_clock_hertz / s.sm_clock_reference_hertz) ELSE 0 END::SMALLINT AS slowed,
+         THEN 1000 - permille(s.sm_clock_hertz / s.sm_clock_reference_hertz) ELSE 0 END::SMALLINT AS slowed,
     CASE WHEN coalesce(s.throttle_hardware_seconds, 0) >= greatest(coalesce(s.throttle_power_seconds, 0),
         coalesce(s.throttle_thermal_seconds, 0)) THEN 3
          WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2

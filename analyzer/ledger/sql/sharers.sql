@@ -9,7 +9,7 @@ JOIN process_samples p ON p.run_id = k.run_id AND p.gpu_uuid = u.uuid AND p.star
     AND p.ended_at // 1000 > s.from_ms
 WHERE p.started_at >= $from_us - 3600000000 AND p.started_at < $until_us AND p.started_at >= k.from_us
     AND p.started_at < k.until_us
-GROUP BY ALL HAVING round(1000 * max(p.sm_utilization_ratio)) <= $quiet_permille;
+GROUP BY ALL HAVING max(milli(p.sm_utilization_ratio)) <= $quiet_permille;
 
 UPDATE cut_pieces SET activity = 0, utilization = 0, zero = if(zero IS NULL, NULL, 1000),
     tensor = if(tensor IS NULL, NULL, 0), dram = if(dram IS NULL, NULL, 0),

@@ -108,15 +108,15 @@ SELECT DISTINCT g.rid, g.window_ms, u.nid FROM gpu_windows g JOIN units u USING 
 CREATE OR REPLACE TEMP TABLE host_windows AS
 WITH hosts AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
-        avg(round(1000 * cpu_busy_ratio)::BIGINT)::BIGINT AS cpu_busy,
-        avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io,
-            avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
+        avg(permille(cpu_busy_ratio))::BIGINT AS cpu_busy,
+        avg(permille(pressure_io_some_ratio))::BIGINT AS pressure_io,
+            avg(permille(pressure_cpu_some_ratio))::BIGINT AS pressure_cpu
     FROM host_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us
         AND started_at < $until_us GROUP BY ALL
 ), devices AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, device, mount_kind = 'block' AS is_block,
         amount(sum(read_bytes)) AS read_bytes, amount(sum(written_bytes)) AS written_bytes,
-            avg(round(1000 * busy_ratio)::BIGINT)::BIGINT AS busy,
+            avg(permille(busy_ratio))::BIGINT AS busy,
         (max(ended_at) - min(started_at)) // 1000 AS span_ms
     FROM disk_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us
         AND started_at < $until_us GROUP BY ALL
@@ -138,21 +138,21 @@ SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING
 
 CREATE OR REPLACE TEMP TABLE process_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
-    max(workers) AS workers, avg(round(1000 * workers_busiest_cpu_ratio)::BIGINT)::BIGINT AS busiest,
-        avg(round(1000 * workers_waiting_ratio)::BIGINT)::BIGINT AS waiting
+    max(workers) AS workers, avg(milli(workers_busiest_cpu_ratio))::BIGINT AS busiest,
+        avg(milli(workers_waiting_ratio))::BIGINT AS waiting
 FROM process_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id
     AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE cgroup_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
-    amount(sum(round(1000 * cpu_seconds)::BIGINT) * 1000000 // greatest(sum(ended_at - started_at), 1)
+    amount(sum(milli(cpu_seconds)) * 1000000 // greatest(sum(ended_at - started_at), 1)
         * count(DISTINCT node)) AS cores_used_milli,
-    (avg(round(1000 * cores_allotted)::BIGINT) * count(DISTINCT node))::BIGINT AS cores_milli,
-    amount(sum(round(1000000 * cpu_throttled_seconds)::BIGINT) * 1000 // greatest(sum(ended_at - started_at),
+    (avg(milli(cores_allotted)) * count(DISTINCT node))::BIGINT AS cores_milli,
+    amount(sum(micro(cpu_throttled_seconds)) * 1000 // greatest(sum(ended_at - started_at),
         1)) AS cpu_throttled,
-    avg(round(1000 * pressure_io_some_ratio)::BIGINT)::BIGINT AS pressure_io,
-        avg(round(1000 * pressure_cpu_some_ratio)::BIGINT)::BIGINT AS pressure_cpu
+    avg(permille(pressure_io_some_ratio))::BIGINT AS pressure_io,
+        avg(permille(pressure_cpu_some_ratio))::BIGINT AS pressure_cpu
 FROM run_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id
     AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;

@@ -7,10 +7,10 @@ WITH told AS (
         if(s.requests > 1000000000000, 1000000000000, s.requests) AS requests,
         if(s.running > 1000000000, 1000000000, s.running) AS running,
             if(s.waiting > 1000000000, 1000000000, s.waiting) AS waiting,
-        round(1000 * if(s.kv_cache_ratio > 1, 1, s.kv_cache_ratio))::BIGINT AS kv_cache,
-        round(1000000 * if(s.first_token_seconds_p99 > 1000000, 1000000,
-            s.first_token_seconds_p99))::BIGINT AS first_token,
-        coalesce(p.slo_micros, round(1000000 * if(s.slo_seconds > 1000000, 1000000, s.slo_seconds))::BIGINT) AS slo
+        milli(if(s.kv_cache_ratio > 1, 1, s.kv_cache_ratio)) AS kv_cache,
+        micro(if(s.first_token_seconds_p99 > 1000000, 1000000,
+            s.first_token_seconds_p99)) AS first_token,
+        coalesce(p.slo_micros, micro(if(s.slo_seconds > 1000000, 1000000, s.slo_seconds))) AS slo
     FROM service_samples s JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us
         AND s.started_at < k.until_us
     LEFT JOIN service_policies p ON p.rid = k.rid AND s.started_at >= p.from_us AND s.started_at < p.until_us
