@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.house import public_names
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("agent", "analyzer", "collector", "dashboards", "simulator")
 OURS = (*PACKAGES, "gpuledger", "tests", "bench")
@@ -331,21 +333,14 @@ def imports_within(path: Path) -> bool:
     return any(isinstance(node, (ast.Import, ast.ImportFrom)) for one in functions for node in ast.walk(one))
 
 
-def public_names(path: Path) -> Iterator[str]:
-    """Yield the names that a module gives to others: its own, and those of its functions, classes and constants."""
-    yield path.stem
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Assign):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id
-
-
 def test_a_name_says_what_it_holds() -> None:
     """A search for `told` found ten things that have nothing to do with one another."""
-    found = {(name_of(path), name) for path in product() for name in public_names(path) if name.lower() in SAYS_NOTHING}
+    found = {
+        (name_of(path), name)
+        for path in product()
+        for name in (path.stem, *public_names(path))
+        if name.lower() in SAYS_NOTHING
+    }
     assert found == NAMES_OF_THE_API
 
 
