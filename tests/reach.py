@@ -16,7 +16,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from tests.test_architecture import PACKAGES, ROOT, name_of, product, tree_of
+from bench.house import PACKAGES, product
+from tests.test_architecture import ROOT, name_of, tree_of
 
 ENTRY = "gpuledger:main"  # pyproject.toml, and .ci/installed_main.py
 # What wraps a definition and calls it nowhere; whatever else stands above one hands it to somebody who will.

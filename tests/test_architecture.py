@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.house import public_names
+from bench.house import PACKAGES, product, public_names
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("agent", "analyzer", "collector", "dashboards", "simulator")
 OURS = (*PACKAGES, "gpuledger", "tests", "bench")
 
 # What each room may import of ours. The analyzer hands its whole door to the pages; agent.wire is the contract, and the
@@ -207,11 +206,6 @@ FORKS = {"fork", "forkpty", "fork1"}
 TOLD = {"analyzer/analysis.py", "analyzer/ledger/believed.py"}
 # What is in no table of runs: how far a store is sealed, counted by the doctor.
 OF_THE_LAKE = {"lake.main.receipts", "lake.main.markers"}
-
-
-def product() -> list[Path]:
-    """Return every Python file of the product."""
-    return sorted([ROOT / "gpuledger.py", *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))])
 
 
 def name_of(path: Path) -> str:

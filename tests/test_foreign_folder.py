@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent import child
+from bench.house import PACKAGES, product
 from tests.docs.commands import first_yaml
-from tests.test_architecture import PACKAGES, ROOT, imports, name_of, nodes_of, product
+from tests.test_architecture import ROOT, imports, name_of, nodes_of
 from tests.waiting import PATIENCE_SECONDS
 
 # Names of ours, of the standard library, of what is installed with us, and of what is looked for and may be absent.

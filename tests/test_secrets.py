@@ -9,9 +9,10 @@ import pytest
 import gpuledger
 from agent.settings.config import SECRETS as AGENT_SECRETS
 from agent.settings.config import AgentConfig
+from bench.house import product
 from collector.config import SECRETS as COLLECTOR_SECRETS
 from collector.config import CollectorConfig
-from tests.test_architecture import name_of, product, tree_of
+from tests.test_architecture import name_of, tree_of
 
 SECRET = re.compile(r"(^|[_-])(tokens?|secret|password|passphrase|api[_-]key|identity_key|access[_-]key)$")
 WORDS = "not-to-be-seen-in-ps"

@@ -58,7 +58,7 @@ UNWORKED = (
     Unworked("fixed IS NOT NULL", "held_idle", "fixed"),
     Unworked("true", "unobserved", "'gap'"),
 )
-_FOR_INPUT = "input_cause IS NULL AND is_low IS DISTINCT FROM true AND NOT waits AND launches IS DISTINCT FROM true"
+_AT_WORK = "input_cause IS NULL AND is_low IS DISTINCT FROM true AND NOT waits AND launches IS DISTINCT FROM true"
 _BEYOND, _IDLE = "still_ms * beyond_policy_permille // 1000", "still_ms * idle_permille // 1000"
 WORKED = (
     Worked("checkpointing", "if(over_network, 'network', 'storage')", "saving_ms"),
@@ -71,7 +71,7 @@ WORKED = (
     Worked(
         "unexplained", _NONE, "still_ms", "input_cause IS NULL AND is_low AND NOT waits", "'low'", "input_suspicion"
     ),
-    Worked("productive", "coalesce(work, 'compute')", "still_ms", _FOR_INPUT),
+    Worked("productive", "coalesce(work, 'compute')", "still_ms", _AT_WORK),
     # Between two launches the chip stands still: that is the launching, and no lack of input.
     Worked("underused", "underused_cause", "still_ms", "launches AND NOT waits", "underused_confidence"),
     Worked("communicating", "'straggler'", "straggler_ms + lagging_ms", caused_by="caused_by"),

@@ -178,9 +178,6 @@ def _parts(one: LedgerSum) -> Iterator[Counted]:
         yield state, cause, one.unpriced_milliseconds, None
 
 
-def within(period: Period, run_id: str | None = None) -> tuple[str, list[object]]:
-    """Return the condition and the values that limit a query to the hours of a period, and to one run."""
-    values: list[object] = [period.start, period.end]
-    if run_id is None:
-        return "hour >= ? AND hour < ?", values
-    return "hour >= ? AND hour < ? AND run_id = ?", [*values, run_id]
+def within(period: Period) -> tuple[str, list[object]]:
+    """Return the condition and the values that limit a query to the hours of a period."""
+    return "hour >= ? AND hour < ?", [period.start, period.end]

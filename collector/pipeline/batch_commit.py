@@ -48,7 +48,7 @@ class Receipt:
 
 
 class BatchCommit:
-    """The only writer of batches and their receipts. Use it in one thread, one Landing to a store; close it.
+    """The only writer of batches and their receipts. Use it in one thread, one BatchCommit to a store; close it.
 
     `mark` is what the sealer moves; without one it is read once, which does where nobody seals. In a `shared` lake
     other collectors have receipts too.

@@ -22,6 +22,7 @@ from analyzer.capacity.planner.from_text.errors import ModelError
 from analyzer.capacity.planner.from_text.settings import ModelSettings
 from analyzer.interfaces.alarms.posting import post
 from analyzer.server_client import ask_server
+from bench.house import product
 from collector.config import CollectorConfig
 from collector.errors import CollectorError
 from collector.http.probe import trouble
@@ -32,7 +33,7 @@ from collector.schedulers.kubernetes.api import Server as Kubernetes
 from collector.store.database import Store
 from collector.store.lake import S3, LakeSettings
 from simulator.send import _Lines
-from tests.test_architecture import imports, name_of, product
+from tests.test_architecture import imports, name_of
 from tests.waiting import PATIENCE_SECONDS
 
 KEY = "not-for-a-proxy"

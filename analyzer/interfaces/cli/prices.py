@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from analyzer.errors import ConfigError
-from analyzer.interfaces.cli.command import asking, report_of
+from analyzer.interfaces.cli.command import report_of
+from analyzer.interfaces.cli.prices_asked import asking_money
 from analyzer.interfaces.onboarding.unmapped import unmapped_runs
 from analyzer.interfaces.questions.price_questions import NO_FILE, book_text, check_text, checked
 from analyzer.ledger.believed import believing
@@ -106,11 +106,9 @@ def _from_server(options: argparse.Namespace) -> int:
         ConfigError: something of this machine was named beside it.
         LedgerError: the server does not answer, or refuses.
     """
-    if options.prices or options.config:
-        raise ConfigError("--prices and --config are for this machine: a server answers by its own files")
     is_check = options.action == "check"
     request = Request("prices-check" if is_check else "prices", options.sku, everything=options.all)
-    with asking(options) as ask:
+    with asking_money(options) as ask:
         report = report_of(ask, request) if is_check or options.json else {}
         if is_check:
             print(_as_json(report["complaints"]) if options.json else ask(request), end="")

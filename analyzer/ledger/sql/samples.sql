@@ -18,14 +18,13 @@ SELECT u.uid,
     permille(s.tensor_active_ratio) AS tensor,
     permille(s.dram_active_ratio) AS dram,
     -- least() passes over what is null: unknown must be kept unknown by hand.
-    CASE WHEN permille(s.power_watts / u.power_limit_watts) IS NOT NULL
-        THEN least(5000, round(1000 * s.power_watts / u.power_limit_watts)) END::SMALLINT AS power,
+    CASE WHEN permille_of(s.power_watts, u.power_limit_watts) IS NOT NULL
+        THEN least(5000, permille_of(s.power_watts, u.power_limit_watts)) END::SMALLINT AS power,
     TRY_CAST(s.memory_used_bytes // 1000000 AS INTEGER) AS memory_mb,
     CASE WHEN s.sm_clock_hertz < s.sm_clock_reference_hertz
               AND coalesce(s.throttle_power_seconds, 0) + coalesce(s.throttle_thermal_seconds, 0)
                   + coalesce(s.throttle_hardware_seconds, 0) > 0
-         THEN 1000 - if(permille(s.sm_clock_hertz / s.sm_clock_reference_hertz) IS NULL, NULL,
-             round(1000 * s.sm_clock_hertz / s.sm_clock_reference_hertz)) ELSE 0 END::SMALLINT AS slowed,
+         THEN 1000 - permille_of(s.sm_clock_hertz, s.sm_clock_reference_hertz) ELSE 0 END::SMALLINT AS slowed,
     CASE WHEN coalesce(s.throttle_hardware_seconds, 0) >= greatest(coalesce(s.throttle_power_seconds, 0),
         coalesce(s.throttle_thermal_seconds, 0)) THEN 3
          WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2
