@@ -48,15 +48,18 @@ def plan_schema() -> str:
     for part in parts.values():
         del part["additionalProperties"]
     report = parts.pop(PlanFacts.__name__)
-    report["properties"] = {"sentence": {"type": "string"}, **report["properties"]}
-    report["required"] = ["sentence", *report["required"]]
     document = {
         "$schema": DIALECT,
         "title": "A plan of gpuledger",
         "description": "Moments are microseconds UTC, spans seconds, money millionths of the currency; null: unknown.",
         "type": "object",
-        "properties": {"schema": {"const": f"gpuledger/{NAME}"}, "version": {"const": VERSION}, "report": report},
-        "required": ["schema", "version", "report"],
+        "properties": {
+            "schema": {"const": f"gpuledger/{NAME}"},
+            "version": {"const": VERSION},
+            "sentence": {"type": "string"},
+            **report["properties"],
+        },
+        "required": ["schema", "version", "sentence", *report["required"]],
         "$defs": parts,
     }
     return json.dumps(document, indent=2) + "\n"

@@ -185,7 +185,7 @@ SAYS_NOTHING = {
 # Models whose name stands in the document of the API or of the assistant's tools, which people have.
 NAMES_OF_THE_API = {
     ("analyzer/interfaces/api/finding_item.py", "Seen"),
-    ("analyzer/interfaces/api/model.py", "Shown"),
+    ("analyzer/reports/document.py", "Shown"),
     ("analyzer/interfaces/mcp/answers.py", "Seen"),
     ("analyzer/interfaces/mcp/untrusted.py", "Said"),
 }

@@ -125,7 +125,6 @@ def price_json(book: PriceBook, sku: str | None, now_us: int) -> dict[str, objec
     known = sorted({row.sku for row in list_prices() if _wanted(row.sku, sku)})
     ranges = {name: prices for name in known if (prices := on_demand(name, list_prices()))}
     return {
-        "version": 1,
         "currency": book.currency,
         "book_version": book.version or None,
         "regions": dict(book.regions.providers),

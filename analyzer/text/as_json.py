@@ -1,6 +1,7 @@
 """Reports as JSON: exact integers, a schema name and a version (docs/json.md)."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date
 from typing import Any
@@ -9,9 +10,15 @@ VERSION = 1  # raised when a field changes its meaning or goes; new fields do no
 _NAMES = {"klass": "class", "from_": "from", "slice_": "slice"}
 
 
-def as_json(schema: str, report: object) -> str:
-    """Return a report as JSON. Times are microseconds UTC, GPU time milliseconds, money millionths of `currency`."""
-    document = {"schema": f"gpuledger/{schema}", "version": VERSION, "report": plain_data(report)}
+def as_json(schema: str, report: object, head: Mapping[str, object] | None = None) -> str:
+    """Return a report as one JSON object: schema and version, then `head`, then the report's own fields.
+
+    Times are microseconds UTC, GPU time milliseconds, money millionths of `currency`.
+    """
+    own = plain_data(report)
+    if not isinstance(own, dict) or own.keys() & {"schema", "version"}:
+        raise AssertionError(f"BUG: the JSON of {schema} is an object whose schema and version are written here")
+    document = {"schema": f"gpuledger/{schema}", "version": VERSION, **plain_data(dict(head or {})), **own}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -12,10 +12,10 @@ from typing import Literal
 from agent.wire.units import MINUTE_US, SECOND_US
 from analyzer.charts.lanes import Band, Lane, Mark, Ribbon, RunTimeline, run_lanes
 from analyzer.errors import LedgerError
-from analyzer.interfaces.api.model import iso
 from analyzer.ledger.timeline import TimelinePoint, timeline
 from analyzer.ledger.which_run import find_run
 from analyzer.period import WINDOW_MS
+from analyzer.reports.document import iso
 from analyzer.reports.run import run_facts, run_span
 from analyzer.states import CLASSES, Class, booking
 from collector.store.session import Session

@@ -16,9 +16,9 @@ from analyzer.capacity.profile.signature import signed
 from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.faults import MeaninglessError
-from analyzer.interfaces.api.model import iso
 from analyzer.interfaces.api.parameters import Spanned, Text, refusals
 from analyzer.ledger.believed import believing
+from analyzer.reports.document import iso
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.session import Session

@@ -12,10 +12,10 @@ from fastapi.responses import Response
 from analyzer.charts.scripts import policy
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.faults import MeaninglessError, WholeError
-from analyzer.interfaces.api.model import iso
 from analyzer.interfaces.api.parameters import Opt, Spanned, Text, refusals
 from analyzer.interfaces.api.scope import Scope
 from analyzer.interfaces.questions.registry import OF_PART, QUESTIONS, answer, of_request
+from analyzer.reports.document import iso
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format
 from analyzer.reports.request import Request as Reading

@@ -56,13 +56,13 @@ def test_a_small_fleet_goes_all_the_way(tmp_path: Path, capsys: pytest.CaptureFi
         doctor = httpx.get(f"{shown.url}/v1/doctor", timeout=PATIENCE_SECONDS).json()
         assert [line for section in doctor["sections"] for line in section["lines"] if line["answer"] == "bad"] == []
     assert report(["week", "--store", str(store), "--json"]) == 0
-    week = json.loads(capsys.readouterr().out)["report"]
+    week = json.loads(capsys.readouterr().out)
     entries = week["breakdown"]["entries"]
     of_teams = [entry for team in week["teams"] for entry in team["breakdown"]["entries"]]
     assert sum(entry["milliseconds"] for entry in entries) == sum(entry["milliseconds"] for entry in of_teams)
     avoidable = sum(entry["milliseconds"] for entry in entries if entry["class"] == "avoidable")
     assert findings(["--store", str(store), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["report"]["findings"]
+    found = json.loads(capsys.readouterr().out)["findings"]
     assert sum(finding["milliseconds"] for finding in found) == avoidable
 
 

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.model import Class, CostMicros, Iso, Listing, Micros, Milliseconds, Model, Span, iso
 from analyzer.interfaces.api.parameters import READS, Paged, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.which_run import find_run
 from analyzer.queries.booked import booked
+from analyzer.reports.document import Class, CostMicros, Iso, Listing, Micros, Milliseconds, Model, Span, iso
 from analyzer.states import booking
 
 _KEY = ("recorded_at", "hour", "gpu_uuid", "run_id", "state", "cause", "reason", "team")

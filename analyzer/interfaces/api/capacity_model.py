@@ -6,8 +6,8 @@ from pydantic import Field
 
 from analyzer.capacity.gate.decided import Decided, Verdict
 from analyzer.capacity.gate.request_store import Event, KeptRequest
-from analyzer.interfaces.api.model import Document, Listing, Micros, Model, iso
 from analyzer.interfaces.api.parameters import Paged, Parameters, Texts
+from analyzer.reports.document import Document, Listing, Micros, Model, iso
 
 
 class CapacityListAsked(Paged):

@@ -6,17 +6,16 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.amounts import Rounding
 from analyzer.interfaces.api.cursor import CursorKey
 from analyzer.interfaces.api.grouping import Group, grouped
 from analyzer.interfaces.api.ledger import values_of
-from analyzer.interfaces.api.model import Amounts, Coverage, Listing, Model, Span
 from analyzer.interfaces.api.parameters import READS, Paged, Selected
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.selection import days_of, selection
 from analyzer.ledger.coverage import known_hours
 from analyzer.period import Calendar, Period
 from analyzer.queries.dimensions import COLUMNS, Dimension
+from analyzer.reports.document import Amounts, Coverage, Listing, Model, Rounding, Span
 from analyzer.states import CLASSES
 
 Bearer = Literal["run", "team", "user", "project", "model", "stage", "queue", "node_group", "sku", "day"]

@@ -7,7 +7,6 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.findings.history.judgement import BECAUSE_MAX
-from analyzer.interfaces.api.model import Document, Micros, Model, iso, iso_or_none
 from analyzer.interfaces.api.parameters import Opt, Parameters, Text
 from analyzer.interfaces.api.posts import Post as Said
 from analyzer.interfaces.api.posts import answered, audit, documented, said_by
@@ -17,6 +16,7 @@ from analyzer.interfaces.api.when import When
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import decide
 from analyzer.recommendations.lifecycle.word import Decision, Word, moment_of
+from analyzer.reports.document import Document, Micros, Model, iso, iso_or_none
 
 A = TypeVar("A", bound=Parameters)
 _WHY = "Why; one sentence."

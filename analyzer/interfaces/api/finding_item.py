@@ -14,10 +14,9 @@ from analyzer.findings.history.judgement import Judgement, Mute
 from analyzer.findings.history.life import Life
 from analyzer.findings.history.record import Record, Tally, VersionTally
 from analyzer.ids import pattern
-from analyzer.interfaces.api.amounts import Rounding
-from analyzer.interfaces.api.model import CostMicros, Iso, Micros, Milliseconds, Model, Shown, iso
 from analyzer.period import Period
 from analyzer.queries.ledger_query import known_sum
+from analyzer.reports.document import CostMicros, Iso, Micros, Milliseconds, Model, Rounding, Shown, iso
 from analyzer.states import booking
 
 FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or how it begins.")]

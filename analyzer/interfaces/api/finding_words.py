@@ -9,10 +9,10 @@ from starlette.responses import Response
 from analyzer.findings.history.judgement import BECAUSE_MAX, Verdict
 from analyzer.findings.history.say import keep_judgement, keep_mute
 from analyzer.interfaces.api.finding_item import FindingId, MuteItem, WordItem
-from analyzer.interfaces.api.model import Document
 from analyzer.interfaces.api.parameters import Opt, Parameters, Text
 from analyzer.interfaces.api.posts import Post, answered, audit, documented, said_by
 from analyzer.interfaces.api.when import When
+from analyzer.reports.document import Document
 
 if TYPE_CHECKING:
     from analyzer.interfaces.api.request_service import RequestContext, RequestService

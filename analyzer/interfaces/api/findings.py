@@ -9,12 +9,12 @@ from starlette.responses import Response
 from analyzer.findings.finding import Finding
 from analyzer.ids import by_id
 from analyzer.interfaces.api.finding_item import FindingContext, FindingId, FindingItem, RecordItem, finding_items
-from analyzer.interfaces.api.model import Coverage, Document, Listing, MeasuredTime, Span
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import known_hours, measured
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Period
+from analyzer.reports.document import Coverage, Document, Listing, MeasuredTime, Span
 
 
 class FindingsAsked(Spanned, Paged):

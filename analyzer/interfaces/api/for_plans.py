@@ -16,9 +16,9 @@ from analyzer.capacity.planner.ledger import StoreLedger
 from analyzer.capacity.planner.stock import StockNode
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.faults import MeaninglessError
-from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso, iso_or_none
 from analyzer.interfaces.api.parameters import READS, Parameters, Text
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
+from analyzer.reports.document import Document, Iso, Micros, Model, iso, iso_or_none
 
 _MOST_GPUS = 10_000
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analyzer.interfaces.api.amounts import Rounding, Triple
-from analyzer.interfaces.api.model import Amounts
 from analyzer.interfaces.api.selection import Selection
 from analyzer.queries.dimensions import COLUMNS
+from analyzer.reports.document import Amounts, Rounding, Triple
 from analyzer.states import CLASSES
 from collector.store.session import Session
 

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.model import Coverage, Iso, Listing, Micros, Milliseconds, Model, Span, Status, iso
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Paged, Spanned
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import known_hours
+from analyzer.reports.document import Coverage, Iso, Listing, Micros, Milliseconds, Model, Span, Status, iso
 
 _HOURS = """
 WITH page AS (

@@ -8,8 +8,8 @@ from agent.wire.units import DAY_US
 from analyzer.finops.reconcile.bill import OTHERS_KEPT
 from analyzer.finops.reconcile.invoice_matches import InvoiceMatchRow
 from analyzer.finops.reconcile.text import ROWS_SHOWN
-from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso
 from analyzer.interfaces.api.parameters import Opt, Parameters
+from analyzer.reports.document import Document, Iso, Micros, Model, iso
 
 _DAYS_MOST = 20_000  # GPU kinds and days: ten kinds over five years
 _NANOS_MOST = 4 * 10**16  # forty millions of a currency: sums of as many fit the ledger's integers

@@ -24,10 +24,10 @@ from analyzer.interfaces.api.invoice_model import (
     MatchItem,
     OtherAsked,
 )
-from analyzer.interfaces.api.model import iso
 from analyzer.interfaces.api.parameters import READS, refusals
 from analyzer.interfaces.api.posts import audit, body_of, said_by
 from analyzer.ledger.coverage import ledger_end
+from analyzer.reports.document import iso
 from analyzer.server_client import WRONG_USAGE
 from collector.problem import problem_response
 

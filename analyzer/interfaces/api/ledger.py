@@ -7,13 +7,13 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.interfaces.api.grouping import Group, grouped
-from analyzer.interfaces.api.model import Amounts, Class, Coverage, Iso, Listing, Micros, Span, iso
 from analyzer.interfaces.api.parameters import READS, Paged, Selected
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.selection import days_of, selection
 from analyzer.ledger.coverage import known_hours
 from analyzer.period import Calendar, local
 from analyzer.queries.dimensions import COLUMNS, Dimension
+from analyzer.reports.document import Amounts, Class, Coverage, Iso, Listing, Micros, Span, iso
 from analyzer.states import booking
 
 _BY_MAX = 6

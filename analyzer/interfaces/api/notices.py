@@ -9,11 +9,11 @@ from starlette.responses import Response
 from analyzer.findings.health.notice import Notice
 from analyzer.interfaces.api.faults import GoneError
 from analyzer.interfaces.api.finding_item import Seen
-from analyzer.interfaces.api.model import Listing, Model, Span
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Paged, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import NotJudged
 from analyzer.ledger.unjudged import by_rule
+from analyzer.reports.document import Listing, Model, Span
 
 
 class NoticesAsked(Spanned, Paged):

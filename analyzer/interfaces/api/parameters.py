@@ -6,8 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.json_schema import SkipJsonSchema
 
 from analyzer.interfaces.api.cursor import LENGTH_MAX, PATTERN
-from analyzer.interfaces.api.model import Class, Model, Status
 from analyzer.interfaces.api.when import When
+from analyzer.reports.document import Class, Model, Status
 from analyzer.states import BOOKINGS, STATES
 
 _LIMIT, LIMIT_MAX = 100, 1000

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from agent.wire.bounded import TooMuchError, bounded_json
 from analyzer.errors import ConfigError
 from analyzer.findings.history.history_tables import Statement
-from analyzer.interfaces.api.model import Document
 from analyzer.interfaces.api.parameters import Parameters, refusals
+from analyzer.reports.document import Document
 from analyzer.server_client import WRONG_USAGE
 from collector.problem import problem_response
 from collector.registry.audit import AuditEntry

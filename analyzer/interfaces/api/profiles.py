@@ -13,7 +13,6 @@ from analyzer.errors import LedgerError
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.finding_item import FindingItem, finding_items
 from analyzer.interfaces.api.findings import finding_context
-from analyzer.interfaces.api.model import Amounts, Coverage, Document, Span
 from analyzer.interfaces.api.parameters import READS, Parameters, Selected
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import NotJudged, RunId, span_of
@@ -23,6 +22,7 @@ from analyzer.interfaces.api.spent import Entry, entries
 from analyzer.ledger.coverage import known_hours, not_judged
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Period
+from analyzer.reports.document import Amounts, Coverage, Document, Span
 
 _RUNS_NAMED = 100
 

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from analyzer.ids import by_id, pattern
 from analyzer.interfaces.api.advice import Advice, advice_data
 from analyzer.interfaces.api.faults import GoneError
-from analyzer.interfaces.api.model import Coverage, Document, Listing, MeasuredTime, Span
 from analyzer.interfaces.api.parameters import READS, Paged, Spanned, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import known_hours, measured
 from analyzer.recommendations.recommendation import Recommendation
+from analyzer.reports.document import Coverage, Document, Listing, MeasuredTime, Span
 
 AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or how it begins.")]
 _FINDINGS_MAX = 50

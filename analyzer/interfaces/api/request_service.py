@@ -15,7 +15,6 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.health.all_notices import PeriodNotices
 from analyzer.interfaces.api.cursor import CursorKey, CursorPosition, cursor_position, cursor_text
 from analyzer.interfaces.api.faults import BusyError
-from analyzer.interfaces.api.model import VERSION, Document
 from analyzer.interfaces.api.scope import Scope
 from analyzer.interfaces.api.when import period_of
 from analyzer.ledger.coverage import EMPTY, unjudged
@@ -26,6 +25,7 @@ from analyzer.recommendations.lifecycle.say import Offer
 from analyzer.recommendations.loss_source import LossSource
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.confining import confined
+from analyzer.reports.document import VERSION, Document
 from analyzer.reports.ledger_filter import LedgerFilter
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from analyzer.interfaces.api.model import Iso, Listing, Micros, Model, Span, iso_or_none
+from analyzer.reports.document import Iso, Listing, Micros, Model, Span, iso_or_none
 from collector.store.session import Session
 
 _COLUMNS = (

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.model import Amounts, Coverage, Document, Model, Span
 from analyzer.interfaces.api.parameters import READS, Opt, Paged, Parameters, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.run_list import Run, RunPage, run_of, runs_where
@@ -15,6 +14,7 @@ from analyzer.interfaces.api.spent import Entry, entries
 from analyzer.ledger.coverage import held_span, known_hours, not_judged
 from analyzer.ledger.which_run import find_run
 from analyzer.period import Period
+from analyzer.reports.document import Amounts, Coverage, Document, Model, Span
 
 RunId = Annotated[
     str,

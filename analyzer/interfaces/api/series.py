@@ -14,11 +14,11 @@ from starlette.responses import Response
 from agent.wire.contract import Column
 from agent.wire.tables import TABLES
 from analyzer.interfaces.api.faults import GoneError
-from analyzer.interfaces.api.model import Document, Iso, Micros, Model, iso
 from analyzer.interfaces.api.parameters import READS, Opt, Parameters
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import RunId, span_of
 from analyzer.ledger.which_run import find_run
+from analyzer.reports.document import Document, Iso, Micros, Model, iso
 from collector.lake.tiers.series import CHARTED, MAX_POINTS, Series, series
 from collector.lake.tiers.subjects import Subject, gpus_of_run, hosts
 from collector.store.session import Session

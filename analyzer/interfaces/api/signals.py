@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import Field
 
-from analyzer.interfaces.api.model import Model
 from analyzer.interfaces.api.selection import Selection
 from analyzer.period import Period
+from analyzer.reports.document import Model
 from collector.store.session import Session
 
 # The name here, the name in a window, and by what its whole numbers are divided.

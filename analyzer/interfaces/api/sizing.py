@@ -10,10 +10,10 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.model import CostMicros, Document, Model
 from analyzer.interfaces.api.parameters import READS
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.questions.sizing import read_known
+from analyzer.reports.document import CostMicros, Document, Model
 
 
 class RateTold(Model):

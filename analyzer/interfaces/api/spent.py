@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from analyzer.interfaces.api.grouping import grouped
-from analyzer.interfaces.api.model import Amounts, Class
 from analyzer.interfaces.api.selection import Selection
+from analyzer.reports.document import Amounts, Class
 from analyzer.states import BOOKINGS, CLASSES, booking
 from collector.store.session import Session
 

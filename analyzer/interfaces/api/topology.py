@@ -9,11 +9,11 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.api.model import Iso, Listing, Micros, Model, iso
 from analyzer.interfaces.api.parameters import READS, Paged, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import EMPTY
 from analyzer.queries.statements import statements
+from analyzer.reports.document import Iso, Listing, Micros, Model, iso
 
 
 class TopologyAsked(Paged):

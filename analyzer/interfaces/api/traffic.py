@@ -11,7 +11,6 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.interfaces.api.faults import GoneError
-from analyzer.interfaces.api.model import CostMicros, Document, Milliseconds, Model, Span
 from analyzer.interfaces.api.parameters import READS, Parameters
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import RunId, span_of
@@ -21,6 +20,7 @@ from analyzer.measures.traffic.matrix import Basis, Link, Way
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.measures.traffic.tariff import tariff_book
 from analyzer.measures.traffic.traffic_query import read_traffic
+from analyzer.reports.document import CostMicros, Document, Milliseconds, Model, Span
 from analyzer.text.as_json import plain_data
 
 _CELLS_MAX = 10_000

@@ -241,7 +241,7 @@ def _write_page(decided: Decided, options: argparse.Namespace) -> None:
 
 def _print(decided: Decided, options: argparse.Namespace, *, is_kept: bool) -> None:
     if options.json:
-        print(as_json("gate", data_of(decided)), end="")
+        print(as_json("gate", {"decided": data_of(decided)}), end="")
         return
     layout = _paper(options)
     text = decided_text(decided, layout, kept=is_kept)

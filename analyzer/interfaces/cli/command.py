@@ -118,7 +118,7 @@ def asking(options: argparse.Namespace, step_log: StepTime | None = None) -> Ite
 
 def report_of(ask: Callable[[Request], str], request: Request) -> dict[str, Any]:
     """Return the answer to a request as the figures of its JSON document, all rows of it."""
-    report: dict[str, Any] = json.loads(ask(replace(request, format="json", top=None)))["report"]
+    report: dict[str, Any] = json.loads(ask(replace(request, format="json", top=None)))
     return report
 
 

@@ -1,24 +1,24 @@
 """`gpuledger prices` and `gpuledger teams`: what is known of money and of whose a run is."""
 
 import argparse
-import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from analyzer.interfaces.cli.command import report_of
 from analyzer.interfaces.cli.prices_asked import asking_money
 from analyzer.interfaces.onboarding.unmapped import unmapped_runs
-from analyzer.interfaces.questions.price_questions import NO_FILE, book_text, check_text, checked
+from analyzer.interfaces.questions.price_questions import NO_FILE, book_text, check_data, check_text, checked
+from analyzer.interfaces.questions.question import head_of
 from analyzer.ledger.believed import believing
 from analyzer.ledger.teams import TeamBook
 from analyzer.prices.listing import price_json
 from analyzer.prices.price_book import PriceBook
 from analyzer.reports.request import Request
 from analyzer.settings.settings import SETTINGS_NAME, Settings
-from analyzer.text.as_json import plain_data
+from analyzer.text.as_json import as_json
 from collector.config import load
 from collector.store.database import Store
 
@@ -50,7 +50,7 @@ def prices(argv: list[str]) -> int:
     if options.action == "check":
         return _check(book, options, settings, now_us)
     if options.json:
-        print(json.dumps(price_json(book, options.sku, now_us), indent=1))
+        print(as_json("prices", price_json(book, options.sku, now_us), head_of(settings)), end="")
     else:
         print(book_text(book, str(path) if path else NO_FILE, options.sku, now_us, everything=options.all), end="")
     return 0
@@ -83,7 +83,10 @@ def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now
             found = checked(book, settings, now_us, session)
     else:
         found = checked(book, settings, now_us)
-    print(_as_json(found) if options.json else check_text(book, found), end="")
+    told = (
+        as_json("prices-check", check_data(book, found), head_of(settings)) if options.json else check_text(book, found)
+    )
+    print(told, end="")
     if not held:
         words = f"not checked: whether a GPU has no price; there is no store at {path} (--store names it)"
         print(words, file=sys.stderr)
@@ -93,10 +96,6 @@ def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now
 def _store(options: argparse.Namespace) -> Path:
     """Return the store that was named, or the one of the settings."""
     return Path(options.store or load(options.config, os.environ).store)
-
-
-def _as_json(complaints: Sequence[object]) -> str:
-    return json.dumps({"version": 1, "complaints": plain_data(list(complaints))}, indent=1) + "\n"
 
 
 def _from_server(options: argparse.Namespace) -> int:
@@ -109,12 +108,8 @@ def _from_server(options: argparse.Namespace) -> int:
     is_check = options.action == "check"
     request = Request("prices-check" if is_check else "prices", options.sku, everything=options.all)
     with asking_money(options) as ask:
-        report = report_of(ask, request) if is_check or options.json else {}
-        if is_check:
-            print(_as_json(report["complaints"]) if options.json else ask(request), end="")
-            return _CHECK_FAILED if report["complaints"] else 0
-        print(json.dumps(report, indent=1) + "\n" if options.json else ask(request), end="")
-    return 0
+        print(ask(replace(request, format="json") if options.json else request), end="")
+        return _CHECK_FAILED if is_check and report_of(ask, request)["complaints"] else 0
 
 
 def _settings(options: argparse.Namespace) -> Settings:

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from analyzer.interfaces.api.model import Amounts, Coverage, MeasuredTime, Model, Span
 from analyzer.interfaces.mcp.untrusted import Said
+from analyzer.reports.document import Amounts, Coverage, MeasuredTime, Model, Span
 
 
 class Page(Model):

@@ -10,7 +10,6 @@ from analyzer.errors import UnansweredError
 from analyzer.interfaces.api.costs import Cost, CostPage
 from analyzer.interfaces.api.finding_item import FindingItem
 from analyzer.interfaces.api.findings import FindingDocument, FindingPage
-from analyzer.interfaces.api.model import Listing
 from analyzer.interfaces.api.run_list import Run, RunPage
 from analyzer.interfaces.api.topology import Node, TopologyPage
 from analyzer.interfaces.mcp.answers import (
@@ -28,6 +27,7 @@ from analyzer.interfaces.mcp.answers import (
 )
 from analyzer.interfaces.mcp.site import Query, Site
 from analyzer.interfaces.mcp.untrusted import LIST_MOST, marked_or_none, marked_text, marked_texts, sentence
+from analyzer.reports.document import Listing
 from analyzer.states import CLASSES
 
 ROWS, ROWS_MOST = 20, 50

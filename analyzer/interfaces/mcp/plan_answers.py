@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from analyzer.interfaces.api.model import Model
 from analyzer.interfaces.mcp.untrusted import Said
+from analyzer.reports.document import Model
 
 
 class PlacementTold(Model):

@@ -15,8 +15,8 @@ from analyzer.capacity.planner.history import History, Peaks
 from analyzer.capacity.planner.stock import NodeHolder, StockNode
 from analyzer.errors import LedgerError, UnansweredError
 from analyzer.interfaces.api.for_plans import HistoryDocument, HolderTold, StockDocument, StockTold
-from analyzer.interfaces.api.model import Document
 from analyzer.interfaces.mcp.site import Query, Site
+from analyzer.reports.document import Document
 from analyzer.server_client import WRONG_USAGE
 
 DocumentT = TypeVar("DocumentT", bound=Document)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from analyzer.interfaces.api.model import Model
+from analyzer.reports.document import Model
 from analyzer.text.words import plain_sentence
 
 _NAME_MOST, _SENTENCE_MOST, LIST_MOST = 200, 600, 8  # letters, letters, items

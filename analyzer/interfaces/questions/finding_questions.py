@@ -96,7 +96,7 @@ FINDINGS = Question(
     _findings,
     lambda report: "not judged" if isinstance(report, NotJudged) else "findings",
     _findings_text,
-    lambda report: report.rules if isinstance(report, NotJudged) else report,
+    lambda report: {"not_judged": report.rules} if isinstance(report, NotJudged) else report,
     of_part=True,
     about="What was avoidable, sorted by money; no two findings claim the same GPU-second.",
     arguments=(
@@ -124,7 +124,7 @@ RECOMMEND = Question(
     _recommend,
     lambda _: "recommendations",
     lambda listed, request, layout: recommendations_text(listed, layout, request.top),
-    lambda listed: list(listed.advice) if listed.everything else listed.standing,
+    lambda listed: {"recommendations": listed.advice if listed.everything else listed.standing},
     forms={"csv": lambda listed, _: spreadsheet(listed), "markdown": lambda listed, _: table(listed)},
     of_part=True,
     about="""What to move or change and what each saves a week, those that save most first.

@@ -73,5 +73,5 @@ TOP = Question(
     "top", _top, lambda _: "top", lambda found, request, layout: look_text(found, layout, request.top, request.order)
 )
 HISTORY = Question("history", _history, lambda job: plain(job.name), _history_text, lambda job: job.history)
-NODES = Question("nodes", _nodes, lambda _: "nodes", _nodes_text, lambda stock: stock.nodes)
+NODES = Question("nodes", _nodes, lambda _: "nodes", _nodes_text, lambda stock: {"nodes": stock.nodes})
 FLEET_QUESTIONS = (TOP, HISTORY, NODES)

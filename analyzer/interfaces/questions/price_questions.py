@@ -79,6 +79,11 @@ def check_text(book: PriceBook, found: Sequence[Complaint]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def check_data(book: PriceBook, found: Sequence[Complaint]) -> dict[str, object]:
+    """Return what the check found, for its JSON document."""
+    return {"prices": _many(book), "complaints": list(found)}
+
+
 def _many(book: PriceBook) -> int:
     return len(book.rows) + len(book.derived)
 
@@ -95,6 +100,6 @@ PRICES_CHECK = Question(
     _check,
     lambda _: "prices check",
     lambda found, _request, _paper: check_text(found.book, found.complaints),
-    lambda found: {"prices": _many(found.book), "complaints": found.complaints},
+    lambda found: check_data(found.book, found.complaints),
 )
 PRICE_QUESTIONS = (PRICES, PRICES_CHECK)

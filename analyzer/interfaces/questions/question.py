@@ -7,9 +7,11 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from analyzer.interfaces.questions.formatted import formatted
+from analyzer.period import Period
 from analyzer.reports.ledger_filter import FILTERS
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
+from analyzer.settings.settings import Settings
 from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout
 
@@ -42,7 +44,7 @@ class Question(Generic[A]):
         """Return what the ledger says, in the form that is asked for. Raises as `read` does."""
         found = self.read(reader, request)
         if request.format == "json":
-            return as_json(self.name, self.data(found))
+            return as_json(self.name, self.data(found), head_of(reader.settings, getattr(found, "period", None)))
         if (form := self.forms.get(request.format)) is not None:
             return form(found, request)
         text = self.text(found, request, TextLayout(request.width, request.ascii))
@@ -55,6 +57,11 @@ class Check:
 
     alarms: Callable[[Mapping[str, Any]], Sequence[str]]
     words: Callable[[Sequence[str]], str]
+
+
+def head_of(settings: Settings, period: Period | None = None) -> Mapping[str, object]:
+    """Return what every JSON answer says first: in which currency and time zone, and of which period; None is none."""
+    return {"currency": settings.currency, "timezone": settings.timezone, "period": period}
 
 
 def argument(*names: str, **options: object) -> Arguments:

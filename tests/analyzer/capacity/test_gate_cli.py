@@ -109,8 +109,8 @@ def test_json_says_all_of_it(say: Callable[..., Said], folder: Path) -> None:
     code, out = say(gate, *words)
     document = json.loads(out)
     assert (code, document["schema"], document["version"]) == (1, "gpuledger/gate", 1)
-    assert document["report"]["verdict"] == "FAIL"
-    assert document["report"]["micros"] == 43_008 * 3_100_000
+    assert document["decided"]["verdict"] == "FAIL"
+    assert document["decided"]["micros"] == 43_008 * 3_100_000
 
 
 def test_with_a_store_it_is_kept_listed_shown_and_waived(store: Path, say: Callable[..., Said]) -> None:
@@ -119,7 +119,7 @@ def test_with_a_store_it_is_kept_listed_shown_and_waived(store: Path, say: Calla
     assert say(gate, *words, "--dry-run")[0] == 1
     assert say(list_, "--store", store)[1] == "no capacity request is kept here\n"
     _, out = say(gate, *words, "--json")
-    identity = json.loads(out)["report"]["request_id"]
+    identity = json.loads(out)["decided"]["request_id"]
     assert identity in say(list_, "--store", store)[1]
     for name in ("useful", "waiting", "recommendations"):
         code, out = say(waive, identity, name, "--reason", "the release is in March", "--store", store)

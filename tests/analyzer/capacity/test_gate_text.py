@@ -55,7 +55,7 @@ def test_the_page_is_the_one_that_was_drawn(golden: Callable[[str, str], None]) 
 
 def test_the_data_is_stable(golden: Callable[[str, str], None]) -> None:
     """Programs read it: a field that goes is a change of the version."""
-    golden("capacity/gate_fail.json", as_json("gate", data_of(decided())))
+    golden("capacity/gate_fail.json", as_json("gate", {"decided": data_of(decided())}))
 
 
 def hostile_profile() -> CapacityProfile:

@@ -80,7 +80,7 @@ def test_it_writes_a_page_and_exact_figures(folder: Path, said: Callable[[], str
     assert plan(["two.yaml", "--format", "html", "--out", "plan.html"]) == 0
     assert "<title>gpuledger Plan two.yaml</title>" in (folder / "plan.html").read_text("utf-8")
     assert plan(["two.yaml", "--json"]) == 0
-    report = json.loads(said())["report"]
+    report = json.loads(said())
     assert (report["end_at"] - report["start_at"], report["verdict"]) == (3 * 3600 * 1_000_000, "no_deadline")
     assert [one["task"] for one in report["tasks"]] == ["load", "fit"]
 

@@ -111,7 +111,7 @@ def test_all_three_say_the_same_sentence() -> None:
     """One template; a page that promises more than the terminal would be another product."""
     facts = on_time()
     words = sentence(facts).replace(NO_BREAK, " ").split()
-    assert json.loads(plan_json(facts))["report"]["sentence"].split() == words
+    assert json.loads(plan_json(facts))["sentence"].split() == words
     assert " ".join(words) in " ".join(plan_text(facts, TextLayout(80)).split())
     assert " ".join(words) in " ".join(plan_html(facts).replace(NO_BREAK, " ").split())
 

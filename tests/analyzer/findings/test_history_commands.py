@@ -70,7 +70,7 @@ def test_check_fails_for_what_is_new_and_nobody_has_looked_at(store: Path, capsy
     while findings(listed):
         capsys.readouterr()
         findings([*PLAIN, "--store", str(store), "--sure", "high", "--json"])
-        found = json.loads(capsys.readouterr().out)["report"]["findings"]
+        found = json.loads(capsys.readouterr().out)["findings"]
         high = [one["id"] for one in found if one["confidence"] == "high"]
         left = next(one for one in high if one not in seen)
         judge([left, "planned", "--because", "agreed", *PLAIN, "--store", str(store)])

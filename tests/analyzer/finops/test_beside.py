@@ -303,7 +303,7 @@ def test_the_command_prints_both_ways(tmp_path: Path, capsys: pytest.CaptureFixt
     assert command([*asked, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "gpuledger/costs"
-    (told,) = document["report"]["energy"]
+    (told,) = document["energy"]
     assert told["gpu_millijoules"] == 360 * 18_000_000
 
 

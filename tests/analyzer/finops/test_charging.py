@@ -269,7 +269,7 @@ def test_the_command_prints_a_table_that_sums(tmp_path: Path, capsys: pytest.Cap
     assert "unmapped                           3.0         $7.80         $7.80         $0.00" in shown
     assert "the platform bears $7.80:\ncharged $7.80 and $7.80 are the bill of $15.60" in shown
     assert command(["2025-11-10", "--store", str(tmp_path / "store.duckdb"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["report"]
+    told = json.loads(capsys.readouterr().out)
     assert sum(line["charged_micros"] + line["difference_micros"] for line in told["charges"]) == 15_600_000
 
 

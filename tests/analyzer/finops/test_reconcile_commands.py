@@ -57,7 +57,7 @@ def test_a_reconciliation_by_command_is_kept(store: Path, capsys: pytest.Capture
     assert "Matched within 0.0 %" in capsys.readouterr().out
     assert _kept(store) == []
     assert prices_reconcile([*arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["report"]["invoice_micros"] == 62_400_000
+    assert json.loads(capsys.readouterr().out)["invoice_micros"] == 62_400_000
     assert _kept(store) == [("2026-11-01", True, 0)]
     invoice(path, {"EffectiveCost": "80"})
     assert prices_reconcile(arguments) == 1

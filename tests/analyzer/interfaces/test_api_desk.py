@@ -8,9 +8,9 @@ from starlette.requests import Request
 
 from analyzer.errors import LedgerError
 from analyzer.interfaces.api.faults import BusyError
-from analyzer.interfaces.api.model import Document
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.queries.generation import Generations, ReadingCache
+from analyzer.reports.document import Document
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.waiting import PATIENCE_SECONDS

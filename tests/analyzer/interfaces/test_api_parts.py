@@ -45,7 +45,7 @@ HOSTILE = (
 
 def week(site: Site, query: str = "", team: str | None = None) -> Any:
     """Return the week of the small site as a key of a team sees it."""
-    return site.json(f"/v1/read?what=week&format=json&{DAY}{query}", team)["report"]
+    return site.json(f"/v1/read?what=week&format=json&{DAY}{query}", team)
 
 
 def amounts(breakdown: dict[str, Any]) -> list[tuple[str, str, int, int | None]]:
@@ -55,9 +55,7 @@ def amounts(breakdown: dict[str, Any]) -> list[tuple[str, str, int, int | None]]
 
 def findings(site: Site, query: str = "", team: str | None = None) -> list[dict[str, Any]]:
     """Return the findings of a list."""
-    found: list[dict[str, Any]] = site.json(f"/v1/read?what=findings&format=json&{DAY}{query}", team)["report"][
-        "findings"
-    ]
+    found: list[dict[str, Any]] = site.json(f"/v1/read?what=findings&format=json&{DAY}{query}", team)["findings"]
     return found
 
 
@@ -89,7 +87,7 @@ def test_a_teams_own_key_reads_the_same(small: Site, what: str, team: str) -> No
     assert small.get(query, team).text == asked.replace(f" --team {team}", "")
     document, own = small.json(f"{query}&format=json&team={team}"), small.json(f"{query}&format=json", team)
     if what != "recommend":
-        assert document["report"].pop("part") | {"team": None, "teams": [team]} == own["report"].pop("part")
+        assert document.pop("part") | {"team": None, "teams": [team]} == own.pop("part")
     assert own == document
 
 
@@ -108,13 +106,13 @@ def test_what_nobody_held_and_what_is_the_fleets_is_in_no_part(small: Site) -> N
 def test_notices_of_hosts_are_the_fleets(sick: Site) -> None:
     """A session that sees no sample would call every host silent: what was noticed comes from the whole."""
     query = "/v1/read?what=findings&format=json&everything=True"
-    whole = sick.json(query)["report"]["notices"]
+    whole = sick.json(query)["notices"]
     assert len(whole) > 1
-    own = sick.json(f"{query}&team=holders")["report"]["notices"]
+    own = sick.json(f"{query}&team=holders")["notices"]
     assert [(one["rule"], one["run_ids"]) for one in own] == [("fleet/cpu_only", ["slurm/alpha/1"])]
-    assert sick.json(query, "holders")["report"]["notices"] == own
-    assert sick.json(f"{query}&team=workers")["report"]["notices"] == []
-    missing = sick.json("/v1/read?what=findings&format=json&unjudged=True", "workers")["report"]
+    assert sick.json(query, "holders")["notices"] == own
+    assert sick.json(f"{query}&team=workers")["notices"] == []
+    missing = sick.json("/v1/read?what=findings&format=json&unjudged=True", "workers")["not_judged"]
     assert {one["subject"] for one in missing} <= {"slurm/alpha/2"}
 
 
@@ -273,6 +271,6 @@ def test_a_command_asks_a_server_for_the_same_part(
     assert text == small.get(f"/v1/read?what=week&{DAY}&team=holders&ascii=true").text
     assert "next: gpuledger findings --team holders" in text
     assert gpuledger.main(["findings", "--since", "2025-11-10", "--team", "holders", "--json", *server]) == 0
-    assert json.loads(capsys.readouterr().out)["report"]["part"]["team"] == "holders"
+    assert json.loads(capsys.readouterr().out)["part"]["team"] == "holders"
     assert gpuledger.main(["recommend", "--since", "2025-11-10", "--team", "uors", *server]) == 3
     assert "no run of team uors" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def test_charges_come_from_a_server_in_every_form(running: Site, capsys: pytest.
     assert charges([*server, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "gpuledger/charges"
-    total = sum(line["cost_micros"] for line in document["report"]["charges"])
+    total = sum(line["cost_micros"] for line in document["charges"])
     assert total == running.json("/v1/ledger?since=2025-11-10")["total"]["cost_micros"]
     assert charges([*server, "--csv", "--by", "cost-centre"]) == 0
     said = capsys.readouterr()

@@ -79,7 +79,7 @@ def test_the_report_of_a_run_has_a_few_lines_of_it(tmp_path: Path, whole: bool, 
         section = text.split("\nTRAFFIC\n")[1].split("\nEFFICIENCY\n")[0].split("NOT JUDGED")[0].split("next:")[0]
         assert least <= len(section.rstrip().splitlines()) + 1 <= most
         document = json.loads(answer(Reader(session, settings), Request("run", "pretrain", format="json")))
-    traffic = document["report"]["traffic"]
+    traffic = document["traffic"]
     assert traffic["rings"][0]["crossings"] == 4
     assert sum(cell["bytes"] for cell in traffic["matrix"]["cells"]) > 0
 

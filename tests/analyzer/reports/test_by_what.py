@@ -141,7 +141,7 @@ def test_every_paper_says_it(week: WeekReport) -> None:
     said = "SM activity 68.3 % of measured GPU-hours (H100), NVML utilization 31.7 %"
     for text in (week_text(week, TextLayout()), week_html(week), _mail(week)):
         assert said in " ".join(_plain(text).split())
-    told = json.loads(as_json("week", week))["report"]["by_what"]
+    told = json.loads(as_json("week", week))["by_what"]
     assert [(one["sku"], one["utilization"] == 0, one["sm_activity"] == 0) for one in told] == [
         (H100, True, False),
         (A100, False, True),

@@ -124,17 +124,17 @@ def test_json_has_exact_integers(reader: Reader) -> None:
     """Machines add up what people see rounded."""
     document = json.loads(answer(reader, Request("week", format="json")))
     assert (document["schema"], document["version"]) == ("gpuledger/week", 1)
-    entries = document["report"]["breakdown"]["entries"]
+    entries = document["breakdown"]["entries"]
     assert sum(entry["cost_micros"] for entry in entries) == 67_737_600_000
     assert sum(entry["milliseconds"] for entry in entries) == 32_256 * 3_600_000
-    assert sum(f["at_stake_micros"] for f in document["report"]["findings"]) == 9_225_660_000
+    assert sum(f["at_stake_micros"] for f in document["findings"]) == 9_225_660_000
 
 
 @pytest.mark.parametrize("what", ["week", "run", "findings", "recommend"])
 def test_json_fields_are_documented(reader: Reader, what: str) -> None:
     """--json is a promise: a field that nobody documented is a promise that nobody keeps."""
     request = Request(what, "81234" if what == "run" else None, format="json")
-    body = json.loads(answer(reader, request))["report"]
+    body = json.loads(answer(reader, request))
     documented = Path("docs/json.md").read_text()
     for row in body if isinstance(body, list) else [body]:
         for field in row:

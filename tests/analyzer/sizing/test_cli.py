@@ -75,7 +75,7 @@ def test_a_store_adds_its_fleet_and_its_runs(tmp_path: Path, capsys: pytest.Capt
         session.execute("UPDATE runs SET model = 'our-8b', exit_status = 'completed' WHERE name = 'llama-sft'")
     (tmp_path / "gpuledger.toml").write_text('[collector]\nlake = "none"\n')
     assert size(["llama-3-8b", "--for", "full", "--store", str(path), "--like", "our-8b", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)["report"]
+    report = json.loads(capsys.readouterr().out)
     assert report["similar"]["by"] == "of the model our-8b"
     assert [run["name"] for run in report["similar"]["runs"]] == ["llama-sft"]
     owned = {fit["sku"] for fit in report["fits"] if fit["owned_gpus"]}
@@ -92,14 +92,14 @@ def test_a_server_says_the_same_as_its_store(tmp_path: Path, capsys: pytest.Capt
         session.execute("UPDATE runs SET model = 'our-8b', exit_status = 'completed' WHERE name = 'llama-sft'")
     (tmp_path / "gpuledger.toml").write_text('[collector]\nlake = "none"\n[analyzer]\nprices = "prices.toml"\n')
     assert size([*words, "--store", str(path)]) == 0
-    here = json.loads(capsys.readouterr().out)["report"]
+    here = json.loads(capsys.readouterr().out)
     assert here["similar"]["runs"]
     assert {fit["price"]["source"] for fit in here["fits"] if fit["price"]} == {"site", "list"}
     config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), Settings.beside(path), analyze_seconds=None)
     with Store.open(path) as store, served(create_server(config, store)) as client:
         url = str(client.base_url)
         assert size([*words, "--server", url]) == 0
-        assert json.loads(capsys.readouterr().out)["report"] == here
+        assert json.loads(capsys.readouterr().out) == here
         with pytest.raises(ConfigError, match="leave --prices out"):
             size([*words, "--server", url, "--prices", prices])
 
@@ -133,8 +133,8 @@ def test_a_shape_makes_the_sum_whole(capsys: pytest.CaptureFixture[str]) -> None
     """Without it batch and context have no say."""
     shape = ["--layers", "40", "--hidden", "5120", "--intermediate", "13824", "--kv-heads", "40"]
     size(["--parameters", "13015864320", *shape, "--for", "inference", "--json"])
-    described = json.loads(capsys.readouterr().out)["report"]["memory"]
+    described = json.loads(capsys.readouterr().out)["memory"]
     size(["llama-2-13b", "--for", "inference", "--json"])
-    named = json.loads(capsys.readouterr().out)["report"]["memory"]
+    named = json.loads(capsys.readouterr().out)["memory"]
     assert described == named
     assert named["is_whole"]
