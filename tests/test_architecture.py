@@ -105,7 +105,6 @@ WITHIN_FUNCTIONS = {
     "analyzer/capacity/planner/ledger.py": START,
     "analyzer/finops/forecast/fitted.py": OPTIONAL,
     "analyzer/finops/non_gpu_costs/rates.py": START,
-    "analyzer/interfaces/questions/money_questions.py": START,
     "analyzer/interfaces/questions/formatted.py": START,
     "analyzer/interfaces/questions/sizing.py": START,
     "analyzer/interfaces/cli/capacity_gate.py": START,

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.scope import Scope
-from analyzer.text.csv_table import csv_text
+from analyzer.text.table import csv_text
 from dashboards.pages.answering import PAGE, Answering, Wanted, is_opened
 from dashboards.pages.frame import STRICT, Frame
 

@@ -1,7 +1,6 @@
-"""What teams are charged, as people and machines read it."""
+"""What teams are charged, as people and machines read it: one declaration of columns for the table and for its file."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from analyzer.finops.charges.edited import edited_words
 from analyzer.finops.charges.report import ChargesReport
@@ -9,22 +8,67 @@ from analyzer.finops.charges.sums import Bearer, Charged
 from analyzer.period import local
 from analyzer.prices.repriced import repriced_words
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import UNKNOWN, gpu_hours, money, plain
+from analyzer.text.table import GPU_TIME, CellUnit, TableColumn, csv_table, money_of, paper_lines
+from analyzer.text.words import UNKNOWN, money, plain
 
 _NAME, _CELL = 24, 14
+_FIGURES = ("held", "milliseconds", "cost_micros", "charged_micros", "avoidable_micros", "difference_micros")
+_Named = tuple[str, Charged]
+
+
+def _name_cell(name: str) -> str:
+    """Return a name; one that is too long for its column has a line of its own, and is never cut."""
+    return name if len(name) < _NAME else f"{name}\n{'':<{_NAME}}"
+
+
+_NAMES = CellUnit(_name_cell)
+
+
+def _columns(report: ChargesReport) -> tuple[TableColumn[_Named], ...]:
+    """Return the columns of the table."""
+    key, currency = key_of(report.by), money_of(report.currency)
+    return (
+        TableColumn(key.replace("_", " ").upper(), lambda row: row[0], _NAMES, _NAME, "<", key),
+        TableColumn("GPU-hours", lambda row: row[1].milliseconds, GPU_TIME, _CELL, name="gpu_hours"),
+        TableColumn("cost", lambda row: row[1].cost_micros, currency, _CELL, name="cost"),
+        TableColumn("charged", lambda row: row[1].charged_micros, currency, _CELL, name="charged"),
+        TableColumn("difference", lambda row: row[1].difference_micros, currency, _CELL, name="difference"),
+    )
 
 
 def charge_text(report: ChargesReport, layout: TextLayout) -> str:
     """Return the table: GPU-hours, cost, charged and the platform's difference by bearer, their sums, corrections."""
-    title = key_of(report.by).replace("_", " ").upper()
-    head = f"{title:<{_NAME}}" + "".join(f"{name:>{_CELL}}" for name in ("GPU-hours", "cost", "charged", "difference"))
     total = _total(report.lines)
-    found = [f"charges {report.period.label}   {_rates_told(report)}", "", head]
-    found += [_line(name_of(one), one, report.currency) for one in report.lines]
-    found += [_line("total", total, report.currency), ""]
+    rows = [*((name_of(one), one) for one in report.lines), ("total", total)]
+    found = [f"charges {report.period.label}   {_rates_told(report)}", ""]
+    found += [*paper_lines(_columns(report), rows, indent=""), ""]
     for said in (*_sums_told(total, report.currency), *_notes(report)):
         found += layout.wrap(said, "")
     return layout.page([*found, *_corrections(report, layout)])
+
+
+def charge_csv(report: ChargesReport) -> str:
+    """Return one row a bearer: what is charged is the chargeback; cost, and what of it was avoidable, the showback.
+
+    Unknown is an empty cell. GPU-hours are rounded to the sixth decimal, money is exact. `corrects` is the month of
+    the hours that a correction is of, empty in the rows of the period itself.
+    """
+    name, hours, cost, charged, difference = _columns(report)
+    avoidable = TableColumn[_Named](
+        "avoidable", lambda row: row[1].avoidable_micros, money_of(report.currency), name="avoidable"
+    )
+    columns = (
+        TableColumn[_Named]("period", lambda _: report.period.label, name="period"),
+        name,
+        hours,
+        TableColumn[_Named]("currency", lambda _: report.currency, name="currency"),
+        cost,
+        avoidable,
+        charged,
+        difference,
+        TableColumn[_Named]("corrects", lambda row: row[1].corrects, name="corrects"),
+    )
+    return csv_table(columns, [(name_of(one), one) for one in (*report.lines, *report.corrections)])
 
 
 def _rates_told(report: ChargesReport) -> str:
@@ -33,11 +77,8 @@ def _rates_told(report: ChargesReport) -> str:
         return f"final: teams and charge rates as of {local(report.closed_at, report.period.timezone):%Y-%m-%d}"
     if not rates:
         return "no charge rate: a team is charged what its GPUs cost"
-    return (
-        f"{rates} charge rates; else a team is charged what its GPUs cost"
-        if rates > 1
-        else ("one charge rate; else a team is charged what its GPUs cost")
-    )
+    which = f"{rates} charge rates" if rates > 1 else "one charge rate"
+    return f"{which}; else a team is charged what its GPUs cost"
 
 
 def _sums_told(total: Charged, currency: str) -> list[str]:
@@ -63,10 +104,10 @@ def _corrections(report: ChargesReport, layout: TextLayout) -> list[str]:
     if not report.corrections:
         return []
     title = f"CORRECTIONS learned in {report.period.label}, of hours that had closed; not in the figures above"
-    found = ["", *layout.wrap(title, "")]
-    found += [_line(f"{one.corrects} {name_of(one)}", one, report.currency) for one in report.corrections]
-    both = _total([*report.lines, *report.corrections])
-    return [*found, _line("total with them", both, report.currency)]
+    rows = [(f"{one.corrects} {name_of(one)}", one) for one in report.corrections]
+    rows.append(("total with them", _total([*report.lines, *report.corrections])))
+    _, *lines = paper_lines(_columns(report), rows, indent="")  # below the heads of the bill
+    return ["", *layout.wrap(title, ""), *lines]
 
 
 def charge_data(report: ChargesReport) -> dict[str, object]:
@@ -76,25 +117,17 @@ def charge_data(report: ChargesReport) -> dict[str, object]:
         "currency": report.currency,
         "by": key_of(report.by),
         "hours": {"known": report.hours.known, "expected": report.hours.expected, "status": report.hours.status},
-        "repriced": None if report.repriced is None else asdict(report.repriced),
+        "repriced": report.repriced,
         "closed_at": report.closed_at,
-        "edited": None if report.edited is None else asdict(report.edited),
+        "edited": report.edited,
         "charges": [_data(one, report.by) for one in report.lines],
         "corrections": [_data(one, report.by) | {"corrects": one.corrects} for one in report.corrections],
     }
 
 
 def _data(one: Charged, by: Bearer) -> dict[str, object]:
-    return {
-        key_of(by): one.bearer,
-        **({"team": one.team} if by != "team" else {}),
-        "held": one.held,
-        "milliseconds": one.milliseconds,
-        "cost_micros": one.cost_micros,
-        "charged_micros": one.charged_micros,
-        "avoidable_micros": one.avoidable_micros,
-        "difference_micros": one.difference_micros,
-    }
+    bearer = {key_of(by): one.bearer} if by == "team" else {key_of(by): one.bearer, "team": one.team}
+    return bearer | {name: getattr(one, name) for name in _FIGURES}
 
 
 def key_of(by: Bearer) -> str:
@@ -109,14 +142,6 @@ def name_of(line: Charged) -> str:
     if line.bearer is not None:
         return plain(line.bearer)
     return f"no cost centre: {plain(line.team)}" if line.team is not None else "unmapped"
-
-
-def _line(name: str, one: Charged, currency: str) -> str:
-    """Return one row; a name that is too long for its column has a line of its own, and is never cut."""
-    cells = (gpu_hours(one.milliseconds), *(money(m, currency) for m in (one.cost_micros, one.charged_micros)))
-    difference = money(one.difference_micros, currency)
-    head = f"{name:<{_NAME}}" if len(name) < _NAME else f"{name}\n{'':<{_NAME}}"
-    return head + "".join(f"{cell:>{_CELL}}" for cell in (*cells, difference))
 
 
 def _total(lines: Sequence[Charged]) -> Charged:

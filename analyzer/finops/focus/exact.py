@@ -14,13 +14,6 @@ def scaled(units: int, digits: int) -> Decimal:
     return Decimal(f"{units}E-{digits}")
 
 
-def text_of(value: Decimal) -> str:
-    """Return a decimal in digits, without exponent and without zeros at its end."""
-    text = format(value, "f")
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text in ("-0", "") else text
-
-
 def exact_shares(parts: Sequence[int], whole: int, units: int) -> Iterator[int]:
     """Yield for each part its share of `units`, rounded so that the shares of all parts of `whole` sum to the units.
 

@@ -15,17 +15,13 @@ import pyarrow.parquet as pq
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.focus.columns import CURRENCY_DIGITS, DECIMALS, Column
-from analyzer.finops.focus.exact import text_of
 from analyzer.finops.focus.repeated import Value
 from analyzer.finops.focus.rows import FocusRow
+from analyzer.text.table import decimal_digits, safe_cell
 
 FileFormat = Literal["csv", "parquet"]
 _BATCH_ROWS = 20_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# A spreadsheet takes a cell that begins so for a formula; the wide forms are taken for them by some.
-# https://owasp.org/www-community/attacks/CSV_Injection
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-_BLANKS = dict.fromkeys([*range(32), 0x7F, 0x85, 0x2028, 0x2029], " ")
 _TYPES = {
     "text": pa.string(),
     "json": pa.string(),
@@ -48,17 +44,6 @@ def write(
         count = _write_csv(beside, columns, rows) if form == "csv" else _write_parquet(beside, columns, rows)
         check()
         return count
-
-
-@lru_cache(maxsize=8192)
-def safe_cell(text: str) -> str:
-    """Return a text as a CSV cell may hold it: no formula, and in one line.
-
-    What would be taken for a formula gets an apostrophe before it; control characters become blanks. Nothing else is
-    changed: quotes and commas are the CSV writer's, and markup is text in a CSV.
-    """
-    plain = text.translate(_BLANKS)
-    return f"'{plain}" if plain.lstrip().startswith(_FORMULA) else plain
 
 
 @lru_cache(maxsize=1024)
@@ -99,7 +84,7 @@ def _cell(value: Value | None) -> str:
         return ""
     if isinstance(value, str):
         return safe_cell(value)
-    return _moment_text(value) if isinstance(value, int) else text_of(value)
+    return _moment_text(value) if isinstance(value, int) else decimal_digits(value)
 
 
 def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[FocusRow]) -> int:

@@ -2,17 +2,14 @@
 
 import csv
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 from io import StringIO
 
-from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
-from analyzer.finops.focus.exact import text_of
-from analyzer.finops.focus.write import safe_cell
 from analyzer.interfaces.mail.content import Attachment
 from analyzer.period import local
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.week import WeekReport
+from analyzer.text.table import decimal_digits, hours_digits, money_digits, safe_cell
 from analyzer.text.words import plain_sentence
 
 FINDINGS_MOST = 2_000  # of more, those with most at stake: about 400 KB
@@ -72,9 +69,9 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _hours(milliseconds: int) -> str:
-    return text_of(round(Decimal(milliseconds) / HOUR_MS, 6))
+    return decimal_digits(hours_digits(milliseconds))
 
 
 def _money(micros: int | None) -> str:
     """Return an exact amount; what is not known is an empty cell, never 0."""
-    return "" if micros is None else text_of(Decimal(micros) / MICROS)
+    return "" if micros is None else decimal_digits(money_digits(micros))

@@ -13,7 +13,7 @@ from analyzer.finops.budgets.month_query import read_month
 from analyzer.finops.budgets.text import budgets_text, over_check
 from analyzer.finops.charges.report import ChargesReport, charges_report
 from analyzer.finops.charges.sums import Bearer
-from analyzer.finops.charges.text import charge_data, charge_text
+from analyzer.finops.charges.text import charge_csv, charge_data, charge_text
 from analyzer.finops.demand.outlook import Outlook, outlook
 from analyzer.finops.demand.text import demand_text
 from analyzer.finops.non_gpu_costs.cost_query import Costs, read_costs
@@ -85,12 +85,6 @@ def _charges(reader: Reader, request: Request) -> ChargesReport:
         raise ConfigError(f"charges are by team or cost-centre, not by {request.by}")
     by: Bearer = "cost-centre" if request.by == "cost-centre" else "team"
     return charges_report(reader.session, reader.settings, reader.period(request.since, request.until), by)
-
-
-def _charges_csv(report: ChargesReport, _: Request) -> str:
-    from analyzer.finops.charges.file import charge_csv  # loads what writes bills
-
-    return charge_csv(report)
 
 
 def _costs(reader: Reader, request: Request) -> Costs:
@@ -176,7 +170,7 @@ CHARGES = Question(
     lambda found: f"charges {found.period.label}",
     lambda found, _, layout: charge_text(found, layout),
     charge_data,
-    forms={"csv": _charges_csv},
+    forms={"csv": lambda found, _: charge_csv(found)},
 )
 COSTS = Question(
     "costs",

@@ -21,7 +21,7 @@ from analyzer.reports.recommendation_words import (
     tails_words,
     when_words,
 )
-from analyzer.text.csv_table import csv_text
+from analyzer.text.table import csv_text
 from analyzer.text.words import plain, plain_sentence
 
 # Whose lines go into which file as they are; what belongs into the run's own program follows as comments.

@@ -4,10 +4,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analyzer.finops.charges.file import charge_csv
 from analyzer.finops.charges.report import ChargesReport, charges_report
 from analyzer.finops.charges.sums import Bearer
-from analyzer.finops.charges.text import charge_data
+from analyzer.finops.charges.text import charge_csv, charge_data
 from analyzer.finops.focus.export import ExportOptions, export_focus
 from analyzer.finops.focus.issuer import Issuer
 from analyzer.finops.focus.spreadsheet import export_csv

@@ -15,11 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.finops.charges.file import charge_csv
 from analyzer.finops.charges.held_query import read_held
 from analyzer.finops.charges.report import ChargesReport, charges_report
 from analyzer.finops.charges.sums import Bearer, Charged, HeldHour, charges
-from analyzer.finops.charges.text import charge_data, charge_text
+from analyzer.finops.charges.text import charge_csv, charge_data, charge_text
 from analyzer.interfaces.cli.charges import charges as command
 from analyzer.ledger.coverage import Hours
 from analyzer.period import Period

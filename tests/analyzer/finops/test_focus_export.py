@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.focus.charges import Charge
 from analyzer.finops.focus.columns import FOCUS, Version, columns
-from analyzer.finops.focus.exact import exact_shares, nano_hours, scaled, text_of
+from analyzer.finops.focus.exact import exact_shares, nano_hours, scaled
 from analyzer.finops.focus.export import Exported, ExportOptions, export_focus
 from analyzer.finops.focus.issuer import Issuer
 from analyzer.finops.focus.rows import RowContext, usage_rows
-from analyzer.finops.focus.write import FileFormat, safe_cell, write
+from analyzer.finops.focus.write import FileFormat, write
 from analyzer.period import Period
 from analyzer.states import BOOKINGS
+from analyzer.text.table import decimal_digits, safe_cell
 from tests.analyzer.finops.focus_books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books
 from tests.analyzer.finops.focus_checker import complaints, rows_of, total
 from tests.analyzer.ledger.amounts import book
@@ -135,7 +136,7 @@ def test_ten_thousand_bills_sum_exactly() -> None:
         ]
         rows = list(usage_rows(bill, around))
         for name in ("EffectiveCost", "BilledCost"):
-            printed = [Decimal(text_of(Decimal(str(row[name])))) for row in rows]
+            printed = [Decimal(decimal_digits(Decimal(str(row[name])))) for row in rows]
             assert sum(printed, Decimal(0)) == scaled(sum(costs), 6)
         for row in rows:
             price, quantity = Decimal(str(row["ContractedUnitPrice"])), Decimal(str(row["PricingQuantity"]))

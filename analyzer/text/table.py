@@ -1,0 +1,133 @@
+"""A table is its columns, declared once: what stands in each, in which unit, and how wide. Paper and CSV follow.
+
+columns = (
+    TableColumn("TEAM", lambda line: line.team, width=24, align="<"),
+    TableColumn("GPU-hours", lambda line: line.milliseconds, GPU_TIME, 12, name="gpu_hours"),
+    TableColumn("cost", lambda line: line.cost_micros, money_of("USD"), 12, name="cost"),
+)
+paper_lines(columns, lines)  # for people: what is not known is a dash
+csv_table(columns, lines)  # for programs: exact figures, what is not known is an empty cell
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache, partial
+from typing import Any, Generic, Literal, TypeVar
+
+from agent.wire.units import HOUR_MS, MICROS
+from analyzer.text.words import UNKNOWN, gpu_hours, money, plain
+
+Row = TypeVar("Row")
+# A spreadsheet takes a cell that begins so for a formula; the wide forms are taken for them by some.
+# https://owasp.org/www-community/attacks/CSV_Injection
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+_BLANKS = dict.fromkeys([*range(32), 0x7F, 0x85, 0x2028, 0x2029], " ")
+
+
+@dataclass(frozen=True, slots=True)
+class CellUnit:
+    """How the values of a column are written: `words` for people, `exact` as a cell of CSV. Neither is given None."""
+
+    words: Callable[[Any], str]
+    exact: Callable[[Any], object] = lambda value: value
+
+
+@dataclass(frozen=True)  # without slots: TableColumn[Row](...) could not be made
+class TableColumn(Generic[Row]):
+    """One column: its head on paper, and what stands in it, None where that is not known.
+
+    `width` is in characters on paper; `name` is its head in CSV. Where the cells must add up as printed, `together`
+    writes all values of the column at once, in place of the unit's words.
+    """
+
+    head: str
+    value: Callable[[Row], Any]
+    unit: CellUnit = CellUnit(str)
+    width: int = 0
+    align: Literal["<", ">"] = ">"
+    name: str = ""
+    together: Callable[[Sequence[Any]], Sequence[str]] | None = None
+
+    def cells(self, rows: Sequence[Row]) -> list[str]:
+        """Return the column as people read it, a cell a row."""
+        values = [self.value(row) for row in rows]
+        if self.together is not None:
+            return list(self.together(values))
+        return [UNKNOWN if value is None else self.unit.words(value) for value in values]
+
+
+def paper_lines(columns: Sequence[TableColumn[Row]], rows: Sequence[Row], indent: str = "  ") -> list[str]:
+    """Return a line of heads, then a line a row, indented within its first column; what is too wide pushes the rest."""
+    first, *others = columns
+    head = f"{first.head:{first.align}{first.width}}"
+    lines = [head + "".join(f"{column.head:{column.align}{column.width}}" for column in others)]
+    for cell, *cells in zip(*(column.cells(rows) for column in columns), strict=True):
+        line = f"{indent}{cell:{first.align}{first.width - len(indent)}}"
+        for column, text in zip(others, cells, strict=True):
+            line += f"{text:{column.align}{column.width}}"
+        lines.append(line)
+    return lines
+
+
+def csv_table(columns: Sequence[TableColumn[Row]], rows: Iterable[Row]) -> str:
+    """Return a table as CSV, with exact figures."""
+    return csv_text(
+        [column.name for column in columns],
+        ([_exact(column.unit, column.value(row)) for column in columns] for row in rows),
+    )
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV below their head; None is an empty cell, and no text is a formula."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    for row in rows:
+        writer.writerow([safe_cell(plain(value)) if isinstance(value, str) else value for value in row])
+    return out.getvalue()
+
+
+@lru_cache(maxsize=8192)
+def safe_cell(text: str) -> str:
+    """Return a text as a CSV cell may hold it: no formula, and in one line.
+
+    What would be taken for a formula gets an apostrophe before it; control characters become blanks. Nothing else is
+    changed: quotes and commas are the CSV writer's, and markup is text in a CSV.
+    """
+    flat = text.translate(_BLANKS)
+    return f"'{flat}" if flat.lstrip().startswith(_FORMULA) else flat
+
+
+def decimal_digits(value: Decimal) -> str:
+    """Return a decimal in digits, without exponent and without zeros at its end."""
+    text = format(value, "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text in ("-0", "") else text
+
+
+def money_of(currency: str) -> CellUnit:
+    """Return the unit of amounts in millionths of a currency: "$2.60", and in CSV exactly 2.6."""
+    return CellUnit(partial(money, currency=currency), money_digits)
+
+
+def money_digits(micros: int) -> Decimal:
+    """Return an amount in whole units of its currency, exactly."""
+    return Decimal(micros) / MICROS
+
+
+def hours_digits(milliseconds: int) -> Decimal:
+    """Return GPU milliseconds in GPU-hours, to the sixth decimal."""
+    return round(Decimal(milliseconds) / HOUR_MS, 6)
+
+
+def _exact(unit: CellUnit, value: object) -> object:
+    if value is None:
+        return None
+    exact = unit.exact(value)
+    return decimal_digits(exact) if isinstance(exact, Decimal) else exact
+
+
+GPU_TIME = CellUnit(gpu_hours, hours_digits)  # of milliseconds
