@@ -36,7 +36,7 @@ def test_cells_that_must_add_up_are_written_together() -> None:
 def test_a_cell_that_is_too_wide_pushes_the_rest() -> None:
     """Nothing is cut that a column does not cut itself."""
     name = TableColumn[str]("NAME", str, CellUnit(lambda text: text * 3), 8, "<")
-    assert paper_lines((name, TableColumn("n", len, width=3)), ["abcd"]) == ["NAME      n", "  abcdabcdabcd  4"]
+    assert paper_lines((name, TableColumn[str]("n", len, width=3)), ["abcd"]) == ["NAME      n", "  abcdabcdabcd  4"]
 
 
 def test_no_cell_is_a_formula() -> None:
