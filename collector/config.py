@@ -28,192 +28,133 @@ _MOVED = {
 }
 
 
-def _about(help: str, least: float | None = None) -> dict[str, Any]:  # noqa: A002 - what the reader shows
-    return {"help": help, "least": least}
+def _setting(default: Any, help: str, least: float | None = None) -> Any:  # noqa: A002, ANN401 - of the key's type
+    """Return the field of a key: its default, whose type its values have, what people read of it, and the least."""
+    return field(default=default, metadata={"help": help, "least": least})
 
 
 @dataclass(frozen=True, slots=True)
 class CollectorConfig:
     """Every key with its default and its help; the README is tested against it."""
 
-    store: Path = field(default=Path("gpuledger.duckdb"), metadata=_about("the DuckDB file that holds everything"))
-    listen: str = field(
-        default="127.0.0.1:8470", metadata=_about("address and port; anything but loopback needs tokens or keys")
+    store: Path = _setting(Path("gpuledger.duckdb"), "the DuckDB file that holds everything")  # noqa: RUF009
+    listen: str = _setting("127.0.0.1:8470", "address and port; anything but loopback needs tokens or keys")
+    tokens: tuple[str, ...] = _setting(
+        (), f"who presents one of these is let in; at least {_MIN_TOKEN} characters each"
     )
-    tokens: tuple[str, ...] = field(
-        default=(), metadata=_about(f"who presents one of these is let in; at least {_MIN_TOKEN} characters each")
+    tls_certificate: str = _setting("", "file of the certificate and its chain, for https; read again on SIGHUP")
+    tls_key: str = _setting("", "file of that certificate's key")
+    body_bytes: int = _setting(16 * 2**20, "the largest batch that is accepted, as it travels", 1024)
+    unpacked_bytes: int = _setting(64 * 2**20, "the largest batch that is accepted, unpacked", 1024)
+    rows: int = _setting(1_000_000, "the most rows in one batch", 1)
+    body_seconds: float = _setting(30.0, "how long a batch may take to arrive", 0.1)
+    arriving_bytes: int = _setting(
+        128 * 2**20, "how much memory batches may take while they arrive; further ones are told to come later", 1
     )
-    tls_certificate: str = field(
-        default="", metadata=_about("file of the certificate and its chain, for https; read again on SIGHUP")
+    agent_batches_per_second: float = _setting(
+        50.0, "how many batches one agent may send; beyond, it is told to come later", 0.001
     )
-    tls_key: str = field(default="", metadata=_about("file of that certificate's key"))
-    body_bytes: int = field(
-        default=16 * 2**20, metadata=_about("the largest batch that is accepted, as it travels", 1024)
+    agent_bytes_per_second: float = _setting(4 * 2.0**20, "and how many bytes of them", 1.0)
+    agent_burst_seconds: float = _setting(
+        30.0, "for how long it may send at once what it had no time to send before", 0.0
     )
-    unpacked_bytes: int = field(
-        default=64 * 2**20, metadata=_about("the largest batch that is accepted, unpacked", 1024)
+    remote_write_series: int = _setting(
+        200_000, "series of Prometheus' remote write whose last value is remembered; those beyond are refused", 1
     )
-    rows: int = field(default=1_000_000, metadata=_about("the most rows in one batch", 1))
-    body_seconds: float = field(default=30.0, metadata=_about("how long a batch may take to arrive", 0.1))
-    arriving_bytes: int = field(
-        default=128 * 2**20,
-        metadata=_about("how much memory batches may take while they arrive; further ones are told to come later", 1),
+    remote_write_wait_seconds: float = _setting(
+        1.0, "how long a scrape that comes in several requests of remote write waits for the rest of it", 0.0
     )
-    agent_batches_per_second: float = field(
-        default=50.0, metadata=_about("how many batches one agent may send; beyond, it is told to come later", 0.001)
+    decoders: int = _setting(1, "how many processes decode batches while many come; 0: the server's own does it", 0)
+    queue_batches: int = _setting(
+        4096, "how many batches may wait to be written; further ones are told to come later", 1
     )
-    agent_bytes_per_second: float = field(default=4 * 2.0**20, metadata=_about("and how many bytes of them", 1.0))
-    agent_burst_seconds: float = field(
-        default=30.0, metadata=_about("for how long it may send at once what it had no time to send before", 0.0)
+    queue_bytes: int = _setting(256 * 2**20, "how much memory they may take", 1024)
+    gather_seconds: float = _setting(
+        0.05, "how long after the last commit began the writer waits for the next to be as large", 0.0
     )
-    remote_write_series: int = field(
-        default=200_000,
-        metadata=_about(
-            "series of Prometheus' remote write whose last value is remembered; those beyond are refused", 1
-        ),
-    )
-    remote_write_wait_seconds: float = field(
-        default=1.0,
-        metadata=_about(
-            "how long a scrape that comes in several requests of remote write waits for the rest of it", 0.0
-        ),
-    )
-    decoders: int = field(
-        default=1,
-        metadata=_about("how many processes decode batches while many come; 0: the server's own does it", 0),
-    )
-    queue_batches: int = field(
-        default=4096, metadata=_about("how many batches may wait to be written; further ones are told to come later", 1)
-    )
-    queue_bytes: int = field(default=256 * 2**20, metadata=_about("how much memory they may take", 1024))
-    gather_seconds: float = field(
-        default=0.05,
-        metadata=_about("how long after the last commit began the writer waits for the next to be as large", 0.0),
-    )
-    group_rows: int = field(
-        default=200_000, metadata=_about("the most rows in one commit, where one batch has not more", 1)
-    )
-    memory_limit: str = field(default="600MB", metadata=_about("how much memory DuckDB may take"))
+    group_rows: int = _setting(200_000, "the most rows in one commit, where one batch has not more", 1)
+    memory_limit: str = _setting("600MB", "how much memory DuckDB may take")
     # With two, a thread of ours that waits for DuckDB's spins, and takes Python's lock with every turn: sealing while
     # batches come took a third more processor time.
-    threads: int = field(default=1, metadata=_about("how many threads DuckDB may use for one statement", 1))
+    threads: int = _setting(1, "how many threads DuckDB may use for one statement", 1)
 
-    lake: str = field(
-        default="",
-        metadata=_about(
-            "where sealed samples go: none for no lake, or postgres:dbname=...; left out, a lake beside the store"
-        ),
+    lake: str = _setting(
+        "", "where sealed samples go: none for no lake, or postgres:dbname=...; left out, a lake beside the store"
     )
-    data: str = field(default="", metadata=_about("the lake's files: a folder or s3://bucket/prefix; empty: beside it"))
-    s3_endpoint: str = field(default="", metadata=_about("address of the object store, if it is not Amazon's"))
-    s3_region: str = field(default="us-east-1", metadata=_about("its region"))
-    s3_key_id: str = field(default="", metadata=_about("who we are to it"))
-    s3_secret: str = field(default="", metadata=_about("and by which secret; better in the environment than in a file"))
-    extensions: str = field(
-        default="", metadata=_about("folder of DuckDB's extensions that you trust; empty: those of the wheels, by hash")
+    data: str = _setting("", "the lake's files: a folder or s3://bucket/prefix; empty: beside it")
+    s3_endpoint: str = _setting("", "address of the object store, if it is not Amazon's")
+    s3_region: str = _setting("us-east-1", "its region")
+    s3_key_id: str = _setting("", "who we are to it")
+    s3_secret: str = _setting("", "and by which secret; better in the environment than in a file")
+    extensions: str = _setting("", "folder of DuckDB's extensions that you trust; empty: those of the wheels, by hash")
+    name: str = _setting("", "of several collectors of one lake, what this one is called; empty: its host's name")
+    direct_url: str = _setting(
+        "", "and where agents reach this very one, past any balancer, like https://collector-1:8470"
     )
-    name: str = field(
-        default="",
-        metadata=_about("of several collectors of one lake, what this one is called; empty: its host's name"),
-    )
-    direct_url: str = field(
-        default="",
-        metadata=_about("and where agents reach this very one, past any balancer, like https://collector-1:8470"),
-    )
-    seal_seconds: float = field(
-        default=60.0, metadata=_about("how often what has arrived is sealed into the lake", 0.1)
-    )
-    seal_rows: int = field(default=2_000_000, metadata=_about("or sooner, when so many rows have arrived", 1))
+    seal_seconds: float = _setting(60.0, "how often what has arrived is sealed into the lake", 0.1)
+    seal_rows: int = _setting(2_000_000, "or sooner, when so many rows have arrived", 1)
 
-    raw_days: int = field(
-        default=14, metadata=_about("for how many days samples are kept as they came; hours close after up to 9", 1)
+    raw_days: int = _setting(14, "for how many days samples are kept as they came; hours close after up to 9", 1)
+    minute_days: int = _setting(90, "for how many days what they come to a minute is kept", 1)
+    hour_days: int = _setting(400, "and what they come to an hour", 1)
+    keep_days: tuple[str, ...] = _setting(
+        (), "tables that are kept for another time, such as flow_samples=3, gpu_minutes=180"
     )
-    minute_days: int = field(default=90, metadata=_about("for how many days what they come to a minute is kept", 1))
-    hour_days: int = field(default=400, metadata=_about("and what they come to an hour", 1))
-    keep_days: tuple[str, ...] = field(
-        default=(), metadata=_about("tables that are kept for another time, such as flow_samples=3, gpu_minutes=180")
+    keep_bytes: int = _setting(0, "the most that the lake's files may hold: the oldest days go first; 0: no bound", 0)
+    receipt_days: int = _setting(
+        30, "for how many days it is known which batches were taken: as long as a spool lives", 1
     )
-    keep_bytes: int = field(
-        default=0, metadata=_about("the most that the lake's files may hold: the oldest days go first; 0: no bound", 0)
+    snapshot_hours: float = _setting(12.0, "for how many hours a reader finds the lake as it was when it began", 1.0)
+    job_seconds: float = _setting(60.0, "how long a job of the upkeep may take before it lets others go first", 0.1)
+
+    capacity_requests: int = _setting(
+        1000, "how many requests for more GPUs are kept of one team; further ones are refused", 1
     )
-    receipt_days: int = field(
-        default=30,
-        metadata=_about("for how many days it is known which batches were taken: as long as a spool lives", 1),
-    )
-    snapshot_hours: float = field(
-        default=12.0, metadata=_about("for how many hours a reader finds the lake as it was when it began", 1.0)
-    )
-    job_seconds: float = field(
-        default=60.0, metadata=_about("how long a job of the upkeep may take before it lets others go first", 0.1)
+    capacity_days: int = _setting(
+        400, "for how many days after its last entry such a request is kept, with its history", 1
     )
 
-    capacity_requests: int = field(
-        default=1000,
-        metadata=_about("how many requests for more GPUs are kept of one team; further ones are refused", 1),
-    )
-    capacity_days: int = field(
-        default=400,
-        metadata=_about("for how many days after its last entry such a request is kept, with its history", 1),
-    )
+    log_format: LogFormat = _setting("text", "the log on stderr, an event a line: text or json")  # noqa: RUF009
+    log_level: LogLevel = _setting("info", "the least that is logged: debug, info, warning or error")  # noqa: RUF009
 
-    log_format: LogFormat = field(default="text", metadata=_about("the log on stderr, an event a line: text or json"))
-    log_level: LogLevel = field(
-        default="info", metadata=_about("the least that is logged: debug, info, warning or error")
+    ready_free_bytes: int = _setting(
+        256 * 2**20, "with less of its disk free, /readyz says that no batches are taken", 0
     )
+    ready_seal_seconds: float = _setting(900.0, "with batches unsealed for longer, /readyz says so too", 1.0)
+    backups: str = _setting("", "the folder that backups are written below; empty: beside the store")
 
-    ready_free_bytes: int = field(
-        default=256 * 2**20, metadata=_about("with less of its disk free, /readyz says that no batches are taken", 0)
-    )
-    ready_seal_seconds: float = field(
-        default=900.0, metadata=_about("with batches unsealed for longer, /readyz says so too", 1.0)
-    )
-    backups: str = field(
-        default="", metadata=_about("the folder that backups are written below; empty: beside the store")
-    )
+    slurm: str = _setting("", "name of the Slurm cluster to ask for jobs and hosts, as in agent.cluster; or none")
+    slurm_seconds: float = _setting(60.0, "how often Slurm is asked", 1.0)
+    slurm_timeout_seconds: float = _setting(60.0, "how long one of its commands may take to answer", 1.0)
+    slurm_bytes: int = _setting(256 * 2**20, "the most that one of its answers may hold", 1024)
+    slurm_format: str = _setting("auto", "json or text, which large clusters answer sooner; auto tries json first")
+    slurm_commands: str = _setting("", "directory of Slurm's commands, if it is not on the PATH")
 
-    slurm: str = field(
-        default="", metadata=_about("name of the Slurm cluster to ask for jobs and hosts, as in agent.cluster; or none")
+    kubernetes: str = _setting(
+        "", "name of the Kubernetes cluster to ask for pods and nodes, as in agent.cluster; or none"
     )
-    slurm_seconds: float = field(default=60.0, metadata=_about("how often Slurm is asked", 1.0))
-    slurm_timeout_seconds: float = field(
-        default=60.0, metadata=_about("how long one of its commands may take to answer", 1.0)
+    kubernetes_api: str = _setting("", "address of its API server; inside the cluster the service account says it")
+    kubernetes_token: str = _setting("", "file of the token to show it; inside, the account's own")
+    kubernetes_ca: str = _setting("", "file of the certificates to trust; inside, the account's")
+    kubernetes_seconds: float = _setting(60.0, "how often it is asked for what is new", 1.0)
+    kubernetes_timeout_seconds: float = _setting(30.0, "how long one answer may take", 1.0)
+    kubernetes_bytes: int = _setting(64 * 2**20, "the most that one answer may hold", 1024)
+    kubernetes_user_labels: tuple[str, ...] = _setting(
+        ("gpuledger/user", "hub.jupyter.org/username", "workflows.argoproj.io/creator"),
+        "labels of pods and of their owners that name the user; the first that is there counts",
     )
-    slurm_bytes: int = field(default=256 * 2**20, metadata=_about("the most that one of its answers may hold", 1024))
-    slurm_format: str = field(
-        default="auto", metadata=_about("json or text, which large clusters answer sooner; auto tries json first")
+    kubernetes_project_labels: tuple[str, ...] = _setting(
+        ("gpuledger/project", "app.kubernetes.io/part-of"),
+        "labels that name the project; the first that is there counts",
     )
-    slurm_commands: str = field(default="", metadata=_about("directory of Slurm's commands, if it is not on the PATH"))
-
-    kubernetes: str = field(
-        default="",
-        metadata=_about("name of the Kubernetes cluster to ask for pods and nodes, as in agent.cluster; or none"),
+    kubernetes_labels: tuple[str, ...] = _setting(
+        (), "further labels of pods and of their owners to keep; all others stay unread"
     )
-    kubernetes_api: str = field(
-        default="", metadata=_about("address of its API server; inside the cluster the service account says it")
+    kubernetes_rack_labels: tuple[str, ...] = _setting(
+        (), "labels of nodes that name the rack, before those that clouds and NVIDIA set"
     )
-    kubernetes_token: str = field(
-        default="", metadata=_about("file of the token to show it; inside, the account's own")
-    )
-    kubernetes_ca: str = field(default="", metadata=_about("file of the certificates to trust; inside, the account's"))
-    kubernetes_seconds: float = field(default=60.0, metadata=_about("how often it is asked for what is new", 1.0))
-    kubernetes_timeout_seconds: float = field(default=30.0, metadata=_about("how long one answer may take", 1.0))
-    kubernetes_bytes: int = field(default=64 * 2**20, metadata=_about("the most that one answer may hold", 1024))
-    kubernetes_user_labels: tuple[str, ...] = field(
-        default=("gpuledger/user", "hub.jupyter.org/username", "workflows.argoproj.io/creator"),
-        metadata=_about("labels of pods and of their owners that name the user; the first that is there counts"),
-    )
-    kubernetes_project_labels: tuple[str, ...] = field(
-        default=("gpuledger/project", "app.kubernetes.io/part-of"),
-        metadata=_about("labels that name the project; the first that is there counts"),
-    )
-    kubernetes_labels: tuple[str, ...] = field(
-        default=(), metadata=_about("further labels of pods and of their owners to keep; all others stay unread")
-    )
-    kubernetes_rack_labels: tuple[str, ...] = field(
-        default=(), metadata=_about("labels of nodes that name the rack, before those that clouds and NVIDIA set")
-    )
-    kubernetes_block_labels: tuple[str, ...] = field(
-        default=(), metadata=_about("labels of nodes that name the block, before those that clouds and NVIDIA set")
+    kubernetes_block_labels: tuple[str, ...] = _setting(
+        (), "labels of nodes that name the block, before those that clouds and NVIDIA set"
     )
 
     def __post_init__(self) -> None:
