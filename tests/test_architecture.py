@@ -169,7 +169,7 @@ OURS_ALONE = {
 ASKED = {  # answers of a server that the settings or a flag name, bounded in bytes before
     "collector/prometheus/answer.py",
     "collector/prometheus/client.py",
-    "collector/schedulers/slurm/json_jobs.py",
+    "collector/schedulers/slurm/jobs.py",
     "collector/schedulers/kubernetes/api.py",
     "collector/http/probe.py",
     "analyzer/server_client.py",

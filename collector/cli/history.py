@@ -15,8 +15,7 @@ from collector.importing.history import Brought, bring
 from collector.importing.slurm_history import SlurmAnswer, history
 from collector.importing.slurm_told import clusters, from_commands, from_files, of_cluster
 from collector.importing.span import Span, span, zone
-from collector.schedulers.slurm.commands import Commands
-from collector.schedulers.slurm.reader import Form, SlurmReader
+from collector.schedulers.slurm.reader import Commands, Form, SlurmReader
 from collector.store.database import Store
 from collector.store.open_store import NO_LAKE, lake_of
 

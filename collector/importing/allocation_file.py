@@ -23,8 +23,8 @@ from collector.importing.hosts import Hosts
 from collector.importing.importer import checked_rows
 from collector.importing.shares import gpus_by_host
 from collector.pipeline.decoding.range_checks import Clock, pc
-from collector.schedulers.slurm import gres, hostlist
-from collector.schedulers.slurm.job import ENDINGS
+from collector.schedulers.slurm.fields import gpu_indices, host_names
+from collector.schedulers.slurm.jobs import ENDINGS
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -157,7 +157,7 @@ def _of_line(line: _Line, hosts: Hosts, cluster: str, until: int) -> Iterator[Cl
     facts = {name: value for name, value in line.items() if name not in _PLACES and name not in _FURTHER}
     facts |= {"exit_status": _status(line["exit_status"]) if is_over else None}
     try:
-        nodes = hostlist.names(line["node"] or "")
+        nodes = host_names(line["node"] or "")
     except SchedulerError as error:
         raise FileRefusedError(str(error)) from error
     for position, node in enumerate(map(hosts.name, nodes)):
@@ -190,7 +190,7 @@ def _status(text: str | None) -> str | None:
 def _named(line: _Line, hosts: Hosts, node: str) -> tuple[tuple[str, Ground], ...]:
     if line["gpu_uuid"]:
         return ((line["gpu_uuid"], "told"),)
-    indices = gres.indices(f"gpu:0(IDX:{line.get('gpu_index')})") if line.get("gpu_index") not in (None, "") else None
+    indices = gpu_indices(f"gpu:0(IDX:{line.get('gpu_index')})") if line.get("gpu_index") not in (None, "") else None
     found = [hosts.numbers.get(node, {}).get(index) for index in indices or ()]
     return () if None in found else tuple((str(uuid), "told") for uuid in found)
 

@@ -11,11 +11,9 @@ from collector.importing.hosts import Hosts
 from collector.importing.known_allocations import KnownAllocations
 from collector.importing.shares import gpus_by_host
 from collector.schedulers.poll import Row, Value
-from collector.schedulers.slurm.attempts import attempt_of
-from collector.schedulers.slurm.events import Event
-from collector.schedulers.slurm.job import Job
-from collector.schedulers.slurm.naming import JobGpu
-from collector.schedulers.slurm.rows import alias, holding, waiting_row
+from collector.schedulers.slurm.jobs import Job
+from collector.schedulers.slurm.nodes import Event
+from collector.schedulers.slurm.rows import JobGpu, alias, attempt_of, holding, waiting_row
 
 if TYPE_CHECKING:
     from collector.store.session import Session

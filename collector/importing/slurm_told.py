@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from agent.wire.units import DAY_US
 from collector.errors import FileRefusedError, SchedulerError
 from collector.importing.slurm_history import SlurmAnswer
-from collector.schedulers.slurm import events, json_jobs, text_jobs
-from collector.schedulers.slurm.job import Job
+from collector.schedulers.slurm.jobs import Job, printed_jobs, titled_jobs
+from collector.schedulers.slurm.nodes import Event, node_events
 from collector.schedulers.slurm.reader import SlurmReader
 
 _MOST_BYTES = 2**30  # of one file
@@ -54,18 +54,18 @@ def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnsw
     """
     accounted: list[Job] = []
     queued: list[Job] | None = None
-    out: list[events.Event] = []
+    out: list[Event] = []
     for path in paths:
         try:
             said = _read(path)
             if _is_json(said):
-                of_queue, of_accounting = json_jobs.printed_jobs(said)
+                of_queue, of_accounting = printed_jobs(said)
                 accounted += _with_gpus(of_accounting)
                 queued = queued if of_queue is None else [*(queued or ()), *of_queue]
             elif said[:4096].split(b"\n", 1)[0].lower().find(b"timestart") >= 0:
-                out += events.node_events(said)
+                out += node_events(said)
             else:
-                accounted += _with_gpus(text_jobs.titled(said, zone))
+                accounted += _with_gpus(titled_jobs(said, zone))
             _check(len(accounted))
         except SchedulerError as error:
             raise FileRefusedError(f"cannot import {path}: {error}") from error

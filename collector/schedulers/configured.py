@@ -20,8 +20,7 @@ def configured(config: "CollectorConfig", store: "Store", writer: "Writer") -> "
 
 def _slurm(config: "CollectorConfig", store: "Store", writer: "Writer") -> "Poller":
     from collector.schedulers.poller import Poller
-    from collector.schedulers.slurm.commands import Commands
-    from collector.schedulers.slurm.reader import Form, SlurmReader
+    from collector.schedulers.slurm.reader import Commands, Form, SlurmReader
     from collector.schedulers.slurm.source import open_slurm
 
     directory = Path(config.slurm_commands) if config.slurm_commands else None

@@ -1,8 +1,15 @@
-"""Single fields of Slurm's JSON and text: each release writes them otherwise; unknown is None."""
+"""Single fields of Slurm's JSON and text: each release writes them otherwise; unknown is None.
 
-from collections.abc import Mapping
+Among them TRES and gres in their several spellings (how many GPUs Slurm counts, and which), and host lists such as
+`gpu[001-003,7],login1`. The agent reads those too, but for its own files, and is no library.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping
 
 from agent.wire.units import SECOND_US
+from collector.errors import SchedulerError
 
 UNLIMITED_MINUTES = 365 * 24 * 60  # how 22.05 writes "no limit"
 _MOST = 2**64  # Slurm has no larger number; JSON may have one of any length
@@ -68,3 +75,99 @@ def _parsed(value: str) -> float | None:
         return float(value)
     except ValueError:
         return None
+
+
+_MOST_GPU_INDEX = 1024  # on one host
+_COUNT = re.compile(r"(?:^|,)(?:gres[/:])?gpu(?:[:=](\d+)|[:=]?)(?=,|$)")
+_TYPED = re.compile(r"(?:^|,)(?:gres[/:])?gpu:[^:=,]+[:=](\d+)(?=,|$)")
+_PART = re.compile(r"(?:^|,)(?:gres[/:])?(?:shard|mps)(?:[:/][^:=,]+)*[:=](\d+)(?=,|$)")
+_DETAIL = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:\d+\(IDX:([0-9,\-]*)\)")
+
+
+def gpus_in(tres: object) -> int | None:
+    """Return how many GPUs a TRES speaks of: `cpu=8,gres/gpu=4`, or accounting's list of {type, name, count}.
+
+    A part of a GPU (shard, MPS) counts as 0 whole ones, and None is said where no GPU is spoken of at all.
+    """
+    if isinstance(tres, str):
+        return _of_text(tres)
+    if isinstance(tres, Iterable):
+        return _of_list([one for one in tres if isinstance(one, Mapping) and one.get("type") == "gres"])
+    return None
+
+
+def _of_text(tres: str) -> int | None:
+    for pattern in (_COUNT, _TYPED):  # the count without a type is the sum of those with one
+        if found := pattern.findall(tres):
+            return sum(int(count or 1) for count in found)
+    return 0 if _PART.search(tres) else None
+
+
+def _of_list(gres: list[Mapping[str, object]]) -> int | None:
+    named = [(str(one.get("name") or ""), whole_number(one.get("count"))) for one in gres]
+    for counts in (
+        [count for name, count in named if name == "gpu"],
+        [count for name, count in named if name.startswith("gpu:")],
+    ):
+        if known := [count for count in counts if count is not None]:
+            return sum(known)
+    return 0 if any(name.split(":")[0] in ("shard", "mps") for name, _ in named) else None
+
+
+def gpu_indices(detail: str) -> tuple[int, ...] | None:
+    """Return which GPUs of a host a detail names: `gpu:h100:4(IDX:0-1,3)` is 0, 1 and 3; None where it does not say.
+
+    Slurm counts them in the order of gres.conf, which is the order of the device files.
+    """
+    found = [_gpu_numbers(inside) for inside in _DETAIL.findall(detail)]
+    if not found or None in found:
+        return None
+    return tuple(sorted({index for part in found for index in part or ()})) or None
+
+
+def _gpu_numbers(inside: str) -> list[int] | None:
+    numbers: list[int] = []
+    for part in filter(None, inside.split(",")):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or (last and not last.isdecimal()) or int((last or first)[:9]) > _MOST_GPU_INDEX:
+            return None
+        numbers.extend(range(int(first[:9]), int((last or first)[:9]) + 1))
+    return numbers
+
+
+MOST_NAMES = 200_000  # of one host list
+_BRACKETS = re.compile(r"\[([^\]]*)\]")
+_BETWEEN_NAMES = re.compile(r",(?![^\[]*\])")  # commas outside brackets
+
+
+def host_names(text: str) -> tuple[str, ...]:
+    """Return the names that a host list stands for, in its order.
+
+    Raises:
+        SchedulerError: a bracket is not closed, a range is no range, or it stands for too many.
+    """
+    found: list[str] = []
+    for part in filter(None, (part.strip() for part in _BETWEEN_NAMES.split(text))):
+        pieces = _BRACKETS.split(part)  # text, inside, text, inside, …, text
+        choices = [_host_numbers(piece, text) if position % 2 else [piece] for position, piece in enumerate(pieces)]
+        total = len(found)
+        for choice in choices:
+            total = max(1, total) * len(choice)
+        if total > MOST_NAMES or any(bracket in piece for piece in pieces[::2] for bracket in "[]"):
+            raise SchedulerError(f"{text[:80]!r} is no host list that can be read")
+        found.extend(map("".join, itertools.product(*choices)))
+    return tuple(found)
+
+
+def _host_numbers(inside: str, whole: str) -> list[str]:
+    """Return `001`, `002`, `003`, `7` of `001-003,7`: the first number's width is kept."""
+    numbers: list[str] = []
+    for part in inside.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isascii() and first.isdecimal()) or (dash and not (last.isascii() and last.isdecimal())):
+            raise SchedulerError(f"{whole[:80]!r} is no host list: {part[:40]!r} is no number")
+        span = range(int(first[:18]), int((last or first)[:18]) + 1)
+        if not span or len(span) > MOST_NAMES:
+            raise SchedulerError(f"{whole[:80]!r} is no host list: {part[:40]!r} is no range")
+        numbers.extend(str(number).zfill(len(first)) for number in span)
+    return numbers

@@ -1,15 +1,29 @@
-"""Ask Slurm's commands, in JSON where this release has it, else in text."""
+"""Ask Slurm's commands, in JSON where this release has it, else in text: bounded in time and in what they may say."""
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal, TypeVar
 
 from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.node_book import NodeState
-from collector.schedulers.slurm import events, json_jobs, nodes, text_jobs
-from collector.schedulers.slurm.commands import Commands
-from collector.schedulers.slurm.job import Job
+from collector.schedulers.slurm.jobs import (
+    HISTORY_FIELDS,
+    SACCT_FIELDS,
+    Job,
+    accounted_in_json,
+    accounted_in_text,
+    queued_in_json,
+    shown_jobs,
+)
+from collector.schedulers.slurm.nodes import EVENT_FIELDS, Event, node_events, nodes_in_json, nodes_in_text
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -17,6 +31,81 @@ _Way = tuple[Callable[[bytes], T], tuple[str, ...]]  # how an answer is read, an
 Form = Literal["auto", "json", "text"]
 
 _ACCOUNT = ("sacct", "--allusers", "--allocations", "--duplicates", "--noheader", "--starttime")
+
+# Variables by which a user changes what Slurm's commands print; the service's own environment must not.
+_CHANGES_OUTPUT = ("SACCT_", "SINFO_", "SQUEUE_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_JSON", "SLURM_TIME_FORMAT")
+_COMPLAINT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Where the commands are (None: on the PATH), how long each may take, and how much it may print."""
+
+    directory: Path | None = None
+    timeout_seconds: float = 60.0
+    most_bytes: int = 256 * 2**20
+
+    def output(self, name: str, *arguments: str) -> bytes:
+        """Return what a command printed.
+
+        Raises:
+            SchedulerError: it is not there, failed, took too long, or printed too much.
+        """
+        path = str(self.directory / name) if self.directory else name
+        with tempfile.TemporaryFile() as complaints:
+            try:
+                process = subprocess.Popen(  # noqa: S603  a fixed command, no shell
+                    [path, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=complaints,
+                    env=_environment(os.environ, "--json" in arguments),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise SchedulerError(f"{path} cannot be run: {error.strerror}; is Slurm's client installed?") from error
+            return self._result(name, process, complaints)
+
+    def _result(self, name: str, process: subprocess.Popen[bytes], complaints: IO[bytes]) -> bytes:
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            _kill(process)
+
+        alarm = threading.Timer(self.timeout_seconds, end)
+        alarm.start()
+        with process:
+            said = process.stdout.read(self.most_bytes + 1) if process.stdout else b""
+            if len(said) > self.most_bytes:
+                _kill(process)
+            code = process.wait()
+            alarm.cancel()
+        if late.is_set():
+            raise SchedulerError(f"{name} took longer than {self.timeout_seconds:g} s; is the scheduler well?")
+        if len(said) > self.most_bytes:
+            raise SchedulerError(f"{name} printed more than {self.most_bytes} bytes; raise collector.slurm_bytes")
+        if code:
+            raise SchedulerError(f"{name} failed with {code}: {_first_line(complaints)}")
+        return said
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the command and all that it started; it leads a session of its own."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _environment(own: Mapping[str, str], is_json: bool) -> dict[str, str]:
+    kept = {name: value for name, value in own.items() if not name.startswith(_CHANGES_OUTPUT)} | {"LC_ALL": "C"}
+    # Times in seconds of the epoch, whatever the zone; JSON has them anyhow, and sacct 22.05 would trip over it there.
+    return kept if is_json else kept | {"SLURM_TIME_FORMAT": "%s"}
+
+
+def _first_line(complaints: IO[bytes]) -> str:
+    complaints.seek(0)
+    lines = complaints.read(_COMPLAINT_BYTES).decode("utf-8", "replace").strip().splitlines()
+    return lines[0] if lines else "it said nothing"
 
 
 class SlurmReader:
@@ -35,8 +124,8 @@ class SlurmReader:
             SchedulerError: it did not answer.
         """
         ways: list[_Way[list[Job]]] = [
-            (json_jobs.queued, ("squeue", "--all", "--states=all", "--json")),
-            (text_jobs.jobs_of_show, ("scontrol", "--all", "--details", "show", "job")),
+            (queued_in_json, ("squeue", "--all", "--states=all", "--json")),
+            (shown_jobs, ("scontrol", "--all", "--details", "show", "job")),
         ]
         return self._ask("jobs", ways)
 
@@ -47,10 +136,10 @@ class SlurmReader:
             SchedulerError: it did not answer; a cluster may have none.
         """
         start = f"uts{since // SECOND_US}"
-        fields = f"--format={text_jobs.SACCT_FIELDS}"
+        fields = f"--format={SACCT_FIELDS}"
         ways: list[_Way[list[Job]]] = [
-            (json_jobs.accounted, (*_ACCOUNT, start, "--json")),
-            (text_jobs.accounted, (*_ACCOUNT, start, "--parsable2", fields)),
+            (accounted_in_json, (*_ACCOUNT, start, "--json")),
+            (accounted_in_text, (*_ACCOUNT, start, "--parsable2", fields)),
         ]
         found = self._ask("accounting", ways)
         self._no_accounting = False
@@ -68,12 +157,12 @@ class SlurmReader:
         other = ("--clusters", cluster) if cluster else ()
         asked = (*_ACCOUNT, *span, *other)
         if self._form == "json":
-            return self._one((json_jobs.accounted, (*asked, "--json")))
-        fields = text_jobs.HISTORY_FIELDS
+            return self._one((accounted_in_json, (*asked, "--json")))
+        fields = HISTORY_FIELDS
         text = (*asked, "--parsable2", f"--format={fields}")
-        return self._one((lambda said: text_jobs.accounted(said, fields), text))
+        return self._one((lambda said: accounted_in_text(said, fields), text))
 
-    def events(self, since: int, cluster: str | None = None) -> list[events.Event]:
+    def events(self, since: int, cluster: str | None = None) -> list[Event]:
         """Return when hosts were out of service since then (microseconds UTC), as accounting has it.
 
         Raises:
@@ -81,7 +170,7 @@ class SlurmReader:
         """
         where = (f"clusters={cluster}",) if cluster else ()
         asked = ("sacctmgr", "--parsable2", "show", "event", f"start=uts{since // SECOND_US}", *where)
-        return self._one((events.node_events, (*asked, f"format={events.FIELDS}")))
+        return self._one((node_events, (*asked, f"format={EVENT_FIELDS}")))
 
     def nodes(self) -> list[NodeState]:
         """Return the states of the hosts.
@@ -90,9 +179,9 @@ class SlurmReader:
             SchedulerError: the controller did not answer.
         """
         ways: list[_Way[list[NodeState]]] = [
-            (nodes.from_json, ("scontrol", "show", "node", "--json")),
-            (nodes.from_json, ("sinfo", "--json")),
-            (nodes.from_text, ("scontrol", "--all", "show", "node")),
+            (nodes_in_json, ("scontrol", "show", "node", "--json")),
+            (nodes_in_json, ("sinfo", "--json")),
+            (nodes_in_text, ("scontrol", "--all", "show", "node")),
         ]
         return self._ask("hosts", ways)
 

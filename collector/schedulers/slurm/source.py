@@ -1,5 +1,6 @@
 """One Slurm cluster, asked as often as it is told to: what is new of its jobs and hosts, as rows of the contract."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,11 +12,8 @@ from collector.schedulers.known_allocations import AllocationBook, is_withdrawn,
 from collector.schedulers.node_book import NodeBook
 from collector.schedulers.poll import Poll, Row, moment_of
 from collector.schedulers.poll_batch import sender
-from collector.schedulers.slurm.attempts import attempt_of
-from collector.schedulers.slurm.job import Job
-from collector.schedulers.slurm.naming import Inventory, JobGpu, places
-from collector.schedulers.slurm.restarts import predecessor
-from collector.schedulers.slurm.rows import alias, holding, waiting_row
+from collector.schedulers.slurm.jobs import Job
+from collector.schedulers.slurm.rows import Inventory, JobGpu, alias, attempt_of, holding, places, waiting_row
 
 if TYPE_CHECKING:
     from collector.schedulers.slurm.reader import SlurmReader
@@ -25,6 +23,7 @@ _OVERLAP_US = 600 * SECOND_US  # accounting is asked for more than was missed: i
 _PATIENCE_US = 600 * SECOND_US  # how long accounting may take to say how a job ended that the controller has forgotten
 _FIRST_US = 3600 * SECOND_US  # how far back the very first poll looks
 _FARTHEST_US = 14 * 86_400 * SECOND_US  # and a later one, after the collector was away
+_AFTER = re.compile(r"(?:afterany|afternotok):(\d+(?:_\d+)?)")
 
 
 @dataclass(slots=True)
@@ -122,7 +121,7 @@ class SlurmSource:
         if job.phase == "ended" and not any(row.get("started_at") is None for row in known):
             return  # it gave up before anybody here had heard of it
         row = waiting_row(job, self.prefix, attempt)
-        earlier = predecessor(job, self.prefix, self._state.book)
+        earlier = _predecessor(job, self.prefix, self._state.book)
         yield row | {"restarts_of": earlier} if earlier else row
 
     def _vanished(self, rows: list[Row], now: int, accounted: bool) -> Iterator[Row]:
@@ -189,3 +188,17 @@ def _no_longer_waiting(known: list[Row], started_at: int) -> Iterator[Row]:
             submitted = moment_of(row, "submitted_at")
             if submitted is None or submitted <= started_at:  # of a requeue, the row is the next attempt's
                 yield row | {"ended_at": started_at}
+
+
+def _predecessor(job: Job, prefix: str, book: AllocationBook) -> str | None:
+    """Return the run that a job continues, or None: a chain of jobs, each of which waits for the last, is one work.
+
+    It waits for exactly one other to end, however that ends, and bears its name and its user: so do jobs that submit
+    their own continuation. Slurm forgets a dependency once it is met, so that this is learned while the job waits.
+    """
+    after = _AFTER.findall(job.dependency or "")
+    if len(after) != 1 or job.name is None:
+        return None
+    run_id = f"{prefix}{after[0]}"
+    same = any(row.get("name") == job.name and row.get("user") == job.user for row in book.of(run_id))
+    return run_id if same else None

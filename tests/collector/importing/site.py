@@ -6,8 +6,8 @@ from typing import Any
 from collector.importing.history import Brought, bring
 from collector.importing.known_allocations import Sighting
 from collector.importing.slurm_history import SlurmAnswer, history
-from collector.schedulers.slurm.events import Event
-from collector.schedulers.slurm.job import Job
+from collector.schedulers.slurm.jobs import Job
+from collector.schedulers.slurm.nodes import Event
 from collector.store.database import Store
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, SECOND, Fleet
 

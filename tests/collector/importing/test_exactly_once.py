@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.schedulers.slurm.job import Job
+from collector.schedulers.slurm.jobs import Job
 from tests.analyzer.ledger.fleet import DAY, HOUR
 from tests.collector.importing.site import GPUS, HOSTS, Site, T, job
 

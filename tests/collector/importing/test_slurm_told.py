@@ -9,9 +9,8 @@ from collector.errors import FileRefusedError, SchedulerError
 from collector.importing import slurm_told
 from collector.importing.slurm_history import SlurmAnswer
 from collector.importing.span import zone
-from collector.schedulers.slurm import events, text_jobs
-from collector.schedulers.slurm.events import Event
-from collector.schedulers.slurm.job import Job
+from collector.schedulers.slurm.jobs import HISTORY_FIELDS, SACCT_FIELDS, Job
+from collector.schedulers.slurm.nodes import EVENT_FIELDS, Event
 from tests.analyzer.ledger.fleet import DAY, HOUR, SECOND
 from tests.collector.importing.site import T, job
 from tests.collector.schedulers import modern
@@ -156,5 +155,5 @@ def test_a_controller_that_is_silent_is_told_and_history_goes_on() -> None:
 
 def test_fields_of_history_are_those_of_a_poll_and_the_cluster() -> None:
     """The titles of a file are looked up among them."""
-    assert text_jobs.HISTORY_FIELDS.split(",")[1:] == text_jobs.SACCT_FIELDS.split(",")
-    assert events.FIELDS.endswith(",reason")
+    assert HISTORY_FIELDS.split(",")[1:] == SACCT_FIELDS.split(",")
+    assert EVENT_FIELDS.endswith(",reason")

@@ -6,7 +6,7 @@ from typing import Any
 from collector.errors import SchedulerError
 from collector.schedulers.node_book import NodeState
 from collector.schedulers.poll_batch import PollBatches
-from collector.schedulers.slurm.job import Job
+from collector.schedulers.slurm.jobs import Job
 from collector.schedulers.slurm.source import open_slurm
 from tests.analyzer.ledger.fleet import MINUTE, MONDAY
 from tests.collector.schedulers.asked import Asked

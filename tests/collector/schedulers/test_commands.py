@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from collector.errors import SchedulerError
-from collector.schedulers.slurm.commands import Commands
-from collector.schedulers.slurm.reader import SlurmReader
+from collector.schedulers.slurm.reader import Commands, SlurmReader
 from tests.waiting import until
 
 SAID = Path(__file__).parent / "data" / "slurm_22_05"
@@ -18,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 ASKING = """
 import os, sys
 from pathlib import Path
-from collector.schedulers.slurm.commands import Commands
+from collector.schedulers.slurm.reader import Commands
 commands = Commands(Path(sys.argv[1]))
 for asked in (1, 5):
     for _ in range(asked):

@@ -11,9 +11,28 @@ from hypothesis import strategies as st
 
 from collector.errors import SchedulerError
 from collector.schedulers.node_book import NodeState
-from collector.schedulers.slurm import gres, hostlist, json_jobs, nodes, text_jobs
-from collector.schedulers.slurm.fields import limit_seconds, microseconds, number, whole_number, words
-from collector.schedulers.slurm.job import ENDINGS, Job, phase_of, tasks_in
+from collector.schedulers.slurm.fields import (
+    MOST_NAMES,
+    gpu_indices,
+    gpus_in,
+    host_names,
+    limit_seconds,
+    microseconds,
+    number,
+    whole_number,
+    words,
+)
+from collector.schedulers.slurm.jobs import (
+    ENDINGS,
+    Job,
+    accounted_in_json,
+    accounted_in_text,
+    phase_of,
+    queued_in_json,
+    shown_jobs,
+    tasks_in,
+)
+from collector.schedulers.slurm.nodes import nodes_in_json, nodes_in_text, state_word
 from tests.collector.schedulers import modern
 
 SAID = Path(__file__).parent / "data" / "slurm_22_05"
@@ -37,32 +56,32 @@ def by_id(jobs: list[Job]) -> dict[str, Job]:
 
 def test_json_and_text_of_the_controller_tell_the_same() -> None:
     """A cluster without the JSON plugin must have the same ledger."""
-    assert json_jobs.queued(said("squeue.json")) == text_jobs.jobs_of_show(said("scontrol_job.txt"))
+    assert queued_in_json(said("squeue.json")) == shown_jobs(said("scontrol_job.txt"))
 
 
 def test_json_and_text_of_accounting_tell_the_same() -> None:
     """So must one whose accounting prints text alone."""
-    assert json_jobs.accounted(said("sacct.json")) == text_jobs.accounted(said("sacct.txt"))
+    assert accounted_in_json(said("sacct.json")) == accounted_in_text(said("sacct.txt"))
 
 
 def test_json_and_text_of_the_hosts_tell_the_same() -> None:
     """A reason may hold brackets, and ends with who set it and when."""
-    states = nodes.from_json(said("sinfo.json"))
-    assert states == nodes.from_text(said("scontrol_node.txt"))
+    states = nodes_in_json(said("sinfo.json"))
+    assert states == nodes_in_text(said("scontrol_node.txt"))
     assert states[1] == NodeState("n2", "drained", "bad gpu 3 [again]", 1_795_248_823_000_000)
     assert {state.state for state in states} == {"up", "drained"}
 
 
 def test_newer_types_tell_the_same() -> None:
     """Each release moved some fields to {set, infinite, number} and states to lists; an upgrade must change nothing."""
-    assert json_jobs.queued(turned("squeue.json", modern.squeue)) == json_jobs.queued(said("squeue.json"))
-    assert json_jobs.accounted(turned("sacct.json", modern.sacct)) == json_jobs.accounted(said("sacct.json"))
-    assert nodes.from_json(turned("sinfo.json", modern.nodes)) == nodes.from_json(said("sinfo.json"))
+    assert queued_in_json(turned("squeue.json", modern.squeue)) == queued_in_json(said("squeue.json"))
+    assert accounted_in_json(turned("sacct.json", modern.sacct)) == accounted_in_json(said("sacct.json"))
+    assert nodes_in_json(turned("sinfo.json", modern.nodes)) == nodes_in_json(said("sinfo.json"))
 
 
 def test_a_job_on_two_hosts_says_which_gpus_it_has_on_each() -> None:
     """The controller alone knows them, and only while the job holds them."""
-    job = by_id(json_jobs.queued(said("squeue.json")))["1"]
+    job = by_id(queued_in_json(said("squeue.json")))["1"]
     assert (job.nodes, job.gpus, job.phase) == (("n1", "n2"), ((0, 1), (0, 1)), "holding")
     assert (job.started_at, job.time_limit_seconds, job.requested_gpus) == (BEGAN, 3600.0, 4)
     assert (job.user, job.account, job.partition, job.name) == ("ada", "vision", "train", "pre train | bert")
@@ -70,7 +89,7 @@ def test_a_job_on_two_hosts_says_which_gpus_it_has_on_each() -> None:
 
 def test_arrays_and_heterogeneous_jobs_have_the_names_that_people_type() -> None:
     """Their own numbers are another matter: cgroups bear those."""
-    jobs = by_id(json_jobs.queued(said("squeue.json")))
+    jobs = by_id(queued_in_json(said("squeue.json")))
     assert {name: job.raw_id for name, job in jobs.items() if job.parent_id} == {"3_1": 4, "3_2": 5, "6+0": 6, "6+1": 7}
     assert jobs["6+1"].parent_id == "6"
     assert (jobs["3"].phase, jobs["3"].waiting_tasks, jobs["3"].parent_id) == ("waiting", "3-4%2", None)
@@ -78,7 +97,7 @@ def test_arrays_and_heterogeneous_jobs_have_the_names_that_people_type() -> None
 
 def test_what_waits_has_no_start() -> None:
     """Slurm prints a forecast in the field of the start."""
-    job = by_id(json_jobs.queued(said("squeue.json")))["9"]
+    job = by_id(queued_in_json(said("squeue.json")))["9"]
     assert (job.phase, job.started_at, job.reason, job.requested_gpus) == ("waiting", None, "Dependency", 12)
     assert job.dependency is not None
     assert job.dependency.startswith("afterany:1")
@@ -86,14 +105,14 @@ def test_what_waits_has_no_start() -> None:
 
 def test_a_job_without_gpus_is_none_of_the_ledgers() -> None:
     """Preparing data on CPUs holds no GPU."""
-    assert [job.name for job in json_jobs.queued(said("squeue.json")) if not job.uses_gpus] == ["cpu only"]
+    assert [job.name for job in queued_in_json(said("squeue.json")) if not job.uses_gpus] == ["cpu only"]
 
 
 def test_accounting_keeps_a_record_of_each_attempt() -> None:
     """What was requeued has held its GPUs twice, and both times count."""
-    first = by_id(json_jobs.accounted(said("sacct.json")))["11"]
+    first = by_id(accounted_in_json(said("sacct.json")))["11"]
     assert (first.state, first.exit_status, first.gpus) == ("REQUEUED", "cancelled", (None,))
-    again = by_id(json_jobs.queued(said("squeue.json")))["11"]
+    again = by_id(queued_in_json(said("squeue.json")))["11"]
     assert (again.restarts, again.phase, again.gpus) == (1, "holding", ((3,),))
 
 
@@ -146,7 +165,7 @@ def test_states_and_flags_say_where_a_job_stands(states: object, phase: str) -> 
 )
 def test_a_host_has_one_of_four_states(states: tuple[str, ...], word: str | None) -> None:
     """The word is the one that Slurm itself shows first; what is switched off to save power is not broken."""
-    assert nodes.state_word(states) == word
+    assert state_word(states) == word
 
 
 @pytest.mark.parametrize(
@@ -161,7 +180,7 @@ def test_a_host_has_one_of_four_states(states: tuple[str, ...], word: str | None
 )
 def test_a_host_that_saves_power_says_so(line: str, reason: str | None) -> None:
     """How long one takes to wake is told by the span in which it powers up, and by nothing else."""
-    (found,) = nodes.from_text(f"NodeName=n1 Arch=x86_64\n   {line}\n".encode())
+    (found,) = nodes_in_text(f"NodeName=n1 Arch=x86_64\n   {line}\n".encode())
     assert found.reason == reason
 
 
@@ -182,7 +201,7 @@ def test_a_host_that_saves_power_says_so(line: str, reason: str | None) -> None:
 )
 def test_gpus_are_told_by_their_numbers(detail: str, found: tuple[int, ...] | None) -> None:
     """Anything that does not say so clearly is unknown, and the agents then tell."""
-    assert gres.indices(detail) == found
+    assert gpu_indices(detail) == found
 
 
 @pytest.mark.parametrize(
@@ -207,7 +226,7 @@ def test_gpus_are_told_by_their_numbers(detail: str, found: tuple[int, ...] | No
 )
 def test_gpus_are_counted_in_every_spelling(tres: object, count: int | None) -> None:
     """The count with a type and the one without it are the same GPUs; a shard is no whole one."""
-    assert gres.gpus(tres) == count
+    assert gpus_in(tres) == count
 
 
 @pytest.mark.parametrize(
@@ -224,8 +243,8 @@ def test_a_name_that_looks_like_a_field_is_a_name() -> None:
     text = said("scontrol_job.txt").decode()
     forged = text.replace("JobName=fail", "JobName=x UserId=bob(1) JobState=RUNNING NodeList=n1", 1)
     honest, told = (
-        by_id(text_jobs.jobs_of_show(text.encode()))["2"],
-        by_id(text_jobs.jobs_of_show(forged.encode()))["2"],
+        by_id(shown_jobs(text.encode()))["2"],
+        by_id(shown_jobs(forged.encode()))["2"],
     )
     assert told == replace(honest, name="x UserId=bob(1) JobState=RUNNING NodeList=n1")
 
@@ -260,7 +279,7 @@ def test_no_value_is_a_mistake_of_ours(value: object) -> None:
     assert found is None or abs(found) != float("inf")
     assert (whole_number(value) or 0) >= 0
     words(value)
-    gres.gpus(value)
+    gpus_in(value)
     limit_seconds(value)
 
 
@@ -274,7 +293,7 @@ _WITHIN = sorted({key for job in json.loads(said("sacct.json"))["jobs"] for key 
 )
 def test_odd_records_are_jobs_or_an_error_of_the_scheduler(queued: dict[str, object], ended: dict[str, object]) -> None:
     """Whatever the fields hold, the poller sees a list or a sentence."""
-    for read, record in ((json_jobs.queued, queued), (json_jobs.accounted, ended), (nodes.from_json, queued)):
+    for read, record in ((queued_in_json, queued), (accounted_in_json, ended), (nodes_in_json, queued)):
         try:
             read(json.dumps({"jobs": [record | {"job_id": 1}], "nodes": [record | {"name": "n1"}]}).encode())
         except SchedulerError:
@@ -285,9 +304,9 @@ def test_odd_records_are_jobs_or_an_error_of_the_scheduler(queued: dict[str, obj
 def test_odd_texts_are_jobs_or_an_error_of_the_scheduler(noise: bytes, at: int) -> None:
     """A cut or garbled answer ends in the same two ways."""
     for read, name in (
-        (text_jobs.jobs_of_show, "scontrol_job.txt"),
-        (text_jobs.accounted, "sacct.txt"),
-        (nodes.from_text, ""),
+        (shown_jobs, "scontrol_job.txt"),
+        (accounted_in_text, "sacct.txt"),
+        (nodes_in_text, ""),
     ):
         good = said(name) if name else b"NodeName=n1 State="
         try:
@@ -300,21 +319,21 @@ def test_odd_texts_are_jobs_or_an_error_of_the_scheduler(noise: bytes, at: int) 
 def test_a_host_list_is_names_or_an_error_of_the_scheduler(text: str) -> None:
     """And never so many that they fill the memory."""
     try:
-        found = hostlist.names(text)
+        found = host_names(text)
     except SchedulerError:
         return
-    assert len(found) <= hostlist.MOST_NAMES
+    assert len(found) <= MOST_NAMES
 
 
 def test_a_host_list_keeps_its_order_and_its_zeros() -> None:
     """The details of a job's GPUs follow the order of its hosts."""
-    assert hostlist.names("gpu[008-010,7],login1") == ("gpu008", "gpu009", "gpu010", "gpu7", "login1")
-    assert hostlist.names("r[1-2]n[1,3]") == ("r1n1", "r1n3", "r2n1", "r2n3")
+    assert host_names("gpu[008-010,7],login1") == ("gpu008", "gpu009", "gpu010", "gpu7", "login1")
+    assert host_names("r[1-2]n[1,3]") == ("r1n1", "r1n3", "r2n1", "r2n3")
 
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b"slurm_load_jobs error", b'{"jobs": 3}', b'{"sinfo": []}'])
 def test_what_is_no_answer_is_told_in_a_sentence(answer: bytes) -> None:
     """The poller counts it, and tries the next way."""
-    for read in (json_jobs.queued, json_jobs.accounted, nodes.from_json):
+    for read in (queued_in_json, accounted_in_json, nodes_in_json):
         with pytest.raises(SchedulerError, match=r"JSON"):
             read(answer)

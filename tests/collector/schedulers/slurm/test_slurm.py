@@ -15,8 +15,7 @@ from agent.attribution.run import HostIdentity, attribute
 from collector.config import CollectorConfig
 from collector.pipeline.writer import Writer
 from collector.schedulers.poller import Poller
-from collector.schedulers.slurm.commands import Commands
-from collector.schedulers.slurm.reader import Form, SlurmReader
+from collector.schedulers.slurm.reader import Commands, Form, SlurmReader
 from collector.schedulers.slurm.source import open_slurm
 from collector.store.database import Store
 from tests.collector.schedulers.slurm.cluster import GPUS, NODES, Cluster

@@ -1,0 +1,432 @@
+"""One job, one task of an array or one part of a heterogeneous job: the same whichever command told it.
+
+It is read of the JSON of squeue and sacct where this release has it, else of the text of scontrol and sacct. Times in
+text are seconds of the epoch.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from collector.errors import SchedulerError
+from collector.schedulers.slurm.fields import (
+    UNLIMITED_MINUTES,
+    gpu_indices,
+    gpus_in,
+    host_names,
+    limit_seconds,
+    microseconds,
+    number,
+    text,
+    whole_number,
+    words,
+)
+
+_MOST_JOBS = 500_000  # of one answer
+# The name stands last: it may hold whatever separates the others.
+SACCT_FIELDS = (
+    "JobID,JobIDRaw,State,User,Account,Partition,QOS,Priority,TimelimitRaw,Submit,Start,End,NodeList,ReqTRES,AllocTRES,"
+    "WCKey,JobName"
+)
+HISTORY_FIELDS = f"Cluster,{SACCT_FIELDS}"
+_NEEDED = ("JobID", "State", "Start", "End", "NodeList", "AllocTRES")
+_TIMES = ("Submit", "Start", "End")
+_ID = re.compile(r"(?P<whole>\d+)(?:_(?P<task>\d+)|_\[(?P<waiting>[^\]]*)\]|\+(?P<offset>\d+))?")
+_SETTING = re.compile(r"([A-Za-z][\w:/.]*)=(\S*)")
+_USER = re.compile(r"(.+)\(\d+\)")
+_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+_OWN_LINES = ("JobId=", "HetJobId=", "Command=", "WorkDir=", "Comment=", "AdminComment=", "SystemComment=", "Std")
+
+# How a job ended, in the contract's words. A requeued attempt was stopped by somebody's word, and accuses nobody.
+ENDINGS: dict[str, str] = {
+    "BOOT_FAIL": "node_failed",
+    "CANCELLED": "cancelled",
+    "COMPLETED": "completed",
+    "DEADLINE": "timeout",
+    "FAILED": "failed",
+    "NODE_FAIL": "node_failed",
+    "OUT_OF_MEMORY": "out_of_memory",
+    "PREEMPTED": "preempted",
+    "REQUEUED": "cancelled",
+    "REVOKED": "cancelled",
+    "TIMEOUT": "timeout",
+}
+_HOLDING = frozenset(
+    {"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT"}
+)
+_Phase = Literal["waiting", "holding", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is known of a job. Times are microseconds UTC; None is what this command does not say.
+
+    `gpus` holds, for each of `nodes`, which of its GPUs it has, by Slurm's number, or None where that is not said.
+    """
+
+    raw_id: int  # the number that cgroups and SLURM_JOB_ID bear
+    phase: _Phase
+    state: str
+    cluster: str | None = field(default=None, compare=False)  # as Slurm calls it
+    array_id: int | None = None
+    task_id: int | None = None
+    waiting_tasks: str | None = None  # of an array, those that have no number of their own yet: "5-99%4"
+    het_id: int | None = None
+    het_offset: int | None = None
+    restarts: int | None = None
+    user: str | None = None
+    account: str | None = None
+    name: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    reservation: str | None = None
+    project: str | None = None
+    dependency: str | None = None
+    reason: str | None = None
+    priority: float | None = None
+    time_limit_seconds: float | None = None
+    submitted_at: int | None = None
+    started_at: int | None = None
+    ended_at: int | None = None
+    requested_gpus: int | None = None
+    allocated_gpus: int | None = None
+    nodes: tuple[str, ...] = ()
+    gpus: tuple[tuple[int, ...] | None, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The id as people write it: 81234, 81234_7 of an array, 81234+1 of a heterogeneous job."""
+        if self.array_id is not None:
+            return str(self.array_id) if self.task_id is None else f"{self.array_id}_{self.task_id}"
+        return str(self.raw_id) if self.het_id is None else f"{self.het_id}+{self.het_offset or 0}"
+
+    @property
+    def parent_id(self) -> str | None:
+        """The array or heterogeneous job that this is a part of."""
+        whole = self.array_id if self.task_id is not None else self.het_id
+        return None if whole is None else str(whole)
+
+    @property
+    def exit_status(self) -> str | None:
+        """How it ended, in the contract's words."""
+        return ENDINGS.get(self.state) if self.phase == "ended" else None
+
+    @property
+    def uses_gpus(self) -> bool:
+        """Whether it asks for GPUs or for parts of them; other jobs are none of the ledger's."""
+        return self.requested_gpus is not None or self.allocated_gpus is not None
+
+
+def phase_of(states: tuple[str, ...]) -> tuple[_Phase, str]:
+    """Return where a job stands, and the one word that says it, from its state and flags.
+
+    What is completing has ended for its owner, but its GPUs are given back only when the epilog has run.
+    """
+    held = [word for word in states if word in _HOLDING]
+    if held:
+        return "holding", held[0]
+    waits = [word for word in states if word == "PENDING"]
+    ended = [word for word in states if word in ENDINGS]
+    if waits or not ended:
+        return "waiting", "PENDING" if waits else next(iter(states), "UNKNOWN")
+    return "ended", ended[0]
+
+
+def tasks_in(waiting: str) -> int | None:
+    """Return how many tasks "5-99:2%4" or "1,3,7" stands for; None where Slurm cut the list short."""
+    count = 0
+    for part in waiting.split("%", 1)[0].split(","):
+        span, _, step = part.strip().partition(":")
+        first, dash, last = span.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (step and not step.isdecimal()):
+            return None
+        count += len(range(int(first[:9]), int((last or first)[:9]) + 1, int(step[:9] or 1) or 1))
+    return count
+
+
+def _nodes(value: object) -> tuple[str, ...]:
+    listed = text(value)
+    return host_names(listed) if listed else ()
+
+
+# The fields of a job, how each is read, and under which name each form has it: the JSON of squeue and of sacct (with a
+# dot what lies within), the text of scontrol and that of sacct. What a form says in another way, its reader hands over.
+_SOURCES: tuple[tuple[str, Callable[[object], object], str, str, str, str], ...] = (
+    ("states", words, "job_state", "state.current", "JobState", "State"),
+    ("cluster", text, "cluster", "cluster", "", "Cluster"),
+    ("array_id", whole_number, "array_job_id", "array.job_id", "ArrayJobId", ""),
+    ("task_id", whole_number, "array_task_id", "array.task_id", "ArrayTaskId", ""),
+    ("waiting_tasks", text, "array_task_string", "array.task", "", ""),
+    ("het_id", whole_number, "het_job_id", "het.job_id", "HetJobId", ""),
+    ("het_offset", whole_number, "het_job_offset", "het.job_offset", "HetJobOffset", ""),
+    ("restarts", whole_number, "restart_cnt", "restart_cnt", "Restarts", ""),
+    ("user", text, "user_name", "user", "", "User"),
+    ("account", text, "account", "account", "Account", "Account"),
+    ("name", text, "name", "name", "", "JobName"),
+    ("partition", text, "partition", "partition", "Partition", "Partition"),
+    ("qos", text, "qos", "qos", "QOS", "QOS"),
+    ("reservation", text, "resv_name", "reservation.name", "Reservation", ""),
+    ("project", text, "wckey", "wckey.wckey", "WCKey", "WCKey"),
+    ("dependency", text, "dependency", "", "Dependency", ""),
+    ("reason", text, "state_reason", "", "Reason", ""),
+    ("priority", number, "priority", "priority", "Priority", "Priority"),
+    ("time_limit_seconds", limit_seconds, "time_limit", "time.limit", "", "TimelimitRaw"),
+    ("submitted_at", microseconds, "submit_time", "time.submission", "SubmitTime", "Submit"),
+    ("started_at", microseconds, "start_time", "time.start", "StartTime", "Start"),
+    ("ended_at", microseconds, "end_time", "time.end", "EndTime", "End"),
+    ("requested_gpus", gpus_in, "tres_req_str", "tres.requested", "ReqTRES", "ReqTRES"),
+    ("allocated_gpus", gpus_in, "tres_alloc_str", "tres.allocated", "AllocTRES", "AllocTRES"),
+    ("nodes", _nodes, "nodes", "nodes", "NodeList", "NodeList"),
+)
+_SQUEUE, _SACCT, _SCONTROL, _SACCT_TEXT = range(4)
+_GpusHeld = tuple[tuple[int, ...] | None, ...]
+
+
+def _job(
+    raw_id: int,
+    record: Mapping[str, object],
+    form: int,
+    gpus: Callable[[tuple[str, ...]], _GpusHeld] = lambda nodes: (None,) * len(nodes),
+    **own: object,
+) -> Job:
+    """Return the job of a record of a form; `gpus` says which it has on its nodes, `own` what the table does not.
+
+    The start of a job that waits is a forecast, and so, in the queue, is what it has been allocated.
+    """
+    found: dict[str, Any] = {
+        field: read(record.get(names[form]) if names[form] else None) for field, read, *names in _SOURCES
+    }
+    found |= own
+    phase, state = phase_of(found.pop("states"))
+    for whole, part in (("array_id", "task_id"), ("het_id", "het_offset")):
+        if form in (_SQUEUE, _SACCT) and not found[whole]:  # JSON has 0 for a job that is no part
+            found[whole] = found[part] = None
+    if phase == "waiting" or not found["nodes"]:
+        found["started_at"] = None
+        if form in (_SQUEUE, _SCONTROL):
+            found["allocated_gpus"] = None
+    if phase != "ended":
+        found["ended_at"] = None
+    return Job(raw_id=raw_id, phase=phase, state=state, gpus=gpus(found["nodes"]), **found)
+
+
+def queued_in_json(said: bytes) -> list[Job]:
+    """Return the jobs of `squeue --json`, of releases 21.08 to 25.11: those that wait, hold, and have lately ended.
+
+    Raises:
+        SchedulerError: it is not the JSON of squeue.
+    """
+    return _queued(_records(said, "squeue"))
+
+
+def accounted_in_json(said: bytes) -> list[Job]:
+    """Return the jobs of `sacct --json`, of the same releases; accounting knows no GPU by its number.
+
+    Raises:
+        SchedulerError: it is not the JSON of sacct.
+    """
+    return _accounted(_records(said, "sacct"))
+
+
+def printed_jobs(said: bytes) -> tuple[list[Job] | None, list[Job]]:
+    """Return the jobs of a file that squeue or sacct printed with --json: the queue's (None: it is not squeue's), and
+    accounting's.
+
+    Raises:
+        SchedulerError: it is the JSON of neither, or too long to be read at once.
+    """
+    records = document(said, "the file's command").get("jobs")
+    if not isinstance(records, list):
+        raise SchedulerError("it is JSON without jobs, and so of neither sacct nor squeue")
+    if len(records) > _MOST_JOBS:
+        raise SchedulerError(f"it has {len(records):,} jobs, and {_MOST_JOBS:,} are read at once; make it in parts")
+    known = [record for record in records if isinstance(record, Mapping)]
+    if any("job_state" in record for record in known):
+        return _queued(known), []
+    return None, _accounted(known)
+
+
+def document(said: bytes, command: str) -> Mapping[str, Any]:
+    """Return the object that a command printed.
+
+    Raises:
+        SchedulerError: it is no JSON, or no object.
+    """
+    try:
+        found = json.loads(said)
+    except (ValueError, RecursionError) as error:
+        raise SchedulerError(f"{command} printed no JSON: {str(error)[:200]}") from error
+    if not isinstance(found, Mapping):
+        raise SchedulerError(f"{command} printed JSON of another kind than a release of Slurm that is known")
+    return found
+
+
+def _records(said: bytes, command: str) -> Iterable[Mapping[str, Any]]:
+    jobs = document(said, command).get("jobs")
+    if not isinstance(jobs, list):
+        raise SchedulerError(f"{command} printed JSON without jobs; is its release one that is known?")
+    return (job for job in jobs[:_MOST_JOBS] if isinstance(job, Mapping))
+
+
+def _queued(records: Iterable[Mapping[str, Any]]) -> list[Job]:
+    numbered = ((whole_number(record.get("job_id")), record) for record in records)
+    return [
+        _job(raw_id, record, _SQUEUE, partial(_held_in_details, record.get("gres_detail")))
+        for raw_id, record in numbered
+        if raw_id is not None
+    ]
+
+
+def _held_in_details(details: object, nodes: tuple[str, ...]) -> _GpusHeld:
+    """Return the GPUs on each node; one detail a node, in the order of the nodes, or it is not to be believed."""
+    if not isinstance(details, list) or len(details) != len(nodes):
+        return (None,) * len(nodes)
+    return tuple(gpu_indices(str(detail)) for detail in details)
+
+
+def _accounted(records: Iterable[Mapping[str, Any]]) -> list[Job]:
+    numbered = ((whole_number(record.get("job_id")), record) for record in records)
+    return [_job(raw_id, _flat(record), _SACCT) for raw_id, record in numbered if raw_id is not None]
+
+
+def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with what lies within its objects as `time.start`."""
+    parts = ((name, part) for name, part in record.items() if isinstance(part, Mapping))
+    return {**record, **{f"{name}.{key}": value for name, part in parts for key, value in part.items()}}
+
+
+def shown_jobs(said: bytes) -> list[Job]:
+    """Return the jobs of `scontrol -d show job`, a paragraph each; a paragraph that is none is passed over.
+
+    Each of the fields that a user may fill with any text has a line of its own there, which is why this form is read
+    and not the one with a line a job.
+    """
+    paragraphs = re.split(r"\n\s*\n", said.decode("utf-8", "replace"))
+    return [job for paragraph in paragraphs if (job := _shown(paragraph)) is not None]
+
+
+def _shown(paragraph: str) -> Job | None:
+    lines = [line.strip() for line in paragraph.strip().splitlines()]
+    name, fields = _heading(lines)
+    fields |= dict(_settings(lines))
+    raw_id, task = whole_number(fields.get("JobId")), fields.get("ArrayTaskId", "")
+    if raw_id is None:
+        return None
+    fields |= {form: fields.get(form) or fields.get("TRES", "") for form in ("ReqTRES", "AllocTRES")}
+    fields["WCKey"] = fields.get("WCKey", "").lstrip("*")
+    user = _USER.fullmatch(fields.get("UserId", ""))
+    return _job(
+        raw_id,
+        fields,
+        _SCONTROL,
+        partial(_held_in_lines, lines),
+        name=text(name),
+        user=user[1] if user else None,
+        waiting_tasks=text(task) if whole_number(task) is None else None,
+        time_limit_seconds=_limit(fields.get("TimeLimit", "")),
+    )
+
+
+def _heading(lines: list[str]) -> tuple[str, dict[str, str]]:
+    """Return the name, and what stands before it on its line."""
+    fields: dict[str, str] = {}
+    for line in lines[:2]:  # a heterogeneous job's own ids stand on a line before or on the same
+        before, found, name = line.partition("JobName=")
+        fields |= dict(_SETTING.findall(before))
+        if found:
+            return name, fields
+    return "", fields
+
+
+def _settings(lines: list[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        if not line.startswith(_OWN_LINES):
+            yield from _SETTING.findall(line)
+
+
+def _held_in_lines(lines: list[str], nodes: tuple[str, ...]) -> _GpusHeld:
+    held: dict[str, tuple[int, ...] | None] = {}
+    for line in lines:
+        if line.startswith("Nodes="):
+            fields = dict(_SETTING.findall(line))
+            held.update(dict.fromkeys(host_names(fields["Nodes"]), gpu_indices(fields.get("GRES", ""))))
+    return tuple(held.get(node) for node in nodes)
+
+
+def _limit(value: str) -> float | None:
+    """Return a limit like 1-02:03:04 or 10:00 in seconds."""
+    found = _TIME.fullmatch(value)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int((part or "0")[:9]) for part in found.groups())
+    limit = ((days * 24 + hours) * 60 + minutes) * 60.0 + seconds
+    return limit if limit < UNLIMITED_MINUTES * 60 else None
+
+
+def accounted_in_text(said: bytes, fields: str = SACCT_FIELDS) -> list[Job]:
+    """Return the jobs of `sacct -P -X -n` with these fields; a line that is none is passed over."""
+    return _of_lines(fields.split(","), said.decode("utf-8", "replace").splitlines(), None)
+
+
+def titled_jobs(said: bytes, zone: ZoneInfo | None) -> list[Job]:
+    """Return the jobs of a file that `sacct -P -X` has printed, its first line naming the fields.
+
+    Raises:
+        SchedulerError: fields are missing, or times have no zone and nobody says which.
+    """
+    head, *lines = said.decode("utf-8", "replace").splitlines() or [""]
+    names = {name.lower(): name for name in HISTORY_FIELDS.split(",")}
+    columns = [names.get(column.strip().lower(), column) for column in head.split("|")]
+    if missing := [name for name in _NEEDED if name not in columns]:
+        raise SchedulerError(f"its first line does not name {', '.join(missing)}; {_MADE_BY}")
+    return _of_lines(columns, lines, zone)
+
+
+_MADE_BY = f"make it with: SLURM_TIME_FORMAT=%s sacct -a -X -D -P -S TIME --format={HISTORY_FIELDS}"
+
+
+def _of_lines(columns: list[str], lines: list[str], zone: ZoneInfo | None) -> list[Job]:
+    records = (line.split("|", len(columns) - 1) for line in lines)
+    blank = dict.fromkeys(HISTORY_FIELDS.split(","), "")
+    named = (dict(zip(columns, parts, strict=True)) for parts in records if len(parts) == len(columns))
+    found = (_accounted_line(blank | _in_seconds(record, zone)) for record in named)
+    return [job for job in found if job is not None]
+
+
+def _in_seconds(record: dict[str, str], zone: ZoneInfo | None) -> dict[str, str]:
+    """Return the record with times as seconds of the epoch; sacct writes local time where it is not told otherwise."""
+    return record | {name: _seconds(record[name], zone) for name in _TIMES if "T" in record.get(name, "")}
+
+
+def _seconds(value: str, zone: ZoneInfo | None) -> str:
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return value
+    if moment.tzinfo is None and zone is None:
+        raise SchedulerError(
+            f"its times, as {value}, have no zone: say --timezone, such as Europe/Berlin, or {_MADE_BY}"
+        )
+    return str(int((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()))
+
+
+def _accounted_line(record: Mapping[str, str]) -> Job | None:
+    found = _ID.fullmatch(record["JobID"])
+    if found is None:
+        return None
+    is_array = found["task"] is not None or found["waiting"] is not None
+    return _job(
+        whole_number(record["JobIDRaw"].split("_", 1)[0]) or int(found["whole"]),
+        {**record, "WCKey": record["WCKey"].lstrip("*")},
+        _SACCT_TEXT,
+        array_id=whole_number(found["whole"]) if is_array else None,
+        task_id=whole_number(found["task"]),
+        waiting_tasks=found["waiting"],
+        het_id=whole_number(found["whole"]) if found["offset"] else None,
+        het_offset=whole_number(found["offset"]),
+    )
