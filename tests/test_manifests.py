@@ -14,7 +14,7 @@ import pytest
 
 from agent.settings.config import AgentConfig
 from collector.config import CollectorConfig
-from collector.schedulers.kubernetes.workload import PATHS
+from collector.schedulers.kubernetes.resources import PATHS
 from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parent.parent

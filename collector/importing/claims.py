@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from collector.schedulers.poll import Value
+from collector.schedulers.poller import Value
 
 # How a GPU was found for a claim, from the surest down. `told`: somebody named it. `whole`: the claim takes all that
 # the host has. `seen`: the samples leave no other. `assumed`: any would do, and the first that is free was taken.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from collector.importing.claims import Claim
 from collector.importing.history import History
-from collector.schedulers.poll import Value
+from collector.schedulers.poller import Value
 
 _BRIDGED_US = 600_000_000  # a silence that a holder outlasts: labels come with samples, and samples may be missing
 _Holding = tuple[str, str, str | None]  # run, host, member

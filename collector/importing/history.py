@@ -20,8 +20,8 @@ from collector.importing.placing import by_host, place_claims
 from collector.pipeline.chunked_import import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.range_checks import Clock, faults, pc
-from collector.schedulers.known_allocations import key_of, withdrawn
-from collector.schedulers.poll import Row
+from collector.schedulers.books import key_of, withdrawn
+from collector.schedulers.poller import Row
 
 if TYPE_CHECKING:
     from collector.store.database import Store

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from agent.wire.bounded import json_said
 from agent.wire.tables import ALLOCATIONS
 from collector.importing.claims import GROUNDS, PLACEMENT, Claim, Ground
-from collector.schedulers.known_allocations import AllocationKey, is_withdrawn, key_of, withdrawn
-from collector.schedulers.poll import Row, moment_of
+from collector.schedulers.books import AllocationKey, is_withdrawn, key_of, withdrawn
+from collector.schedulers.poller import Row, moment_of
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -17,8 +17,8 @@ from collector.importing.claims import Claim
 from collector.importing.history import History
 from collector.importing.known_allocations import Sighting
 from collector.importing.kube_state import PRESENT_MS, Pod, State, sanitized
-from collector.schedulers.kubernetes.rows import QUEUES, STANDING, Labels
-from collector.schedulers.poll import Row, Value
+from collector.schedulers.kubernetes.runs import QUEUES, STANDING, Labels
+from collector.schedulers.poller import Row, Value
 
 if TYPE_CHECKING:
     from collector.store.session import Session

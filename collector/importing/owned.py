@@ -13,7 +13,7 @@ import pyarrow as pa
 from agent.wire.tables import OWNERSHIP
 from collector.pipeline.chunked_import import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.schedulers.poll import Row
+from collector.schedulers.poller import Row
 
 if TYPE_CHECKING:
     from collector.store.database import Store

@@ -10,7 +10,7 @@ from collector.importing.history import History
 from collector.importing.hosts import Hosts
 from collector.importing.known_allocations import KnownAllocations
 from collector.importing.shares import gpus_by_host
-from collector.schedulers.poll import Row, Value
+from collector.schedulers.poller import Row, Value
 from collector.schedulers.slurm.jobs import Job
 from collector.schedulers.slurm.nodes import Event
 from collector.schedulers.slurm.rows import JobGpu, alias, attempt_of, holding, waiting_row

@@ -32,7 +32,7 @@ def _slurm(config: "CollectorConfig", store: "Store", writer: "Writer") -> "Poll
 
 def _kubernetes(config: "CollectorConfig", store: "Store", writer: "Writer") -> "Poller":
     from collector.schedulers.kubernetes.api import Api
-    from collector.schedulers.kubernetes.rows import Labels
+    from collector.schedulers.kubernetes.runs import Labels
     from collector.schedulers.kubernetes.source import LabelMeanings, open_kubernetes
     from collector.schedulers.poller import Poller
 

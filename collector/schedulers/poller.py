@@ -1,21 +1,129 @@
-"""The thread that asks a scheduler every so often, off the path of every batch and every page."""
+"""The thread that asks a scheduler every so often, off the path of every batch and every page.
+
+What a poll found becomes a batch like any agent's: the same rules, the same writer, a receipt of its own.
+"""
 
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+import pyarrow as pa
+
+from agent.wire.tables import TABLES
 from collector.errors import CollectorError, SchedulerError
-from collector.schedulers.poll import ClusterSource
-from collector.schedulers.poll_batch import PollBatches
+from collector.pipeline.batch_encoding import encoded_batch
+from collector.pipeline.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.range_checks import Clock, faults, pc
 
 if TYPE_CHECKING:
     from collector.pipeline.writer import Writer
     from collector.store.database import Store
     from collector.store.session import Session
 
+Value: TypeAlias = str | int | float | None
+Row: TypeAlias = dict[str, Value]
+_Tables: TypeAlias = Mapping[str, Sequence[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Rows of the contract that are new, found at a moment (microseconds UTC).
+
+    `complete` is False where a part of the scheduler did not answer, so that the next poll must look further back.
+    """
+
+    found_at: int
+    tables: _Tables
+    complete: bool = True
+
+
+class ClusterSource(Protocol):
+    """One cluster's scheduler. Used in one thread: what `poll` returns is landed, and then `landed` is called."""
+
+    name: str  # slurm/alpha: how its rows are signed
+    unplaced: int  # runs that hold GPUs which are not known by name
+
+    def poll(self, session: "Session", now: int) -> Poll:
+        """Return what is new.
+
+        Raises:
+            SchedulerError: the scheduler did not answer.
+        """
+        ...
+
+    def landed(self, poll: Poll) -> None:
+        """Note that a poll's rows are in the store."""
+        ...
+
+    def closing(self, now: int) -> Poll:
+        """Return what was seen and not told yet, for the end."""
+        ...
+
+
+def moment_of(row: Mapping[str, Value], name: str) -> int | None:
+    """Return a row's time or count by name, or None where it has none."""
+    value = row.get(name)
+    return value if isinstance(value, int) else None
+
+
 _LOG = logging.getLogger(__name__)
+_LANDING_SECONDS = (
+    120.0  # for the writer's answer; what is late may land after all, and is then told twice, once counted
+)
+
+
+class PollBatches:
+    """Lands the polls of one scheduler, each once. `refused` counts rows that could not be believed."""
+
+    def __init__(self, name: str, writer: "Writer") -> None:
+        self.refused = 0
+        self._name = name
+        self._writer = writer
+        self._stream = f"{sender(name)}/{uuid.uuid4()}"
+        self._sequence = 0
+
+    def land(self, poll: Poll) -> None:
+        """Return once the poll's rows are durable.
+
+        Raises:
+            BatchError: the writer is full or stopping, or the store refused them.
+            TimeoutError: it did not answer in time.
+        """
+        tables = {name: self._believed(name, poll) for name, rows in poll.tables.items() if rows}
+        if not any(rows.num_rows for rows in tables.values()):
+            return
+        batch = encoded_batch(
+            agent=sender(self._name),
+            stream=self._stream,
+            sequence=self._sequence,
+            tables=tables,
+            sent_at=poll.found_at,
+        )
+        self._sequence += 1
+        self._writer.submit(batch).result(_LANDING_SECONDS)
+
+    def _believed(self, name: str, poll: Poll) -> pa.RecordBatch:
+        """Return the rows that can be true; one that cannot must not keep the others out."""
+        table = TABLES[name]
+        rows = pa.RecordBatch.from_pylist([dict(row) for row in poll.tables[name]], schema=arrow_schema(table))
+        bad = pa.repeat(pa.scalar(False), rows.num_rows)
+        for rule, mask in faults(table, rows, Clock(poll.found_at, poll.found_at)):
+            bad = pc.or_(bad, mask)
+            _LOG.warning("%s: rows of %s left out, since %s: %s", self._name, name, rule.column, rule.says)
+        good = rows.filter(pc.invert(bad))
+        self.refused += rows.num_rows - good.num_rows
+        return good
+
+
+def sender(name: str) -> str:
+    """Return under which name the rows of a scheduler like slurm/alpha are received."""
+    return f"scheduler:{name}"
+
+
 _STOPPING_SECONDS = 30.0  # for the command that is under way
 
 

@@ -24,7 +24,7 @@ from collector.prometheus.client import Client, Server
 from collector.prometheus.labels import Clusters
 from collector.prometheus.pull import Progress, Pulled, pull
 from collector.prometheus.server_survey import Survey, survey
-from collector.schedulers.kubernetes.rows import Labels
+from collector.schedulers.kubernetes.runs import Labels
 from collector.store.database import Store
 
 _OK = 0

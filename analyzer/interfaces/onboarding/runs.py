@@ -12,7 +12,7 @@ from collector.importing.exporter_history import of_holders
 from collector.importing.history import History
 from collector.importing.known_allocations import Sighting
 from collector.importing.span import Span
-from collector.schedulers.kubernetes.rows import Labels
+from collector.schedulers.kubernetes.runs import Labels
 
 if TYPE_CHECKING:
     import argparse

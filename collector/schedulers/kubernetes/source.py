@@ -6,18 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from collector.schedulers.alias_book import AliasBook
-from collector.schedulers.known_allocations import KEPT_US, AllocationBook
-from collector.schedulers.kubernetes.api import Api
-from collector.schedulers.kubernetes.mirror import Mirror
-from collector.schedulers.kubernetes.nodes import Node, node, node_location
-from collector.schedulers.kubernetes.owners import Owners, Top
-from collector.schedulers.kubernetes.pod import Pod, pod
-from collector.schedulers.kubernetes.rows import Labels, aliases, allocation, awaited
-from collector.schedulers.kubernetes.workload import PATHS, Workload, workload
-from collector.schedulers.node_book import NodeBook
-from collector.schedulers.poll import Poll, Row, moment_of
-from collector.schedulers.poll_batch import sender
+from collector.schedulers.books import KEPT_US, ClusterState
+from collector.schedulers.kubernetes.api import Api, Mirror
+from collector.schedulers.kubernetes.resources import PATHS, Node, Pod, Workload, node, node_location, pod, workload
+from collector.schedulers.kubernetes.runs import Labels, Owners, Top, aliases, allocation, awaited
+from collector.schedulers.poller import Poll, Row, moment_of
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -36,29 +29,19 @@ class LabelMeanings:
     block: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class KubernetesState:
-    """What is remembered from poll to poll; `asked_until` is when the cluster was last heard, microseconds UTC."""
-
-    book: AllocationBook
-    nodes: NodeBook
-    asked_until: int
-    aliases: AliasBook = field(default_factory=AliasBook)
-    places: dict[str, Row] = field(default_factory=dict)
-
-
 class KubernetesSource:
     """Asks a cluster for what is new. Use it in one thread; land what `poll` returns, then call `landed`.
 
     `unplaced` counts runs whose pods hold resource claims (DRA): how many GPUs those are only their claims say.
     """
 
-    def __init__(self, cluster: str, api: Api, state: KubernetesState, reading: LabelMeanings) -> None:
+    def __init__(self, cluster: str, api: Api, state: ClusterState, reading: LabelMeanings) -> None:
         self.name = f"kubernetes/{cluster}"
         self.prefix = f"{self.name}/"
         self.unplaced = 0
         self._state = state
         self._reading = reading
+        self._locations: dict[str, Row] = {}  # of hosts, as the store was told last
         self._owners = Owners(api)
         self._pods: Mirror[Pod] = Mirror(api, "/api/v1/pods", pod)
         self._nodes: Mirror[Node] = Mirror(api, "/api/v1/nodes", node)
@@ -86,19 +69,16 @@ class KubernetesSource:
 
     def landed(self, poll: Poll) -> None:
         """Note that a poll's rows are in the store."""
-        state = self._state
-        state.book.keep(poll.tables.get("allocations", ()), poll.found_at)
-        state.nodes.keep()
-        state.aliases.keep(poll.tables.get("run_aliases", ()))
+        self._state.landed(poll)
         for row in poll.tables.get("inventory", ()):
-            state.places[str(row["node"])] = _facts(row)
+            self._locations[str(row["node"])] = _facts(row)
         if not self._owners.exhausted:
             self._pods.departed.clear()  # else one may not have been told yet
-        state.asked_until = poll.found_at
+        self._state.asked_until = poll.found_at
 
     def closing(self, now: int) -> Poll:
         """Return what was seen and not told yet, for the end."""
-        return Poll(now, {"node_states": rows} if (rows := self._state.nodes.flush()) else {}, complete=False)
+        return self._state.closing(now)
 
     def _tops(self, pods: list[Pod]) -> dict[str, tuple[Pod, Top]]:
         """Return the pods whose owners are known, by uid."""
@@ -166,7 +146,7 @@ class KubernetesSource:
         for one in self._nodes.things.values():
             found = node_location(one.labels, self._reading.rack, self._reading.block)
             row: Row = {"node": one.state.node, **found}
-            if any(found.values()) and self._state.places.get(one.state.node) != row:
+            if any(found.values()) and self._locations.get(one.state.node) != row:
                 rows.append(row | {"started_at": now, "ended_at": now + 1})
         return rows
 
@@ -177,14 +157,7 @@ def open_kubernetes(
     """Return what makes the source of a cluster from what the store knows, so that a restart tells nothing twice."""
 
     def opened(session: "Session", now: int) -> KubernetesSource:
-        prefix = f"kubernetes/{cluster}/"
-        (last,) = session.row("SELECT max(sent_at) FROM receipts WHERE agent = ?", [sender(f"kubernetes/{cluster}")])
-        state = KubernetesState(
-            book=AllocationBook.read(session, prefix, now, without_gpu=True),
-            nodes=NodeBook.read(session, every_seconds),
-            asked_until=last or now,
-            aliases=AliasBook.read(session, prefix),
-        )
+        state = ClusterState.read(session, f"kubernetes/{cluster}", every_seconds, now, now, without_gpu=True)
         return KubernetesSource(cluster, api, state, reading)
 
     return opened

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.errors import SchedulerError
-from collector.schedulers.node_book import NodeState
+from collector.schedulers.books import NodeState
 from collector.schedulers.slurm.fields import microseconds, text, words
 from collector.schedulers.slurm.jobs import document
 

@@ -13,7 +13,7 @@ from typing import IO, Literal, TypeVar
 
 from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
-from collector.schedulers.node_book import NodeState
+from collector.schedulers.books import NodeState
 from collector.schedulers.slurm.jobs import (
     HISTORY_FIELDS,
     SACCT_FIELDS,

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collector.schedulers.poll import Row, moment_of
+from collector.schedulers.poller import Row, moment_of
 from collector.schedulers.slurm.jobs import Job, tasks_in
 from collector.store.session import Session
 

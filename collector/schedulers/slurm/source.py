@@ -2,16 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
-from collector.schedulers.alias_book import AliasBook
-from collector.schedulers.known_allocations import AllocationBook, is_withdrawn, withdrawn
-from collector.schedulers.node_book import NodeBook
-from collector.schedulers.poll import Poll, Row, moment_of
-from collector.schedulers.poll_batch import sender
+from collector.schedulers.books import AllocationBook, ClusterState, is_withdrawn, withdrawn
+from collector.schedulers.poller import Poll, Row, moment_of
 from collector.schedulers.slurm.jobs import Job
 from collector.schedulers.slurm.rows import Inventory, JobGpu, alias, attempt_of, holding, places, waiting_row
 
@@ -26,26 +22,16 @@ _FARTHEST_US = 14 * 86_400 * SECOND_US  # and a later one, after the collector w
 _AFTER = re.compile(r"(?:afterany|afternotok):(\d+(?:_\d+)?)")
 
 
-@dataclass(slots=True)
-class SlurmState:
-    """What is remembered from poll to poll."""
-
-    book: AllocationBook
-    nodes: NodeBook
-    asked_until: int  # accounting has told of all that ended before
-    aliases: AliasBook = field(default_factory=AliasBook)
-    seen: dict[tuple[str, int | None], int] = field(default_factory=dict)  # run and start to when it was last there
-
-
 class SlurmSource:
     """Asks a cluster for what is new. Use it in one thread; land what `poll` returns, then call `landed`."""
 
-    def __init__(self, cluster: str, reader: "SlurmReader", state: SlurmState) -> None:
+    def __init__(self, cluster: str, reader: "SlurmReader", state: ClusterState) -> None:
         self.name = f"slurm/{cluster}"
         self.prefix = f"{self.name}/"
         self.unplaced = 0  # jobs that hold GPUs which are not known by name
         self._reader = reader
         self._state = state
+        self._seen: dict[tuple[str, int | None], int] = {}  # run and start to when it was last there
 
     def poll(self, session: "Session", now: int) -> Poll:
         """Return what is new since the last poll.
@@ -67,18 +53,15 @@ class SlurmSource:
 
     def landed(self, poll: Poll) -> None:
         """Note that a poll's rows are in the store."""
-        state = self._state
-        state.book.keep(poll.tables.get("allocations", ()), poll.found_at)
-        state.nodes.keep()
-        state.aliases.keep(poll.tables.get("run_aliases", ()))
-        open_now = {(str(row["run_id"]), moment_of(row, "started_at")) for row in state.book.open()}
-        state.seen = {key: at for key, at in state.seen.items() if key in open_now}
-        if poll.complete:
-            state.asked_until = poll.found_at
+        self._state.landed(poll)
+        open_now = {(str(row["run_id"]), moment_of(row, "started_at")) for row in self._state.book.open()}
+        self._seen = {key: at for key, at in self._seen.items() if key in open_now}
+        if poll.complete:  # accounting has told of all that ended before
+            self._state.asked_until = poll.found_at
 
     def closing(self, now: int) -> Poll:
         """Return what was seen and not told yet, for the end."""
-        return Poll(now, {"node_states": rows} if (rows := self._state.nodes.flush()) else {}, complete=False)
+        return self._state.closing(now)
 
     def _ended(self, now: int) -> tuple[list[Job], bool]:
         """Return what accounting says has ended, oldest first, and whether it answered.
@@ -130,11 +113,10 @@ class SlurmSource:
         Accounting is given some time to say how it ended; then it ended when it was last seen, nobody knows how.
         """
         present = {(str(row["run_id"]), moment_of(row, "started_at")) for row in rows}
-        seen = self._state.seen
-        seen.update(dict.fromkeys(present, now))
+        self._seen.update(dict.fromkeys(present, now))
         for row in self._state.book.open():
             key = (str(row["run_id"]), moment_of(row, "started_at"))
-            last = seen.setdefault(key, self._state.asked_until)
+            last = self._seen.setdefault(key, self._state.asked_until)
             if key not in present and (key[1] is None or not accounted or now - last > _PATIENCE_US):
                 yield row | {"ended_at": max(last, key[1] or last)}
 
@@ -147,14 +129,7 @@ def open_slurm(cluster: str, reader: "SlurmReader", every_seconds: float) -> "Ca
     """Return what makes the source of a cluster from what the store knows, so that a restart tells nothing twice."""
 
     def opened(session: "Session", now: int) -> SlurmSource:
-        prefix = f"slurm/{cluster}/"
-        (last,) = session.row("SELECT max(sent_at) FROM receipts WHERE agent = ?", [sender(f"slurm/{cluster}")])
-        state = SlurmState(
-            book=AllocationBook.read(session, prefix, now),
-            nodes=NodeBook.read(session, every_seconds),
-            asked_until=last or now - _FIRST_US,
-            aliases=AliasBook.read(session, prefix),
-        )
+        state = ClusterState.read(session, f"slurm/{cluster}", every_seconds, now, now - _FIRST_US)
         return SlurmSource(cluster, reader, state)
 
     return opened

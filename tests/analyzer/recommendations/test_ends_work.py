@@ -41,7 +41,7 @@ SAY_SO = {
     "analyzer/recommendations/types/hardware.py": "resets a GPU of a host on which nothing runs",
     "analyzer/recommendations/types/serving.py": "fewer replicas",
     "analyzer/recommendations/types/right_size.py": "the limit of a trial that is thrown away",
-    "collector/schedulers/kubernetes/pod.py": "reads a Job's limit",
+    "collector/schedulers/kubernetes/resources.py": "reads a Job's limit",
 }
 
 

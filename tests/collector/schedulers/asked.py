@@ -5,7 +5,7 @@ from typing import Any
 
 from collector.config import CollectorConfig
 from collector.pipeline.writer import Writer
-from collector.schedulers.poll_batch import PollBatches
+from collector.schedulers.poller import PollBatches
 from collector.store.database import Store
 from tests.analyzer.ledger.fleet import MINUTE
 

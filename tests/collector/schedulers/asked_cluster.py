@@ -3,9 +3,9 @@
 from typing import Any
 
 from collector.schedulers.kubernetes.api import Api, Server
-from collector.schedulers.kubernetes.rows import Labels
+from collector.schedulers.kubernetes.runs import Labels
 from collector.schedulers.kubernetes.source import LabelMeanings, open_kubernetes
-from collector.schedulers.poll_batch import PollBatches
+from collector.schedulers.poller import PollBatches
 from tests.collector.schedulers.api_server import Cluster
 from tests.collector.schedulers.asked import Asked
 from tests.collector.schedulers.kubernetes_things import T

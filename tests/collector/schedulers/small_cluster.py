@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from collector.errors import SchedulerError
-from collector.schedulers.node_book import NodeState
-from collector.schedulers.poll_batch import PollBatches
+from collector.schedulers.books import NodeState
+from collector.schedulers.poller import PollBatches
 from collector.schedulers.slurm.jobs import Job
 from collector.schedulers.slurm.source import open_slurm
 from tests.analyzer.ledger.fleet import MINUTE, MONDAY

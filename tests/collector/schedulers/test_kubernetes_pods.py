@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.schedulers.kubernetes.fields import timestamp_us
-from collector.schedulers.kubernetes.nodes import node, node_location
-from collector.schedulers.kubernetes.pod import controller, pod
-from collector.schedulers.kubernetes.resources import gpus
-from collector.schedulers.kubernetes.workload import workload
+from collector.schedulers.kubernetes.resources import controller, gpus, node, node_location, pod, workload
 from tests.analyzer.ledger.fleet import MINUTE
 from tests.collector.schedulers.kubernetes_things import T, Thing, host, meta, over, owning, running, stamp, waiting
 

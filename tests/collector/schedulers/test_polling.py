@@ -6,9 +6,7 @@ import pytest
 
 from collector.config import CollectorConfig, load
 from collector.errors import ConfigError
-from collector.schedulers.poll import Poll
-from collector.schedulers.poll_batch import PollBatches
-from collector.schedulers.poller import Poller
+from collector.schedulers.poller import Poll, PollBatches, Poller
 from collector.store.database import Store
 from tests.collector.schedulers.small_cluster import EVERY_SECONDS, SmallCluster, T, running
 from tests.collector.schedulers.test_commands import SAID, script

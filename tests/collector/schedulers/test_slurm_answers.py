@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collector.errors import SchedulerError
-from collector.schedulers.node_book import NodeState
+from collector.schedulers.books import NodeState
 from collector.schedulers.slurm.fields import (
     MOST_NAMES,
     gpu_indices,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from collector.errors import SchedulerError
-from collector.schedulers.node_book import NodeState
+from collector.schedulers.books import NodeState
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, SECOND
 from tests.collector.schedulers.small_cluster import SmallCluster, T, over, running, waiting
 
