@@ -191,8 +191,7 @@ def _named(line: _Line, hosts: Hosts, node: str) -> tuple[tuple[str, Ground], ..
     if line["gpu_uuid"]:
         return ((line["gpu_uuid"], "told"),)
     indices = gpu_indices(f"gpu:0(IDX:{line.get('gpu_index')})") if line.get("gpu_index") not in (None, "") else None
-    found = [hosts.numbers.get(node, {}).get(index) for index in indices or ()]
-    return () if None in found else tuple((str(uuid), "told") for uuid in found)
+    return hosts.numbered(node, indices or ())
 
 
 def _count(value: object) -> int:

@@ -19,7 +19,7 @@ from collector.importing.known_allocations import KnownAllocations, Sighting, by
 from collector.importing.placing import by_host, place_claims
 from collector.pipeline.chunked_import import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.range_checks import Clock, faults, pc
+from collector.pipeline.decoding.range_checks import Clock, plausible
 from collector.schedulers.books import key_of, withdrawn
 from collector.schedulers.poller import Row
 
@@ -274,11 +274,9 @@ def _land(store: "Store", name: str, rows: Mapping[str, Sequence[Row]]) -> tuple
 
 
 def _believed(name: str, rows: Sequence[Row]) -> pa.RecordBatch:
-    """Return the rows that can be true; one that cannot must not keep the others out."""
     table, now = TABLES[name], time.time_ns() // 1000
     made = pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=arrow_schema(table))
-    bad = pa.repeat(pa.scalar(False), made.num_rows)
-    for rule, mask in faults(table, made, Clock(now, now)):
-        bad = pc.or_(bad, mask)
+    good, broken = plausible(table, made, Clock(now, now))
+    for rule in broken:
         _LOG.warning("rows of %s left out, since %s: %s", name, rule.column, rule.says)
-    return made.filter(pc.invert(bad))
+    return good

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from collector.importing.claims import Claim
+from collector.importing.claims import Claim, Ground
 from collector.importing.placing import END_OF_TIME, Gpu, Work, edges
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ class Hosts:
         if node in self.gpus or node in self.partitioned:
             return node
         return self._full.get(node.split(".", 1)[0], node)
+
+    def numbered(self, node: str, numbers: Iterable[int]) -> tuple[tuple[str, Ground], ...]:
+        """Return the GPUs of a host that these numbers name; none where one of them is not known."""
+        found = [self.numbers.get(node, {}).get(number) for number in numbers]
+        return () if None in found else tuple((str(uuid), "told") for uuid in found)
 
 
 def work_of(session: "Session", claims: Mapping[str, Sequence[Claim]], hosts: Hosts) -> dict[str, list[Work]]:

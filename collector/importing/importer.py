@@ -17,7 +17,7 @@ from collector.importing.files import Piece, Skipped, column_names, file_hash, p
 from collector.importing.tables import require_keys, table_of
 from collector.pipeline.chunked_import import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.range_checks import Clock, Mask, faults, pc
+from collector.pipeline.decoding.range_checks import Clock, Mask, any_of, faults, pc
 
 if TYPE_CHECKING:
     from collector.store.database import Store
@@ -125,10 +125,7 @@ def checked_rows(
     nullable = pa.schema([one.with_nullable(True) for one in arrow_schema(table)])
     rows = pa.record_batch(arrays, schema=nullable)
     reasons += [(f"{table.name}.{rule.column}: {rule.says}", mask) for rule, mask in faults(table, rows, clock)]
-    bad = pa.repeat(pa.scalar(False), raw.num_rows)
-    for _, mask in reasons:
-        bad = pc.or_(bad, mask)
-    return rows, bad, reasons
+    return rows, any_of((mask for _, mask in reasons), raw.num_rows), reasons
 
 
 def _blank(raw: pa.RecordBatch) -> Mask:

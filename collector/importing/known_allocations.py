@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from agent.wire.bounded import json_said
-from agent.wire.tables import ALLOCATIONS
 from collector.importing.claims import GROUNDS, PLACEMENT, Claim, Ground
-from collector.schedulers.books import AllocationKey, is_withdrawn, key_of, withdrawn
+from collector.schedulers.books import AllocationKey, is_withdrawn, key_of, last_words, withdrawn
 from collector.schedulers.poller import Row, moment_of
 
 if TYPE_CHECKING:
@@ -16,20 +15,12 @@ if TYPE_CHECKING:
 
 _OF_HOSTS = ("cgroup", "declared", "process")  # whose word on allocations is that of a host, and not of its scheduler
 
-_TOLD = f"""
-WITH wanted AS (
-    SELECT DISTINCT run_id FROM known_names
-    UNION SELECT alias_run_id FROM run_aliases WHERE run_id IN (SELECT run_id FROM known_names)
-)
-SELECT {", ".join(ALLOCATIONS.names)} FROM (
-    SELECT * FROM allocations
-    WHERE started_at IS NOT NULL AND (run_id IN (SELECT run_id FROM wanted)
-        OR (node IN (SELECT node FROM known_hosts)
-            AND started_at < $until_us AND coalesce(ended_at, $until_us) > $since_us))
-    QUALIFY row_number() OVER (
-        PARTITION BY run_id, coalesce(attempt, 0), coalesce(gpu_uuid, node),
-            CASE WHEN gpu_uuid IS NULL THEN member END, started_at ORDER BY batch DESC
-    ) = 1)
+_OF_THESE = """
+started_at IS NOT NULL AND (
+    run_id IN (SELECT run_id FROM known_names
+        UNION SELECT alias_run_id FROM run_aliases WHERE run_id IN (SELECT run_id FROM known_names))
+    OR (node IN (SELECT node FROM known_hosts)
+        AND started_at < $until_us AND coalesce(ended_at, $until_us) > $since_us))
 """
 
 
@@ -69,10 +60,10 @@ class KnownAllocations:
             session.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({column} VARCHAR)")
             session.load(table, (column,), [(value,) for value in sorted(values)])
         since = min((claim.started_at for claim in listed), default=until)
-        found = session.rows(_TOLD, {"since_us": since, "until_us": until})
+        found = cls.of(last_words(session, _OF_THESE, {"since_us": since, "until_us": until}))
         session.execute("DROP TABLE known_names")
         session.execute("DROP TABLE known_hosts")
-        return cls.of(dict(zip(ALLOCATIONS.names, row, strict=True)) for row in found)
+        return found
 
     def of_run(self, run_id: str) -> Sequence[Row]:
         """Return the last word on each allocation of a run, by its scheduler."""
@@ -145,17 +136,8 @@ class KnownAllocations:
 
 def waiting_told(session: "Session", prefix: str) -> list[Row]:
     """Return the last word on those that were told to wait, by the beginning of their runs' ids."""
-    rows = session.rows(
-        f"""
-        SELECT {", ".join(ALLOCATIONS.names)} FROM (
-            SELECT * FROM allocations WHERE started_at IS NULL AND starts_with(run_id, ?)
-            QUALIFY row_number() OVER (
-                PARTITION BY run_id, coalesce(attempt, 0), node, member ORDER BY batch DESC) = 1)
-        WHERE ended_at IS NULL
-        """,
-        [prefix],
-    )
-    return [dict(zip(ALLOCATIONS.names, row, strict=True)) for row in rows]
+    waits = "started_at IS NULL AND starts_with(run_id, $prefix)"
+    return list(last_words(session, waits, {"prefix": prefix}, "ended_at IS NULL"))
 
 
 def _ground_of(row: Row) -> Ground:

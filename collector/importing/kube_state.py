@@ -5,7 +5,7 @@ and labels have every character but letters, digits and _ replaced by _.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -113,7 +113,9 @@ def _read_day(client: QueryClient, state: State, start: int, end: int) -> None:
             pod = state.pods.get(labels.get("uid", ""))
             if pod is not None:
                 note(pod, labels, value)
-    for labels, seconds in _present(client, f"max by (uid) (timestamp({_GPUS}))", start, end):
+    # A server repeats the last sample for five minutes where nothing says that the series has ended; so the time of the
+    # sample itself is asked for.
+    for labels, seconds in _last(client, f"max by (uid) (timestamp({_GPUS}))", end, start):
         pod = state.pods.get(labels.get("uid", ""))
         if pod is not None:
             pod.last_seen_at = max(pod.last_seen_at, round(seconds * SECOND_US))
@@ -170,28 +172,24 @@ def _reason(pod: Pod, labels: Mapping[str, str], value: float) -> None:
         pod.reasons.add(labels["reason"])
 
 
-def _created(pod: Pod, _: Mapping[str, str], value: float) -> None:
-    pod.created_at = round(value * SECOND_US)
+_Note = Callable[[Pod, Mapping[str, str], float], None]
 
 
-def _started(pod: Pod, _: Mapping[str, str], value: float) -> None:
-    pod.started_at = round(value * SECOND_US)
+def _moment(name: str) -> _Note:
+    """Return what notes the moment of a metric, seconds of the epoch, as a field of the pod."""
+    return lambda pod, _, value: setattr(pod, name, round(value * SECOND_US))
 
 
-def _completed(pod: Pod, _: Mapping[str, str], value: float) -> None:
-    pod.completed_at = round(value * SECOND_US)
-
-
-_FACTS = {
+_FACTS: dict[str, _Note] = {
     "kube_pod_info": _info,
     "kube_pod_owner": _owner,
     "kube_pod_labels": _labels,
     'kube_pod_status_phase{phase=~"Failed|Succeeded"}': _phase,
     "kube_pod_status_reason": _reason,
     "kube_pod_container_status_terminated_reason": _reason,
-    "kube_pod_created": _created,
-    "kube_pod_start_time": _started,
-    "kube_pod_completion_time": _completed,
+    "kube_pod_created": _moment("created_at"),
+    "kube_pod_start_time": _moment("started_at"),
+    "kube_pod_completion_time": _moment("completed_at"),
 }
 
 
@@ -200,30 +198,17 @@ def _own(labels: Mapping[str, str], name: str) -> str:
     return labels.get(f"exported_{name}") or labels.get(name, "")
 
 
-def _last(client: QueryClient, expression: str, at: int) -> Iterator[tuple[Mapping[str, str], float]]:
-    """Yield the series of an expression at a moment with their values."""
-    found = client.evaluated(expression, at, at, 1000)
-    values = found.values.to_pylist()
-    at_row = 0
+def _last(
+    client: QueryClient, expression: str, at: int, since: int | None = None
+) -> Iterator[tuple[Mapping[str, str], float]]:
+    """Yield the series of an expression with their values at a moment, or with the last since an earlier one."""
+    found = client.evaluated(expression, at if since is None else since, at, 1000 if since is None else PRESENT_MS)
+    end = 0
     for labels, length in zip(found.labels, found.lengths, strict=True):
-        if length and values[at_row] is not None:
-            yield labels, values[at_row]
-        at_row += length
-
-
-def _present(client: QueryClient, expression: str, start: int, end: int) -> Iterator[tuple[Mapping[str, str], float]]:
-    """Yield the series of an expression with the last value of each.
-
-    A server repeats the last sample for five minutes where nothing says that the series has ended; the expression asks
-    for the time of the sample itself.
-    """
-    found = client.evaluated(expression, start, end, PRESENT_MS)
-    at_row = 0
-    for labels, length in zip(found.labels, found.lengths, strict=True):
-        value = found.values[at_row + length - 1].as_py() if length else None
+        end += length
+        value = found.values[end - 1].as_py() if length else None
         if value is not None:
             yield labels, value
-        at_row += length
 
 
 def sanitized(name: str) -> str:

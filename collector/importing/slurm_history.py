@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
-from collector.importing.claims import Claim, Ground
+from collector.importing.claims import Claim
 from collector.importing.history import History
 from collector.importing.hosts import Hosts
 from collector.importing.known_allocations import KnownAllocations
@@ -143,18 +143,12 @@ def _claims(job: Job, prefix: str, attempt: int, hosts: Hosts) -> list[Claim]:
             gpus=count,
             position=position,
             names=names,
-            named=_numbered(held, hosts, node),
+            named=hosts.numbered(node, held or ()),
             facts=facts,
         )
         for position, (node, count, held) in enumerate(zip(nodes, counts, job.gpus, strict=True))
         if count or not job.allocated_gpus
     ]
-
-
-def _numbered(held: tuple[int, ...] | None, hosts: Hosts, node: str) -> tuple[tuple[str, Ground], ...]:
-    numbers = hosts.numbers.get(node, {})
-    found = [numbers.get(index) for index in held or ()]
-    return () if None in found else tuple((str(uuid), "told") for uuid in found)
 
 
 def _states(event: Event, hosts: Hosts, since: int, until: int) -> Iterable[Row]:

@@ -80,19 +80,14 @@ class AllocationBook:
 
         `without_gpu` leaves out rows that name a GPU, where the scheduler itself never does and its hosts do.
         """
-        rows = session.rows(
-            f"""
-            SELECT {", ".join(ALLOCATIONS.names)} FROM (
-                SELECT * FROM allocations WHERE starts_with(run_id, $prefix) AND scheduler = split_part($prefix, '/', 1)
-                QUALIFY row_number() OVER (
-                    PARTITION BY run_id, coalesce(attempt, 0), coalesce(gpu_uuid, node),
-                        CASE WHEN gpu_uuid IS NULL THEN member END, started_at ORDER BY batch DESC
-                ) = 1)
-            WHERE (ended_at IS NULL OR ended_at > $since) AND NOT ($without_gpu AND gpu_uuid IS NOT NULL)
-            """,
-            {"prefix": prefix, "since": now - KEPT_US, "without_gpu": without_gpu},
+        return cls(
+            last_words(
+                session,
+                "starts_with(run_id, $prefix) AND scheduler = split_part($prefix, '/', 1)",
+                {"prefix": prefix, "since": now - KEPT_US, "without_gpu": without_gpu},
+                "(ended_at IS NULL OR ended_at > $since) AND NOT ($without_gpu AND gpu_uuid IS NOT NULL)",
+            )
         )
-        return cls(dict(zip(ALLOCATIONS.names, row, strict=True)) for row in rows)
 
     def news(self, rows: Iterable[Row], now: int) -> list[Row]:
         """Return those rows that say something new, with what was known before where they say nothing."""
@@ -131,6 +126,26 @@ class AllocationBook:
         key = key_of(row)
         self._told[key] = KnownAllocation(row, now)
         self._runs.setdefault(key[0], {})[key] = None
+
+
+def last_words(session: "Session", where: str, parameters: dict[str, object], then: str = "true") -> Iterator[Row]:
+    """Yield the last word on each allocation that the store was told of, of rows that are so, those that are `then` so.
+
+    `where` is asked of every row, and so is which of them is the last; `then` of the last alone.
+    """
+    rows = session.rows(
+        f"""
+        SELECT {", ".join(ALLOCATIONS.names)} FROM (
+            SELECT * FROM allocations WHERE {where}
+            QUALIFY row_number() OVER (
+                PARTITION BY run_id, coalesce(attempt, 0), coalesce(gpu_uuid, node),
+                    CASE WHEN gpu_uuid IS NULL THEN member END, started_at ORDER BY batch DESC
+            ) = 1)
+        WHERE {then}
+        """,
+        parameters,
+    )
+    return (dict(zip(ALLOCATIONS.names, row, strict=True)) for row in rows)
 
 
 def key_of(row: Mapping[str, Value]) -> AllocationKey:

@@ -17,7 +17,7 @@ from agent.wire.tables import TABLES
 from collector.errors import CollectorError, SchedulerError
 from collector.pipeline.batch_encoding import encoded_batch
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.range_checks import Clock, faults, pc
+from collector.pipeline.decoding.range_checks import Clock, plausible
 
 if TYPE_CHECKING:
     from collector.pipeline.writer import Writer
@@ -107,14 +107,11 @@ class PollBatches:
         self._writer.submit(batch).result(_LANDING_SECONDS)
 
     def _believed(self, name: str, poll: Poll) -> pa.RecordBatch:
-        """Return the rows that can be true; one that cannot must not keep the others out."""
         table = TABLES[name]
         rows = pa.RecordBatch.from_pylist([dict(row) for row in poll.tables[name]], schema=arrow_schema(table))
-        bad = pa.repeat(pa.scalar(False), rows.num_rows)
-        for rule, mask in faults(table, rows, Clock(poll.found_at, poll.found_at)):
-            bad = pc.or_(bad, mask)
+        good, broken = plausible(table, rows, Clock(poll.found_at, poll.found_at))
+        for rule in broken:
             _LOG.warning("%s: rows of %s left out, since %s: %s", self._name, name, rule.column, rule.says)
-        good = rows.filter(pc.invert(bad))
         self.refused += rows.num_rows - good.num_rows
         return good
 

@@ -4,7 +4,7 @@ What fails is named by table, column and row; nothing is clipped. The same rules
 fast_validation.py suspects a column) and of imports.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
@@ -77,6 +77,21 @@ def faults(
             mask = pc.fill_null(rule.bad(rows, clock), False)
             if pc.any(mask).as_py():
                 yield rule, mask
+
+
+def any_of(masks: Iterable[Mask], count: int) -> Mask:
+    """Return which of so many rows one of these masks marks."""
+    marked: Mask = pa.repeat(pa.scalar(False), count)
+    for mask in masks:
+        marked = pc.or_(marked, mask)
+    return marked
+
+
+def plausible(table: Table, rows: pa.RecordBatch, clock: Clock) -> tuple[pa.RecordBatch, list[Rule]]:
+    """Return the rows that can be true, and what the others break: one that cannot must not keep the others out."""
+    broken = list(faults(table, rows, clock))
+    bad = any_of((mask for _, mask in broken), rows.num_rows)
+    return rows.filter(pc.invert(bad)), [rule for rule, _ in broken]
 
 
 def rules(table: Table) -> tuple[Rule, ...]:

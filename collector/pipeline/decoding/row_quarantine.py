@@ -19,7 +19,7 @@ from agent.wire.contract import Table
 from agent.wire.tables import TABLES
 from collector.pipeline.decoding.arrow_messages import Message
 from collector.pipeline.decoding.fast_validation import all_fine, suspects
-from collector.pipeline.decoding.range_checks import Clock, Mask, Reason, faults, pc
+from collector.pipeline.decoding.range_checks import Clock, Mask, Reason, any_of, faults, pc
 
 _TOLD_OF_A_TABLE = 10  # rows put aside that are kept with what they say; further ones are only counted
 _LONGEST_VALUE = 200  # characters of a text that are kept
@@ -64,9 +64,7 @@ def parted(table: Table, rows: pa.RecordBatch, broken: Sequence[tuple[Reason, Ma
     """Return the rows of a table that break none of these rules, each of which comes with the rows that break it."""
     if not broken:
         return Sifted(rows)
-    bad: Mask = broken[0][1]
-    for _, mask in broken[1:]:
-        bad = pc.or_(bad, mask)
+    bad = any_of((mask for _, mask in broken), rows.num_rows)
     told = pc.indices_nonzero(bad).slice(0, _TOLD_OF_A_TABLE).to_pylist()
     asides = tuple(_aside(table, rows, index, broken) for index in told)
     return Sifted(rows.filter(pc.invert(bad)), int(bad.true_count), asides)
