@@ -10,10 +10,9 @@ from typing import cast
 
 from collector.config import CollectorConfig, load
 from collector.errors import ConfigError
-from collector.importing.claims import Ground
 from collector.importing.history import Brought, bring
-from collector.importing.slurm_history import SlurmAnswer, history
-from collector.importing.slurm_told import clusters, from_commands, from_files, of_cluster
+from collector.importing.placing import Ground
+from collector.importing.slurm_history import SlurmAnswer, clusters, from_commands, from_files, history, of_cluster
 from collector.importing.span import Span, span, zone
 from collector.schedulers.slurm.reader import Commands, Form, SlurmReader
 from collector.store.database import Store

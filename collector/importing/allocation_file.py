@@ -16,12 +16,11 @@ import pyarrow as pa
 from agent.wire.bounded import json_said
 from agent.wire.tables import ALLOCATIONS
 from collector.errors import FileRefusedError, SchedulerError
-from collector.importing.claims import Claim, Ground
 from collector.importing.files import Skipped, pieces
 from collector.importing.history import History
-from collector.importing.hosts import Hosts
 from collector.importing.importer import checked_rows
-from collector.importing.shares import gpus_by_host
+from collector.importing.known_allocations import Hosts
+from collector.importing.placing import Claim, Ground, gpus_by_host
 from collector.pipeline.decoding.range_checks import Clock, pc
 from collector.schedulers.slurm.fields import gpu_indices, host_names
 from collector.schedulers.slurm.jobs import ENDINGS

@@ -10,8 +10,86 @@ number. Pure: no clock, no store.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from collector.importing.claims import Claim, Ground, Placed
+from collector.schedulers.poller import Value
+
+# How a GPU was found for a claim, from the surest down. `told`: somebody named it. `whole`: the claim takes all that
+# the host has. `seen`: the samples leave no other. `assumed`: any would do, and the first that is free was taken.
+Ground = Literal["told", "whole", "seen", "assumed"]
+GROUNDS: tuple[Ground, ...] = ("told", "whole", "seen", "assumed")
+PLACEMENT = "placement"  # the label that says so, on allocations that were seen or assumed
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One run's part of one host. `gpus` is how many it holds, 0 where it shares them; `ended_at` is None while held.
+
+    `names` are further names by which others may tell of it. `facts` are the columns of its allocations that do not
+    depend on the GPU. Times are microseconds UTC.
+    """
+
+    run_id: str
+    attempt: int
+    node: str
+    started_at: int
+    ended_at: int | None
+    gpus: int
+    member: str | None = None
+    position: int = 0  # of the host among those of the run
+    names: tuple[str, ...] = ()
+    hosts_name: str | None = None  # under which hosts tell of its GPUs, where the scheduler's own word names none
+    named: tuple[tuple[str, Ground], ...] = ()  # GPUs that are known to be its own
+    likely: frozenset[str] = frozenset()  # GPUs that were assumed for it before
+    facts: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def key(self) -> tuple[str, int, str, str, int]:
+        """What makes a claim one and the same."""
+        return self.run_id, self.attempt, self.node, self.member or "", self.started_at
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The runs under which its allocations are told: its own, and that which hosts have for it."""
+        return (self.run_id,) if self.hosts_name is None else (self.run_id, self.hosts_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A claim and the GPUs that were found for it; fewer than it holds where there are not enough."""
+
+    claim: Claim
+    gpus: tuple[tuple[str, Ground], ...]
+
+    @property
+    def missing(self) -> int:
+        """How many of its GPUs could not be found."""
+        return max(0, self.claim.gpus - len(self.gpus))
+
+
+def gpus_by_host(total: int | None, sizes: Sequence[int]) -> list[int]:
+    """Return how many GPUs a job has on each of its hosts; accounting knows only the sum. `sizes` are 0 if unknown.
+
+    Who takes all takes all of each. Else it is divided evenly, as `--gpus-per-node` and `--gres` do, what is left over
+    to the first hosts; a host gives more than it has only where all together have too few.
+    """
+    if not total or not sizes:
+        return [0] * len(sizes)
+    even, rest = divmod(total, len(sizes))
+    counts = [even + (position < rest) for position in range(len(sizes))]
+    return _fitted(counts, sizes) if all(sizes) else counts
+
+
+def _fitted(counts: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Move what does not fit to hosts that have room, from the first on."""
+    fitted = [min(count, size) for count, size in zip(counts, sizes, strict=True)]
+    over = sum(counts) - sum(fitted)
+    for position, size in enumerate(sizes):
+        more = min(over, size - fitted[position])
+        fitted[position] += more
+        over -= more
+    return [fitted[0] + over, *fitted[1:]]
+
 
 END_OF_TIME = 2**63 - 1
 

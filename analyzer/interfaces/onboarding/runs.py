@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from analyzer.ledger.teams import RunIdentity, TeamBook
 from analyzer.queries.labels import labels_of
-from collector.importing import allocation_file, kube_history, kube_state, slurm_history
-from collector.importing.exporter_history import of_holders
+from collector.importing import allocation_file, slurm_history
 from collector.importing.history import History
 from collector.importing.known_allocations import Sighting
+from collector.importing.prometheus_history import of_holders, pod_history, read_pods, sightings
 from collector.importing.span import Span
 from collector.schedulers.kubernetes.runs import Labels
 
@@ -39,7 +39,7 @@ class Runs:
 
     def sightings(self, holders: _Holders) -> list[Sighting]:
         """Return what the exporter's labels say of who held which GPU."""
-        return kube_history.sightings(holders, self.cluster)
+        return sightings(holders, self.cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ def of_kube_state(client: "Client", cluster: str, labels: Labels, asked: Span) -
     Raises:
         ServerError: it does not answer.
     """
-    state = kube_state.read(client, asked.since, asked.until)
+    state = read_pods(client, asked.since, asked.until)
 
     def history(session: "Session", _: _Holders) -> History:
-        return kube_history.history(session, state, cluster, labels, asked.until)
+        return pod_history(session, state, cluster, labels, asked.until)
 
     return Runs("kube-state-metrics", "run", cluster, history)
 

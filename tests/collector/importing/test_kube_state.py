@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from collector.importing import kube_history, kube_state
 from collector.importing.history import bring
 from collector.importing.known_allocations import Sighting
+from collector.importing.prometheus_history import pod_history, read_pods
 from collector.prometheus.client import Client, Server
 from collector.schedulers.kubernetes.runs import Labels
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, SECOND
@@ -89,9 +89,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 def told(site: Site, client: Client, until: int = T + DAY, sightings: tuple[Sighting, ...] = ()) -> dict[str, int]:
     """Import what the server has of the day, and return the new rows by table."""
-    state = kube_state.read(client, T, until)
+    state = read_pods(client, T, until)
     with site.store.session() as session:
-        found = kube_history.history(session, state, "prod", LABELS, until)
+        found = pod_history(session, state, "prod", LABELS, until)
     return dict(bring(site.store, found, sightings).new)
 
 

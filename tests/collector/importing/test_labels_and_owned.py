@@ -1,8 +1,7 @@
 """What nobody declares: holders by an exporter's labels alone, and ownership by what was seen."""
 
-from collector.importing.exporter_history import of_holders
-from collector.importing.history import bring
-from collector.importing.owned import own
+from collector.importing.history import bring, own
+from collector.importing.prometheus_history import of_holders
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet
 from tests.collector.importing.site import Site, T
 

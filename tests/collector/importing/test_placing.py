@@ -6,8 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.importing.claims import Claim, Placed
-from collector.importing.placing import END_OF_TIME, Gpu, Work, edges, place_claims
+from collector.importing.placing import END_OF_TIME, Claim, Gpu, Placed, Work, edges, place_claims
 
 HOST = tuple(Gpu(f"g{number}") for number in range(8))
 HOUR = 3_600_000_000

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.importing.known_allocations import Sighting
-from collector.importing.shares import gpus_by_host
+from collector.importing.placing import gpus_by_host
 from collector.schedulers.slurm.nodes import Event
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE
 from tests.collector.importing.site import Site, T, job

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from collector.errors import FileRefusedError, SchedulerError
-from collector.importing import slurm_told
-from collector.importing.slurm_history import SlurmAnswer
+from collector.importing.slurm_history import SlurmAnswer, clusters, from_commands, from_files, of_cluster
 from collector.importing.span import zone
 from collector.schedulers.slurm.jobs import HISTORY_FIELDS, SACCT_FIELDS, Job
 from collector.schedulers.slurm.nodes import EVENT_FIELDS, Event
@@ -23,7 +22,7 @@ def told_of(tmp_path: Path, text: str, name: str = "jobs", timezone: str | None 
     """Return what a file with this text tells."""
     path = tmp_path / name
     path.write_text(text)
-    return slurm_told.from_files([path], zone(timezone) if timezone else None)
+    return from_files([path], zone(timezone) if timezone else None)
 
 
 def ids(jobs: list[Job]) -> list[str]:
@@ -38,14 +37,14 @@ def test_old_and_new_types_of_sacct_tell_the_same(tmp_path: Path) -> None:
     new = told_of(tmp_path, json.dumps(modern.sacct(said)), "new.json")
     assert old.accounted == new.accounted
     assert len(old.accounted) > 5
-    assert slurm_told.clusters(old) == ["testcluster"]
+    assert clusters(old) == ["testcluster"]
 
 
 def test_squeue_and_sacct_are_told_apart_by_their_records(tmp_path: Path) -> None:
     """Both print an object with jobs; people mix up names of files."""
     (tmp_path / "b").write_bytes((DATA / "squeue.json").read_bytes())
     (tmp_path / "a").write_bytes((DATA / "sacct.json").read_bytes())
-    told = slurm_told.from_files([tmp_path / "a", tmp_path / "b"])
+    told = from_files([tmp_path / "a", tmp_path / "b"])
     assert told.queued is not None
     assert any(held is not None for one in told.queued for held in one.gpus)
     assert told.accounted
@@ -97,14 +96,14 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """So is a directory."""
     for path in (tmp_path, tmp_path / "absent.json"):
         with pytest.raises(FileRefusedError):
-            slurm_told.from_files([path])
+            from_files([path])
 
 
 def test_one_cluster_of_several_is_taken(tmp_path: Path) -> None:
     """An accounting database serves more than one; a job that names none is the cluster's."""
     told = SlurmAnswer([job(1, 1, 2, 1, cluster="a"), job(2, 1, 2, 1, cluster="b"), job(3, 1, 2, 1, cluster=None)])
-    assert slurm_told.clusters(told) == ["a", "b"]
-    assert ids(list(slurm_told.of_cluster(told, "a").accounted)) == ["1", "3"]
+    assert clusters(told) == ["a", "b"]
+    assert ids(list(of_cluster(told, "a").accounted)) == ["1", "3"]
 
 
 class Said:
@@ -134,7 +133,7 @@ class Said:
 def test_accounting_is_asked_day_by_day() -> None:
     """A month of a large cluster in one answer would be gigabytes."""
     said, days = Said(), []
-    told, notes = slurm_told.from_commands(
+    told, notes = from_commands(
         said,  # type: ignore[arg-type]
         T,
         T + 2 * DAY + HOUR,
@@ -148,7 +147,7 @@ def test_accounting_is_asked_day_by_day() -> None:
 
 def test_a_controller_that_is_silent_is_told_and_history_goes_on() -> None:
     """Accounting alone is enough for what has ended."""
-    told, notes = slurm_told.from_commands(Said(queue=False), T, T + HOUR)  # type: ignore[arg-type]
+    told, notes = from_commands(Said(queue=False), T, T + HOUR)  # type: ignore[arg-type]
     assert told.queued is None
     assert notes[0].startswith("the queue unknown: squeue failed")
 
