@@ -1,64 +1,59 @@
 """The analyzer's settings: the [analyzer] table of the one TOML file, environment over it, into one frozen object."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from analyzer.errors import ConfigError
 from analyzer.period import WEEKDAYS, Calendar
-from analyzer.settings.environment import of_environment, whole_number
-from analyzer.settings.placement import TABLE, Advising, Guards, advising_of, guards_of
-from analyzer.settings.toml_entry import TomlEntry, read_toml
+from analyzer.settings.placement import KEYS, TABLE, Advising, Guards
+from analyzer.settings.toml_model import about, read_settings
 from analyzer.settings.web_address import web_address
 
 TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms", "model")
-_ENVIRONMENT = "GPULEDGER_ANALYZER_"
 SETTINGS_NAME = "gpuledger.toml"  # the settings that lie beside a store are that store's
-PATHS = ("prices", "teams", "models", "tariffs", "services", "budgets", "profile_key", "gates")  # beside the settings
 OWN_TABLE = ("guards", "advising")  # what [placement] says
-
-
-def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
-    return {"help": help}
+# A key that [mail] and [alarms] once had, with what has taken its place.
+SITE_ADDRESS = {
+    "base_url": "site_url of [analyzer], or GPULEDGER_ANALYZER_SITE_URL: one for mails, alarms, alerts and cookies"
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Every key with its default and its help; the README is tested against it."""
 
-    cluster: str = field(default="fleet", metadata=_about("what the fleet is called on reports"))
+    cluster: str = field(default="fleet", metadata=about("what the fleet is called on reports"))
     site_url: str = field(
         default="",
-        metadata=_about(
+        metadata=about(
             "where people reach gpuledger serve, https://gpuledger.example: links of mails, alarms and alerts lead "
             "there; with https, the cookie is for https alone"
         ),
     )
-    timezone: str = field(default="UTC", metadata=_about("whose days and weeks reports follow, such as Europe/Berlin"))
-    first_weekday: str = field(default="monday", metadata=_about("the day on which a week begins"))
-    currency: str = field(default="USD", metadata=_about("the ledger's one currency"))
-    prices: Path | None = field(default=None, metadata=_about("the price file; without it every cost is unknown"))
-    teams: Path | None = field(default=None, metadata=_about("the teams file; without it every run is unmapped"))
+    timezone: str = field(default="UTC", metadata=about("whose days and weeks reports follow, such as Europe/Berlin"))
+    first_weekday: str = field(default="monday", metadata=about("the day on which a week begins"))
+    currency: str = field(default="USD", metadata=about("the ledger's one currency"))
+    prices: Path | None = field(default=None, metadata=about("the price file; without it every cost is unknown"))
+    teams: Path | None = field(default=None, metadata=about("the teams file; without it every run is unmapped"))
     models: Path | None = field(
-        default=None, metadata=_about("the models file; without it a run's label or server names its model")
+        default=None, metadata=about("the models file; without it a run's label or server names its model")
     )
-    tariffs: Path | None = field(default=None, metadata=_about("the tariffs file; without it no traffic is priced"))
+    tariffs: Path | None = field(default=None, metadata=about("the tariffs file; without it no traffic is priced"))
     services: Path | None = field(
-        default=None, metadata=_about("the services file; without it every reserve of a service is declared")
+        default=None, metadata=about("the services file; without it every reserve of a service is declared")
     )
-    budgets: Path | None = field(default=None, metadata=_about("the budgets file; without it nothing is over budget"))
+    budgets: Path | None = field(default=None, metadata=about("the budgets file; without it nothing is over budget"))
     profile_key: Path | None = field(
         default=None,
-        metadata=_about("the key that capacity profiles are signed with; made beside the store where it is not named"),
+        metadata=about("the key that capacity profiles are signed with; made beside the store where it is not named"),
     )
-    gates: Path | None = field(default=None, metadata=_about("the gates file; without it our own, which names no key"))
-    memory_limit: str = field(default="500MB", metadata=_about("how much memory DuckDB may take while it analyses"))
-    threads: int = field(default=2, metadata=_about("how many threads DuckDB may use while it analyses"))
-    guards: Guards = field(default=Guards(), metadata=_about("the table [placement]"))
-    advising: Advising = field(default=Advising(), metadata=_about("of the table [placement] what is no guard"))
+    gates: Path | None = field(default=None, metadata=about("the gates file; without it our own, which names no key"))
+    memory_limit: str = field(default="500MB", metadata=about("how much memory DuckDB may take while it analyses"))
+    threads: int = field(default=2, metadata=about("how many threads DuckDB may use while it analyses"))
+    guards: Guards = field(default=Guards(), metadata=about("the table [placement]"))
+    advising: Advising = field(default=Advising(), metadata=about("of the table [placement] what is no guard"))
 
     def __post_init__(self) -> None:
         if self.site_url:
@@ -84,11 +79,10 @@ class Settings:
         Raises:
             ConfigError: a key is unknown or a value is wrong; the sentence names both.
         """
-        content = TomlEntry("the settings", {}, TABLES) if path is None else read_toml(path, TABLES)
-        around = os.environ if environ is None else environ
-        settings = cls() if path is None else _from_file(cls(), content, path)
-        guards, advising = guards_of(content, around), advising_of(content, around)
-        return replace(_from_environment(settings, around), guards=guards, advising=advising)
+        own = read_settings(cls, "analyzer", path, TABLES, environ)
+        guards = read_settings(Guards, TABLE, path, TABLES, environ, KEYS)
+        advising = read_settings(Advising, TABLE, path, TABLES, environ, KEYS)
+        return replace(own, guards=guards, advising=advising)
 
     @classmethod
     def beside(cls, store: Path, environ: Mapping[str, str] | None = None) -> "Settings":
@@ -96,38 +90,10 @@ class Settings:
         return cls.read(settings_file(store, None), environ)
 
 
+PATHS = tuple(each.name for each in fields(Settings) if each.type == Path | None)  # the files that it names
+
+
 def settings_file(store: Path, config: Path | None) -> Path | None:
     """Return the settings that somebody named, else those that lie beside a store; None where there are none."""
     beside = store.parent / SETTINGS_NAME
     return config or (beside if beside.exists() else None)
-
-
-def _own_keys() -> list[str]:
-    """Return the keys of [analyzer]; what recommendations are made by has a table of its own."""
-    return [key.name for key in fields(Settings) if key.name not in OWN_TABLE]
-
-
-def _from_file(settings: Settings, content: TomlEntry, path: Path) -> Settings:
-    known = _own_keys()
-    table = content.table("analyzer", known)
-    given: dict[str, Any] = {name: _value(table, name, path.parent) for name in known if table.has(name)}
-    return replace(settings, **given)
-
-
-def _value(table: TomlEntry, name: str, directory: Path) -> str | int | Path:
-    if name == "threads":
-        return table.count(name)
-    text = table.text(name)
-    return directory / text if name in PATHS else text
-
-
-def _from_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    told = of_environment(environ, _ENVIRONMENT, _own_keys())
-    given: dict[str, Any] = {name: _from_text(name, text) for name, text in told.items()}
-    return replace(settings, **given)
-
-
-def _from_text(name: str, text: str) -> str | int | Path:
-    if name != "threads":
-        return Path(text) if name in PATHS else text
-    return whole_number(f"{_ENVIRONMENT}THREADS", text)

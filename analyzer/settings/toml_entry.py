@@ -1,4 +1,7 @@
-"""Read entries of a TOML file strictly: unknown keys are refused with the nearest known one, every value is checked."""
+"""Read entries of a TOML file strictly: unknown keys are refused with the nearest known one, every value is checked.
+
+Rows that are declared as dataclasses are read by toml_model.py, which tells all mistakes of a file at once.
+"""
 
 import json
 from collections.abc import Collection, Mapping
@@ -12,6 +15,7 @@ from agent.wire.bounded import TOML_BYTES_MOST, TooDeepError, TooMuchError, read
 from analyzer.errors import ConfigError
 
 MICROS = Decimal(1_000_000)
+AND = ";\n"  # between the mistakes of one file
 _MOST = 10**12  # a trillion: sums of more would not fit the ledger's integers
 _DIGITS_MOST = 40  # behind the point: 1e-999999999 is no price, and its fraction would fill the memory
 
@@ -43,27 +47,40 @@ def toml_of(where: str, content: bytes, known: Collection[str]) -> "TomlEntry":
         raise ConfigError(f"{where} is not TOML as it may be: {error}") from error
     except ValueError as error:  # not TOML, or not UTF-8
         raise ConfigError(f"{where} is not TOML: {error}") from error
-    return TomlEntry(where, values, known)
+    entry = TomlEntry(where, values)
+    entry.refuse_unknown(known)
+    return entry
 
 
 class TomlEntry:
     """One table of a TOML file. `where` names it in messages: "prices.toml, price 3"."""
 
-    def __init__(self, where: str, values: Mapping[str, object], known: Collection[str]) -> None:
+    def __init__(self, where: str, values: Mapping[str, object]) -> None:
         self.where = where
         self._values = values
-        for key in values:
-            if key not in known:
-                near = get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(sorted(known))}"
-                raise ConfigError(f"{where}: unknown key {key!r}; {hint}")
 
-    def entries(self, key: str, known: Collection[str]) -> "list[TomlEntry]":
-        """Return the entries of [[key]], in the file's order; empty where there are none."""
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Do nothing where all keys are known.
+
+        Raises:
+            ConfigError: some are not; the sentence names each of them with the nearest that is.
+        """
+        if wrong := [key for key in self._values if key not in known]:
+            raise ConfigError(AND.join(f"{self.where}: unknown key {key!r}; {_hint(key, known)}" for key in wrong))
+
+    def rows(self, key: str) -> "list[TomlEntry]":
+        """Return the entries of [[key]], in the file's order, whatever keys they have; empty where there are none."""
         values = self._values.get(key, [])
         if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise ConfigError(f"{self.where}: {key!r} must be written as [[{key}]]")
-        return [TomlEntry(f"{self.where}, {key} {number}", value, known) for number, value in enumerate(values, 1)]
+        return [TomlEntry(f"{self.where}, {key} {number}", value) for number, value in enumerate(values, 1)]
+
+    def entries(self, key: str, known: Collection[str]) -> "list[TomlEntry]":
+        """Return the entries of [[key]], in the file's order; empty where there are none. Their keys must be known."""
+        found = self.rows(key)
+        for entry in found:
+            entry.refuse_unknown(known)
+        return found
 
     def has(self, key: str) -> bool:
         """Say whether the key was given."""
@@ -74,7 +91,9 @@ class TomlEntry:
         value = self._values.get(key, {})
         if not isinstance(value, dict):
             raise ConfigError(f"{self.where}: {key!r} must be written as [{key}]")
-        return TomlEntry(f"{self.where}, [{key}]", value, known)
+        entry = TomlEntry(f"{self.where}, [{key}]", value)
+        entry.refuse_unknown(known)
+        return entry
 
     def count(self, key: str) -> int:
         """Return a whole number that must be there, 0 or more."""
@@ -172,12 +191,21 @@ class TomlEntry:
             raise ConfigError(f"{self.where}: {key!r} must be a whole hour in UTC, not {moment.isoformat()}")
         return int(moment.timestamp()) * 1_000_000
 
+    def end(self, key: str) -> int | None:
+        """Return the microsecond at which something ends that takes effect at `from`, exclusive; None: for good."""
+        ends_at = self.hour_or_none(key)
+        if ends_at is not None and ends_at <= self.hour("from"):
+            raise ConfigError(f"{self.where}: {key!r} must be later than 'from'")
+        return ends_at
+
     def period(self) -> tuple[int, int | None]:
         """Return `from` and `until` (None: for good), in microseconds; `until` is exclusive and later."""
-        starts_at, ends_at = self.hour("from"), self.hour_or_none("until")
-        if ends_at is not None and ends_at <= starts_at:
-            raise ConfigError(f"{self.where}: 'until' must be later than 'from'")
-        return starts_at, ends_at
+        return self.hour("from"), self.end("until")
+
+
+def _hint(key: str, known: Collection[str]) -> str:
+    near = get_close_matches(key, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(sorted(known))}"
 
 
 def _not(value: object) -> str:

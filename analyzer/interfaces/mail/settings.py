@@ -2,61 +2,52 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from analyzer.errors import ConfigError
-from analyzer.settings.environment import whole_number
-from analyzer.settings.own_table import SITE_ADDRESS, OwnTable, secret_text
-from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.settings import SITE_ADDRESS
+from analyzer.settings.toml_model import about, read_settings, secret_text
 
 _TABLE = "mail"
-_ENVIRONMENT = "GPULEDGER_MAIL_"
 _SECURITIES = ("starttls", "tls", "none")
 _MOST_RECIPIENTS = 500  # one mail each, one after another
 MOST_SECONDS = 120  # six commands of a mail then end before its claim does (collector.registry.mails.CLAIM_US)
-_PATHS = ("password_file", "ca")
-_NUMBERS = ("port", "timeout_seconds")
 # RFC 5321 without quoted local parts, comments and routes: nothing that could end a header or add a recipient.
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
-
-
-def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
-    return {"help": help}
 
 
 @dataclass(frozen=True, slots=True)
 class MailSettings:
     """Every key with its default and its help; the README is tested against it."""
 
-    sender: str = field(default="", metadata=_about("the address that mails come from; without it nothing is mailed"))
-    host: str = field(default="", metadata=_about("the SMTP server"))
-    port: int = field(default=587, metadata=_about("its port: 587 for starttls, 465 for tls"))
+    sender: str = field(default="", metadata=about("the address that mails come from; without it nothing is mailed"))
+    host: str = field(default="", metadata=about("the SMTP server"))
+    port: int = field(default=587, metadata=about("its port: 587 for starttls, 465 for tls"))
     security: str = field(
         default="starttls",
-        metadata=_about("starttls or tls, with a certificate that is verified; none for a server on this machine"),
+        metadata=about("starttls or tls, with a certificate that is verified; none for a server on this machine"),
     )
     ca: Path | None = field(
-        default=None, metadata=_about("file of the certificates to trust, if they are not the system's")
+        default=None, metadata=about("file of the certificates to trust, if they are not the system's")
     )
-    user: str = field(default="", metadata=_about("who we are to the server; empty: it asks nobody"))
+    user: str = field(default="", metadata=about("who we are to the server; empty: it asks nobody"))
     password_file: Path | None = field(
-        default=None, metadata=_about("file of the password; it never stands in the settings")
+        default=None, metadata=about("file of the password; it never stands in the settings")
     )
-    timeout_seconds: int = field(default=30, metadata=_about("how long the server may take to answer each command"))
-    recipients: tuple[str, ...] = field(default=(), metadata=_about("addresses that get the week of the whole fleet"))
+    timeout_seconds: int = field(default=30, metadata=about("how long the server may take to answer each command"))
+    recipients: tuple[str, ...] = field(default=(), metadata=about("addresses that get the week of the whole fleet"))
     teams: Mapping[str, str] = field(
         default_factory=dict,
-        metadata=_about(
+        metadata=about(
             'addresses that get the week of one team, by team, such as { team-nlp = "nlp@example.com" }; it sees its '
             "own figures alone"
         ),
     )
     stop_address: str = field(
-        default="", metadata=_about("who reads mails that ask to stop; empty: the sender's address")
+        default="", metadata=about("who reads mails that ask to stop; empty: the sender's address")
     )
 
     def __post_init__(self) -> None:
@@ -130,8 +121,7 @@ class MailSettings:
         Raises:
             ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
         """
-        own = OwnTable(_TABLE, _ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text, SITE_ADDRESS)
-        return cls(**own.read(path, known, environ))
+        return read_settings(cls, _TABLE, path, known, environ, moved=SITE_ADDRESS)
 
 
 def _is_this_machine(host: str) -> bool:
@@ -140,30 +130,6 @@ def _is_this_machine(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def _of_file(table: TomlEntry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
-    if name in _NUMBERS:
-        return table.count(name)
-    if name == "recipients":
-        return table.text_list(name)
-    if name == "teams":
-        return table.texts(name)
-    return directory / table.text(name) if name in _PATHS else table.text(name)
-
-
-def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
-    if name in _NUMBERS:
-        return whole_number(_ENVIRONMENT + name.upper(), text)
-    parts = tuple(part.strip() for part in text.split(",") if part.strip())
-    if name == "recipients":
-        return parts
-    if name == "teams":
-        pairs = [part.partition("=") for part in parts]
-        if any(not team or not address for team, _, address in pairs):
-            raise ConfigError(f"{_ENVIRONMENT}TEAMS is {text!r}: write team=address, with commas between")
-        return {team.strip(): address.strip() for team, _, address in pairs}
-    return Path(text) if name in _PATHS else text
 
 
 def _address(name: str, text: str) -> None:

@@ -1,26 +1,24 @@
 """The table [model] of the settings: which language model reads descriptions of tasks. Without an address, none."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from analyzer.errors import ConfigError
-from analyzer.settings.environment import whole_number
-from analyzer.settings.own_table import OwnTable, secret_text
 from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import about, read_settings, secret_text, toml_key
 from analyzer.settings.web_address import proxy_address
 from collector.access.gate import is_loopback
 
 _TABLE = "model"
 _ENVIRONMENT = "GPULEDGER_MODEL_"
 _MOST_SECONDS = 600
-_PATHS = ("key_file", "ca")
 
 
-def _about(help: str) -> dict[str, Any]:  # noqa: A002 - what the reader shows
-    return {"help": help}
+def _no_key(table: TomlEntry, _: str) -> NoReturn:
+    raise ConfigError(f"{table.where}: a key does not stand here; put it into key_file or {_ENVIRONMENT}KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +27,29 @@ class ModelSettings:
 
     url: str = field(
         default="",
-        metadata=_about(
+        metadata=about(
             "address of an OpenAI-compatible endpoint, as in http://127.0.0.1:8000/v1; empty: none is asked"
         ),
     )
-    model: str = field(default="", metadata=_about("what the endpoint calls the model"))
+    model: str = field(default="", metadata=about("what the endpoint calls the model"))
     key_file: Path | None = field(
-        default=None, metadata=_about("file of the endpoint's key; none where it asks for none")
+        default=None, metadata=about("file of the endpoint's key; none where it asks for none")
     )
     key: str = field(
         default="",
         repr=False,
-        metadata=_about("the same key, in GPULEDGER_MODEL_KEY alone: no secret stands in a file of settings"),
+        metadata=toml_key(
+            read=_no_key, help="the same key, in GPULEDGER_MODEL_KEY alone: no secret stands in a file of settings"
+        ),
     )
     proxy: str = field(
         default="",
-        metadata=_about("proxy to an endpoint of https, http://proxy:3128; empty: none, whatever the environment says"),
+        metadata=about("proxy to an endpoint of https, http://proxy:3128; empty: none, whatever the environment says"),
     )
     ca: Path | None = field(
-        default=None, metadata=_about("file of the certificates to trust, if they are not the system's")
+        default=None, metadata=about("file of the certificates to trust, if they are not the system's")
     )
-    timeout_seconds: int = field(default=60, metadata=_about("how long one answer may take"))
+    timeout_seconds: int = field(default=60, metadata=about("how long one answer may take"))
 
     def __post_init__(self) -> None:
         if bool(self.url) != bool(self.model):
@@ -107,22 +107,7 @@ class ModelSettings:
         Raises:
             ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
         """
-        own = OwnTable(_TABLE, _ENVIRONMENT, [key.name for key in fields(cls)], _of_file, _of_text)
-        return cls(**own.read(path, known, environ))
-
-
-def _of_file(table: TomlEntry, name: str, directory: Path) -> Any:  # noqa: ANN401 - the type of the key
-    if name == "key":
-        raise ConfigError(f"{table.where}: a key does not stand here; put it into key_file or {_ENVIRONMENT}KEY")
-    if name == "timeout_seconds":
-        return table.count(name)
-    return directory / table.text(name) if name in _PATHS else table.text(name)
-
-
-def _of_text(name: str, text: str) -> Any:  # noqa: ANN401 - the type of the key
-    if name == "timeout_seconds":
-        return whole_number(_ENVIRONMENT + name.upper(), text)
-    return Path(text) if name in _PATHS else text
+        return read_settings(cls, _TABLE, path, known, environ)
 
 
 def _url(text: str) -> str:

@@ -1,0 +1,272 @@
+"""A table of a TOML file is a frozen dataclass: each field says its key, how its value is read, and what it is for.
+
+    @dataclass(frozen=True, slots=True)
+    class Charge:
+        team: str
+        sku: str | None
+        micros_per_gpu_hour: int = field(metadata=toml_key("{money}_per_gpu_hour", read=TomlEntry.micros))
+        starts_at: int = field(metadata=toml_key("from", read=TomlEntry.hour))
+
+What fields must be to one another is raised as ValueError by `__post_init__`. Who reads a file gathers its mistakes,
+so that all are told at once. Not by pydantic: it takes a tenth of a second to load, and every command reads settings.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+from analyzer.errors import ConfigError
+from analyzer.settings.toml_entry import AND, TomlEntry, read_toml
+
+Model = TypeVar("Model")
+Read = Callable[[TomlEntry, str], Any]  # given the entry and the first of the field's keys
+_BY_TYPE: Mapping[Any, Read] = {
+    str: TomlEntry.text,
+    str | None: TomlEntry.text_or_none,
+    int: TomlEntry.count,
+    bool: TomlEntry.flag,
+    date: TomlEntry.day,
+    Path | None: lambda entry, name: Path(entry.text(name)),
+    tuple[str, ...]: TomlEntry.text_list,
+    Mapping[str, str]: TomlEntry.texts,
+}
+
+
+class Mistakes:
+    """Gathers what is wrong with a file."""
+
+    def __init__(self) -> None:
+        self._sentences: list[str] = []
+
+    @contextmanager
+    def gathered(self, entry: TomlEntry | None = None) -> Iterator[None]:
+        """Keep what is raised meanwhile: a ConfigError as it is, a ValueError as of this entry."""
+        try:
+            yield
+        except ConfigError as error:
+            self._sentences.append(str(error))
+        except ValueError as error:
+            if entry is None:
+                raise
+            self._sentences.append(f"{entry.where}: {error}")
+
+    def refuse(self) -> None:
+        """Do nothing where there is no mistake.
+
+        Raises:
+            ConfigError: there are some; it tells all of them.
+        """
+        if self._sentences:
+            raise ConfigError(AND.join(dict.fromkeys(self._sentences)))
+
+
+def toml_key(*names: str, read: Read | None = None, help: str = "") -> dict[str, Any]:  # noqa: A002 - what is shown
+    """Return a field's metadata: it is read of these keys, or of its own name, by `read` or else by its type."""
+    return {"names": names, "read": read, "help": help}
+
+
+def about(help: str) -> dict[str, Any]:  # noqa: A002 - what is shown
+    """Return the metadata of a setting: what it is for."""
+    return {"help": help}
+
+
+def keys_of(model: type[Any], money: str = "") -> list[str]:
+    """Return the keys of a table; `money` is the currency as keys begin that have {money} in their names: usd."""
+    found: list[str] = []
+    for own in fields(model):
+        found += keys_of(_type(own), money) if _is_nested(own) else _names(own, money)
+    return list(dict.fromkeys(found))
+
+
+def read_rows(
+    file: TomlEntry, table: str, model: type[Model], mistakes: Mistakes, money: str = ""
+) -> tuple[Model, ...]:
+    """Return the entries of [[table]] that are right, in the file's order; what is wrong is gathered."""
+    found: list[Model] = []
+    with mistakes.gathered():
+        for entry in file.rows(table):
+            with mistakes.gathered(entry):
+                found.append(read_row(entry, model, money))
+    return tuple(found)
+
+
+def read_row(entry: TomlEntry, model: type[Model], money: str = "") -> Model:
+    """Return one entry.
+
+    Raises:
+        ConfigError: a key is unknown, or values are missing or wrong; it tells all of them.
+        ValueError: they contradict one another.
+    """
+    mistakes = Mistakes()
+    with mistakes.gathered():
+        entry.refuse_unknown(keys_of(model, money))
+    return _made(entry, model, money, mistakes)
+
+
+def _made(entry: TomlEntry, model: type[Model], money: str, mistakes: Mistakes) -> Model:
+    given: dict[str, Any] = {}
+    for own in fields(model):  # type: ignore[arg-type]  # a dataclass
+        names = _names(own, money)
+        with mistakes.gathered(entry):
+            if _is_nested(own):
+                given[own.name] = _made(entry, _type(own), money, Mistakes())
+            elif own.default is MISSING or any(map(entry.has, names)):
+                given[own.name] = _reader(own)(entry, names[0])
+    mistakes.refuse()
+    return model(**given)
+
+
+def _is_nested(own: Field[Any]) -> bool:
+    """Return whether a field is a dataclass whose own fields are keys of the same table."""
+    return is_dataclass(own.type) and "names" not in own.metadata
+
+
+def _type(own: Field[Any]) -> Any:  # noqa: ANN401 - whatever a field is of
+    return own.type
+
+
+def _names(own: Field[Any], money: str = "") -> list[str]:
+    return [name.replace("{money}", money) for name in own.metadata.get("names") or (own.name,)]
+
+
+def _reader(own: Field[Any]) -> Read:
+    found: Read = own.metadata.get("read") or _BY_TYPE[own.type]
+    return found
+
+
+def one_of(words: Collection[str]) -> Read:
+    """Return what reads one of a few words."""
+
+    def read(entry: TomlEntry, name: str) -> str:
+        word = entry.text(name)
+        if word not in words:
+            raise ConfigError(f"{entry.where}: {name!r} must be one of {', '.join(words)}, not {word!r}")
+        return word
+
+    return read
+
+
+def between(least: int, most: int) -> Read:
+    """Return what reads a whole number within bounds."""
+
+    def read(entry: TomlEntry, name: str) -> int:
+        number = entry.count(name)
+        if not least <= number <= most:
+            raise ConfigError(f"{entry.where}: {name!r} must be {least} to {most:,}, not {number}")
+        return number
+
+    return read
+
+
+def optional(read: Read) -> Read:
+    """Return what reads the same, or None where it is left out."""
+    return lambda entry, name: read(entry, name) if entry.has(name) else None
+
+
+@contextmanager
+def toml_file(path: Path, known: Collection[str]) -> Iterator[tuple[TomlEntry, Mistakes]]:
+    """Yield the top level of a file, and what gathers its mistakes; at the end all of them are told.
+
+    Raises:
+        ConfigError: the file cannot be read, or something in it is wrong.
+    """
+    mistakes = Mistakes()
+    yield read_toml(path, known), mistakes
+    mistakes.refuse()
+
+
+def read_settings(
+    model: type[Model],
+    table: str,
+    path: Path | None,
+    tables: Collection[str],
+    environ: Mapping[str, str] | None = None,
+    others: Sequence[str] = (),
+    moved: Mapping[str, str] | None = None,
+) -> Model:
+    """Return a table of the settings file, with variables GPULEDGER_TABLE_KEY over it; paths start at the file.
+
+    `tables` are all that a settings file may have, None is no file; `others` are keys of the table that another
+    dataclass has; `moved` are keys that it once had, with what has taken their place.
+
+    Raises:
+        ConfigError: a table or key is unknown or has moved, a value is wrong, or the file cannot be read.
+    """
+    content = TomlEntry("the settings", {}) if path is None else read_toml(path, tables)
+    gone, prefix, mistakes = moved or {}, f"GPULEDGER_{table.upper()}_", Mistakes()
+    own = {each.name: each for each in fields(model) if not _is_nested(each)}  # type: ignore[arg-type]  # a dataclass
+    known = [*own, *others, *gone]
+    entry = content.table(table, known)
+    texts = _of_environment(os.environ if environ is None else environ, prefix, known)
+    for name, place in gone.items():
+        if entry.has(name) or name in texts:
+            raise ConfigError(f"[{table}] {name} is no setting any more: it is {place}")
+    given: dict[str, Any] = {}
+    for name, each in own.items():
+        with mistakes.gathered(entry):
+            if entry.has(name):
+                value = _reader(each)(entry, name)
+                given[name] = path.parent / value if path is not None and isinstance(value, Path) else value
+        with mistakes.gathered(entry):
+            if name in texts:
+                given[name] = _of_text(each.type, prefix + name.upper(), texts[name])
+    mistakes.refuse()
+    return model(**given)
+
+
+def _of_environment(environ: Mapping[str, str], prefix: str, known: Sequence[str]) -> dict[str, str]:
+    """Return the texts of all variables that begin with a prefix, by the key that each sets."""
+    given = {}
+    mistakes = Mistakes()
+    for variable in sorted(name for name in environ if name.startswith(prefix)):
+        name = variable.removeprefix(prefix).lower()
+        with mistakes.gathered():
+            if name not in known:
+                raise ConfigError(f"{variable} is no setting; {_nearest(name, prefix, known)}")
+            given[name] = environ[variable]
+    mistakes.refuse()
+    return given
+
+
+def _nearest(name: str, prefix: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    return ("the nearest is " if close else "known are ") + ", ".join(prefix + each.upper() for each in close or known)
+
+
+def _of_text(kind: Any, variable: str, text: str) -> Any:  # noqa: ANN401 - the type of a field, and its value
+    """Return a variable's text as a field of this type has it."""
+    if kind is int:
+        if not text.isdecimal():
+            raise ConfigError(f"{variable} must be a whole number, not {text!r}")
+        return int(text)
+    if kind is bool:
+        if text not in ("true", "false"):
+            raise ConfigError(f"{variable} must be true or false, not {text!r}")
+        return text == "true"
+    parts = tuple(part.strip() for part in text.split(",") if part.strip())
+    if kind == tuple[str, ...]:
+        return parts
+    if kind == Mapping[str, str]:
+        pairs = [part.partition("=") for part in parts]
+        if any(not name or not value for name, _, value in pairs):
+            raise ConfigError(f"{variable} is {text!r}: write name=value, with commas between")
+        return {name.strip(): value.strip() for name, _, value in pairs}
+    return Path(text) if kind == Path | None else text
+
+
+def secret_text(table: str, name: str, path: Path) -> str:
+    """Return what the file of a secret holds, as it is now.
+
+    Raises:
+        ConfigError: it cannot be read; what it holds is never told.
+    """
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ConfigError(f"cannot read [{table}] {name} {path}: {why}") from error
