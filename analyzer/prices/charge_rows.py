@@ -12,13 +12,12 @@ as_of = 2025-12-01
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 from analyzer.prices.options import ANY, option_of
 from analyzer.settings.toml_entry import TomlEntry
-
-_KEYS = ("team", "sku", "purchase_option", "from", "until", "source", "as_of")
+from analyzer.settings.toml_model import optional, since, toml_key, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +26,10 @@ class Charge:
 
     team: str
     sku: str | None
-    purchase_option: str | None
-    micros_per_gpu_hour: int
-    starts_at: int
-    ends_at: int | None
+    purchase_option: str | None = field(metadata=toml_key(read=optional(option_of)))
+    micros_per_gpu_hour: int = field(metadata=toml_key("{money}_per_gpu_hour", read=TomlEntry.micros))
+    starts_at: int = field(metadata=since())
+    ends_at: int | None = field(metadata=until())
     source: str
     as_of: date
 
@@ -53,30 +52,6 @@ class Charge:
             and self.starts_at <= at_us
             and (self.ends_at is None or at_us < self.ends_at)
         )
-
-
-def charge_keys(amount: str) -> tuple[str, ...]:
-    """Return the keys of [[charge]]; `amount` names the currency: usd_per_gpu_hour."""
-    return (*_KEYS, amount)
-
-
-def read_charge(entry: TomlEntry, amount: str) -> Charge:
-    """Return one [[charge]].
-
-    Raises:
-        ConfigError: it is incomplete or wrong.
-    """
-    starts_at, ends_at = entry.period()
-    return Charge(
-        entry.text("team"),
-        entry.text_or_none("sku"),
-        option_of(entry) if entry.has("purchase_option") else None,
-        entry.micros(amount),
-        starts_at,
-        ends_at,
-        entry.text("source"),
-        entry.day("as_of"),
-    )
 
 
 def rate_of(

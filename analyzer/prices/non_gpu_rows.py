@@ -29,7 +29,7 @@ from, until, source, as_of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
 from typing import TypeVar
@@ -39,9 +39,9 @@ from analyzer.prices.carbon import Intensity, intensity, near
 from analyzer.prices.derived.owned import read_pue
 from analyzer.prices.overlaps import refuse_overlaps
 from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import Mistakes, fixed, read_rows, since, toml_key, until
 
 BESIDE_KEYS = ("energy", "storage", "checkpoints", "host")
-_ALWAYS = ("from", "until", "source", "as_of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Tariff:
 
     kind: str
     name: str | None
-    starts_at: int
-    ends_at: int | None
+    starts_at: int = field(metadata=since())
+    ends_at: int | None = field(metadata=until())
     source: str
     as_of: date
 
@@ -70,36 +70,61 @@ class Tariff:
         return self.starts_at <= at_us and (self.ends_at is None or at_us < self.ends_at)
 
 
+def _carbon(entry: TomlEntry, _: str) -> Intensity | None:
+    if entry.has("carbon") and entry.has("grams_per_kwh"):
+        raise ConfigError(f"{entry.where}: give one of 'carbon' and 'grams_per_kwh', not both")
+    if entry.has("grams_per_kwh"):
+        return Intensity(Fraction(entry.micros("grams_per_kwh"), 1000), entry.text("source"))
+    name = entry.text_or_none("carbon")
+    if name is None:
+        return None
+    found = intensity(name)
+    if found is None:
+        hint = f"did you mean {like!r}?" if (like := near(name)) else "write grams_per_kwh with your own source"
+        raise ConfigError(
+            f"{entry.where}: 'carbon' {name!r} is no country's code or cloud region that is known; {hint}"
+        )
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Energy(Tariff):
     """What a kilowatt-hour costs, in millionths, what the hall adds, and its carbon; None was not told."""
 
-    micros_per_kwh: int | None
-    pue_millionths: int
-    carbon: Intensity | None
+    kind: str = field(metadata=fixed("energy"))
+    name: str | None = field(metadata=toml_key("node_group"))
+    micros_per_kwh: int | None = field(metadata=toml_key("{money}_per_kwh", read=TomlEntry.micros_or_none))
+    pue_millionths: int = field(metadata=toml_key("pue", read=read_pue))
+    carbon: Intensity | None = field(metadata=toml_key("carbon", "grams_per_kwh", read=_carbon))
 
 
 @dataclass(frozen=True, slots=True)
 class Storage(Tariff):
     """So many GiB (in millionths) are paid for by the month."""
 
-    gib_millionths: int
-    micros_per_gib_month: int
+    kind: str = field(metadata=fixed("storage"))
+    name: str | None = field(metadata=toml_key(read=TomlEntry.text))
+    gib_millionths: int = field(metadata=toml_key("gib", read=TomlEntry.micros))
+    micros_per_gib_month: int = field(metadata=toml_key("{money}_per_gib_month", read=TomlEntry.micros))
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints(Tariff):
     """What a GiB costs that checkpoints write."""
 
-    micros_per_gib: int
+    kind: str = field(metadata=fixed("checkpoints"))
+    name: str | None = field(metadata=fixed(None))
+    micros_per_gib: int = field(metadata=toml_key("{money}_per_gib_written", read=TomlEntry.micros))
 
 
 @dataclass(frozen=True, slots=True)
 class Host(Tariff):
     """What a core and a GiB of memory cost an hour, where they are priced apart from the GPUs."""
 
-    micros_per_core_hour: int
-    micros_per_gib_hour: int
+    kind: str = field(metadata=fixed("host"))
+    name: str | None = field(metadata=toml_key("node_group"))
+    micros_per_core_hour: int = field(metadata=toml_key("{money}_per_core_hour", read=TomlEntry.micros))
+    micros_per_gib_hour: int = field(metadata=toml_key("{money}_per_gib_hour", read=TomlEntry.micros))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,60 +151,14 @@ def row_of(rows: Sequence[_Row], name: str | None, at_us: int) -> _Row | None:
     return max(fitting, key=lambda row: row.name is not None, default=None)
 
 
-def read_beside(file: TomlEntry, money: str) -> NonGpuPrices:
-    """Return the rows; `money` is the currency as keys begin: usd.
-
-    Raises:
-        ConfigError: a row is incomplete or wrong, or two of one thing hold at once.
-    """
-    per_kwh, month, written = f"{money}_per_kwh", f"{money}_per_gib_month", f"{money}_per_gib_written"
-    core, memory = f"{money}_per_core_hour", f"{money}_per_gib_hour"
-    energy_keys = ("node_group", per_kwh, "pue", "carbon", "grams_per_kwh", *_ALWAYS)
+def read_beside(file: TomlEntry, money: str, mistakes: Mistakes) -> NonGpuPrices:
+    """Return the rows that are right; `money` is the currency as keys begin: usd. No two of one thing hold at once."""
     found = NonGpuPrices(
-        tuple(_energy(entry, per_kwh) for entry in file.entries("energy", energy_keys)),
-        tuple(_storage(entry, month) for entry in file.entries("storage", ("name", "gib", month, *_ALWAYS))),
-        tuple(
-            Checkpoints(*_tariff(entry, "checkpoints", None), entry.micros(written))
-            for entry in file.entries("checkpoints", (written, *_ALWAYS))
-        ),
-        tuple(
-            Host(*_tariff(entry, "host", "node_group"), entry.micros(core), entry.micros(memory))
-            for entry in file.entries("host", ("node_group", core, memory, *_ALWAYS))
-        ),
+        read_rows(file, "energy", Energy, mistakes, money),
+        read_rows(file, "storage", Storage, mistakes, money),
+        read_rows(file, "checkpoints", Checkpoints, mistakes, money),
+        read_rows(file, "host", Host, mistakes, money),
     )
-    refuse_overlaps(file.where, found.rows, "rows")
-    return found
-
-
-def _tariff(entry: TomlEntry, kind: str, key: str | None) -> tuple[str, str | None, int, int | None, str, date]:
-    starts_at, ends_at = entry.period()
-    name = entry.text_or_none(key) if key else None
-    return (kind, name, starts_at, ends_at, entry.text("source"), entry.day("as_of"))
-
-
-def _storage(entry: TomlEntry, month: str) -> Storage:
-    entry.text("name")
-    return Storage(*_tariff(entry, "storage", "name"), entry.micros("gib"), entry.micros(month))
-
-
-def _energy(entry: TomlEntry, per_kwh: str) -> Energy:
-    return Energy(
-        *_tariff(entry, "energy", "node_group"), entry.micros_or_none(per_kwh), read_pue(entry), _carbon(entry)
-    )
-
-
-def _carbon(entry: TomlEntry) -> Intensity | None:
-    if entry.has("carbon") and entry.has("grams_per_kwh"):
-        raise ConfigError(f"{entry.where}: give one of 'carbon' and 'grams_per_kwh', not both")
-    if entry.has("grams_per_kwh"):
-        return Intensity(Fraction(entry.micros("grams_per_kwh"), 1000), entry.text("source"))
-    name = entry.text_or_none("carbon")
-    if name is None:
-        return None
-    found = intensity(name)
-    if found is None:
-        hint = f"did you mean {like!r}?" if (like := near(name)) else "write grams_per_kwh with your own source"
-        raise ConfigError(
-            f"{entry.where}: 'carbon' {name!r} is no country's code or cloud region that is known; {hint}"
-        )
+    with mistakes.gathered():
+        refuse_overlaps(file.where, found.rows, "rows")
     return found

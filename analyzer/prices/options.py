@@ -7,17 +7,17 @@ PURCHASE_OPTIONS = ("on_demand", "reserved", "spot", "owned")
 ANY = "any"
 
 
-def option_of(entry: TomlEntry) -> str | None:
+def option_of(entry: TomlEntry, key: str = "purchase_option") -> str | None:
     """Return a row's purchase option, None for any.
 
     Raises:
         ConfigError: it is missing, or none of them.
     """
-    option = entry.text("purchase_option")
+    option = entry.text(key)
     if option == ANY:
         return None
     if option not in PURCHASE_OPTIONS:
         raise ConfigError(
-            f"{entry.where}: 'purchase_option' must be one of {', '.join((*PURCHASE_OPTIONS, ANY))}, not {option!r}"
+            f"{entry.where}: {key!r} must be one of {', '.join((*PURCHASE_OPTIONS, ANY))}, not {option!r}"
         )
     return option

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from analyzer.errors import ConfigError
 from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import Mistakes
 
 GroupAndRegion = tuple[str | None, str | None]  # provider, region; None is any
 
@@ -65,15 +66,13 @@ class Regions:
         return wanted in (None, region) and provider in (None, self.provider_of(region))
 
 
-def read_regions(file: TomlEntry, rows: Iterable[Placed]) -> Regions:
-    """Return the table of a file, once its rows have been held to it.
-
-    Raises:
-        ConfigError: a row names a region or a provider that is not in it, or one that is another's.
-    """
-    regions = Regions(tuple(sorted(file.texts("regions").items())))
-    if regions:
-        for row in rows:
+def read_regions(file: TomlEntry, rows: Iterable[Placed], mistakes: Mistakes) -> Regions:
+    """Return the table of a file; rows of a region or a provider that is not in it, or is another's, are wrong."""
+    regions = Regions()
+    with mistakes.gathered():
+        regions = Regions(tuple(sorted(file.texts("regions").items())))
+    for row in rows if regions else ():
+        with mistakes.gathered():
             _check(file.where, row, regions)
     return regions
 

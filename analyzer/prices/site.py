@@ -30,12 +30,12 @@ from datetime import date
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.prices.charge_rows import Charge, charge_keys, read_charge
+from analyzer.prices.charge_rows import Charge
 from analyzer.prices.derived.keys import PRICE_MOST_MICROS
-from analyzer.prices.derived.owned import Owned, owned_keys, read_owned
+from analyzer.prices.derived.owned import Owned
 from analyzer.prices.derived.parts import PricePart
-from analyzer.prices.derived.reserved import Reserved, read_reserved, reserved_keys
-from analyzer.prices.derived.spot import SPOT_KEYS, Spot, read_spot
+from analyzer.prices.derived.reserved import Reserved
+from analyzer.prices.derived.spot import Spot, read_spot
 from analyzer.prices.list_prices import ListPrice, list_prices
 from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import BESIDE_KEYS, NonGpuPrices, read_beside
@@ -43,9 +43,9 @@ from analyzer.prices.options import ANY, option_of
 from analyzer.prices.overlaps import refuse_overlaps
 from analyzer.prices.regions import Regions, read_regions
 from analyzer.settings.toml_entry import TomlEntry, read_toml, toml_of
+from analyzer.settings.toml_model import Mistakes, read_rows, since, toml_key, until
 
 _KEYS = ("currency", "regions", "price", "list_price", "reserved", "owned", "spot", "charge", *BESIDE_KEYS)
-_PRICE_KEYS = ("sku", "purchase_option", "from", "until", "source", "as_of", "node_group", "provider", "region")
 _LIST_KEYS = ("provider", "region", "instance_type", "purchase_option", "from", "until", "node_group")
 
 Derived = Reserved | Owned | Spot
@@ -58,14 +58,14 @@ class PriceRow:
     `starts_at` and `ends_at` are whole UTC hours in microseconds; `as_of` is None where the source has no date.
     """
 
-    sku: str | None
-    purchase_option: str | None
+    sku: str | None = field(metadata=toml_key(read=TomlEntry.text))
+    purchase_option: str | None = field(metadata=toml_key(read=option_of))
     node_group: str | None
-    micros_per_gpu_hour: int
-    starts_at: int
-    ends_at: int | None
+    micros_per_gpu_hour: int = field(metadata=toml_key("{money}_per_gpu_hour", read=TomlEntry.micros))
+    starts_at: int = field(metadata=since())
+    ends_at: int | None = field(metadata=until())
     source: str
-    as_of: date | None
+    as_of: date | None = field(metadata=toml_key(read=TomlEntry.day))
     provider: str | None = None
     region: str | None = None
 
@@ -130,23 +130,37 @@ def price_books(
 
 
 def _priced(file: TomlEntry, lists: Sequence[ListPrice] | None, folder: Path | None) -> SitePrices:
-    currency = _currency(file)
+    currency, mistakes = _currency(file), Mistakes()
     money = currency.lower()
-    amount = f"{money}_per_gpu_hour"
-    rows = [_price(entry, amount) for entry in file.entries("price", (*_PRICE_KEYS, amount))]
-    listed = file.entries("list_price", _LIST_KEYS)
-    if listed and currency != "USD":
-        raise ConfigError(
-            f"{file.where}: list prices are in USD and this ledger is in {currency}; write a [[price]] instead"
-        )
-    known = list_prices() if lists is None else lists
-    rows += [_listed(entry, known, is_placed=file.has("regions")) for entry in listed]
-    derived = _derived(file, money, folder)
-    regions = read_regions(file, [*rows, *derived])
-    _refuse_overlaps(file.where, [*rows, *derived], regions)
-    charges = [read_charge(entry, amount) for entry in file.entries("charge", charge_keys(amount))]
-    refuse_overlaps(file.where, charges)
-    return SitePrices(currency, tuple(rows), derived, tuple(charges), read_beside(file, money), regions)
+    rows = [
+        *read_rows(file, "price", PriceRow, mistakes, money),
+        *_listed_rows(file, list_prices() if lists is None else lists, currency, mistakes),
+    ]
+    derived = _derived(file, money, folder, mistakes)
+    regions = read_regions(file, [*rows, *derived], mistakes)
+    charges = read_rows(file, "charge", Charge, mistakes, money)
+    with mistakes.gathered():
+        _refuse_overlaps(file.where, [*rows, *derived], regions)
+    with mistakes.gathered():
+        refuse_overlaps(file.where, charges)
+    beside = read_beside(file, money, mistakes)
+    mistakes.refuse()
+    return SitePrices(currency, tuple(rows), derived, charges, beside, regions)
+
+
+def _listed_rows(file: TomlEntry, lists: Sequence[ListPrice], currency: str, mistakes: Mistakes) -> list[PriceRow]:
+    found: list[PriceRow] = []
+    with mistakes.gathered():
+        listed = file.rows("list_price")
+        if listed and currency != "USD":
+            raise ConfigError(
+                f"{file.where}: list prices are in USD and this ledger is in {currency}; write a [[price]] instead"
+            )
+        for entry in listed:
+            with mistakes.gathered():
+                entry.refuse_unknown(_LIST_KEYS)
+                found.append(_listed(entry, lists, is_placed=file.has("regions")))
+    return found
 
 
 def _refuse_overlaps(where: str, rows: Sequence[PriceRow | Derived], regions: Regions) -> None:
@@ -157,17 +171,25 @@ def _refuse_overlaps(where: str, rows: Sequence[PriceRow | Derived], regions: Re
     refuse_overlaps(where, rows, subject=lambda row: (row.subject, regions.wanted(row)), way_out=way_out)
 
 
-def _derived(file: TomlEntry, money: str, folder: Path | None) -> tuple[Derived, ...]:
-    found: list[Derived] = [read_reserved(entry, money) for entry in file.entries("reserved", reserved_keys(money))]
-    found += [read_owned(entry, money) for entry in file.entries("owned", owned_keys(money))]
-    found += [read_spot(entry, money, folder) for entry in file.entries("spot", SPOT_KEYS)]
+def _derived(file: TomlEntry, money: str, folder: Path | None, mistakes: Mistakes) -> tuple[Derived, ...]:
+    found: list[Derived] = [*read_rows(file, "reserved", Reserved, mistakes, money)]
+    found += read_rows(file, "owned", Owned, mistakes, money)
+    with mistakes.gathered():
+        for entry in file.rows("spot"):
+            with mistakes.gathered():
+                found.append(read_spot(entry, money, folder))
     for row in found:
-        if sum(part.micros for part in row.parts()) > PRICE_MOST_MICROS:
-            raise ConfigError(
-                f"{file.where}: {row.of.sku} ({row.purchase_option}) comes to more than {dollars(PRICE_MOST_MICROS)} a"
-                " GPU-hour; is a figure of a node said of a GPU?"
-            )
+        with mistakes.gathered():
+            _refuse_dear(file.where, row)
     return tuple(found)
+
+
+def _refuse_dear(where: str, row: Derived) -> None:
+    if sum(part.micros for part in row.parts()) > PRICE_MOST_MICROS:
+        raise ConfigError(
+            f"{where}: {row.of.sku} ({row.purchase_option}) comes to more than {dollars(PRICE_MOST_MICROS)} a"
+            " GPU-hour; is a figure of a node said of a GPU?"
+        )
 
 
 def _currency(file: TomlEntry) -> str:
@@ -175,22 +197,6 @@ def _currency(file: TomlEntry) -> str:
     if not (len(currency) == 3 and currency.isascii() and currency.isupper() and currency.isalpha()):
         raise ConfigError(f"{file.where}: 'currency' must be an ISO 4217 code such as USD, not {currency!r}")
     return currency
-
-
-def _price(entry: TomlEntry, amount: str) -> PriceRow:
-    starts_at, ends_at = entry.period()
-    return PriceRow(
-        sku=entry.text("sku"),
-        purchase_option=option_of(entry),
-        node_group=entry.text_or_none("node_group"),
-        micros_per_gpu_hour=entry.micros(amount),
-        starts_at=starts_at,
-        ends_at=ends_at,
-        source=entry.text("source"),
-        as_of=entry.day("as_of"),
-        provider=entry.text_or_none("provider"),
-        region=entry.text_or_none("region"),
-    )
 
 
 def _listed(entry: TomlEntry, lists: Sequence[ListPrice], *, is_placed: bool) -> PriceRow:

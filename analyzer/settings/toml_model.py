@@ -70,6 +70,21 @@ def toml_key(*names: str, read: Read | None = None, help: str = "") -> dict[str,
     return {"names": names, "read": read, "help": help}
 
 
+def since() -> dict[str, Any]:
+    """Return the metadata of a row's begin, in microseconds: the key `from`."""
+    return toml_key("from", read=TomlEntry.hour)
+
+
+def until() -> dict[str, Any]:
+    """Return the metadata of its end, exclusive, None for good: the key `until`."""
+    return toml_key("until", read=TomlEntry.end)
+
+
+def fixed(value: object) -> dict[str, Any]:
+    """Return the metadata of a field that no key says: it is this."""
+    return {"names": (), "fixed": value}
+
+
 def about(help: str) -> dict[str, Any]:  # noqa: A002 - what is shown
     """Return the metadata of a setting: what it is for."""
     return {"help": help}
@@ -95,8 +110,8 @@ def read_rows(
     return tuple(found)
 
 
-def read_row(entry: TomlEntry, model: type[Model], money: str = "") -> Model:
-    """Return one entry.
+def read_row(entry: TomlEntry, model: type[Model], money: str = "", others: Sequence[str] = ()) -> Model:
+    """Return one entry; `others` are keys that it may have beside those of the model.
 
     Raises:
         ConfigError: a key is unknown, or values are missing or wrong; it tells all of them.
@@ -104,7 +119,7 @@ def read_row(entry: TomlEntry, model: type[Model], money: str = "") -> Model:
     """
     mistakes = Mistakes()
     with mistakes.gathered():
-        entry.refuse_unknown(keys_of(model, money))
+        entry.refuse_unknown([*keys_of(model, money), *others])
     return _made(entry, model, money, mistakes)
 
 
@@ -115,6 +130,8 @@ def _made(entry: TomlEntry, model: type[Model], money: str, mistakes: Mistakes) 
         with mistakes.gathered(entry):
             if _is_nested(own):
                 given[own.name] = _made(entry, _type(own), money, Mistakes())
+            elif "fixed" in own.metadata:
+                given[own.name] = own.metadata["fixed"]
             elif own.default is MISSING or any(map(entry.has, names)):
                 given[own.name] = _reader(own)(entry, names[0])
     mistakes.refuse()
@@ -131,6 +148,8 @@ def _type(own: Field[Any]) -> Any:  # noqa: ANN401 - whatever a field is of
 
 
 def _names(own: Field[Any], money: str = "") -> list[str]:
+    if "fixed" in own.metadata:
+        return []
     return [name.replace("{money}", money) for name in own.metadata.get("names") or (own.name,)]
 
 

@@ -9,15 +9,23 @@ source = "plan of 2026"
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.settings.settings import Settings
-from analyzer.settings.toml_entry import TomlEntry, read_toml
+from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import optional, read_rows, toml_file, toml_key
 
 FLEET = "the whole fleet"
+
+
+def _month(entry: TomlEntry, key: str) -> date:
+    day = entry.day(key)
+    if day.day != 1:
+        raise ConfigError(f"{entry.where}: {key!r} must be the first day of a month, not {day}")
+    return day
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +34,16 @@ class Budget:
 
     team: str | None
     project: str | None
-    micros_per_month: int
-    starts: date
-    ends: date | None
+    micros_per_month: int = field(metadata=toml_key("{money}_per_month", read=TomlEntry.micros))
+    starts: date = field(metadata=toml_key("from", read=_month))
+    ends: date | None = field(metadata=toml_key("until", read=optional(_month)))
     source: str
+
+    def __post_init__(self) -> None:
+        if self.team is not None and self.project is not None:
+            raise ValueError("a budget is of a 'team' or of a 'project', not of both")
+        if self.ends is not None and self.ends <= self.starts:
+            raise ValueError("'until' must be later than 'from'")
 
     @property
     def whose(self) -> tuple[str | None, str | None]:
@@ -59,10 +73,10 @@ class BudgetBook:
         Raises:
             ConfigError: it cannot be read, a key is unknown, an amount is negative, or two budgets bind one at once.
         """
-        amount = f"{currency.lower()}_per_month"
-        known = ("team", "project", amount, "from", "until", "source")
-        budgets = tuple(_budget(entry, amount) for entry in read_toml(path, ("budget",)).entries("budget", known))
-        _refuse_overlaps(path.name, budgets)
+        with toml_file(path, ("budget",)) as (file, mistakes):
+            budgets = read_rows(file, "budget", Budget, mistakes, currency.lower())
+            with mistakes.gathered():
+                _refuse_overlaps(path.name, budgets)
         return cls(budgets)
 
     def of(self, month: date) -> tuple[Budget, ...]:
@@ -82,24 +96,6 @@ def refuse_unbound(month: str, currency: str, budgets: Sequence[object | None]) 
             '[[budget]], its team = "...", '
             f'{currency.lower()}_per_month = 55_000, from = 2026-01-01 and source = "..." (docs/budgets.md)'
         )
-
-
-def _budget(entry: TomlEntry, amount: str) -> Budget:
-    team, project = entry.text_or_none("team"), entry.text_or_none("project")
-    if team is not None and project is not None:
-        raise ConfigError(f"{entry.where}: a budget is of a 'team' or of a 'project', not of both")
-    starts = _month(entry, "from")
-    ends = _month(entry, "until") if entry.has("until") else None
-    if ends is not None and ends <= starts:
-        raise ConfigError(f"{entry.where}: 'until' must be later than 'from'")
-    return Budget(team, project, entry.micros(amount), starts, ends, entry.text("source"))
-
-
-def _month(entry: TomlEntry, key: str) -> date:
-    day = entry.day(key)
-    if day.day != 1:
-        raise ConfigError(f"{entry.where}: {key!r} must be the first day of a month, not {day}")
-    return day
 
 
 def _refuse_overlaps(where: str, budgets: Sequence[Budget]) -> None:

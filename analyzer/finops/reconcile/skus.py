@@ -13,18 +13,16 @@ purchase_option = "reserved"   # optional; else by PricingCategory
 import csv
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from analyzer.errors import ConfigError
 from analyzer.finops.focus.read import BillLine
 from analyzer.prices.list_prices import LIST_PRICES, canonical_sku
 from analyzer.prices.options import PURCHASE_OPTIONS
-from analyzer.settings.toml_entry import read_toml
+from analyzer.settings.toml_model import between, one_of, optional, read_rows, toml_file, toml_key
 
-_KEYS = ("match", "sku", "gpus", "purchase_option")
 _FIELDS = ("SkuMeter", "SkuId", "SkuPriceId", "ChargeDescription")
 _WORDS = re.compile(r"[^A-Za-z0-9._+-]+")
 # FOCUS has no owned: who sells capacity for a term writes Committed, who sells what is left over Dynamic.
@@ -46,8 +44,8 @@ class Rule:
 
     match: str
     sku: str
-    gpus: int
-    option: str | None
+    gpus: int = field(metadata=toml_key(read=between(1, 1024)))
+    option: str | None = field(metadata=toml_key("purchase_option", read=optional(one_of(PURCHASE_OPTIONS))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +90,8 @@ def _read_rules(path: Path) -> tuple[Rule, ...]:
     Raises:
         ConfigError: the file cannot be read, or a row of it is wrong.
     """
-    rules = []
-    for entry in read_toml(path, ("invoice",)).entries("invoice", _KEYS):
-        gpus, option = entry.count("gpus"), entry.text_or_none("purchase_option")
-        if not 1 <= gpus <= 1024:
-            raise ConfigError(f"{entry.where}: 'gpus' must be 1 to 1024, not {gpus}")
-        if option not in (None, *PURCHASE_OPTIONS):
-            raise ConfigError(f"{entry.where}: 'purchase_option' must be one of {', '.join(PURCHASE_OPTIONS)}")
-        rules.append(Rule(entry.text("match"), entry.text("sku"), gpus, option))
-    return tuple(rules)
+    with toml_file(path, ("invoice",)) as (file, mistakes):
+        return read_rows(file, "invoice", Rule, mistakes)
 
 
 @cache

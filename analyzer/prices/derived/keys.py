@@ -1,16 +1,16 @@
 """Keys that the derived prices share: an amount for a GPU or for its node, and what every row says of itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from analyzer.errors import ConfigError
 from analyzer.prices.derived.parts import PricePart
 from analyzer.prices.money import dollars
 from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import between, since, toml_key, until
 
-ROW_KEYS = ("sku", "node_group", "provider", "region", "from", "until", "source", "as_of")
 GPUS_PER_NODE = "gpus_per_node"
 _GPUS_MOST = 1024
 PRICE_MOST_MICROS = 10**12  # a million an hour: what is more was meant per node, per year, or not at all
@@ -42,8 +42,8 @@ class Of:
     node_group: str | None
     provider: str | None
     region: str | None
-    starts_at: int
-    ends_at: int | None
+    starts_at: int = field(metadata=since())
+    ends_at: int | None = field(metadata=until())
     source: str
     as_of: date
 
@@ -108,33 +108,22 @@ class DerivedRow:
         raise NotImplementedError
 
 
-def read_of(entry: TomlEntry) -> Of:
-    """Return what the row says of itself."""
-    starts_at, ends_at = entry.period()
-    return Of(
-        entry.text("sku"),
-        entry.text_or_none("node_group"),
-        entry.text_or_none("provider"),
-        entry.text_or_none("region"),
-        starts_at,
-        ends_at,
-        entry.text("source"),
-        entry.day("as_of"),
-    )
+def amount_keys(stem: str, unit: str = "", *, is_needed: bool = False) -> dict[str, Any]:
+    """Return the metadata of an amount that is said of a GPU or of a node.
+
+    Of usd_staff and _month these are the keys usd_staff_per_gpu_month and usd_staff_per_node_month.
+    """
+    keys = f"{stem}_per_gpu{unit}", f"{stem}_per_node{unit}", GPUS_PER_NODE
+    return toml_key(*keys, read=_amount if is_needed else amount_or_none)
 
 
-def per_node_or_gpu(stem: str, unit: str = "") -> tuple[str, str]:
-    """Return the two names of an amount: usd_staff with _month is usd_staff_per_gpu_month, usd_staff_per_node_month."""
-    return f"{stem}_per_gpu{unit}", f"{stem}_per_node{unit}"
-
-
-def amount_or_none(entry: TomlEntry, stem: str, unit: str = "") -> Amount | None:
-    """Return an amount that is said of a GPU or of a node, or None where it is left out.
+def amount_or_none(entry: TomlEntry, gpu: str) -> Amount | None:
+    """Return an amount that is said of a GPU or of a node, or None where it is left out; `gpu` is the GPU's key.
 
     Raises:
         ConfigError: both are given, or a node's without its GPUs.
     """
-    gpu, node = per_node_or_gpu(stem, unit)
+    node = _of_node(gpu)
     if entry.has(gpu) and entry.has(node):
         raise ConfigError(f"{entry.where}: give one of {gpu!r} and {node!r}, not both")
     if entry.has(gpu):
@@ -142,20 +131,20 @@ def amount_or_none(entry: TomlEntry, stem: str, unit: str = "") -> Amount | None
     return Amount(entry.micros(node), _gpus_per_node(entry, node)) if entry.has(node) else None
 
 
-def amount(entry: TomlEntry, stem: str, unit: str = "") -> Amount:
-    """Return an amount that must be there, of a GPU or of a node."""
-    found = amount_or_none(entry, stem, unit)
+def _amount(entry: TomlEntry, gpu: str) -> Amount:
+    found = amount_or_none(entry, gpu)
     if found is None:
-        gpu, node = per_node_or_gpu(stem, unit)
-        raise ConfigError(f"{entry.where}: {gpu!r} is missing (or {node!r})")
+        raise ConfigError(f"{entry.where}: {gpu!r} is missing (or {_of_node(gpu)!r})")
     return found
+
+
+def _of_node(gpu: str) -> str:
+    return gpu.replace("_per_gpu", "_per_node")
 
 
 def _gpus_per_node(entry: TomlEntry, key: str) -> int:
     """Return how many GPUs share what is said of a node."""
     if not entry.has(GPUS_PER_NODE):
         raise ConfigError(f"{entry.where}: {key!r} needs {GPUS_PER_NODE!r}, such as 8")
-    gpus = entry.count(GPUS_PER_NODE)
-    if not 1 <= gpus <= _GPUS_MOST:
-        raise ConfigError(f"{entry.where}: {GPUS_PER_NODE!r} must be 1 to {_GPUS_MOST:,}, not {gpus}")
+    gpus: int = between(1, _GPUS_MOST)(entry, GPUS_PER_NODE)
     return gpus

@@ -20,31 +20,50 @@ A month is a twelfth of 8,760 hours. What is left out is not in the price, and `
 that another one includes is 0. After its years the capital is written off, and the price falls by it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import ClassVar
 
 from analyzer.errors import ConfigError
-from analyzer.prices.derived.keys import (
-    GPUS_PER_NODE,
-    ROW_KEYS,
-    Amount,
-    DerivedRow,
-    Of,
-    amount,
-    amount_or_none,
-    per_node_or_gpu,
-    read_of,
-)
+from analyzer.prices.derived.keys import Amount, DerivedRow, Of, amount_keys, amount_or_none
 from analyzer.prices.derived.parts import PricePart, spread_over_hours
 from analyzer.prices.money import dollars
 from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import between, toml_key
 
 HOURS_PER_MONTH = 730  # a twelfth of 8,760
-_YEARS_MOST = 30
+_years = between(1, 30)
 _PUE_MOST = 3  # surveys of halls find 1.1 to 2; what is more is a percentage, or watts
-_MONTHLY = ("space", "staff")
+_WATTS = ("watts_per_gpu", "watts_per_node")
+
+
+def _in_service(entry: TomlEntry, key: str) -> int:
+    starts_at = entry.hour("from")
+    in_service = entry.hour_or_none(key)
+    if in_service is not None and in_service > starts_at:
+        raise ConfigError(f"{entry.where}: {key!r} must not be later than 'from'")
+    return starts_at if in_service is None else in_service
+
+
+def _written_off(entry: TomlEntry, key: str) -> int:
+    """Return when the years are over that it is written off in."""
+    years = _years(entry, key)
+    moment = datetime.fromtimestamp(_in_service(entry, "in_service") // 1_000_000, UTC)
+    leap = (moment.month, moment.day) == (2, 29)
+    try:
+        later = moment.replace(year=moment.year + years, day=28 if leap else moment.day)
+    except ValueError as error:
+        raise ConfigError(f"{entry.where}: {key!r} ends after the year 9999") from error
+    return int(later.timestamp()) * 1_000_000
+
+
+def read_pue(entry: TomlEntry, key: str = "pue") -> int:
+    """Return what the hall adds to what the machines draw, in millionths: 1,300,000 for 1.30."""
+    millionths = entry.micros(key)
+    if not 1_000_000 <= millionths <= _PUE_MOST * 1_000_000:
+        raise ConfigError(f"{entry.where}: {key!r} must be 1 to {_PUE_MOST}, such as 1.30, not {dollars(millionths)}")
+    return millionths
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +81,37 @@ class Power:
         return kilowatts * Fraction(self.pue_millionths, 1_000_000) * self.micros_per_kwh
 
 
+def _power(entry: TomlEntry, tariff: str) -> Power | None:
+    watts = amount_or_none(entry, _WATTS[0])
+    if watts is None:
+        if extra := [key for key in (tariff, "pue") if entry.has(key)]:
+            raise ConfigError(f"{entry.where}: {extra[0]!r} needs 'watts_per_gpu' or 'watts_per_node'")
+        return None
+    if missing := [key for key in (tariff, "pue") if not entry.has(key)]:
+        raise ConfigError(f"{entry.where}: watts need {missing[0]!r}; pue = 1 where the tariff has the cooling")
+    return Power(watts, entry.micros(tariff), read_pue(entry))
+
+
 @dataclass(frozen=True, slots=True)
 class Owned(DerivedRow):
     """What was paid, since when and over how many years, and what runs on; None was not told."""
 
     of: Of
-    capital: Amount
-    resale: Amount | None
-    years: int
-    in_service: int
-    written_off: int
-    power: Power | None
-    space: Amount | None  # a month
-    staff: Amount | None
+    capital: Amount = field(metadata=amount_keys("{money}_capital", is_needed=True))
+    resale: Amount | None = field(metadata=amount_keys("{money}_resale"))
+    years: int = field(metadata=toml_key("depreciation_years", read=_years))
+    in_service: int = field(metadata=toml_key(read=_in_service))
+    written_off: int = field(metadata=toml_key("depreciation_years", read=_written_off))
+    power: Power | None = field(metadata=toml_key("{money}_per_kwh", "pue", *_WATTS, read=_power))
+    space: Amount | None = field(metadata=amount_keys("{money}_space", "_month"))  # a month
+    staff: Amount | None = field(metadata=amount_keys("{money}_staff", "_month"))
 
     purchase_option: ClassVar[str] = "owned"
     stale_days: ClassVar[int] = 400
+
+    def __post_init__(self) -> None:
+        if self.resale is not None and self.resale.per_gpu > self.capital.per_gpu:
+            raise ValueError("the resale value is more than the capital; is one of them a node's?")
 
     def parts(self) -> tuple[PricePart, ...]:
         """Return what a GPU-hour consists of; a part that was not told is left out."""
@@ -121,70 +155,3 @@ def _power_words(power: Power) -> str:
     watts = dollars(power.watts.micros).removesuffix(".00")
     whose = f" a node of {power.watts.gpus}" if power.watts.gpus > 1 else " a GPU"
     return f"{watts} W{whose} x PUE {dollars(power.pue_millionths)} x {dollars(power.micros_per_kwh)} a kWh"
-
-
-def owned_keys(money: str) -> tuple[str, ...]:
-    """Return the keys of [[owned]]; `money` is the currency as keys begin: usd."""
-    whole = [key for name in ("capital", "resale") for key in per_node_or_gpu(f"{money}_{name}")]
-    monthly = [key for name in _MONTHLY for key in per_node_or_gpu(f"{money}_{name}", "_month")]
-    power = (*per_node_or_gpu("watts"), f"{money}_per_kwh", "pue")
-    return (*ROW_KEYS, GPUS_PER_NODE, *whole, *monthly, *power, "depreciation_years", "in_service")
-
-
-def read_owned(entry: TomlEntry, money: str) -> Owned:
-    """Return one [[owned]].
-
-    Raises:
-        ConfigError: a figure is missing, wrong or contradicts another.
-    """
-    of = read_of(entry)
-    in_service = entry.hour("in_service") if entry.has("in_service") else of.starts_at
-    if in_service > of.starts_at:
-        raise ConfigError(f"{entry.where}: 'in_service' must not be later than 'from'")
-    years = entry.count("depreciation_years")
-    if not 1 <= years <= _YEARS_MOST:
-        raise ConfigError(f"{entry.where}: 'depreciation_years' must be 1 to {_YEARS_MOST}, not {years}")
-    capital, resale = amount(entry, f"{money}_capital"), amount_or_none(entry, f"{money}_resale")
-    if resale is not None and resale.per_gpu > capital.per_gpu:
-        raise ConfigError(f"{entry.where}: the resale value is more than the capital; is one of them a node's?")
-    monthly = {name: amount_or_none(entry, f"{money}_{name}", "_month") for name in _MONTHLY}
-    return Owned(
-        of,
-        capital,
-        resale,
-        years,
-        in_service,
-        _years_later(entry, in_service, years),
-        _power(entry, money),
-        monthly["space"],
-        monthly["staff"],
-    )
-
-
-def _power(entry: TomlEntry, money: str) -> Power | None:
-    watts, tariff = amount_or_none(entry, "watts"), f"{money}_per_kwh"
-    if watts is None:
-        if extra := [key for key in (tariff, "pue") if entry.has(key)]:
-            raise ConfigError(f"{entry.where}: {extra[0]!r} needs 'watts_per_gpu' or 'watts_per_node'")
-        return None
-    if missing := [key for key in (tariff, "pue") if not entry.has(key)]:
-        raise ConfigError(f"{entry.where}: watts need {missing[0]!r}; pue = 1 where the tariff has the cooling")
-    return Power(watts, entry.micros(tariff), read_pue(entry))
-
-
-def read_pue(entry: TomlEntry) -> int:
-    """Return what the hall adds to what the machines draw, in millionths: 1,300,000 for 1.30."""
-    millionths = entry.micros("pue")
-    if not 1_000_000 <= millionths <= _PUE_MOST * 1_000_000:
-        raise ConfigError(f"{entry.where}: 'pue' must be 1 to {_PUE_MOST}, such as 1.30, not {dollars(millionths)}")
-    return millionths
-
-
-def _years_later(entry: TomlEntry, at_us: int, years: int) -> int:
-    moment = datetime.fromtimestamp(at_us // 1_000_000, UTC)
-    leap = (moment.month, moment.day) == (2, 29)
-    try:
-        later = moment.replace(year=moment.year + years, day=28 if leap else moment.day)
-    except ValueError as error:
-        raise ConfigError(f"{entry.where}: 'depreciation_years' ends after the year 9999") from error
-    return int(later.timestamp()) * 1_000_000

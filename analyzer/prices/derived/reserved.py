@@ -13,26 +13,25 @@ as_of = 2026-11-01
 Hours in which such a GPU stands free cost the same; the ledger shows them as unallocated.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import ClassVar
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
-from analyzer.prices.derived.keys import (
-    GPUS_PER_NODE,
-    ROW_KEYS,
-    Amount,
-    DerivedRow,
-    Of,
-    amount,
-    per_node_or_gpu,
-    read_of,
-)
+from analyzer.prices.derived.keys import Amount, DerivedRow, Of, amount_keys
 from analyzer.prices.derived.parts import PricePart, spread_over_hours
 from analyzer.prices.money import dollars
 from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import toml_key
+
+
+def _term_end(entry: TomlEntry, key: str) -> int:
+    ends_at = entry.end(key)
+    if ends_at is None:
+        raise ConfigError(f"{entry.where}: 'until' is missing: what is paid in advance is spread over the term")
+    return ends_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,9 @@ class Reserved(DerivedRow):
     """A reservation: what was paid in advance, and what an hour costs beside it in millionths."""
 
     of: Of
-    upfront: Amount
-    micros_per_gpu_hour: int
-    term_ends_at: int  # as of.ends_at, which a term must have
+    upfront: Amount = field(metadata=amount_keys("{money}_upfront", is_needed=True))
+    micros_per_gpu_hour: int = field(metadata=toml_key("{money}_per_gpu_hour", read=TomlEntry.micros))
+    term_ends_at: int = field(metadata=toml_key("until", read=_term_end))  # as of.ends_at, which a term must have
 
     purchase_option: ClassVar[str] = "reserved"
 
@@ -65,20 +64,3 @@ class Reserved(DerivedRow):
         if end > today:
             return []
         return [("over", f"its term ended {end}; write what such GPUs cost now, or take them out of the fleet")]
-
-
-def reserved_keys(money: str) -> tuple[str, ...]:
-    """Return the keys of [[reserved]]; `money` is the currency as keys begin: usd."""
-    return (*ROW_KEYS, *per_node_or_gpu(f"{money}_upfront"), f"{money}_per_gpu_hour", GPUS_PER_NODE)
-
-
-def read_reserved(entry: TomlEntry, money: str) -> Reserved:
-    """Return one [[reserved]].
-
-    Raises:
-        ConfigError: a figure is missing or wrong; without `until` there is no term to amortise over.
-    """
-    of = read_of(entry)
-    if of.ends_at is None:
-        raise ConfigError(f"{entry.where}: 'until' is missing: what is paid in advance is spread over the term")
-    return Reserved(of, amount(entry, f"{money}_upfront"), entry.micros(f"{money}_per_gpu_hour"), of.ends_at)

@@ -25,11 +25,11 @@ from typing import ClassVar
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
-from analyzer.prices.derived.keys import PRICE_MOST_MICROS, ROW_KEYS, DerivedRow, Of, read_of
+from analyzer.prices.derived.keys import PRICE_MOST_MICROS, DerivedRow, Of
 from analyzer.prices.derived.parts import PricePart
 from analyzer.settings.toml_entry import TomlEntry, whole_micros
+from analyzer.settings.toml_model import read_row
 
-SPOT_KEYS = (*ROW_KEYS, "file")
 _BYTES_MOST = 10_000_000  # thirty years of hours
 _TOLD = 40
 
@@ -79,7 +79,7 @@ def read_spot(entry: TomlEntry, money: str, folder: Path | None) -> Spot:
     Raises:
         ConfigError: the series cannot be read, or a line of it is wrong.
     """
-    of, name = read_of(entry), entry.text("file")
+    of, name = read_row(entry, Of, others=("file",)), entry.text("file")
     if Path(name).name != name or not name.endswith(".csv") or name.startswith("."):
         raise ConfigError(f"{entry.where}: 'file' must name a CSV beside the price file, such as spot-h100.csv")
     if folder is None:

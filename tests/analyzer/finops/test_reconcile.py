@@ -183,7 +183,7 @@ def test_a_mapping_file_goes_first(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="none of its 1 lines in the period is of a GPU that is known"):
         against(three_hours(), path)
     rules.write_text('[[invoice]]\nmatch = "x"\nsku = "H100-80GB"\ngpus = 0\n')
-    with pytest.raises(ConfigError, match="'gpus' must be 1 to 1024, not 0"):
+    with pytest.raises(ConfigError, match="'gpus' must be 1 to 1,024, not 0"):
         SkuMap.of([], rules)
 
 
