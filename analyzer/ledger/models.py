@@ -15,10 +15,9 @@ that its server says it serves. What is left has no model: a row that people see
 from dataclasses import dataclass
 from pathlib import Path
 
-from analyzer.errors import ConfigError
 from analyzer.ledger.teams import CONDITIONS, RunIdentity, Terms, fits
 from analyzer.settings.settings import Settings
-from analyzer.settings.toml_entry import TomlEntry, read_toml
+from analyzer.settings.toml_model import read_rows, toml_file
 
 _LABEL = "model"
 _NO_MODEL = frozenset({"", "none"})  # what people write where there is none
@@ -31,6 +30,10 @@ class ModelRule:
     model: str
     terms: Terms
     served: str | None
+
+    def __post_init__(self) -> None:
+        if not self.terms.patterns and not self.terms.labels and self.served is None:
+            raise ValueError(f"a rule needs one of {', '.join(CONDITIONS)}, labels or served; '*' fits any value")
 
     def fits(self, run: RunIdentity, served: str | None) -> bool:
         """Say whether the rule is about this run."""
@@ -50,22 +53,14 @@ class ModelBook:
         Raises:
             ConfigError: the file cannot be read, a key is unknown, or a rule has no model, date or condition.
         """
-        known = ("model", "served", "labels", "from", "until", *CONDITIONS)
-        return cls(tuple(_rule(entry) for entry in read_toml(path, ("rule",)).entries("rule", known)))
+        with toml_file(path, ("rule",)) as (file, mistakes):
+            rules = read_rows(file, "rule", ModelRule, mistakes)
+        return cls(rules)
 
     def model_of(self, run: RunIdentity, served: str | None) -> str | None:
         """Return the model of a run whose server says that it serves `served`, or None: no model is named."""
         told = next((rule.model for rule in self.rules if rule.fits(run, served)), None)
         return told or next((name for name in (run.labels.get(_LABEL), served) if _is_named(name)), None)
-
-
-def _rule(entry: TomlEntry) -> ModelRule:
-    terms, served = Terms.of(entry), entry.text_or_none("served")
-    if not terms.patterns and not terms.labels and served is None:
-        raise ConfigError(
-            f"{entry.where}: a rule needs one of {', '.join(CONDITIONS)}, labels or served; '*' fits any value"
-        )
-    return ModelRule(entry.text("model"), terms, served)
 
 
 def _is_named(name: str | None) -> bool:

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from analyzer.errors import ConfigError
 from analyzer.settings.settings import Settings
-from analyzer.settings.toml_entry import TomlEntry, read_toml
+from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import read_rows, since, toml_file, toml_key, until
 
 CONDITIONS = ("account", "namespace", "user", "queue", "project", "name")
 
@@ -48,28 +48,23 @@ class RunIdentity:
 class Team:
     """A team's name and where its cost is booked."""
 
-    name: str
+    name: str = field(metadata=toml_key("team"))
     cost_centre: str | None
+
+
+def patterns_of(entry: TomlEntry, _: str) -> dict[str, str]:
+    """Return the conditions of a row by what they are about."""
+    return {key: text for key in CONDITIONS if (text := entry.text_or_none(key)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Which runs a dated rule is about: those of its time that fit every pattern."""
 
-    patterns: Mapping[str, str]
+    patterns: Mapping[str, str] = field(metadata=toml_key(*CONDITIONS, read=patterns_of))
     labels: Mapping[str, str]
-    starts_at: int
-    ends_at: int | None
-
-    @classmethod
-    def of(cls, entry: TomlEntry) -> "Terms":
-        """Read the conditions and dates of a rule.
-
-        Raises:
-            ConfigError: a date is missing or cannot be.
-        """
-        patterns = {key: text for key in CONDITIONS if (text := entry.text_or_none(key)) is not None}
-        return cls(patterns, entry.texts("labels"), *entry.period())
+    starts_at: int = field(metadata=since())
+    ends_at: int | None = field(metadata=until())
 
     def fits(self, run: RunIdentity) -> bool:
         """Say whether the rule was in force and every one of its patterns fits."""
@@ -84,6 +79,10 @@ class Rule:
 
     team: Team
     terms: Terms
+
+    def __post_init__(self) -> None:
+        if not self.terms.patterns and not self.terms.labels:
+            raise ValueError(f"a rule needs one of {', '.join(CONDITIONS)} or labels; '*' fits any value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +99,14 @@ class TeamBook:
         Raises:
             ConfigError: the file cannot be read, a key is unknown, or a rule has no team, date or condition.
         """
-        known = ("team", "cost_centre", "labels", "from", "until", *CONDITIONS)
-        rules = tuple(_rule(entry) for entry in read_toml(path, ("rule",)).entries("rule", known))
+        with toml_file(path, ("rule",)) as (file, mistakes):
+            rules = read_rows(file, "rule", Rule, mistakes)
         lines = json.dumps([asdict(rule) for rule in rules], sort_keys=True)
         return cls(rules, hashlib.sha256(lines.encode()).hexdigest()[:12])
 
     def team_of(self, run: RunIdentity) -> Team | None:
         """Return the team of the first rule that fits, or None: unmapped."""
         return next((rule.team for rule in self.rules if rule.terms.fits(run)), None)
-
-
-def _rule(entry: TomlEntry) -> Rule:
-    terms, team = Terms.of(entry), Team(entry.text("team"), entry.text_or_none("cost_centre"))
-    if not terms.patterns and not terms.labels:
-        raise ConfigError(f"{entry.where}: a rule needs one of {', '.join(CONDITIONS)} or labels; '*' fits any value")
-    return Rule(team, terms)
 
 
 def fits_all(run: RunIdentity, patterns: Mapping[str, str], labels: Mapping[str, str]) -> bool:

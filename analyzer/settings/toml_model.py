@@ -99,43 +99,61 @@ def keys_of(model: type[Any], money: str = "") -> list[str]:
 
 
 def read_rows(
-    file: TomlEntry, table: str, model: type[Model], mistakes: Mistakes, money: str = ""
+    file: TomlEntry,
+    table: str,
+    model: type[Model],
+    mistakes: Mistakes,
+    money: str = "",
+    given: Mapping[str, object] | None = None,
 ) -> tuple[Model, ...]:
-    """Return the entries of [[table]] that are right, in the file's order; what is wrong is gathered."""
+    """Return the entries of [[table]] that are right, in the file's order; what is wrong is gathered.
+
+    `given` are values of fields that the file says once, and no row by itself.
+    """
     found: list[Model] = []
     with mistakes.gathered():
         for entry in file.rows(table):
             with mistakes.gathered(entry):
-                found.append(read_row(entry, model, money))
+                found.append(read_row(entry, model, money, given=given))
     return tuple(found)
 
 
-def read_row(entry: TomlEntry, model: type[Model], money: str = "", others: Sequence[str] = ()) -> Model:
-    """Return one entry; `others` are keys that it may have beside those of the model.
+def read_row(
+    entry: TomlEntry,
+    model: type[Model],
+    money: str = "",
+    others: Sequence[str] = (),
+    given: Mapping[str, object] | None = None,
+) -> Model:
+    """Return one entry; `others` are keys that it may have beside those of the model, `given` as for read_rows().
 
     Raises:
         ConfigError: a key is unknown, or values are missing or wrong; it tells all of them.
         ValueError: they contradict one another.
     """
-    mistakes = Mistakes()
+    mistakes, values = Mistakes(), dict(given or {})
     with mistakes.gathered():
-        entry.refuse_unknown([*keys_of(model, money), *others])
-    return _made(entry, model, money, mistakes)
+        entry.refuse_unknown([*(name for name in keys_of(model, money) if name not in values), *others])
+    return _made(entry, model, money, mistakes, values)
 
 
-def _made(entry: TomlEntry, model: type[Model], money: str, mistakes: Mistakes) -> Model:
-    given: dict[str, Any] = {}
+def _made(
+    entry: TomlEntry, model: type[Model], money: str, mistakes: Mistakes, values: dict[str, Any] | None = None
+) -> Model:
+    values = values or {}
     for own in fields(model):  # type: ignore[arg-type]  # a dataclass
         names = _names(own, money)
         with mistakes.gathered(entry):
+            if own.name in values:
+                continue
             if _is_nested(own):
-                given[own.name] = _made(entry, _type(own), money, Mistakes())
+                values[own.name] = _made(entry, _type(own), money, Mistakes())
             elif "fixed" in own.metadata:
-                given[own.name] = own.metadata["fixed"]
+                values[own.name] = own.metadata["fixed"]
             elif own.default is MISSING or any(map(entry.has, names)):
-                given[own.name] = _reader(own)(entry, names[0])
+                values[own.name] = _reader(own)(entry, names[0])
     mistakes.refuse()
-    return model(**given)
+    return model(**values)
 
 
 def _is_nested(own: Field[Any]) -> bool:
@@ -182,9 +200,9 @@ def between(least: int, most: int) -> Read:
     return read
 
 
-def optional(read: Read) -> Read:
-    """Return what reads the same, or None where it is left out."""
-    return lambda entry, name: read(entry, name) if entry.has(name) else None
+def optional(read: Read, otherwise: object = None) -> Read:
+    """Return what reads the same, or has another value where it is left out."""
+    return lambda entry, name: read(entry, name) if entry.has(name) else otherwise
 
 
 @contextmanager

@@ -17,7 +17,7 @@ source = "contract 4711"
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
@@ -26,31 +26,55 @@ from analyzer.errors import ConfigError
 from analyzer.measures.traffic.locality import HostLocation, Locality, locality
 from analyzer.measures.traffic.matrix import Cell
 from analyzer.settings.settings import Settings
-from analyzer.settings.toml_entry import TomlEntry, read_toml
+from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import Mistakes, one_of, read_rows, since, toml_file, toml_key, until
 
 _LIST = Path(__file__).with_name("list_tariffs.toml")
 _BETWEEN: dict[str, Locality] = {"zones": "across_zones", "regions": "across_regions", "internet": "internet"}
 _SIDES = {"sender": 1, "both": 2}
-_ROW_KEYS = ("between", "charged_to", "from", "until", "as_of", "source")
+
+
+def _micros(entry: TomlEntry, per_gb: str) -> int:
+    """Return an amount that is said of a GB or of a GiB, by what the first of the two keys is called."""
+    per_gib = per_gb.replace("_per_gb", "_per_gib")
+    if entry.has(per_gb) == entry.has(per_gib):
+        raise ConfigError(f"{entry.where}: give one of {per_gb!r} and {per_gib!r}")
+    return entry.micros(per_gb if entry.has(per_gb) else per_gib)
+
+
+def _sides(entry: TomlEntry, key: str) -> int:
+    return _SIDES[one_of(_SIDES)(entry, key)]
+
+
+_AMOUNTS = ("{money}_per_gb", "{money}_per_gib")
 
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
     """What crossing one border costs over one period: millionths for each `per_bytes`, from each of `sides`."""
 
-    provider: str
-    between: str
-    micros: int
-    per_bytes: int
-    sides: int
-    starts_at: int
-    ends_at: int | None
+    provider: str  # in a site's file it is said once, above the rows
+    between: str = field(metadata=toml_key(read=one_of(_BETWEEN)))
+    micros: int = field(metadata=toml_key(*_AMOUNTS, read=_micros))
+    per_bytes: int = field(metadata=toml_key(*_AMOUNTS, read=lambda entry, per_gb: GB if entry.has(per_gb) else GIB))
+    sides: int = field(metadata=toml_key("charged_to", read=_sides))
+    starts_at: int = field(metadata=since())
+    ends_at: int | None = field(metadata=until())
     as_of: date
     source: str
 
     def cost_micros(self, amount: int) -> int:
         """Return what so many bytes cost, in millionths, rounded down."""
         return amount * self.micros * self.sides // self.per_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unset:
+    """Why no public tariff of a provider is listed for one border."""
+
+    provider: str
+    between: str = field(metadata=toml_key(read=one_of(_BETWEEN)))
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +131,22 @@ class TariffBook:
         Raises:
             ConfigError: the file cannot be read, or a row is incomplete, wrong or overlaps another.
         """
-        file = read_toml(path, ("provider", "currency", "tariff"))
-        provider, currency = file.text_or_none("provider"), file.text_or_none("currency") or "USD"
-        own = _rows(file, currency, provider)
+        with toml_file(listed, ("tariff", "unset")) as (public, mistakes):
+            rows = _rows(public, "USD", mistakes)
+            unset = read_rows(public, "unset", Unset, mistakes)
+        with toml_file(path, ("provider", "currency", "tariff")) as (file, mistakes):
+            provider, currency = file.text_or_none("provider"), file.text_or_none("currency") or "USD"
+            own = _rows(file, currency, mistakes, provider)
         if own and provider is None:
             raise ConfigError(f'{path}: name the provider, such as provider = "aws": nothing is priced without it')
-        public = read_toml(listed, ("tariff", "unset"))
-        rows, unset = _rows(public, "USD", None), _unset(public)
-        providers = {row.provider for row in rows} | {row[0] for row in unset}
+        providers = {row.provider for row in rows} | {row.provider for row in unset}
         if provider is not None and not own and provider not in providers:
             raise ConfigError(
                 f"{path}: no tariff of {provider!r} is known; write a [[tariff]], or name one of "
                 f"{', '.join(sorted(providers))}"
             )
-        return cls(provider, currency, own, rows if currency == "USD" else (), unset)
+        why = tuple((row.provider, row.between, row.why) for row in unset)
+        return cls(provider, currency, own, rows if currency == "USD" else (), why)
 
     def at(self, at_us: int) -> Prices:
         """Return the tariffs in effect at an instant, microseconds UTC."""
@@ -136,44 +162,12 @@ class TariffBook:
         return Prices(self.provider, found, why)
 
 
-def _rows(file: TomlEntry, currency: str, provider: str | None) -> tuple[Tariff, ...]:
-    amounts = (f"{currency.lower()}_per_gb", f"{currency.lower()}_per_gib")
-    keys = (*_ROW_KEYS, *amounts, *(() if provider else ("provider",)))
-    rows = tuple(_row(entry, amounts, provider) for entry in file.entries("tariff", keys))
-    _refuse_overlaps(file.where, rows)
+def _rows(file: TomlEntry, currency: str, mistakes: Mistakes, provider: str | None = None) -> tuple[Tariff, ...]:
+    once = {} if provider is None else {"provider": provider}
+    rows = read_rows(file, "tariff", Tariff, mistakes, currency.lower(), once)
+    with mistakes.gathered():
+        _refuse_overlaps(file.where, rows)
     return rows
-
-
-def _row(entry: TomlEntry, amounts: tuple[str, str], provider: str | None) -> Tariff:
-    given = [name for name in amounts if entry.has(name)]
-    if len(given) != 1:
-        raise ConfigError(f"{entry.where}: give one of {amounts[0]!r} and {amounts[1]!r}")
-    starts_at, ends_at = entry.period()
-    return Tariff(
-        provider or entry.text("provider"),
-        _one_of(entry, "between", tuple(_BETWEEN)),
-        entry.micros(given[0]),
-        GB if given[0] == amounts[0] else GIB,
-        _SIDES[_one_of(entry, "charged_to", tuple(_SIDES))],
-        starts_at,
-        ends_at,
-        entry.day("as_of"),
-        entry.text("source"),
-    )
-
-
-def _one_of(entry: TomlEntry, key: str, known: Sequence[str]) -> str:
-    value = entry.text(key)
-    if value not in known:
-        raise ConfigError(f"{entry.where}: {key!r} must be one of {', '.join(known)}, not {value!r}")
-    return value
-
-
-def _unset(file: TomlEntry) -> tuple[tuple[str, str, str], ...]:
-    entries = file.entries("unset", ("provider", "between", "why"))
-    return tuple(
-        (entry.text("provider"), _one_of(entry, "between", tuple(_BETWEEN)), entry.text("why")) for entry in entries
-    )
 
 
 def _refuse_overlaps(where: str, rows: Sequence[Tariff]) -> None:

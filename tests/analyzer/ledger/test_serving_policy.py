@@ -63,7 +63,7 @@ def test_the_first_row_that_fits_and_is_in_force_counts(tmp_path: Path) -> None:
         (("minimum_replicas = 2", ""), "'minimum_replicas' must be a whole number; it is missing"),
         (("minimum_replicas = 2", "minimum_replicas = -1"), "'minimum_replicas' must be a whole number"),
         (("minimum_replicas = 2", "minimum_replicas = 2\nlook_back_hours = 200"), "must be 1 to 168, not 200"),
-        (("minimum_replicas = 2", "minimum_replicas = 2\ngpus_per_replica = 0"), "must be 1 to 1024, not 0"),
+        (("minimum_replicas = 2", "minimum_replicas = 2\ngpus_per_replica = 0"), "must be 1 to 1,024, not 0"),
         (("minimum_replicas = 2", "minimum_replicas = 2\nslo_seconds = 0"), "must be more than 0"),
         (("from = 2026-01-01", ""), "'from' is missing"),
         (("from = 2026-01-01", "from = 2026-01-01T00:30:00Z"), "must be a whole hour in UTC"),

@@ -20,52 +20,57 @@ The first row that fits and is in force counts. A service without a row keeps al
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.ledger.teams import CONDITIONS, RunIdentity, fits_all
+from analyzer.ledger.teams import CONDITIONS, RunIdentity, fits_all, patterns_of
 from analyzer.settings.settings import Settings
-from analyzer.settings.toml_entry import MICROS, TomlEntry, read_toml
+from analyzer.settings.toml_entry import MICROS, TomlEntry
+from analyzer.settings.toml_model import between, fixed, optional, read_rows, since, toml_file, toml_key, until
 
-_LOOK_BACK_HOURS = 24
 _LONGEST_LOOK_BACK_HOURS = 168  # a week: services follow the hours of the day and the days of the week
-_KEYS = (
-    *CONDITIONS,
-    "labels",
-    "service",
-    "minimum_replicas",
-    "requests_per_second",
-    "busy_ratio",
-    "standby_ratio",
-    "slo_seconds",
-    "look_back_hours",
-    "gpus_per_replica",
-    "from",
-    "until",
-    "source",
-)
+
+
+def _positive(entry: TomlEntry, key: str) -> int:
+    value = entry.micros(key)
+    if not value:
+        raise ConfigError(f"{entry.where}: {key!r} must be more than 0")
+    return value
+
+
+def _share(entry: TomlEntry, key: str) -> int:
+    value = _positive(entry, key)
+    if value > MICROS:
+        raise ConfigError(f"{entry.where}: {key!r} is a share of time, at most 1")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """One dated row. Ratios, rates and seconds are in millionths; one of the two targets is None."""
 
-    number: int  # its place in the file
-    patterns: Mapping[str, str] = field(hash=False)
+    number: int = field(metadata=fixed(0))  # its place in the file
+    patterns: Mapping[str, str] = field(hash=False, metadata=toml_key(*CONDITIONS, read=patterns_of))
     labels: Mapping[str, str] = field(hash=False)
     service: str | None
     minimum_replicas: int
-    requests_per_second_micros: int | None
-    busy_micros: int | None
-    standby_micros: int
-    slo_micros: int | None
-    look_back_hours: int
-    gpus_per_replica: int | None
-    starts_at: int
-    ends_at: int | None
+    requests_per_second_micros: int | None = field(metadata=toml_key("requests_per_second", read=optional(_positive)))
+    busy_micros: int | None = field(metadata=toml_key("busy_ratio", read=optional(_share)))
+    standby_micros: int = field(metadata=toml_key("standby_ratio", read=optional(TomlEntry.micros, 0)))
+    slo_micros: int | None = field(metadata=toml_key("slo_seconds", read=optional(_positive)))
+    look_back_hours: int = field(metadata=toml_key(read=optional(between(1, _LONGEST_LOOK_BACK_HOURS), 24)))
+    gpus_per_replica: int | None = field(metadata=toml_key(read=optional(between(1, 1_024))))
+    starts_at: int = field(metadata=since())
+    ends_at: int | None = field(metadata=until())
     source: str
+
+    def __post_init__(self) -> None:
+        if not self.patterns and not self.labels:
+            raise ValueError(f"a service needs one of {', '.join(CONDITIONS)} or labels; '*' fits any value")
+        if (self.requests_per_second_micros is None) == (self.busy_micros is None):
+            raise ValueError("a service needs either 'requests_per_second' or 'busy_ratio'")
 
     def fits(self, run: RunIdentity) -> bool:
         """Say whether the row is about this run, whenever it is in force."""
@@ -96,8 +101,9 @@ class PolicyBook:
         Raises:
             ConfigError: the file cannot be read, a key is unknown, or a row lacks condition, target, date or source.
         """
-        entries = read_toml(path, ("service",)).entries("service", _KEYS)
-        rows = tuple(_row(number, entry) for number, entry in enumerate(entries, 1))
+        with toml_file(path, ("service",)) as (file, mistakes):
+            read = read_rows(file, "service", Policy, mistakes)
+        rows = tuple(replace(row, number=number) for number, row in enumerate(read, 1))
         lines = json.dumps([asdict(row) for row in rows], sort_keys=True)
         return cls(rows, hashlib.sha256(lines.encode()).hexdigest()[:8])
 
@@ -113,59 +119,6 @@ class PolicyBook:
 def in_force(rows: tuple[Policy, ...], at_us: int) -> Policy | None:
     """Return the first of a run's rows that holds at this microsecond, or None."""
     return next((row for row in rows if row.is_in_force(at_us)), None)
-
-
-def _row(number: int, entry: TomlEntry) -> Policy:
-    patterns = {key: text for key in CONDITIONS if (text := entry.text_or_none(key)) is not None}
-    labels = entry.texts("labels")
-    if not patterns and not labels:
-        raise ConfigError(
-            f"{entry.where}: a service needs one of {', '.join(CONDITIONS)} or labels; '*' fits any value"
-        )
-    if entry.has("requests_per_second") == entry.has("busy_ratio"):
-        raise ConfigError(f"{entry.where}: a service needs either 'requests_per_second' or 'busy_ratio'")
-    starts_at, ends_at = entry.period()
-    return Policy(
-        number,
-        patterns,
-        labels,
-        entry.text_or_none("service"),
-        entry.count("minimum_replicas"),
-        _positive(entry, "requests_per_second"),
-        _share(entry, "busy_ratio"),
-        entry.micros("standby_ratio") if entry.has("standby_ratio") else 0,
-        _positive(entry, "slo_seconds"),
-        _between(entry, "look_back_hours", _LONGEST_LOOK_BACK_HOURS) or _LOOK_BACK_HOURS,
-        _between(entry, "gpus_per_replica", 1_024),
-        starts_at,
-        ends_at,
-        entry.text("source"),
-    )
-
-
-def _positive(entry: TomlEntry, key: str) -> int | None:
-    if not entry.has(key):
-        return None
-    value = entry.micros(key)
-    if not value:
-        raise ConfigError(f"{entry.where}: {key!r} must be more than 0")
-    return value
-
-
-def _share(entry: TomlEntry, key: str) -> int | None:
-    value = _positive(entry, key)
-    if value is not None and value > MICROS:
-        raise ConfigError(f"{entry.where}: {key!r} is a share of time, at most 1")
-    return value
-
-
-def _between(entry: TomlEntry, key: str, most: int) -> int | None:
-    if not entry.has(key):
-        return None
-    value = entry.count(key)
-    if not 1 <= value <= most:
-        raise ConfigError(f"{entry.where}: {key!r} must be 1 to {most}, not {value}")
-    return value
 
 
 def policy_book(settings: Settings) -> PolicyBook:
