@@ -2,9 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from http import HTTPStatus
 from typing import Any
 
@@ -96,25 +95,26 @@ def ask_server_json(server: str, path: str, body: dict[str, object] | None = Non
 
 @contextmanager
 def of_this_version(server: str) -> Iterator[None]:
-    """Say of an answer that lacks what dataclass_of() or its reader looks for who gave it.
+    """Say of an answer that lacks what its reader looks for who gave it.
 
     Raises:
         LedgerError: something was not there, or of another shape.
     """
     try:
         yield
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise LedgerError(f"{server} does not answer as gpuledger does: is it of another version?") from error
 
 
-def dataclass_of(kind: Any, said: Mapping[str, Any], **of: Callable[[Any], object]) -> Any:  # noqa: ANN401 - the kind decides
-    """Return a dataclass of what a server said, each field through its `of`; what this version does not know is left.
+def typed(kind: Any, values: object) -> Any:  # noqa: ANN401 - the kind decides
+    """Return what a server said as dataclasses, those within others too; what this version does not know is left.
 
     Raises:
-        KeyError, TypeError: a field is not there, or of another shape: read it within of_this_version().
+        ValueError: a field is not there, or of another shape: read it within of_this_version().
     """
-    known = {field.name: said[field.name] for field in fields(kind)}
-    return kind(**{name: of[name](value) if name in of else value for name, value in known.items()})
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind).validate_python(values)
 
 
 def zone_of(document: Mapping[str, Any]) -> str:

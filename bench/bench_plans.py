@@ -18,13 +18,13 @@ from random import Random
 from typing import Any
 
 from analyzer.capacity.planner import cp_sat
-from analyzer.capacity.planner.answer import PlanAnswer
 from analyzer.capacity.planner.errors import ProblemError
 from analyzer.capacity.planner.nearest import nearest
-from analyzer.capacity.planner.plan import Plan
+from analyzer.capacity.planner.plan import Plan, PlanAnswer
 from analyzer.capacity.planner.problem import Problem
+from analyzer.capacity.planner.proposal import Placed, Proposal
 from analyzer.capacity.planner.solve import solve
-from analyzer.capacity.planner.validator import Broken, Placed, Proposal, validate
+from analyzer.capacity.planner.validator import Broken, validate
 from bench.machine import add_record, cpu_seconds, keep, kept, machine, told
 from bench.plans.brute import length, makespan, shortest
 from bench.plans.problems import TINY, generated, impossible

@@ -9,8 +9,8 @@ from inspect import getdoc
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from analyzer.capacity.planner.document import NAME
 from analyzer.capacity.planner.facts import PlanFacts
+from analyzer.capacity.planner.page import NAME
 from analyzer.capacity.profile.canonical_json import INTEGER_BITS
 from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
 from analyzer.capacity.profile.signature import ALGORITHM, Signature

@@ -102,7 +102,7 @@ WITHIN_FUNCTIONS = {
     "gpuledger.py": START,
     "agent/sampling/wiring.py": "a source that this host has not costs no memory",
     "agent/settings/config.py": "a host without services loads nothing of them",
-    "analyzer/capacity/planner/ledger.py": START,
+    "analyzer/server_client.py": START,
     "analyzer/finops/forecast/fitted.py": OPTIONAL,
     "analyzer/finops/non_gpu_costs/rates.py": START,
     "analyzer/interfaces/questions/formatted.py": START,
@@ -156,7 +156,7 @@ OURS_ALONE = {
     "collector/importing/history.py",
     "collector/backup/manifest.py",  # a file that a backup wrote
     "analyzer/capacity/planner/cp_sat.py",  # between the analyzer and its own solvers
-    "analyzer/capacity/planner/solver_process.py",
+    "analyzer/capacity/planner/prove.py",
     "analyzer/ledger/windows.py",  # columns of our own tables
     "analyzer/interfaces/alarms/hook.py",
     "analyzer/recommendations/lifecycle/lifecycle_tables.py",

@@ -28,9 +28,9 @@ from agent.wire.envelope import header_of
 from agent.wire.frame import packed
 from agent.wire.recording import read_recording
 from analyzer.capacity.gate.policy import read_policy
-from analyzer.capacity.gate.request_file import parsed_file
+from analyzer.capacity.gate.request import parsed_file
+from analyzer.capacity.planner.proposal import read_proposal
 from analyzer.capacity.planner.task_parser import read_tasks
-from analyzer.capacity.planner.validator.proposal_parser import read_proposal
 from analyzer.capacity.profile.canonical_json import parsed as profile
 from analyzer.errors import AnalyzerError
 from analyzer.finops.budgets.budget_file import BudgetBook

@@ -1,7 +1,7 @@
 """A plan of ours as a proposal, so that it is checked as if it were a stranger's."""
 
 from analyzer.capacity.planner.plan import Plan
-from analyzer.capacity.planner.validator import Claims, Placed, Proposal
+from analyzer.capacity.planner.proposal import Claims, Placed, Proposal
 
 
 def proposal_of(plan: Plan) -> Proposal:

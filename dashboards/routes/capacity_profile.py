@@ -10,9 +10,8 @@ from pydantic.json_schema import SkipJsonSchema
 from analyzer.capacity.profile.canonical_json import canonical
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.gather import Source, capacity_profile
-from analyzer.capacity.profile.keys import default_key_path, key_at
 from analyzer.capacity.profile.page import page
-from analyzer.capacity.profile.signature import signed
+from analyzer.capacity.profile.signature import default_key_path, key_at, signed
 from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.faults import MeaninglessError

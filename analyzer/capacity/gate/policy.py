@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal, get_args
 
-from analyzer.capacity.profile.trusted import TrustedKey, trusted_of
+from analyzer.capacity.profile.signature import TrustedKey, trusted_of
 from analyzer.errors import ConfigError
 from analyzer.settings.toml_entry import TomlEntry, read_toml, toml_of
 

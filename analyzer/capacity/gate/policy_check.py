@@ -3,18 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from analyzer.capacity.gate import choice_gates, evidence_gates, work_gates
-from analyzer.capacity.gate.decided import SCHEMA, Decided, Evidence, Need, Waiver, verdict_of
-from analyzer.capacity.gate.fix import fix_of
-from analyzer.capacity.gate.gate_input import GateInput
-from analyzer.capacity.gate.offer import WantedWork, asked_of, need_of, offer_of, price_of
-from analyzer.capacity.gate.options import Loss, options_of
-from analyzer.capacity.gate.pilot import condition, pilot_gates, pilot_remedies
+from analyzer.capacity.gate.decided import SCHEMA, Decided, Evidence, Need, Offer, Option, Waiver, verdict_of
+from analyzer.capacity.gate.gates import JUDGES, GateInput
+from analyzer.capacity.gate.offer import Loss, WantedWork, asked_of, fix_of, need_of, offer_of, options_of, price_of
 from analyzer.capacity.gate.policy import Policy
-from analyzer.capacity.gate.references import check_known
-from analyzer.capacity.gate.remedies import remedies_of
+from analyzer.capacity.gate.remedies import condition, pilot_gates, pilot_remedies, remedies_of
 from analyzer.capacity.gate.request import Request
-from analyzer.capacity.gate.supply import Supply, completed
+from analyzer.capacity.gate.supply import Supply, check_known, completed
 from analyzer.capacity.gate.words import at_length, headline
 from analyzer.capacity.gate.work import Work, work_of
 from analyzer.capacity.profile.canonical_json import canonical
@@ -24,21 +19,6 @@ from analyzer.errors import ConfigError
 from analyzer.ids import LENGTH, short_id
 from analyzer.text.rounding import nearest
 from analyzer.text.words import plain
-
-_JUDGES = {
-    "signed": evidence_gates.signed,
-    "age": evidence_gates.age,
-    "measured": evidence_gates.measured,
-    "runs": evidence_gates.runs,
-    "idle": work_gates.idle,
-    "memory": work_gates.memory,
-    "scaling": work_gates.scaling,
-    "useful": work_gates.useful,
-    "waiting": work_gates.input_gate,
-    "recommendations": choice_gates.recommendations,
-    "cheaper": choice_gates.cheaper,
-    "team_idle": choice_gates.team_idle,
-}
 
 
 def check_request(
@@ -74,7 +54,7 @@ def check_request(
     asked = asked_of(request, work, read.profile.until_us)
     offer = offer_of(request, asked, fix, policy.step_gpus, supply)
     look = GateInput(request, read, work, policy, supply, fix, offer, now_us)
-    gates = tuple(_JUDGES[rule.name](rule, look) for rule in policy.rules)
+    gates = tuple(JUDGES[rule.name](rule, look) for rule in policy.rules)
     verdict = verdict_of(gates)
     decided = Decided(
         **_head(request, policy, supply, now_us, identity or request_id(request, read.sha256)),
@@ -214,3 +194,31 @@ def _missing(look: GateInput) -> tuple[str, ...]:
 
 def _no_price(request: Request) -> str:
     return f"a price of {plain(request.sku)}: --price, or the site's price file with --store or --server"
+
+
+def without_the_fleet(decided: Decided) -> Decided:
+    """Return a decision that says of no GPU beyond the team's own whether it is free."""
+    if decided.offer is None and all(option.to_buy is None for option in decided.options):
+        return decided
+    hidden = f"how many {plain(decided.request.sku)} stand free in the fleet: keys of all teams see it"
+    return with_sentences(
+        replace(
+            decided,
+            offer=None if decided.offer is None else _offer(decided.offer),
+            options=tuple(_option(option) for option in decided.options),
+            missing=(*(text for text in decided.missing if "stand free" not in text), hidden),
+        )
+    )
+
+
+def _offer(offer: Offer) -> Offer:
+    return replace(offer, likely=_need(offer.likely), careful=_need(offer.careful), free_gpus=None, free_day=None)
+
+
+def _need(need: Need) -> Need:
+    return replace(need, to_buy=None)
+
+
+def _option(option: Option) -> Option:
+    """Return a choice without what would be bought; of no GPUs at all that is none, and says nothing."""
+    return replace(option, to_buy=None if option.more else option.to_buy)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from analyzer.capacity.gate.as_data import data_of, decided_of
-from analyzer.capacity.gate.decided import Decided, Gate, Waiver
+from analyzer.capacity.gate.decided import Decided, Gate, Waiver, data_of, decided_of
 from analyzer.capacity.gate.policy_check import request_id, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History

@@ -7,9 +7,8 @@ from zoneinfo import ZoneInfo
 
 from agent.wire.units import DAY_MS, DAY_US
 from analyzer.capacity.gate.decided import Rate
-from analyzer.capacity.gate.references import Names
 from analyzer.capacity.gate.request import Request
-from analyzer.capacity.gate.supply import FreeGpus, History, Supply
+from analyzer.capacity.gate.supply import FreeGpus, History, Names, Supply
 from analyzer.errors import ConfigError
 from analyzer.ledger.teams import team_book
 from analyzer.period import micros

@@ -1,13 +1,16 @@
-"""A decision on the terminal, as screen 5 has it: what is asked, the answer, every gate, what would pass, the offer."""
+"""A decision on the terminal, as screen 5 has it, kept requests in a list, and what the profile's page shows of one."""
 
-from datetime import date
+from datetime import date, timedelta
 
-from analyzer.capacity.gate.decided import Decided, Evidence, Gate, Need, Offer
+from analyzer.capacity.gate.decided import Decided, Evidence, Gate, Need, Offer, Option, failed, not_evaluated
 from analyzer.capacity.gate.request import Request
-from analyzer.capacity.gate.words import duration_words, growth_words, headline, price_words
+from analyzer.capacity.gate.request_store import Event, KeptRequest
+from analyzer.capacity.gate.words import duration_words, failed_words, growth_words, headline, price_words
+from analyzer.capacity.gate.work import Work
+from analyzer.capacity.profile.first_page import DecisionView, ShownGate, ShownOption
 from analyzer.period import local
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import decimal, gpu_hours, money, plain, plain_sentence
+from analyzer.text.words import UNKNOWN, counted, decimal, gpu_hours, moment_words, money, plain, plain_sentence
 
 _LABEL, _VALUE, _BAR = 30, 19, 20
 _REMEDY = 10
@@ -174,3 +177,128 @@ def _waive_words(decided: Decided, layout: TextLayout, *, kept: bool) -> list[st
     role = "(role: approver)"
     told = [f"{command} {role}"] if len(command) + len(role) < layout.width else [command, f"          {role}"]
     return [*told, code]
+
+
+def list_text(found: list[KeptRequest], timezone: str, layout: TextLayout) -> str:
+    """Return one line a request, the newest first."""
+    if not found:
+        return layout.page(["no capacity request is kept here"])
+    head = f"{'id':<10}{'asked':<18}{'team':<16}{'what':<24}verdict"
+    return layout.page([head, *(_line(one, timezone, layout) for one in found)])
+
+
+def _line(one: KeptRequest, timezone: str, layout: TextLayout) -> str:
+    request, decided = one.decided.request, one.decided
+    what = f"{request.gpus:,} {request.sku.partition('-')[0]}, {duration_words(request)}"
+    return (
+        f"{decided.request_id:<10}{moment_words(one.asked_at, timezone):<18}{layout.cut(request.team, 15):<16}"
+        f"{layout.cut(what, 23):<24}{_verdict_words(decided)}"
+    )
+
+
+def _verdict_words(decided: Decided) -> str:
+    """Return "PASS", "PASS (pilot)" or "PASS (waived)"."""
+    if decided.verdict != "PASS":
+        return decided.verdict
+    return "PASS (pilot)" if decided.pilot else "PASS (waived)" if decided.waivers else "PASS"
+
+
+def history_text(one: KeptRequest, timezone: str, layout: TextLayout) -> str:
+    """Return the history of a request, the oldest first."""
+    return layout.page(["HISTORY", *(part for event in one.history for part in _event(event, timezone, layout))])
+
+
+def _event(event: Event, timezone: str, layout: TextLayout) -> list[str]:
+    who = f"{plain(event.who)} ({event.role})"
+    if event.kind == "waived":
+        told = f"{event.gate} waived by {who}: {plain_sentence(event.reason or '')}. Since then: {event.verdict}"
+    else:
+        told = f"{event.verdict}; asked by {who}"
+    return layout.wrap(told, f"  {moment_words(event.at, timezone)}  ".ljust(20), " " * 20)
+
+
+_HOURS_A_DAY = 24
+
+
+def shown_of(decided: Decided, work: Work | None = None) -> DecisionView:
+    """Return what page one says of a request; `work` is the part of the profile that was judged."""
+    request = decided.request
+    waived = {waiver.gate for waiver in decided.waivers}
+    asked = (
+        f"{plain(request.team)} asks for {request.gpus:,} more {plain(request.sku)}, {day_words(request.starts)} to "
+        f"{_last_day(request.starts, request.hours)} ({duration_words(request)})"
+    )
+    return DecisionView(
+        request_id=decided.request_id,
+        asked=(asked, price_words(decided), f"Why: {plain_sentence(request.why)}"),
+        verdict=_verdict(decided),
+        answer=decided.headline if decided.verdict == "PASS" else decided.at_length,
+        options=tuple(_option(one, decided) for one in decided.options),
+        gates=tuple(
+            ShownGate(
+                plain(gate.label),
+                plain(gate.value),
+                plain(gate.bar),
+                "waived" if gate.name in waived and gate.outcome != "PASS" else gate.outcome,
+            )
+            for gate in decided.gates
+        ),
+        span=duration_words(request),
+        in_time=f"{plain(request.needed_for)}?" if request.needed_for else "in time?",
+        fix=_fix(decided),
+        stopped=_stopped(decided),
+        judged=_judged(decided),
+        booked=work.booked if work is not None and work.judged and work.is_own else (),
+    )
+
+
+def _stopped(decided: Decided) -> str | None:
+    """Return the gates that stop the request: those that failed, and those that nobody could evaluate."""
+    parts = [
+        f"{what}: {', '.join(plain(gate.label) for gate in gates if gate.required)}."
+        for what, gates in (("Failed", failed(decided)), ("Not evaluated", not_evaluated(decided)))
+        if any(gate.required for gate in gates)
+    ]
+    return " ".join(parts) or None
+
+
+def _judged(decided: Decided) -> str | None:
+    """Return which part of what the page shows was judged, where not all of it was."""
+    if decided.evidence is None or not decided.evidence.judged:
+        return None
+    return f"Judged by {decided.evidence.judged}."
+
+
+def _last_day(starts: str, hours: int) -> str:
+    days = max(1, -(-hours // _HOURS_A_DAY))
+    return day_words((date.fromisoformat(starts) + timedelta(days=days - 1)).isoformat())
+
+
+def _verdict(decided: Decided) -> str:
+    if decided.verdict == "FAIL":
+        return f"FAIL, {failed_words(decided)}"
+    if decided.verdict == "INCOMPLETE":
+        return f"INCOMPLETE, {len(not_evaluated(decided))} of {len(decided.gates)} gates not evaluated"
+    waived = f", {counted(len(decided.waivers), 'waiver')}" if decided.waivers else ""
+    return f"PASS{', as a pilot' if decided.pilot else ''}{waived}"
+
+
+def _option(one: Option, decided: Decided) -> ShownOption:
+    currency = decided.rate.currency if decided.rate else "USD"
+    return ShownOption(
+        what=f"{one.letter} {one.what}",
+        gpus=f"+{one.more:,}",
+        to_buy=UNKNOWN if one.to_buy is None else f"{one.to_buy:,}",
+        price=money(one.micros, currency),
+        in_time=one.in_time,
+        if_wrong=one.if_wrong,
+        advised=one.advised,
+    )
+
+
+def _fix(decided: Decided) -> str | None:
+    if decided.offer is None:
+        return None
+    hours = decided.offer.hours_to_prove
+    proof = "" if hours is None else f", {counted(hours, 'hour')} to prove"
+    return f"The fix: {plain_sentence(decided.offer.what)}{proof}, on GPUs that the team already holds."

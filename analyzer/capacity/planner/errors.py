@@ -7,7 +7,7 @@ ConfigError              exit 2
 └── ProposalError        a proposed plan cannot be read
 """
 
-from analyzer.errors import ConfigError
+from analyzer.errors import AnalyzerError, ConfigError
 
 
 class ProblemError(ConfigError):
@@ -24,3 +24,7 @@ class UnseenError(ConfigError):
 
 class ProposalError(ConfigError):
     """What somebody proposes cannot be read as a plan; the message says which part and what it should be."""
+
+
+class ModelError(AnalyzerError):
+    """The model cannot be reached, refuses, or says what is no task file; exit 3. No key is ever in the message."""

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
-from analyzer.capacity.planner.answer import Change, PlanAnswer, Verdict
-from analyzer.capacity.planner.history import History
-from analyzer.capacity.planner.offered import LeftOut
-from analyzer.capacity.planner.plan import Binding, Plan, Solver, Transfer
+from analyzer.capacity.planner.from_ledger import LeftOut
+from analyzer.capacity.planner.ledger import History
+from analyzer.capacity.planner.plan import Binding, Change, Plan, PlanAnswer, Solver, Transfer, Verdict
 from analyzer.capacity.planner.problem import MEDIA, Medium, Node, Planned, Problem, Task, lacks_duration, lacks_parts
 
 if TYPE_CHECKING:
-    from analyzer.capacity.planner.simulation.outlook import Outlook
+    from analyzer.capacity.planner.simulation import Outlook
 
 
 @dataclass(frozen=True, slots=True)

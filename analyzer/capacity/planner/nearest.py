@@ -6,12 +6,140 @@ taken. Times are made anew in the order that was proposed; the starts that were 
 """
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from random import Random
 
-from analyzer.capacity.planner.mending import Mending
+from analyzer.capacity.planner.heuristics import preferred, ranks
+from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.problem import Problem
-from analyzer.capacity.planner.schedule import Schedule
-from analyzer.capacity.planner.validator import Broken, Placed, Proposal, Verdict, validate
+from analyzer.capacity.planner.proposal import Placed, Proposal
+from analyzer.capacity.planner.schedule import Schedule, by_priority, insert
+from analyzer.capacity.planner.validator import Broken, Verdict, validate
+
+_ORDERS = 200  # drawn of one choice of nodes, beside the proposed one and HEFT's
+_FREED_MAX = 2  # tasks that are freed at once beyond those that must move; with more, all are freed and some put back
+_DRAWS = 100  # of orders with all tasks free
+_SPREAD = 0.3  # of a rank, up or down, where an order is drawn
+
+
+@dataclass(frozen=True)
+class Mending:
+    """One proposal to mend: by task its node, if that exists, and its start. `is_over` ends the search early.
+
+    A score is (seconds late, tasks on other nodes, makespan), all the lower the better.
+    """
+
+    problem: Problem
+    wanted: dict[str, tuple[str | None, int]]
+    is_over: Callable[[], bool]
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The problem by position."""
+        return Instance(self.problem)
+
+    @cached_property
+    def nodes(self) -> list[int | None]:
+        """Each task's proposed node; None where it has none that suits."""
+        number = {node.name: at for at, node in enumerate(self.problem.nodes)}
+        said = [self.wanted.get(task.name, (None, 0))[0] for task in self.problem.tasks]
+        found = [None if name is None else number[name] for name in said]
+        return [at if at in choices else None for at, choices in zip(found, self.instance.choices, strict=True)]
+
+    def mended(self) -> Schedule:
+        """Return the best schedule that is found, with the proposed starts where they cost nothing."""
+        loose = frozenset(at for at, node in enumerate(self.nodes) if node is None)
+        best = self._best(self._with(loose))
+        if self.score(best)[0] > 0:
+            best = self._best([best, *self._freed(loose), *self._put_back(loose)])
+        kept = self._with_starts(best)
+        return kept if self.score(kept) <= self.score(best) else best
+
+    def score(self, schedule: Schedule) -> tuple[int, int, int]:
+        """Return how late the schedule is in sum, how many tasks it moves, and its makespan."""
+        late = 0
+        ends = self.instance.ends(schedule.nodes, schedule.starts)
+        for task, end in zip(self.problem.tasks, ends, strict=True):
+            for until in (task.deadline_seconds, self.problem.deadline_seconds):
+                late += 0 if until is None else max(0, end - until)
+        moved = sum(node != now for node, now in zip(self.nodes, schedule.nodes, strict=True))
+        return late, moved, schedule.makespan(self.instance)
+
+    def _best(self, schedules: Iterable[Schedule]) -> Schedule:
+        return min(schedules, key=self.score)
+
+    def _pick(self, loose: frozenset[int]) -> list[list[int]]:
+        return [
+            choices if at in loose or node is None else [node]
+            for at, (node, choices) in enumerate(zip(self.nodes, preferred(self.instance), strict=True))
+        ]
+
+    def _with(self, loose: frozenset[int], draws: int = _ORDERS) -> Iterator[Schedule]:
+        """Yield schedules that move only these tasks: in the order proposed, by HEFT's, and in orders drawn."""
+        pick, rank = self._pick(loose), ranks(self.instance)
+        yield insert(self.instance, self._proposed_order, pick)
+        yield insert(self.instance, by_priority(self.instance, rank), pick)
+        random = Random(len(loose))  # noqa: S311 - no secret: repeatable is what is wanted
+        for _ in range(draws):
+            if self.is_over():
+                return
+            drawn = [value * random.uniform(1 - _SPREAD, 1 + _SPREAD) for value in rank]
+            yield insert(self.instance, by_priority(self.instance, drawn), pick)
+
+    @cached_property
+    def _proposed_order(self) -> list[int]:
+        return by_priority(self.instance, [-start for start in self._said_starts])
+
+    @cached_property
+    def _said_starts(self) -> list[int]:
+        """Each task's proposed start; one that nobody has placed starts as soon as it can."""
+        return [self.wanted[task.name][1] if task.name in self.wanted else 0 for task in self.problem.tasks]
+
+    def _freed(self, loose: frozenset[int]) -> Iterator[Schedule]:
+        """Yield schedules with a few tasks more that may move, the fewest first, until some keep the deadlines."""
+        others = [at for at in range(len(self.nodes)) if at not in loose]
+        for count in range(1, _FREED_MAX + 1):
+            found = False
+            for freed in combinations(others, count):
+                if self.is_over():
+                    return
+                for schedule in self._with(loose | frozenset(freed), draws=0):
+                    found = found or self.score(schedule)[0] == 0
+                    yield schedule
+            if found:
+                return
+
+    def _put_back(self, loose: frozenset[int]) -> Iterator[Schedule]:
+        """Yield the best schedule that is found with all tasks free, and then with task after task put back."""
+        best = min(self._with(frozenset(range(len(self.nodes))), _DRAWS), key=lambda each: self.score(each)[::2])
+        yield best
+        for task, node in enumerate(self.nodes):
+            if node is None or node == best.nodes[task] or task in loose:
+                continue
+            if self.is_over():
+                return
+            pick = [[at] for at in best.nodes]
+            pick[task] = [node]
+            tried = insert(self.instance, self._order_of(best), pick)
+            if self.score(tried)[0] <= self.score(best)[0]:
+                best = tried
+                yield best
+
+    def _order_of(self, schedule: Schedule) -> list[int]:
+        return by_priority(self.instance, [-start for start in schedule.starts])
+
+    def _with_starts(self, schedule: Schedule) -> Schedule:
+        """Return the schedule with no task earlier than it was proposed, its nodes and its order kept."""
+        tasks = tuple(
+            replace(task, earliest_start_seconds=max(task.earliest_start_seconds, said))
+            for task, said in zip(self.problem.tasks, self._said_starts, strict=True)
+        )
+        waiting = Instance(replace(self.problem, tasks=tasks))
+        return insert(waiting, self._order_of(schedule), [[node] for node in schedule.nodes])
+
 
 _SECONDS = 2.0
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from agent.wire.units import SECOND_US
-from analyzer.capacity.planner.axis import Axis, axis
 from analyzer.capacity.planner.facts import PlanFacts, TaskFact
 from analyzer.capacity.planner.problem import MEDIA
 from analyzer.capacity.planner.sentence import sentence
@@ -18,9 +17,19 @@ from analyzer.capacity.planner.tables import (
     unjudged_rows,
     why_words,
 )
+from analyzer.capacity.planner.text import Axis, axis
 from analyzer.charts.gantt import GanttRow, gantt
+from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.templating import environment
-from analyzer.text.words import UNKNOWN, counted, moment_words, plain
+from analyzer.text.words import NO_BREAK, UNKNOWN, counted, moment_words, plain
+
+NAME = "plan"
+
+
+def plan_json(facts: PlanFacts) -> str:
+    """Return the plan as JSON: its sentence, and the figures behind it to the second."""
+    return as_json(NAME, {"sentence": sentence(facts).replace(NO_BREAK, " "), **plain_data(facts)})
+
 
 _TEMPLATE = "plan.html"
 _STEPS_MOST = 6  # a label each, and on a phone there is room for no more

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from analyzer.capacity.planner.problem import Medium
+from analyzer.capacity.planner.problem import Medium, Problem
 
 Solver = Literal["olb", "heft", "random_heft", "cp_sat", "said"]  # said: by a person or a language model, not by us
 SOLVERS: tuple[Solver, ...] = ("olb", "heft", "random_heft", "cp_sat")
@@ -97,3 +97,38 @@ class Plan:
     def by_task(self) -> dict[str, Placement]:
         """Placements by the task's name."""
         return {each.task: each for each in self.placements}
+
+
+# no_deadline: nobody asked; on_time: the plan keeps it; impossible: no plan can (proven);
+# not_found: the plan misses it, and it is not proven that all do.
+Verdict = Literal["no_deadline", "on_time", "impossible", "not_found"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One task that runs elsewhere or later than was planned.
+
+    `saved_seconds` is how much of its transfers' time the move saves; `slack_seconds` what is left to delay after it.
+    """
+
+    task: str
+    from_node: str | None  # None: its node does not change, or nobody had planned one
+    to_node: str | None
+    delay_seconds: int  # 0: no later than planned
+    saved_seconds: int
+    slack_seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAnswer:
+    """The plan to follow, the others for comparison (each solver's best, with its time), and the verdict.
+
+    `earliest_seconds` is what no plan can end before, proven; `plan` ends then or later.
+    """
+
+    problem: Problem
+    plan: Plan
+    compared: tuple[Plan, ...]  # one of each solver that ran, in the order of SOLVERS
+    verdict: Verdict
+    earliest_seconds: int
+    changes: tuple[Change, ...]  # moves first, then delays

@@ -6,12 +6,13 @@ go. A task starts when all of its inputs have arrived: the end of the task befor
 take no CPU and do not slow each other down.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
+from agent.wire.sku import sku
 from agent.wire.units import GB
 from analyzer.capacity.planner.errors import ProblemError
 from analyzer.text.words import bytes_words, counted
@@ -323,3 +324,18 @@ def _figures(about: Task | Node) -> tuple[int, int, int, int]:
 def _not_negative(about: str, *figures: int) -> None:
     if min(figures) < 0:
         raise ProblemError(f"{about} has a figure below 0")
+
+
+def means(said: str, kind: str) -> bool:
+    """Say whether a name, as people write it ("H100", "NVIDIA H100 80GB HBM3"), is of a kind of the ledger."""
+    return _words(said) <= _words(kind)
+
+
+def meant(said: Iterable[str], kind: str) -> str | None:
+    """Return which of the names is of a kind, the most exact one; None where none is."""
+    return max((name for name in said if means(name, kind)), key=lambda name: len(_words(name)), default=None)
+
+
+@lru_cache(maxsize=4096)
+def _words(name: str) -> frozenset[str]:
+    return frozenset(sku(name, None).casefold().split("-"))

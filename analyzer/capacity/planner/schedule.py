@@ -1,11 +1,56 @@
-"""Place tasks one after the other, each as early as it goes: the step that all heuristics share."""
+"""Place tasks one after the other, each as early as it goes, as all heuristics do; and say how late each may be."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from analyzer.capacity.planner.instance import Instance
-from analyzer.capacity.planner.timetable import Timetable
+
+
+class Timetable:
+    """One node's free resources as steps: `free[i]` (packed, see Instance) from `times[i]` until the next."""
+
+    __slots__ = ("_free", "_guard", "_times")
+
+    def __init__(self, free: int, guard: int) -> None:
+        self._times = [0]
+        self._free = [free]
+        self._guard = guard
+
+    def earliest(self, ready: int, seconds: int, need: int) -> int:
+        """Return the first moment from `ready` on at which the task fits for as long as it runs."""
+        if seconds == 0:  # what ends as it starts takes nothing
+            return ready
+        times, free, guard = self._times, self._free, self._guard
+        last = len(times) - 1
+        step = bisect_right(times, ready) - 1
+        start = ready
+        while True:
+            if (free[step] - need) & guard != guard:  # something is short: the gap begins with the next step at best
+                step += 1  # there is one: in the last step nothing runs, and the task fits the empty node
+                start = times[step]
+            elif step == last or times[step + 1] >= start + seconds:
+                return start
+            else:
+                step += 1
+
+    def book(self, start: int, seconds: int, need: int) -> None:
+        """Take what the task needs from `start` on; it must fit."""
+        if seconds == 0:
+            return
+        first, beyond = self._step(start), self._step(start + seconds)
+        free = self._free
+        for step in range(first, beyond):
+            free[step] -= need
+
+    def _step(self, moment: int) -> int:
+        """Return the step that begins at a moment, made if there is none."""
+        step = bisect_left(self._times, moment)
+        if step == len(self._times) or self._times[step] != moment:
+            self._times.insert(step, moment)
+            self._free.insert(step, self._free[step - 1])
+        return step
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +111,72 @@ def insert(instance: Instance, order: Sequence[int], pick: Sequence[Sequence[int
         tables[chosen].book(earliest, lasts, need)
         nodes[task], starts[task], ends[task] = chosen, earliest, earliest + lasts
     return Schedule(tuple(nodes), tuple(starts))
+
+
+def latest_starts(instance: Instance, schedule: Schedule, horizon: int) -> list[int]:
+    """Return each task's latest start on its node, so that all is done by `horizon` and by the tasks' own deadlines.
+
+    A backward pass: the plan is pushed against the horizon, the task that ends last first, in the mirror of the
+    timetables. All tasks can start as late at once. None is pushed forward: what ends past its deadline already stays.
+    """
+    ends = instance.ends(schedule.nodes, schedule.starts)
+    horizon = max(horizon, *ends)
+    tables = [Timetable(free, instance.guard) for free in instance.free]
+    place = {task: at for at, task in enumerate(instance.order)}
+    latest = [0] * len(ends)
+    for task in sorted(range(len(ends)), key=lambda task: (-ends[task], -place[task])):
+        last_end = horizon
+        own = instance.problem.tasks[task].deadline_seconds
+        if own is not None:
+            last_end = min(last_end, max(own, ends[task]))
+        node = schedule.nodes[task]
+        for following, delays in instance.after[task]:
+            last_end = min(last_end, latest[following] - delays[instance.medium(node, schedule.nodes[following])])
+        seconds = instance.seconds_on(task, node)
+        mirrored = tables[node].earliest(horizon - last_end, seconds, instance.need[task])
+        tables[node].book(mirrored, seconds, instance.need[task])
+        latest[task] = horizon - mirrored - seconds
+    return latest
+
+
+def critical_chain(instance: Instance, schedule: Schedule) -> list[int]:
+    """Return the tasks that hold the end where it is, first to last.
+
+    Each starts the moment that the one before it lets it: by its data's arrival, or by the room that it leaves.
+    """
+    ends = instance.ends(schedule.nodes, schedule.starts)
+    chain = [max(range(len(ends)), key=lambda task: (ends[task], schedule.starts[task]))]
+    while (holder := _holder(instance, schedule, ends, chain[-1])) is not None and holder not in chain:
+        chain.append(holder)
+    return chain[::-1]
+
+
+def _holder(instance: Instance, schedule: Schedule, ends: Sequence[int], task: int) -> int | None:
+    """Return the task that this one waited for to the last; None where it waited for none."""
+    start, node = schedule.starts[task], schedule.nodes[task]
+    for source, delays in instance.before[task]:
+        if ends[source] + delays[instance.medium(schedule.nodes[source], node)] == start:
+            return source
+    if start == max(instance.earliest[task], instance.available[node]):
+        return None
+    left = [other for other in range(len(ends)) if schedule.nodes[other] == node and ends[other] == start]
+    return max(left, key=lambda other: instance.need[other], default=None)
+
+
+def late_seconds(instance: Instance, schedule: Schedule) -> int:
+    """Return by how many seconds tasks miss their own deadlines, all together."""
+    return sum(
+        max(0, end - task.deadline_seconds)
+        for task, end in zip(instance.problem.tasks, instance.ends(schedule.nodes, schedule.starts), strict=True)
+        if task.deadline_seconds is not None
+    )
+
+
+def length(instance: Instance, schedule: Schedule) -> tuple[int, int]:
+    """Return what makes one schedule better than another: how late tasks are by their own deadlines, then its end."""
+    return late_seconds(instance, schedule), schedule.makespan(instance)
+
+
+def has_own_deadlines(instance: Instance) -> bool:
+    """Whether any task has a deadline of its own."""
+    return any(task.deadline_seconds is not None for task in instance.problem.tasks)

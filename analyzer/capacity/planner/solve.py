@@ -9,20 +9,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 
-from analyzer.capacity.planner.answer import PlanAnswer, Verdict
-from analyzer.capacity.planner.bound import heads_of, lower_bound
-from analyzer.capacity.planner.changes import change_key, changes
-from analyzer.capacity.planner.finished import plan_of
-from analyzer.capacity.planner.heft import heft
-from analyzer.capacity.planner.instance import Instance
-from analyzer.capacity.planner.lateness import has_own_deadlines, late_seconds, length
-from analyzer.capacity.planner.least_change import is_kept, least_changed
-from analyzer.capacity.planner.olb import olb
-from analyzer.capacity.planner.plan import SOLVERS, Binding, Plan, Solver
+from analyzer.capacity.planner.heuristics import heft, is_kept, least_changed, olb, random_heft
+from analyzer.capacity.planner.instance import Instance, heads_of, lower_bound
+from analyzer.capacity.planner.outcome import change_key, changes, plan_of
+from analyzer.capacity.planner.plan import SOLVERS, Binding, Plan, PlanAnswer, Solver, Verdict
 from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.prove import Proofs, Prover, has_cp_sat, is_small
-from analyzer.capacity.planner.random_heft import random_heft
-from analyzer.capacity.planner.schedule import Schedule, by_priority, insert
+from analyzer.capacity.planner.schedule import Schedule, by_priority, has_own_deadlines, insert, late_seconds, length
 
 SECONDS = 10.0
 _TRIES = 20_000  # of randomised HEFT; it ends with the time or with CP-SAT

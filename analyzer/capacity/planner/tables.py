@@ -7,10 +7,18 @@ from typing import ClassVar
 
 from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.facts import Compared, PlanFacts, TaskFact, Unseen
-from analyzer.capacity.planner.history import History
+from analyzer.capacity.planner.ledger import History
 from analyzer.capacity.planner.problem import MEDIA, Medium
-from analyzer.capacity.planner.sentence import binding_words, has_spread
-from analyzer.capacity.planner.words import SOLVER_WORDS, about, brief, exact, medium_words, short_when
+from analyzer.capacity.planner.sentence import (
+    SOLVER_WORDS,
+    about,
+    binding_words,
+    brief,
+    exact,
+    has_spread,
+    medium_words,
+    short_when,
+)
 from analyzer.text.rounding import nearest
 from analyzer.text.words import (
     NO_BREAK,
@@ -211,7 +219,7 @@ def history_words(one: History, timezone: str) -> str:
         *([f"{one.restarted} of them restarted"] if one.restarted else []),
         *([f"{one.unfinished} more did not complete and count nowhere"] if one.unfinished else []),
     ]
-    told = f"{counted(one.runs, 'run')} with {size}, {span_words(one.first_us, one.last_us, timezone)}: {spans}"
+    told = f"{counted(one.runs, 'run')} with {size}, {span_words(one.first_at, one.last_at, timezone)}: {spans}"
     return "; ".join([told, *beside, *([f"used at most {', '.join(used)}"] if used else [])])
 
 

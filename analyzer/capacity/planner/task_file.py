@@ -30,8 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from analyzer.capacity.planner.errors import ProblemError
-from analyzer.capacity.planner.kinds import meant
-from analyzer.capacity.planner.problem import Duration, Network, Node, Problem, Task
+from analyzer.capacity.planner.problem import Duration, Network, Node, Problem, Task, meant
 
 
 @dataclass(frozen=True, slots=True)

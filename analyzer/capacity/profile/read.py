@@ -12,8 +12,7 @@ from typing import Literal, get_type_hints
 
 from analyzer.capacity.profile.canonical_json import FILE_BYTES, canonical, parsed, profile_of
 from analyzer.capacity.profile.facts import CapacityProfile
-from analyzer.capacity.profile.signature import Envelope, Signature, digest, holds, text_holds
-from analyzer.capacity.profile.trusted import TrustedKey
+from analyzer.capacity.profile.signature import Envelope, Signature, TrustedKey, digest, holds, text_holds
 from analyzer.errors import ProfileError
 
 State = Literal["trusted", "unknown_key", "edited", "unsigned"]

@@ -1,16 +1,33 @@
-"""Sign a profile with Ed25519 (RFC 8032), and check a signature. The only module that asks `cryptography` to."""
+"""Sign a profile with Ed25519 (RFC 8032), check a signature, and say whose key is believed.
+
+The only module that asks `cryptography` to. The key of a collector, or of a user of `gpuledger run`, is made once,
+0600, and never sent.
+"""
 
 import base64
 import binascii
 import hashlib
+import os
+import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 
 from analyzer.capacity.profile.canonical_json import canonical
-from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
+from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile, MeasuredBy
+from analyzer.errors import ConfigError
+from analyzer.settings.toml_entry import TomlEntry, read_toml
 
 ALGORITHM = "ed25519"
 _PAGE = "gpuledger-page-1"  # what a page's signature begins with, so that it is never taken for a profile's
@@ -107,3 +124,126 @@ def _of_page(text: str) -> bytes:
 def _message(profile: CapacityProfile) -> bytes:
     # Its schema first: a key that signs other things some day cannot be made to sign a profile by them.
     return f"{SCHEMA}\n{canonical(profile)}".encode()
+
+
+_OWNER_ALONE = 0o600
+_BESIDE = ".profile.key"  # after the store's own name
+_KEY_BYTES = 4096
+_STATE_FOLDER = "XDG_STATE_HOME"  # XDG Base Directory Specification; ~/.local/state where it is not set
+_OWN_FOLDER, _OWN_KEY = "gpuledger", "profile.key"
+
+
+def default_key_path(store: Path) -> Path:
+    """Return where the key of a store's collector lies, unless the settings name another place."""
+    return store.with_name(store.name + _BESIDE)
+
+
+def of_user(environ: Mapping[str, str]) -> Path:
+    """Return where the key of this user's own runs lies."""
+    named = environ.get(_STATE_FOLDER, "")
+    state = Path(named) if named.startswith("/") else Path.home() / ".local" / "state"
+    return state / _OWN_FOLDER / _OWN_KEY
+
+
+def key_at(path: Path) -> Ed25519PrivateKey:
+    """Return the key of a file; where there is no file, make one.
+
+    Raises:
+        ConfigError: it cannot be read or made, others may read it, or it is no such key.
+    """
+    try:
+        content = _content(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return _made(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read the key {path}: {error.strerror}") from error
+    try:
+        key = load_pem_private_key(content, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigError(f"{path} is no key that profiles are signed with; name another file") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError(f"{path} is a key of another kind than Ed25519; name another file")
+    return key
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        if mode & ~_OWNER_ALONE:
+            raise ConfigError(f"others may read the key {path} (mode {mode:04o}): chmod 600 it, and make a new one")
+        return file.read(_KEY_BYTES)
+
+
+def _made(path: Path) -> Ed25519PrivateKey:
+    """Make a key under another name and link it: a key that is there is whole, and two processes make one."""
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write(part, pem)
+        try:
+            path.hardlink_to(part)
+        except FileExistsError:  # another process was quicker
+            return key_at(path)
+        finally:
+            part.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot make the key {path}: {error.strerror}; name a place for it: profile_key in the settings, or --key"
+        ) from error
+    return key
+
+
+def _write(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ALONE), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+_KEYS = ("name", "public_key", "by")
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedKey:
+    """A key that is believed. A key of `run` cannot speak for a collector, whatever its file says."""
+
+    name: str
+    public_key: str  # base64, as `gpuledger profile key` prints it
+    by: MeasuredBy
+
+    @property
+    def key_id(self) -> str:
+        """What people compare it by."""
+        return key_id(self.public_key)
+
+
+def read_trusted(path: Path) -> tuple[TrustedKey, ...]:
+    """Return the [[key]] entries of a TOML file.
+
+    Raises:
+        ConfigError: the file cannot be read, an entry is wrong, or two are of one key.
+    """
+    return trusted_of(read_toml(path, ("key",)))
+
+
+def trusted_of(content: TomlEntry) -> tuple[TrustedKey, ...]:
+    """Return the [[key]] entries of a file or of a part of one: a policy may hold them.
+
+    Raises:
+        ConfigError: an entry is wrong, or two are of one key.
+    """
+    keys = tuple(_key(entry) for entry in content.entries("key", _KEYS))
+    if len({key.public_key for key in keys}) < len(keys):
+        raise ConfigError(f"{content.where}: one key is listed twice; leave one of its entries")
+    return keys
+
+
+def _key(entry: TomlEntry) -> TrustedKey:
+    public_key, by = entry.text("public_key"), entry.text_or_none("by") or "collector"
+    if exact_bytes(public_key, PUBLIC_BYTES) is None:
+        raise ConfigError(f"{entry.where}: 'public_key' is no Ed25519 key as gpuledger profile key prints it")
+    if by not in get_args(MeasuredBy):
+        raise ConfigError(f"{entry.where}: 'by' is {by!r} and must be one of {', '.join(get_args(MeasuredBy))}")
+    return TrustedKey(entry.text("name"), public_key, "run" if by == "run" else "collector")

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.policy import read_policy
-from analyzer.capacity.gate.policy_check import check_request
+from analyzer.capacity.gate.policy_check import check_request, without_the_fleet
 from analyzer.capacity.gate.request import request_of
 from analyzer.capacity.gate.request_store import (
     KeptRequest,
@@ -23,7 +23,6 @@ from analyzer.capacity.gate.request_store import (
     kept_requests,
     waive,
 )
-from analyzer.capacity.gate.scoped import without_the_fleet
 from analyzer.capacity.gate.site import supply_of
 from analyzer.capacity.gate.supply import History
 from analyzer.capacity.profile.read import read_document

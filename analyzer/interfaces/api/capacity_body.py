@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from agent.wire.bounded import TooDeepError, TooMuchError, json_said
+from analyzer.capacity.gate.request import FILE_BYTES as REQUEST_BYTES
 from analyzer.capacity.gate.request import (
     GPUS_MOST,
     GROWTH_MOST,
@@ -17,10 +18,9 @@ from analyzer.capacity.gate.request import (
     NAME_MOST,
     WHY_MOST,
     WORK_MOST,
+    once,
     request_of,
 )
-from analyzer.capacity.gate.request_file import FILE_BYTES as REQUEST_BYTES
-from analyzer.capacity.gate.request_file import once
 from analyzer.capacity.profile.canonical_json import FILE_BYTES as PROFILE_BYTES
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.faults import BusyError

@@ -12,8 +12,8 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
-from analyzer.capacity.planner.ledger import StoreLedger
-from analyzer.capacity.planner.stock import StockNode
+from analyzer.capacity.planner.ledger import StockNode
+from analyzer.capacity.planner.ledger_query import StoreLedger
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.faults import MeaninglessError
 from analyzer.interfaces.api.parameters import READS, Parameters, Text
@@ -125,20 +125,8 @@ def _history_document(context: RequestContext, asked: HistoryAsked) -> HistoryDo
         found = StoreLedger(context.session).history(asked.name, asked.gpus, asked.sku)
     except ConfigError as error:  # the question can be read; the ledger has no answer to it
         raise MeaninglessError(str(error)) from error
-    return HistoryDocument(
-        **context.head(),
-        name=found.name,
-        gpus=found.gpus,
-        sku=found.sku,
-        seconds=list(found.seconds),
-        restarted=found.restarted,
-        unfinished=found.unfinished,
-        first_at=found.first_us,
-        first_at_iso=iso(found.first_us),
-        last_at=found.last_us,
-        last_at_iso=iso(found.last_us),
-        peaks=PeaksTold(**asdict(found.peaks)),
-    )
+    instants = {"first_at_iso": iso(found.first_at), "last_at_iso": iso(found.last_at)}
+    return HistoryDocument(**context.head() | asdict(found) | instants)
 
 
 def _stock_document(context: RequestContext) -> StockDocument:
@@ -152,16 +140,5 @@ def _stock_document(context: RequestContext) -> StockDocument:
 
 
 def _stock(node: StockNode) -> StockTold:
-    holders = [
-        HolderTold(
-            run_id=one.run_id,
-            name=one.name,
-            gpus=one.gpus,
-            cores=one.cores,
-            memory_bytes=one.memory_bytes,
-            until=one.until_us,
-            until_iso=iso_or_none(one.until_us),
-        )
-        for one in node.holders
-    ]
+    holders = [HolderTold(**asdict(one), until_iso=iso_or_none(one.until)) for one in node.holders]
     return StockTold(**(asdict(node) | {"holders": holders}))

@@ -10,12 +10,10 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from analyzer.capacity.gate.as_data import data_of, decided_of
-from analyzer.capacity.gate.decided import Decided, Rate
+from analyzer.capacity.gate.decided import Decided, Rate, data_of, decided_of
 from analyzer.capacity.gate.policy import Policy, read_policy
 from analyzer.capacity.gate.policy_check import check_request
-from analyzer.capacity.gate.request import Request
-from analyzer.capacity.gate.request_file import read_request
+from analyzer.capacity.gate.request import Request, read_request
 from analyzer.capacity.gate.request_store import (
     decide,
     identity_of,
@@ -23,7 +21,7 @@ from analyzer.capacity.gate.request_store import (
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.profile.read import ReadProfile, read_profile
-from analyzer.capacity.profile.trusted import TrustedKey
+from analyzer.capacity.profile.signature import TrustedKey
 from analyzer.errors import ConfigError, ProfileError
 from analyzer.findings.history.judgement import reason_of
 from analyzer.interfaces.cli.by_command import where
@@ -78,7 +76,7 @@ def waive(argv: list[str]) -> int:
 
 def list_(argv: list[str]) -> int:
     """List the requests for more GPUs that a site keeps, the newest first."""
-    from analyzer.capacity.gate.history_text import list_text
+    from analyzer.capacity.gate.text import list_text
 
     parser = _kept_parser("list", list_.__doc__)
     _add_paper(parser)
@@ -93,7 +91,7 @@ def list_(argv: list[str]) -> int:
 
 def show(argv: list[str]) -> int:
     """Show a kept request: its gates, the other offer, and who decided and waived what, when."""
-    from analyzer.capacity.gate.history_text import history_text
+    from analyzer.capacity.gate.text import history_text
 
     parser = _kept_parser("show", show.__doc__)
     parser.add_argument("id", metavar="ID", help="the request's id, q-...")
@@ -185,7 +183,7 @@ def _posted(options: argparse.Namespace) -> Decided:
     for name in ("policy", "price", "dry_run"):
         if getattr(options, name):
             raise ConfigError(f"--{name.replace('_', '-')} is for this machine; a server has its own policy and prices")
-    from analyzer.capacity.gate.request_file import parsed_file
+    from analyzer.capacity.gate.request import parsed_file
 
     body: dict[str, object] = {"request": _plain(parsed_file(options.request))}
     if options.profile:
@@ -223,9 +221,9 @@ def _read(path: Path, keys: Sequence[TrustedKey] = ()) -> ReadProfile:
 
 def _write_page(decided: Decided, options: argparse.Namespace) -> None:
     """Write page one with the verdict. Its figures keep their signature; its words are this machine's, and unsigned."""
-    from analyzer.capacity.gate.decision_words import shown_of
+    from analyzer.capacity.gate.text import shown_of
     from analyzer.capacity.gate.work import work_of
-    from analyzer.capacity.profile.forms import Form, form_of, in_form
+    from analyzer.capacity.profile.page import Form, form_of, in_form
     from analyzer.capacity.profile.read import read_envelope
 
     if options.profile is None:

@@ -13,7 +13,7 @@ from analyzer.period import Period
 from analyzer.text.words import plain
 
 if TYPE_CHECKING:
-    from analyzer.capacity.profile.forms import Ready
+    from analyzer.capacity.profile.page import Ready
     from analyzer.recommendations.recommendation import Recommendation
     from analyzer.settings.settings import Settings
 
@@ -30,7 +30,7 @@ def profile(argv: list[str]) -> int:
     are taken, and the profile says so. Nothing in it is a verdict: gpuledger gate reads it. The page prints as PDF;
     --format text shows its first page here.
     """
-    from analyzer.capacity.profile.forms import FORMS
+    from analyzer.capacity.profile.page import FORMS
     from analyzer.interfaces.cli.command import is_ascii, width_of, write
     from analyzer.text.layout import TextLayout
 
@@ -83,7 +83,7 @@ def verify(argv: list[str]) -> int:
     Exit code 0 where it was signed by a key of --keys and nothing was changed, the words of a page included; else 1.
     """
     from analyzer.capacity.profile.read import read_profile
-    from analyzer.capacity.profile.trusted import read_trusted
+    from analyzer.capacity.profile.signature import read_trusted
 
     parser = argparse.ArgumentParser(prog="gpuledger profile verify", description=verify.__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help="the .json or .html that gpuledger profile wrote")
@@ -110,8 +110,7 @@ def key(argv: list[str]) -> int:
     The key is made where there is none yet, readable by its owner alone. It never leaves this machine: what is printed
     is its public half.
     """
-    from analyzer.capacity.profile.keys import key_at, of_user
-    from analyzer.capacity.profile.signature import key_id, public_text
+    from analyzer.capacity.profile.signature import key_at, key_id, of_user, public_text
 
     parser = argparse.ArgumentParser(prog="gpuledger profile key", description=key.__doc__)
     parser.add_argument("--run", action="store_true", help="the key of your own gpuledger run --profile, not a store's")
@@ -132,7 +131,7 @@ def key(argv: list[str]) -> int:
 
 def _key_path(settings: "Settings", store: Path) -> Path:
     """Return where the key of a store's collector lies."""
-    from analyzer.capacity.profile.keys import default_key_path
+    from analyzer.capacity.profile.signature import default_key_path
 
     return settings.profile_key or default_key_path(store)
 
@@ -180,7 +179,7 @@ def _refuse_beside_recording(options: argparse.Namespace, runs: tuple[str, ...])
 
 
 def _from_recording(options: argparse.Namespace) -> "Ready":
-    from analyzer.capacity.profile.keys import of_user
+    from analyzer.capacity.profile.signature import of_user
     from analyzer.interfaces.cli.profile_of_recording import profile_of_recording
     from analyzer.interfaces.cli.recording import price_micros
 
@@ -189,16 +188,15 @@ def _from_recording(options: argparse.Namespace) -> "Ready":
 
 
 def _signed(made: CapacityProfile, path: Path) -> "Ready":
-    from analyzer.capacity.profile.forms import Ready
-    from analyzer.capacity.profile.keys import key_at
-    from analyzer.capacity.profile.signature import signed
+    from analyzer.capacity.profile.page import Ready
+    from analyzer.capacity.profile.signature import key_at, signed
 
     secret = key_at(path)
     return Ready(signed(made, secret), secret)
 
 
 def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
-    from analyzer.capacity.profile.forms import Ready
+    from analyzer.capacity.profile.page import Ready
     from analyzer.capacity.profile.read import read_envelope
     from analyzer.server_client import ask_server_json
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from analyzer.capacity.gate.as_data import decided_of
-from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.decided import Decided, decided_of
 from analyzer.capacity.gate.request_store import Event, KeptRequest, Teller, kept_request, kept_requests, waive
 from analyzer.interfaces.cli.by_command import where, who
 from analyzer.server_client import ask_server_json, zone_of

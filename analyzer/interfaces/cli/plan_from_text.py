@@ -4,9 +4,8 @@ import sys
 import time
 from pathlib import Path
 
-from analyzer.capacity.planner.from_text.confirming import about, to_confirm
-from analyzer.capacity.planner.from_text.settings import ModelSettings
-from analyzer.capacity.planner.from_text.task_draft import DESCRIPTION_BYTES, read_draft
+from analyzer.capacity.planner.from_text import DESCRIPTION_BYTES, about, read_draft, to_confirm
+from analyzer.capacity.planner.language_model import ModelSettings
 from analyzer.errors import ConfigError
 
 _STDIN = "-"

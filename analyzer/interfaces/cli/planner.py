@@ -107,7 +107,7 @@ def _settings_file(options: argparse.Namespace) -> Path | None:
 
 def _confirmed(options: argparse.Namespace, settings: Settings) -> bool:
     """Let a model make a task file of a description; return whether a person has confirmed it, to be read next."""
-    from analyzer.capacity.planner.from_text.settings import ModelSettings
+    from analyzer.capacity.planner.language_model import ModelSettings
     from analyzer.interfaces.cli.plan_from_text import from_text
     from analyzer.settings.settings import TABLES
 
@@ -143,7 +143,8 @@ def _text(name: str) -> str:
 
 def _looked_up(options: argparse.Namespace, file: TaskFile) -> "LookedUp":
     from analyzer.capacity.planner.from_ledger import LookedUp, asks_ledger, look_up
-    from analyzer.capacity.planner.ledger import ServerLedger, StoreLedger
+    from analyzer.capacity.planner.ledger import ServerLedger
+    from analyzer.capacity.planner.ledger_query import StoreLedger
 
     if not asks_ledger(file):
         return LookedUp(file)
@@ -167,8 +168,7 @@ def _answered(looked: "LookedUp", options: argparse.Namespace, settings: Setting
 
 
 def _written(facts: PlanFacts, options: argparse.Namespace) -> str:
-    from analyzer.capacity.planner.document import plan_json
-    from analyzer.capacity.planner.page import plan_html
+    from analyzer.capacity.planner.page import plan_html, plan_json
     from analyzer.capacity.planner.text import plan_text
     from analyzer.interfaces.questions.formatted import formatted
     from analyzer.text.layout import TextLayout

@@ -4,10 +4,13 @@ No file is read, and of the ledger what a task file leaves to it: with the key o
 believed in nothing: the validator counts it anew, and after three rounds the solver's plan stands.
 """
 
+import hashlib
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
+from typing import Final
 
 from analyzer.capacity.planner.errors import ProblemError
 from analyzer.capacity.planner.from_ledger import LookedUp, look_up
@@ -15,16 +18,47 @@ from analyzer.capacity.planner.ledger import Ledger
 from analyzer.capacity.planner.nearest import Nearest, nearest
 from analyzer.capacity.planner.plan import Plan
 from analyzer.capacity.planner.problem import Problem
-from analyzer.capacity.planner.simulation.simulate import simulate
+from analyzer.capacity.planner.proposal import fingerprint, read_proposal
+from analyzer.capacity.planner.simulation import simulate
 from analyzer.capacity.planner.solve import solve
 from analyzer.capacity.planner.task_parser import read_tasks
-from analyzer.capacity.planner.validator import Verdict, fingerprint, read_proposal, validate
+from analyzer.capacity.planner.validator import Verdict, validate
 from analyzer.errors import LedgerError
-from analyzer.interfaces.mcp.plan_answers import BrokenTold, Simulated, Solved, Validated
-from analyzer.interfaces.mcp.plan_documents import changes_told, looked_up_told, mendings_told, plan_told
-from analyzer.interfaces.mcp.rounds import ROUNDS, Rounds
+from analyzer.interfaces.mcp.plan_documents import (
+    BrokenTold,
+    Simulated,
+    Solved,
+    Validated,
+    changes_told,
+    looked_up_told,
+    mendings_told,
+    plan_told,
+)
 from analyzer.interfaces.mcp.untrusted import marked_texts, sentence
 from analyzer.text.words import plain_sentence
+
+ROUNDS: Final = 3
+PROBLEMS_MAX: Final = 1024  # problems; whoever asks for more of them begins again with the oldest
+
+
+class Rounds:
+    """Counts the proposals that did not hold, by who asks and for which problem. What holds ends the count."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: OrderedDict[str, int] = OrderedDict()
+
+    def count(self, shown: str | None, problem: str, *, is_valid: bool) -> int:
+        """Return which round this proposal was, from 1; no more than one above ROUNDS is counted."""
+        key = hashlib.sha256(f"{shown or ''}\n{problem}".encode()).hexdigest()  # a key is not kept as it is shown
+        with self._lock:
+            round_ = min(self._counts.pop(key, 0) + 1, ROUNDS + 1)
+            if not is_valid:
+                self._counts[key] = round_
+            while len(self._counts) > PROBLEMS_MAX:
+                self._counts.popitem(last=False)
+        return round_
+
 
 _LOG = logging.getLogger(__name__)
 _SOLVE_SECONDS = 5.0

@@ -6,8 +6,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from pydantic import Field
 
 from analyzer.capacity.planner import task_file
-from analyzer.capacity.planner.validator.proposal_parser import BYTES_MAX
-from analyzer.interfaces.mcp.plan_answers import Simulated, Solved, Validated
+from analyzer.capacity.planner.proposal import BYTES_MAX
+from analyzer.interfaces.mcp.plan_documents import Simulated, Solved, Validated
 from analyzer.interfaces.mcp.planning import FILE_LETTERS, Planning
 from analyzer.interfaces.mcp.site import Site
 from analyzer.interfaces.mcp.site_ledger import SiteLedger

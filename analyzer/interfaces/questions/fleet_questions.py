@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from analyzer.capacity.planner.history import History
-from analyzer.capacity.planner.ledger import StoreLedger
-from analyzer.capacity.planner.stock import StockNode
+from analyzer.capacity.planner.ledger import History, StockNode
+from analyzer.capacity.planner.ledger_query import StoreLedger
 from analyzer.capacity.planner.tables import history_words
 from analyzer.interfaces.live.live_query import read_live_view
 from analyzer.interfaces.live.live_view import LiveView

@@ -3,13 +3,13 @@
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from analyzer.prices.price_book import price_book
-from analyzer.server_client import ask_server_json, dataclass_of, of_this_version
+from analyzer.server_client import ask_server_json, of_this_version, typed
 from analyzer.settings.settings import Settings
-from analyzer.sizing.kinds import GpuKind, HourlyRate, Offer, kinds, read_owned
+from analyzer.sizing.kinds import GpuKind, kinds, read_owned
 from analyzer.sizing.similar import LOOK_BACK_DAYS, PastRun, read_past
 
 if TYPE_CHECKING:
@@ -52,12 +52,5 @@ def ask_known(server: str) -> SizingFacts:
     """
     said = ask_server_json(server, "/v1/sizing")
     with of_this_version(server):
-        chosen = tuple(
-            dataclass_of(GpuKind, one, rate=lambda rate: rate and dataclass_of(HourlyRate, rate), offers=_offers)
-            for one in said["kinds"]
-        )
-        return SizingFacts(chosen, tuple(dataclass_of(PastRun, one) for one in said["runs"]), str(said["currency"]))
-
-
-def _offers(said: list[dict[str, Any]]) -> tuple[Offer, ...]:
-    return tuple(dataclass_of(Offer, one) for one in said)
+        chosen, runs = typed(tuple[GpuKind, ...], said["kinds"]), typed(tuple[PastRun, ...], said["runs"])
+        return SizingFacts(chosen, runs, str(said["currency"]))

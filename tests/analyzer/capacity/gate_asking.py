@@ -24,7 +24,7 @@ from analyzer.capacity.profile.facts import (
     StateHours,
 )
 from analyzer.capacity.profile.read import ReadProfile
-from analyzer.capacity.profile.trusted import TrustedKey
+from analyzer.capacity.profile.signature import TrustedKey
 
 HOUR_MS, HOUR_US = 3_600_000, 3_600_000_000
 H100, A100 = "H100-80GB", "A100-80GB"

@@ -5,17 +5,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from agent.wire.units import GB
-from analyzer.capacity.planner.answer import Change, PlanAnswer, Verdict
-from analyzer.capacity.planner.bound import lower_bound
 from analyzer.capacity.planner.facts import PlanContext, PlanFacts, plan_facts
-from analyzer.capacity.planner.finished import plan_of
-from analyzer.capacity.planner.heft import heft
-from analyzer.capacity.planner.history import History, Peaks
-from analyzer.capacity.planner.instance import Instance
-from analyzer.capacity.planner.offered import LeftOut
-from analyzer.capacity.planner.olb import olb
+from analyzer.capacity.planner.from_ledger import LeftOut
+from analyzer.capacity.planner.heuristics import heft, olb
+from analyzer.capacity.planner.instance import Instance, lower_bound
+from analyzer.capacity.planner.ledger import History, Peaks
+from analyzer.capacity.planner.outcome import plan_of
+from analyzer.capacity.planner.plan import Change, PlanAnswer, Verdict
 from analyzer.capacity.planner.problem import Problem
-from analyzer.capacity.planner.simulation.outlook import Outlook
+from analyzer.capacity.planner.simulation import Outlook
 from analyzer.period import micros
 from tests.analyzer.capacity.planner_example import HOUR, four_tasks
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.gate.as_data import decided_of
-from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.decided import Decided, decided_of
 from analyzer.capacity.gate.policy_check import check_request, request_id
 from analyzer.capacity.gate.request_store import (
     KeptRequest,

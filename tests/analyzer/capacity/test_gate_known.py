@@ -6,8 +6,7 @@ import pytest
 
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.policy_check import check_request
-from analyzer.capacity.gate.references import Names
-from analyzer.capacity.gate.supply import History, Supply
+from analyzer.capacity.gate.supply import History, Names, Supply
 from analyzer.errors import ConfigError
 from tests.analyzer.capacity.gate_asking import A100, H100, NOW, policy, profile, read, request
 

@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from analyzer.capacity.gate.policy import NAMES
-from analyzer.capacity.gate.request import KEYS
-from analyzer.capacity.gate.request_file import read_request
+from analyzer.capacity.gate.request import KEYS, read_request
 from tests.analyzer.capacity.gate_signing import policy_file, signed_text
 from tests.analyzer.capacity.test_gate_cli import recent, soon
 from tests.analyzer.capacity.test_gate_verdict import good_booked

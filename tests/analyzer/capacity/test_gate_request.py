@@ -8,8 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.gate.request import Request, request_of
-from analyzer.capacity.gate.request_file import FILE_BYTES, read_request
+from analyzer.capacity.gate.request import FILE_BYTES, Request, read_request, request_of
 from analyzer.errors import ConfigError
 from tests.analyzer.capacity.gate_asking import SAID, request
 

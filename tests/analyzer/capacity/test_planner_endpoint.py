@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.planner.from_text.endpoint import ANSWER_BYTES, Message, complete
-from analyzer.capacity.planner.from_text.errors import ModelError
-from analyzer.capacity.planner.from_text.settings import ModelSettings
+from analyzer.capacity.planner.errors import ModelError
+from analyzer.capacity.planner.language_model import ANSWER_BYTES, Message, ModelSettings, complete
 from analyzer.errors import ConfigError
 from analyzer.settings.settings import TABLES
 from tests.analyzer.capacity.planner_recorded import Recorded, completion, endpoint

@@ -4,13 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from analyzer.capacity.planner.from_ledger import asks_ledger, look_up
-from analyzer.capacity.planner.history_query import LEAST_RUNS, read_history
-from analyzer.capacity.planner.ledger import ServerLedger, StoreLedger
-from analyzer.capacity.planner.offered import LeftOut, offered
+from analyzer.capacity.planner.from_ledger import LeftOut, asks_ledger, look_up, offered
+from analyzer.capacity.planner.ledger import NodeHolder, ServerLedger, StockNode
+from analyzer.capacity.planner.ledger_query import LEAST_RUNS, StoreLedger, read_history, read_stock
 from analyzer.capacity.planner.problem import Network, Node, Task
-from analyzer.capacity.planner.stock import NodeHolder, StockNode
-from analyzer.capacity.planner.stock_query import read_stock
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
 from analyzer.interfaces.questions.registry import answer
@@ -73,8 +70,8 @@ def test_a_node_is_known_with_what_is_free_of_it(session: Session) -> None:
     stock = {one.node: one for one in read_stock(session, ledger_end(session))}
     assert sorted(stock) == ["c0", "g0", "g1", "g2"]
     assert (stock["g0"].gpus_free, stock["g0"].holders, stock["g0"].cores_free) == (2, (), 32.0)
-    assert (stock["g1"].gpus_free, stock["g1"].holders[0].until_us) == (0, MONDAY + 50 * HOUR)
-    assert stock["g2"].holders[0].until_us is None
+    assert (stock["g1"].gpus_free, stock["g1"].holders[0].until) == (0, MONDAY + 50 * HOUR)
+    assert stock["g2"].holders[0].until is None
     assert (stock["c0"].gpus, stock["c0"].cores_free, stock["c0"].memory_free_bytes) == (0, 12.0, 54 * GB)
     assert (stock["c0"].local_nvme_bytes, stock["g0"].price_micros_per_gpu_hour) == (None, None)
 

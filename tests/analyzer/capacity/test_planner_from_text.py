@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.capacity.planner import task_file
-from analyzer.capacity.planner.errors import ProblemError
-from analyzer.capacity.planner.from_text.confirming import about, to_confirm
-from analyzer.capacity.planner.from_text.errors import ModelError
-from analyzer.capacity.planner.from_text.settings import ModelSettings
-from analyzer.capacity.planner.from_text.task_draft import DESCRIPTION_BYTES, ROUNDS, TaskDraft, read_draft
+from analyzer.capacity.planner.errors import ModelError, ProblemError
+from analyzer.capacity.planner.from_text import DESCRIPTION_BYTES, ROUNDS, TaskDraft, about, read_draft, to_confirm
+from analyzer.capacity.planner.language_model import ModelSettings
 from analyzer.errors import ConfigError
 from tests.analyzer.capacity.planner_recorded import Endpoint, Recorded, completion, endpoint
 from tests.analyzer.capacity.test_planner_task_reading import FOUR, NOW
@@ -145,7 +143,7 @@ def test_what_is_shown_is_what_is_read() -> None:
 @pytest.mark.parametrize("answer", [Recorded(500), Recorded(200, [b"<html>"]), Recorded(pause_seconds=30)])
 def test_an_endpoint_that_fails_ends_it_with_a_sentence(answer: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     """Malformed, broken, slow: in time, and without a task file."""
-    monkeypatch.setattr("analyzer.capacity.planner.from_text.endpoint.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("analyzer.capacity.planner.language_model.RETRY_SECONDS", 0.0)
     with endpoint(answer) as one, pytest.raises(ModelError):
         read_draft(ModelSettings(url=one.url, model="tiny", timeout_seconds=1), DESCRIPTION, NOW)
 

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 
 from analyzer.capacity.planner.errors import ProblemError, UnseenError
 from analyzer.capacity.planner.from_ledger import look_up
-from analyzer.capacity.planner.history_query import LEAST_RUNS, read_history
-from analyzer.capacity.planner.ledger import StoreLedger
+from analyzer.capacity.planner.ledger_query import LEAST_RUNS, StoreLedger, read_history, read_stock
 from analyzer.capacity.planner.problem import Duration, Node, Problem, Task
+from analyzer.capacity.planner.proposal import Placed, Proposal
 from analyzer.capacity.planner.simulation import simulate
 from analyzer.capacity.planner.solve import solve
-from analyzer.capacity.planner.stock_query import read_stock
 from analyzer.capacity.planner.tables import unjudged_rows
 from analyzer.capacity.planner.task_parser import read_tasks
-from analyzer.capacity.planner.validator import Placed, Proposal, validate
+from analyzer.capacity.planner.validator import validate
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.planner import plan
 from analyzer.ledger.coverage import ledger_end

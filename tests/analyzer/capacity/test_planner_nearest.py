@@ -5,7 +5,7 @@ from dataclasses import replace
 from agent.wire.units import GB
 from analyzer.capacity.planner.nearest import MovedTask, Shifted, nearest
 from analyzer.capacity.planner.problem import Duration, Node, Problem, Task
-from analyzer.capacity.planner.validator import Placed, Proposal
+from analyzer.capacity.planner.proposal import Placed, Proposal
 from tests.analyzer.capacity.planner_example import HOUR, four_tasks
 from tests.waiting import PATIENCE_SECONDS
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.capacity.planner.errors import ProposalError
-from analyzer.capacity.planner.validator import Claims, Placed, Proposal, read_proposal
+from analyzer.capacity.planner.proposal import Claims, Placed, Proposal, read_proposal
 
 PLACED = {"task": "a", "node": "n", "start_seconds": 0}
 

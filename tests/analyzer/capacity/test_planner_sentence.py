@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.planner.answer import Change, Verdict
 from analyzer.capacity.planner.facts import Finish
-from analyzer.capacity.planner.plan import Binding
-from analyzer.capacity.planner.sentence import sentence
-from analyzer.capacity.planner.words import about, chance, exact
+from analyzer.capacity.planner.plan import Binding, Change, Verdict
+from analyzer.capacity.planner.sentence import about, chance, exact, sentence
 from analyzer.text.words import NO_BREAK
 from tests.analyzer.capacity.planner_answers import answered, asked, impossible, of_ledger, on_time
 from tests.analyzer.capacity.planner_example import HOUR

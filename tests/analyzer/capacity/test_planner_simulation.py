@@ -8,15 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.units import GB
-from analyzer.capacity.planner.finished import plan_of
-from analyzer.capacity.planner.heft import heft
+from analyzer.capacity.planner.heuristics import heft
 from analyzer.capacity.planner.instance import Instance
+from analyzer.capacity.planner.outcome import plan_of
 from analyzer.capacity.planner.plan import Plan
 from analyzer.capacity.planner.problem import RESOURCES, Duration, Input, Network, Node, Problem, Task
-from analyzer.capacity.planner.simulation import links_cost_seconds, simulate
-from analyzer.capacity.planner.simulation.contention import contended_ends_of
-from analyzer.capacity.planner.simulation.drawing import drawn_from
-from analyzer.capacity.planner.simulation.replay import ends_of, steps_of
+from analyzer.capacity.planner.simulation import (
+    contended_ends_of,
+    drawn_from,
+    ends_of,
+    links_cost_seconds,
+    simulate,
+    steps_of,
+)
 from bench.plans.problems import Size, generated
 from tests.analyzer.capacity.planner_example import four_tasks
 

@@ -6,15 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.planner.bound import lower_bound
-from analyzer.capacity.planner.finished import plan_of
-from analyzer.capacity.planner.heft import heft
-from analyzer.capacity.planner.instance import Instance
-from analyzer.capacity.planner.lateness import length as length_of
-from analyzer.capacity.planner.olb import olb
+from analyzer.capacity.planner.heuristics import heft, olb
+from analyzer.capacity.planner.instance import Instance, lower_bound
+from analyzer.capacity.planner.outcome import plan_of
 from analyzer.capacity.planner.plan import Plan, Solver
 from analyzer.capacity.planner.problem import Path, Problem
 from analyzer.capacity.planner.schedule import Schedule
+from analyzer.capacity.planner.schedule import length as length_of
 from analyzer.capacity.planner.solve import solve
 from analyzer.capacity.planner.validator import validate
 from bench.plans.brute import length, makespan, shortest, tries

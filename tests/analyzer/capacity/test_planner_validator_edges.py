@@ -9,16 +9,29 @@ import pytest
 from agent.wire.units import GB
 from analyzer.capacity.planner.errors import ProposalError
 from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Task, TransferRate
-from analyzer.capacity.planner.validator import Broken, Claims, Placed, Proposal, fingerprint, read_proposal, validate
-from analyzer.capacity.planner.validator.counted import Stay, cost_micros_of, stay_of, transfers_between
-from analyzer.capacity.planner.validator.formats import exact, listed, nearest_name
-from analyzer.capacity.planner.validator.places import UNKNOWN_TOLD
-from analyzer.capacity.planner.validator.proposal_parser import (
+from analyzer.capacity.planner.proposal import (
     BYTES_MAX,
     NAME_LETTERS_MAX,
     PLACEMENTS_MAX,
     SECONDS_MAX,
     USD_MAX,
+    Claims,
+    Placed,
+    Proposal,
+    fingerprint,
+    read_proposal,
+)
+from analyzer.capacity.planner.validator import (
+    UNKNOWN_TOLD,
+    Broken,
+    Stay,
+    cost_micros_of,
+    exact,
+    listed,
+    nearest_name,
+    stay_of,
+    transfers_between,
+    validate,
 )
 from bench.plans.proposed import proposal_of
 from tests.analyzer.capacity.planner_example import HOUR, four_tasks

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from analyzer.capacity.profile.canonical_json import check
 from analyzer.capacity.profile.facts import CapacityProfile, Scale
-from analyzer.capacity.profile.scale import knee
-from analyzer.capacity.profile.sense import check
+from analyzer.capacity.profile.readings import knee
 from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.errors import LedgerError
 from analyzer.prices.carbon import intensity

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from analyzer.capacity.profile.canonical_json import check
 from analyzer.capacity.profile.facts import CapacityProfile, Free, Represented
-from analyzer.capacity.profile.sense import check
 from analyzer.errors import ProfileError
 from tests.analyzer.capacity.profile_example import BOOKED, EXAMPLE
 

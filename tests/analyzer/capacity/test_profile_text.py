@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from analyzer.capacity.gate.decision_words import shown_of
+from analyzer.capacity.gate.text import shown_of
 from analyzer.capacity.gate.work import work_of
-from analyzer.capacity.profile.decision_view import DecisionView
-from analyzer.capacity.profile.forms import Ready, in_form
+from analyzer.capacity.profile.first_page import DecisionView
+from analyzer.capacity.profile.page import Ready, in_form
 from analyzer.capacity.profile.signature import Envelope, signed
 from analyzer.interfaces.cli.capacity_profile import profile
 from analyzer.text.layout import TextLayout

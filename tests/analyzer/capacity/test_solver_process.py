@@ -1,6 +1,6 @@
 """A solver in a process of its own may die, or be stopped, at any time: whoever asked goes on without it."""
 
-from analyzer.capacity.planner.solver_process import SolverProcess
+from analyzer.capacity.planner.prove import SolverProcess
 
 
 def test_a_process_that_dies_before_it_is_asked_has_found_nothing() -> None:

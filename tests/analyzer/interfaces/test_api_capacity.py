@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from analyzer.capacity.gate.as_data import data_of, decided_of
+from analyzer.capacity.gate.decided import data_of, decided_of
 from analyzer.interfaces.api import capacity_body
 from analyzer.interfaces.api.capacity_body import parsed
 from analyzer.interfaces.cli.capacity_gate import gate, list_, show, waive

@@ -1,6 +1,14 @@
 """What a plan takes of the ledger, over the API."""
 
-from analyzer.capacity.planner.ledger import StoreLedger
+from dataclasses import fields
+
+import pytest
+from pydantic import BaseModel
+
+from analyzer.capacity.planner.ledger import History, NodeHolder, StockNode
+from analyzer.capacity.planner.ledger_query import StoreLedger
+from analyzer.interfaces.api.for_plans import HistoryDocument, HolderTold, StockTold
+from analyzer.reports.document import Document
 from tests.analyzer.interfaces.api_sites import Site
 
 
@@ -27,3 +35,14 @@ def test_too_few_runs_are_a_sentence(small: Site) -> None:
         assert "no completed run of this name" in answer.json()["detail"]
     assert small.get("/v1/plan/history?gpus=1").status_code == 422
     assert small.get("/v1/plan/history?name=x&gpus=-1").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"), [(History, HistoryDocument), (StockNode, StockTold), (NodeHolder, HolderTold)]
+)
+def test_what_a_plan_takes_has_the_same_fields_in_the_api_and_in_json(kind: type, model: type[BaseModel]) -> None:
+    """Who reads both reads one thing: the API adds what all of its documents have, and instants as people read them."""
+    own = {field.name for field in fields(kind)}
+    more = set(model.model_fields) - own - set(Document.model_fields)
+    assert own <= set(model.model_fields)
+    assert all(name.endswith("_iso") for name in more)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
-from analyzer.interfaces.mcp.planning import FILE_LETTERS
-from analyzer.interfaces.mcp.rounds import PROBLEMS_MAX, ROUNDS, Rounds
+from analyzer.interfaces.mcp.planning import FILE_LETTERS, PROBLEMS_MAX, ROUNDS, Rounds
 from analyzer.settings.settings import Settings
 from tests.analyzer.capacity.test_planner_task_reading import FOUR
 from tests.analyzer.interfaces.mcp_sites import ORDER, asked, texts

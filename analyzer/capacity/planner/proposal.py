@@ -1,15 +1,62 @@
-"""Read a proposal from JSON that may come from anybody: small, strict, whole numbers, nothing unknown."""
+"""A plan as somebody proposes it, read of JSON that may come from anybody: small, strict, and believed in nothing."""
 
+import json
 from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from difflib import get_close_matches
+from hashlib import sha256
 from typing import Never
 
 from agent.wire.bounded import TooDeepError, json_said
 from agent.wire.units import MICROS
 from analyzer.capacity.planner.errors import ProposalError
-from analyzer.capacity.planner.validator.proposal import Claims, Placed, Proposal
+from analyzer.capacity.planner.problem import Problem
 from analyzer.text.words import plain
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One task is said to start on a node, that many seconds after the plan's start. Neither name need exist."""
+
+    task: str
+    node: str
+    start_seconds: int
+    end_seconds: int | None = None  # None: not said; it follows from the start
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What whoever proposes says that the plan comes to; None where nothing is said."""
+
+    makespan_seconds: int | None = None
+    cost_micros: int | None = None
+    savings_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Tasks on nodes, in any order, and what that is said to come to.
+
+    `problem` is the fingerprint of the problem that it was made for; None where it does not say.
+    """
+
+    placements: tuple[Placed, ...]
+    claims: Claims = Claims()
+    problem: str | None = None
+
+
+_LETTERS = 16  # 64 bits: two problems of one fleet will not meet by chance
+# Where a plan starts now, these move with every second. They are checked anew, and make no other problem.
+_FROM_NOW = {"starts_at", "deadline_seconds", "earliest_start_seconds", "available_from_seconds", "start_seconds"}
+
+
+def fingerprint(problem: Problem) -> str:
+    """Return the first hexadecimal digits of the SHA-256 of all that the problem says but times from its start."""
+    said = asdict(problem, dict_factory=lambda pairs: {key: value for key, value in pairs if key not in _FROM_NOW})
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()[:_LETTERS]
+
 
 BYTES_MAX = 1_000_000
 PLACEMENTS_MAX = 10_000
