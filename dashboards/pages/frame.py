@@ -1,4 +1,7 @@
-"""What is around every page: the ways to the others, who is logged in, how fresh it is, and what a browser may load."""
+"""What is around every page: the ways to the others, who is logged in, how fresh it is, and what a browser may load.
+
+Pages hand what was computed to their templates; how an amount, a time or a name is written is a filter.
+"""
 
 import zlib
 from collections.abc import Callable, Iterable
@@ -11,10 +14,29 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from agent.wire.units import MICROS
+from analyzer.finops.unit_cost.figures import digits, short
+from analyzer.finops.unit_cost.report import UnitLine
+from analyzer.interfaces.doctor.words import length_words, size
+from analyzer.prices.money import dollars
 from analyzer.text.templating import TEMPLATES
-from analyzer.text.words import moment_words
+from analyzer.text.words import (
+    UNKNOWN,
+    amount,
+    at_least,
+    bytes_words,
+    gpu_hours,
+    moment_words,
+    money,
+    money_decimals,
+    percent,
+    plain,
+    plain_sentence,
+    signed,
+)
 from collector.access.endpoints import endpoint_of
 from dashboards.pages.assets import asset
+from dashboards.pages.marks import class_bar
 
 if TYPE_CHECKING:
     from analyzer.settings.settings import Settings
@@ -45,6 +67,41 @@ _ANALYSED, _OLDER = Markup("<!--analysed here-->"), Markup("<!--older here-->")
 _TOKEN = Markup("<!--token here-->")  # of whose session it is that the page is sent to
 
 
+def _known(words: Callable[..., str]) -> Callable[..., str]:
+    """Return a filter that prints a dash for what is not known: it is never 0."""
+    return lambda value, *more: UNKNOWN if value is None else words(value, *more)
+
+
+def _unit_price(line: UnitLine) -> str:
+    """Return what one unit of work cost: so many of them as its price is told for."""
+    return UNKNOWN if line.micros is None else digits(line.micros * line.unit.per / line.units / MICROS)
+
+
+# Amounts of money are in millionths, GPU time in milliseconds.
+FILTERS: dict[str, Callable[..., object]] = {
+    "amount": _known(amount),
+    "fitting": _known(lambda micros: amount(micros, money_decimals(micros))),  # as exact as its size asks for
+    "money": money,  # with its currency
+    "price": _known(dollars),
+    "unit_price": _unit_price,
+    "at_least": at_least,
+    "gpu_hours": gpu_hours,
+    "percent": percent,  # of a whole
+    "over": lambda now, before: now / before if now is not None and before else None,
+    "change": _known(lambda ratio: f"{100 * (ratio - 1):+.1f}"),  # in percent
+    "number": _known("{:,}".format),
+    "signed": signed,
+    "short": short,
+    "bytes": bytes_words,
+    "size": _known(size),  # bytes on a disk
+    "length_words": length_words,  # of seconds
+    "offset": _known("{:+.1f} s".format),
+    "plain": plain,  # somebody's name
+    "sentence": plain_sentence,
+    "class_bar": class_bar,  # of the weights of the classes in their order
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """One entry of the navigation."""
@@ -68,6 +125,7 @@ class Frame:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self._environment.filters |= FILTERS | {"moment": lambda at: moment_words(at, settings.timezone)}
 
     @property
     def asks(self) -> bool:

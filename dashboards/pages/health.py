@@ -1,52 +1,62 @@
 """Health: who sends and how late, how much is measured, which rules could not judge, and what the doctor says."""
 
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from agent.wire.units import SECOND_US
+from agent.wire.units import HOUR_US, SECOND_US, WEEK_US
 from analyzer.charts.over_time import stacked_bars
-from analyzer.interfaces.doctor.line import CheckLine, Section
+from analyzer.charts.series import Chart, Trace, chart
+from analyzer.findings.rule_words import rule_words
+from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.doctor.words import length_words
-from analyzer.ledger.coverage import newest_hour_end
+from analyzer.interfaces.text.week_text import silent_words
+from analyzer.ledger.coverage import measured, newest_hour_end
+from analyzer.ledger.unjudged import Unjudged, by_rule
 from analyzer.period import Period
-from analyzer.text.words import days, moment_words
-from dashboards.pages.agent_list import agent_list, agents_sheet
+from analyzer.queries.ledger_query import ledger_sums
+from analyzer.text.words import days, moment_words, percent
+from collector.metrics.freshness import SILENT_SECONDS
 from dashboards.pages.answering import PAGE, PART, kind_of
-from dashboards.pages.coverage_view import coverage, coverage_sheet
-from dashboards.pages.neighbours import neighbours
-from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet
-from dashboards.pages.unjudged_rules import unjudged_rules
-
-if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import RequestContext
-    from dashboards.routes.operations import Doctor
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, neighbours, sheet_of
+from dashboards.routes.operations import Doctor
 
 _HERE = "/health"
-_NAMED = 8  # of those whom a rule could not judge
+_AGENTS_SHOWN = 60
+BARS = 84  # of the chart of what is not known at most; a week gives bars of two hours
+# What an agent says of itself comes with its samples, and is read from the lake: the last minutes are not in it.
+_AGENTS = """
+WITH heard AS (
+    SELECT agent, max(received_at) AS heard, count(*) AS batches FROM receipts
+    WHERE received_at > $since AND agent NOT LIKE 'import:%' GROUP BY agent
+), said AS (
+    SELECT node, arg_max(spool_bytes, ended_at) AS spool_bytes, sum(dropped_batches) AS dropped, sum(gaps) AS gaps,
+        arg_max(clock_offset_seconds, ended_at) AS clock, arg_max(gpus_expected, ended_at) AS expected,
+        arg_max(gpus_seen, ended_at) AS seen, max(ended_at) AS newest
+    FROM agent_samples WHERE ended_at > (SELECT max(ended_at) FROM agent_samples) - 7 * 86400000000 GROUP BY node
+)
+SELECT agent, heard, batches, spool_bytes, dropped, gaps, clock, expected, seen
+FROM heard LEFT JOIN said ON node = agent ORDER BY heard, agent
+"""
+_AGENT_COLUMNS = {
+    "agent": "agent", "heard_at_us": "heard_at", "batches": "batches", "spool_bytes": "spool_bytes",
+    "dropped_batches": "dropped", "gaps": "gaps", "clock_offset_seconds": "clock_seconds",
+    "gpus_expected": "gpus_expected", "gpus_seen": "gpus_seen",
+}  # fmt: skip
+_NO_PERIOD: Mapping[str, object] = {"period": None, "covered": None, "unjudged": ()}
 
 
-@dataclass(frozen=True, slots=True)
-class Unjudged:
-    """One rule that lacked a signal: of whom, some by name."""
-
-    rule: str
-    missing: str
-    whom: str
-    subjects: int
-
-
-def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
+def health_routes(pages: ReadPages, doctor: Doctor) -> APIRouter:
     """Return the routes of the page and of its sheets."""
     router = APIRouter()
 
     @router.get(_HERE)
     def page(request: Request, week: str | None = None, ledger: str | None = None) -> Response:
-        def view(context: "RequestContext") -> Mapping[str, object]:
+        def view(context: RequestContext) -> Mapping[str, object]:
             return _health_view(context, week, doctor, reads_ledger=ledger is not None)
 
         asked = PageState(_HERE, week)
@@ -62,8 +72,8 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
     @router.get(f"{_HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None) -> Response:
         made = {
-            "agents.csv": lambda context: agents_sheet(context, _now()),
-            "coverage.csv": lambda context: coverage_sheet(context, context.reader.period(week)),
+            "agents.csv": lambda context: sheet_of(_AGENT_COLUMNS, agents(context, _now())),
+            "coverage.csv": lambda context: _coverage_sheet(context, context.reader.period(week)),
             "unjudged.csv": lambda context: _unjudged_sheet(context, context.reader.period(week)),
         }
         return pages.sheet(request, sheet, made)
@@ -72,7 +82,7 @@ def health_routes(pages: ReadPages, doctor: "Doctor") -> APIRouter:
 
 
 def _health_view(
-    context: "RequestContext", week: str | None, doctor: "Doctor", *, reads_ledger: bool
+    context: RequestContext, week: str | None, doctor: Doctor, *, reads_ledger: bool
 ) -> Mapping[str, object]:
     """Return what the page shows; before the ledger has its first hour, what there is to say without one.
 
@@ -85,63 +95,121 @@ def _health_view(
     if last is not None:
         sections.insert(0, last.sections[0])
     end = newest_hour_end(context.session)
-    bad = sum(line.answer == "bad" for section in sections for line in section.lines)
+    senders = agents(context, now)
+    ages = [sender.age_seconds(now) for sender in senders]
     return {
-        "agents": agent_list(context, now),
+        "agents": list(zip(senders, ages, strict=True)),
+        "agents_shown": _AGENTS_SHOWN,
+        "silent": sum(age > SILENT_SECONDS for age in ages),
+        "silent_seconds": SILENT_SECONDS,
+        "newest": f"{length_words(min(ages))} ago" if ages else "never",
         "ends": moment_words(end, zone) if end is not None else "empty",
         "behind": f"{length_words(max(0, (now - end) / SECOND_US))} ago" if end is not None else "",
-        "sections": [_section(section) for section in sections],
-        "bad": bad,
+        "sections": [
+            (section.name.capitalize(), sorted(section.lines, key=lambda line: line.answer != "bad"))
+            for section in sections
+        ],
+        "bad": sum(line.answer == "bad" for section in sections for line in section.lines),
         "ledger_read": moment_words(last.looked_at, zone) if last is not None else None,
         "json_link": "/v1/doctor",
-        **(_of_period(context, context.reader.period(week)) if end is not None else _NOTHING),
+        **(_of_period(context, context.reader.period(week)) if end is not None else _NO_PERIOD),
     }
 
 
-_NOTHING: Mapping[str, object] = {"period": None, "covered": None, "unjudged": ()}
-
-
-def _of_period(context: "RequestContext", period: Period) -> Mapping[str, object]:
-    covered = coverage(context, period)
+def _of_period(context: RequestContext, period: Period) -> Mapping[str, object]:
+    coverage = measured(context.session, period)
+    known = _coverage_chart(context, period)
     before, after = neighbours(context.reader, period)
     return {
         "period": period,
         "days": days(period),
         "before": before,
         "after": after,
-        "covered": covered,
-        "figure": stacked_bars(covered.chart),
-        "unjudged": _rules(context, period) if context.has_looked(period) else None,
+        "covered": percent(coverage.held - coverage.silent, coverage.held) if coverage.held else "",
+        "silent_hosts": [silent_words(node, period.timezone) for node in coverage.nodes],
+        "chart": known,
+        "figure": stacked_bars(known),
+        "unjudged": unjudged_rules(context.unjudged(period)) if context.has_looked(period) else None,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLine:
+    """One agent that was heard within a week; what it says of itself is None where the lake has none of it yet."""
+
+    agent: str
+    heard_at: int  # microseconds UTC
+    batches: int
+    spool_bytes: int | None
+    dropped: int | None
+    gaps: int | None
+    clock_seconds: float | None
+    gpus_expected: int | None
+    gpus_seen: int | None
+
+    def age_seconds(self, now_us: int) -> float:
+        """Return how long ago it was heard."""
+        return max(0.0, (now_us - self.heard_at) / SECOND_US)
+
+
+def agents(context: RequestContext, now_us: int) -> list[AgentLine]:
+    """Return the agents of a week, the most silent first."""
+    return [AgentLine(*row) for row in context.session.rows(_AGENTS, {"since": now_us - WEEK_US})]
 
 
 def unjudged(week: str | None = None, kind: str = PART) -> ReadPage:
     """Return the part of the page that looks at samples: what a page before it need not wait for."""
     template = "part.html" if kind == PAGE else "parts/unjudged.html"
 
-    def view(context: "RequestContext") -> Mapping[str, object]:
-        return {"unjudged": _rules(context, context.reader.period(week)), "name": "unjudged", "json_link": "/v1/doctor"}
+    def view(context: RequestContext) -> Mapping[str, object]:
+        rules = unjudged_rules(context.unjudged(context.reader.period(week)))
+        return {"unjudged": rules, "name": "unjudged", "json_link": "/v1/doctor"}
 
     return ReadPage(PageState(_HERE, week), template, view, kind)
 
 
-def _rules(context: "RequestContext", period: Period) -> list[Unjudged]:
-    return [_unjudged(*one) for one in unjudged_rules(context.unjudged(period))]
+def unjudged_rules(missing: Iterable[Unjudged]) -> list[tuple[str, str, list[str]]]:
+    """Return the rules that lacked a signal: which and of whom, those of most first; of the whole fleet no names."""
+    rules = [
+        (rule_words(rule), why, [] if whom == ["fleet"] else whom) for (rule, why), whom in by_rule(missing).items()
+    ]
+    return sorted(rules, key=lambda rule: (-len(rule[2]), rule[0]))
 
 
-def _unjudged(rule: str, missing: str, whom: list[str]) -> Unjudged:
-    named = ", ".join(whom[:_NAMED]) + (f" and {len(whom) - _NAMED:,} more" if len(whom) > _NAMED else "")
-    return Unjudged(rule, missing, named or "the whole fleet", len(whom))
-
-
-def _unjudged_sheet(context: "RequestContext", period: Period) -> Sheet:
-    found = unjudged_rules(context.unjudged(period))
-    rows = [(rule, missing, subject) for rule, missing, whom in found for subject in whom or ["fleet"]]
+def _unjudged_sheet(context: RequestContext, period: Period) -> Sheet:
+    rules = unjudged_rules(context.unjudged(period))
+    rows = [(rule, missing, subject) for rule, missing, whom in rules for subject in whom or ["fleet"]]
     return Sheet(("rule", "missing", "subject"), rows)
 
 
-def _section(section: Section) -> tuple[str, list[CheckLine]]:
-    return section.name.capitalize(), sorted(section.lines, key=lambda line: line.answer != "bad")
+def _coverage_sheet(context: RequestContext, period: Period) -> Sheet:
+    """Return every hour, exact."""
+    head = ("hour_us", "owned_milliseconds", "not_measured_milliseconds", "unexplained_milliseconds")
+    return Sheet(head, [(hour, *amounts) for hour, amounts in _hours(context, period).items()])
+
+
+def _hours(context: RequestContext, period: Period) -> Mapping[int, list[int]]:
+    """Return of each hour the milliseconds that were owned, not measured, and unexplained."""
+    hours: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for sums in ledger_sums(context.session, "hour", "state", period=period):
+        hour, state = sums.keys
+        hours[hour][0] += sums.milliseconds
+        hours[hour][1] += sums.milliseconds if state == "unobserved" else 0
+        hours[hour][2] += sums.milliseconds if state == "unexplained" else 0
+    return hours
+
+
+def _coverage_chart(context: RequestContext, period: Period) -> Chart:
+    width = max(1, -(-period.hours // BARS)) * HOUR_US
+    starts = [*range(period.start, period.end, width)]
+    bars = [[0, 0, 0] for _ in starts]
+    for hour, amounts in _hours(context, period).items():
+        bar = (hour - period.start) // width
+        bars[bar] = [own + more for own, more in zip(bars[bar], amounts, strict=True)]
+    silent = tuple(round(100 * none / owned, 2) if owned else None for owned, none, _ in bars)
+    unclear = tuple(round(100 * low / owned, 2) if owned else None for owned, _, low in bars)
+    traces = (Trace("not measured", "unknown", silent), Trace("low, unexplained", "overhead", unclear))
+    return chart("What is not known of the fleet", "% of owned", starts, period.timezone, traces)
 
 
 def _now() -> int:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
+from analyzer.ledger.breakdown import BreakdownLine
 from analyzer.states import CLASSES
 from analyzer.text.words import percent
 
@@ -82,3 +83,26 @@ def trend(values: Sequence[float | None], told: str) -> Mark | None:
     step, height = LONG / (last - first), _HIGH - 2 * _INSET
     points = (f"{(at - first) * step:.1f},{_INSET + height * (1 - value / top):.2f}" for at, value in known)
     return Mark("spark", points=" ".join(points), told=told)
+
+
+class Step(NamedTuple):
+    """One line of a table with its bar: where it begins and how long it is, in permille of all that is owned."""
+
+    line: BreakdownLine
+    start: float
+    length: float
+
+    @property
+    def bar(self) -> Mark:
+        """Return the bar, of a total in no class's colour."""
+        return span(self.line.klass or "whole", self.start, self.length)
+
+
+def cost_steps(table: Sequence[BreakdownLine]) -> list[Step]:
+    """Return the lines with their bars, end to end: each begins where the one above ended, a class spans its states."""
+    steps, at = [], 0.0
+    for line in table:
+        steps.append(Step(line, 0.0 if line.level == "total" else round(1000 * at, 1), round(1000 * line.share, 1)))
+        if line.level in ("row", "only"):
+            at += line.share
+    return steps

@@ -17,12 +17,11 @@ from analyzer.reports.finding_charts import finding_charts
 from analyzer.reports.finding_view import Explained, Words, finding_view
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import run_names
-from dashboards.pages import fleet_page, run_page
+from dashboards.pages import fleet, run_page
 from dashboards.pages.answering import PAGE, PART, Answering, Wanted, kind_of
-from dashboards.pages.fleet_page import FleetAsked
+from dashboards.pages.fleet import FleetAsked
 from dashboards.pages.frame import Frame
-from dashboards.pages.run_signals import Remembered
-from dashboards.pages.run_timeline import TimelineAsked, as_csv, as_json, read_timeline
+from dashboards.pages.run_timeline import Remembered, TimelineAsked, as_csv, as_json, read_timeline
 
 # Nothing inline, nothing from elsewhere; plotly's pictures of charts are blobs, which leave the browser by no way.
 SECURITY = {
@@ -94,7 +93,7 @@ class Pages:
     def rest(self, scope: Scope) -> Iterator[Callable[[], None]]:
         """Yield what makes the rest of them: the parts of the fleet, then the runs that it leads to."""
         asked = FleetAsked()
-        for name in fleet_page.WARMED:
+        for name in fleet.WARMED:
             render = partial(self._fleet_part, name=name, asked=asked, kind=PART)
             yield partial(self._ahead, scope, (name, asked), render, PART)
         for run_id in self._runs_in_view():
@@ -106,7 +105,7 @@ class Pages:
     def _runs_in_view(self) -> list[str]:
         reader = self._read()
         with reader.session:
-            return fleet_page.runs_in_view(reader)
+            return fleet.runs_in_view(reader)
 
     def _page(self, request: Request, what: Hashable, render: _Render, kind: str = PAGE) -> Response:
         wanted = self._wanted(Scope.of(request.scope), what, render, kind)
@@ -138,10 +137,10 @@ class Pages:
         return self._frame.draft(template, "/", week, None, **(around | view))
 
     def _home(self, reader: Reader, asked: FleetAsked) -> str:
-        return self._render("home.html", reader, asked.week, **fleet_page.shell(reader, asked))
+        return self._render("home.html", reader, asked.week, **fleet.shell(reader, asked))
 
     def _fleet_part(self, reader: Reader, name: str, asked: FleetAsked, kind: str) -> str:
-        return self._part(reader, name, kind, asked.week, fleet_page.fleet_part(reader, name, asked))
+        return self._part(reader, name, kind, asked.week, fleet.fleet_part(reader, name, asked))
 
     def _run_part(self, reader: Reader, run_id: str, name: str, kind: str) -> str:
         return self._part(reader, f"run_{name}", kind, None, run_page.run_part(reader, name, run_id))

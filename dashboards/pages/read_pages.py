@@ -1,8 +1,10 @@
 """Pages that are read through the API's door: what a key may not see is not read for it, nor summed."""
 
+import re
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -13,16 +15,19 @@ from starlette.responses import Response
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.scope import Scope
+from analyzer.period import Period
 from analyzer.text.table import csv_text
 from dashboards.pages.answering import PAGE, Answering, Wanted, is_opened
 from dashboards.pages.frame import STRICT, Frame
 
 if TYPE_CHECKING:
     from analyzer.interfaces.api.request_service import RequestContext, RequestService
+    from analyzer.reports.reader import Reader
 
 _SEE_OTHER, _NOT_FOUND, _BAD_REQUEST, _UNAVAILABLE = 303, 404, 400, 503
 _RECENT_SECONDS = 30
 _CSV = "text/csv; charset=utf-8"
+_NAMED = r"\d{4}-(W\d{2}|\d{2})"  # the periods that have a next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,23 @@ class Sheet:
 
     head: tuple[str, ...]
     rows: Sequence[Sequence[object]]
+
+
+def sheet_of(columns: Mapping[str, str], things: Iterable[object]) -> Sheet:
+    """Return a sheet of two columns or more, each by its name and the attribute that it shows, such as unit.column."""
+    values = attrgetter(*columns.values())
+    return Sheet(tuple(columns), [values(thing) for thing in things])
+
+
+def neighbours(reader: "Reader", period: Period) -> tuple[str | None, str | None]:
+    """Return the labels of the weeks (or months) before and after, where the ledger has hours of them."""
+    if not re.fullmatch(_NAMED, period.label):
+        return None, None
+    oldest, newest = reader.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
+    before = reader.calendar.before(period) if oldest is not None and oldest < period.start else None
+    kind = reader.calendar.week_of if "W" in period.label else reader.calendar.month_of
+    after = kind(period.end) if newest is not None and newest >= period.end else None
+    return before.label if before else None, after.label if after else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,49 +1,35 @@
 """The page of one run: what it cost so far and will, its timeline, where its time went, and what to change."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Sequence
 from urllib.parse import quote, urlencode
 
 from agent.wire.units import MICROS
+from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import LedgerError
 from analyzer.findings.explain.argue import argue
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
 from analyzer.interfaces.text.run_text import head_pairs, not_judged_words, projection, run_sentence
 from analyzer.ledger.breakdown import breakdown_lines
+from analyzer.ledger.timeline import Point
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.traffic.text import traffic_rows
 from analyzer.period import Period
 from analyzer.reports.finding_view import Words, causes_out
+from analyzer.reports.reader import Reader
 from analyzer.reports.run import FINDINGS_SHOWN, SPARK_POINTS, RunReport, run_facts, run_report, run_span
 from analyzer.reports.run_energy import run_energy_words
-from analyzer.states import CLASSES, Class
+from analyzer.states import CLASSES
 from analyzer.text.rounding import apportion
 from analyzer.text.words import gpu_hours, hours_decimals, money, percent, symbol
-from dashboards.pages.charts import run_chart
-from dashboards.pages.cost_breakdown import cost_steps
-from dashboards.pages.run_signals import SIGNALS
-from dashboards.pages.run_timeline import known_span
+from dashboards.pages.marks import cost_steps
+from dashboards.pages.run_timeline import SIGNALS, known_span, state_shares
 
-if TYPE_CHECKING:
-    from analyzer.reports.reader import Reader
-
-_Tone = Class | Literal["plain"]
 _CENTS = 100
+_Tile = tuple[str, str, str, str]  # one figure at the top: its title, itself, what stands under it, its class
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One figure at the top of the page: its title, itself, and what stands under it."""
-
-    title: str
-    figure: str
-    about: str
-    tone: _Tone = "plain"
-
-
-def shell(reader: "Reader", text: str) -> dict[str, object]:
+def shell(reader: Reader, text: str) -> dict[str, object]:
     """Return what the page shows at once of the run that a person means: the ledger's word alone.
 
     Raises:
@@ -70,7 +56,7 @@ def shell(reader: "Reader", text: str) -> dict[str, object]:
     }
 
 
-def _told(reader: "Reader", run_id: str) -> RunReport:
+def _told(reader: Reader, run_id: str) -> RunReport:
     """Return the report of a run without advice and efficiency."""
     span = run_span(reader.session, run_id, reader.settings.timezone)
     found = reader.loss_source.findings(reader.session, span.start, span.end, run_id)
@@ -79,7 +65,7 @@ def _told(reader: "Reader", run_id: str) -> RunReport:
     return run_report(reader.session, facts, span, currency, found, [], points, with_efficiency=False)
 
 
-def _findings(reader: "Reader", run_id: str) -> dict[str, object]:
+def _findings(reader: Reader, run_id: str) -> dict[str, object]:
     span = run_span(reader.session, run_id, reader.settings.timezone)
     found = reader.loss_source.findings(reader.session, span.start, span.end, run_id)
     facts, settings = run_facts(reader.session, run_id), reader.settings
@@ -94,19 +80,19 @@ def _findings(reader: "Reader", run_id: str) -> dict[str, object]:
     }
 
 
-def _ruled_out(reader: "Reader", finding: Finding, found: list[Finding], span: Period) -> tuple[str, ...]:
+def _ruled_out(reader: Reader, finding: Finding, found: list[Finding], span: Period) -> tuple[str, ...]:
     return causes_out(argue(reader.session, finding, found, span, with_signs=False).ruled_out)
 
 
-def _rest(reader: "Reader", run_id: str) -> dict[str, object]:
+def _rest(reader: Reader, run_id: str) -> dict[str, object]:
     report = reader.run(run_id)
     return {"sections": _sections(reader, report), "not_judged": not_judged_words(report)}
 
 
-PARTS: "dict[str, Callable[[Reader, str], dict[str, object]]]" = {"findings": _findings, "rest": _rest}
+PARTS: dict[str, Callable[[Reader, str], dict[str, object]]] = {"findings": _findings, "rest": _rest}
 
 
-def run_part(reader: "Reader", name: str, text: str) -> dict[str, object]:
+def run_part(reader: Reader, name: str, text: str) -> dict[str, object]:
     """Return what one part of the page shows.
 
     Raises:
@@ -117,39 +103,36 @@ def run_part(reader: "Reader", name: str, text: str) -> dict[str, object]:
     return PARTS[name](reader, find_run(reader.session, text))
 
 
-def _tiles(report: RunReport) -> tuple[Tile, ...]:
+def _tiles(report: RunReport) -> list[_Tile]:
     """Return what it cost, what it will have cost, and the classes of it; time where a part has no price."""
-    whole_of, total = report.breakdown, report.breakdown.milliseconds
+    whole, total = report.breakdown, report.breakdown.milliseconds
     hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
-    is_money = whole_of.priced and whole_of.cost_micros is not None
-    first = Tile(
-        "cost so far" if report.running else "cost",
-        money(whole_of.cost_micros, report.currency) if is_money else hours,
-        hours if is_money else "no price known",
-    )
-    found = [first]
+    is_money = whole.priced and whole.cost_micros is not None
+    figure, about = (money(whole.cost_micros, report.currency), hours) if is_money else (hours, "no price known")
+    tiles = [("cost so far" if report.running else "cost", figure, about, "plain")]
     if (at_limit := projection(report)) is not None:
         what, amount = at_limit
         hours_then, _, paid = amount.partition(", ")
-        found.append(Tile("projected", paid or hours_then.removeprefix("about ") or "past its limit", what.rstrip(":")))
-    return (*found, *_classes(report, is_money=is_money))
+        figure = paid or hours_then.removeprefix("about ") or "past its limit"
+        tiles.append(("projected", figure, what.rstrip(":"), "plain"))
+    return tiles + _classes(report, is_money=is_money)
 
 
-def _classes(report: RunReport, *, is_money: bool) -> list[Tile]:
+def _classes(report: RunReport, *, is_money: bool) -> list[_Tile]:
     """Return a tile a class that the run has time in, rounded so that they add up to the cost."""
     parts = [(klass, report.breakdown.of(klass)) for klass in CLASSES]
     weights = [part.cost_micros or 0 if is_money else part.milliseconds for _, part in parts]
-    cents = apportion(round(sum(weights) * _CENTS / MICROS), [each * _CENTS for each in weights], MICROS)
-    found = []
+    cents = apportion(round(sum(weights) * _CENTS / MICROS), [weight * _CENTS for weight in weights], MICROS)
+    decimals, tiles = hours_decimals(report.breakdown.milliseconds), []
     for (klass, part), weight, cent in zip(parts, weights, cents, strict=True):
+        hours = gpu_hours(part.milliseconds, decimals)
+        figure = money(cent * MICROS // _CENTS, report.currency) if is_money else hours
         if part.entries:
-            hours = gpu_hours(part.milliseconds, hours_decimals(report.breakdown.milliseconds))
-            figure = money(cent * MICROS // _CENTS, report.currency) if is_money else hours
-            found.append(Tile(klass, figure, percent(weight, sum(weights)), klass))
-    return found
+            tiles.append((str(klass), figure, percent(weight, sum(weights)), str(klass)))
+    return tiles
 
 
-def _sections(reader: "Reader", report: RunReport) -> list[tuple[str, list[tuple[str, str]]]]:
+def _sections(reader: Reader, report: RunReport) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return what the text report says of a run's traffic, efficiency and energy, by section."""
     traffic = reader.traffic(report.facts.run_id, report.span) if len(report.nodes) > 1 else None
     energy = report.energy
@@ -159,3 +142,12 @@ def _sections(reader: "Reader", report: RunReport) -> list[tuple[str, list[tuple
         ("Energy", [("drawn", run_energy_words(energy, report.breakdown.milliseconds))] if energy else []),
     ]
     return [(title, rows) for title, rows in sections if rows]
+
+
+def run_chart(timeline: Sequence[Point], timezone: str) -> Chart | None:
+    """Return what share of a run's GPUs was in each state over its life; None where nothing is known of it."""
+    starts, states = state_shares(timeline)
+    if not starts:
+        return None
+    traces = tuple(Trace(label, klass, tuple(round(100 * share, 2) for share in own)) for klass, label, own in states)
+    return chart("What its GPUs did", "% of its GPUs", starts, timezone, traces)

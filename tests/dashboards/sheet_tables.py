@@ -16,8 +16,8 @@ from analyzer.period import local
 from analyzer.prices.money import dollars
 from analyzer.states import CLASSES
 from analyzer.text.words import UNKNOWN, amount, bytes_words, day, gpu_hours, moment_words, money_decimals, percent
-from dashboards.pages.cost_table import BEARERS, NOBODY
-from dashboards.pages.coverage_view import BARS
+from dashboards.pages.health import BARS
+from dashboards.pages.money import BEARERS, NOBODY
 
 Row = dict[str, str]
 _BEARERS: dict[str, str] = {str(by): words for by, words in BEARERS.items()}

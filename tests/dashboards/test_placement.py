@@ -8,7 +8,7 @@ import pytest
 from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.fleet_plan.move import Move, Placement
 from analyzer.recommendations.recommendation import Range, Recommendation
-from dashboards.pages.change_view import _change
+from dashboards.pages.recommendations import _change, sides
 from tests.analyzer.interfaces.api_sites import TOKEN, Site, site
 from tests.dashboards.test_money import sheet
 
@@ -93,15 +93,15 @@ def test_ranks_are_drawn_in_their_order_with_each_change_of_rack() -> None:
         "r-aaaa", (), "reorder_ranks", "run", "team", "run", "order", "1 2 1", "1 1 2", "the ring <b>", hours, None,
         "none", None, (Artefact("slurm", "srun <x>"),), "nobody", move=Move(here, there),
     )  # fmt: skip
-    change = _change(advice, "1 h", "USD", "UTC")
-    assert [(each.rack, each.nodes) for each in change.before.stretches] == [
+    (_, before, _), (_, after, _) = sides(advice)
+    assert [(rack, nodes) for rack, _, nodes in before] == [
         ("rack-1", ("n1",)),
         ("rack-2", ("n9",)),
         ("rack-1", ("n2",)),
     ]
-    assert [each.nodes for each in change.after.stretches] == [("n1", "n2"), ("n9",)]
-    assert change.before.stretches[0].shade == change.after.stretches[0].shade
-    assert change.why == "The ring <b>."
+    assert [nodes for *_, nodes in after] == [("n1", "n2"), ("n9",)]
+    assert before[0][1] == after[0][1], "a rack has one shade on both sides"
+    assert _change(advice, "1 h", "USD", "UTC")["why"] == "The ring <b>."
 
 
 @pytest.mark.parametrize(("path", "status"), [("/placement?view=nonsense", 400), ("/placement/nonsense.csv", 404)])

@@ -18,8 +18,21 @@ from collector.lake.tiers.series import Series
 from collector.lake.tiers.subjects import Subject
 from collector.store.database import Store
 from collector.store.session import Session
-from dashboards.pages.run_signals import RANKS_SHOWN, SIGNALS, Remembered, RunGpus, masked, ranks_of
-from dashboards.pages.run_timeline import BUCKET_US, TimelineAsked, as_csv, as_json, read_timeline, ribbon_of, stalls
+from dashboards.pages.run_timeline import (
+    BUCKET_US,
+    RANKS_SHOWN,
+    SIGNALS,
+    Remembered,
+    RunGpus,
+    TimelineAsked,
+    as_csv,
+    as_json,
+    masked,
+    ranks_of,
+    read_timeline,
+    ribbon_of,
+    stalls,
+)
 
 RUN, HOUR, SECOND = "slurm/a/1", 3_600_000_000, 1_000_000
 START = 494_940 * HOUR

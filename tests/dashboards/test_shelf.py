@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from analyzer.interfaces.api.scope import Scope
 from dashboards.page_cache.disk_cache import OLDEST_SECONDS, DiskCache
 from dashboards.page_cache.page_file import PageRecord, content_of, page_of, spelled
-from dashboards.pages.fleet_page import FleetAsked
+from dashboards.pages.fleet import FleetAsked
 
 KEY = (Scope(), False, "text/html", FleetAsked())
 PAGE = PageRecord("state", "<p>Größe</p>", 17)

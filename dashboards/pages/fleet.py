@@ -4,39 +4,45 @@ The shell reads the newest hour alone and is there at once, whatever the size of
 looks at samples, comes as a part of its own.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 from urllib.parse import urlencode
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import HOUR_MS, HOUR_US, MICROS
 from analyzer.charts.over_time import stacked_bars
+from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import LedgerError
 from analyzer.interfaces.html.html import week_view
 from analyzer.interfaces.text.notice_text import notice_line
 from analyzer.interfaces.text.sentences import next_step
+from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.ledger.unjudged import rules_in
 from analyzer.period import Period
-from analyzer.reports.finding_list import FindingsReport, at_stake_column
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, fold, within
+from analyzer.reports.finding_list import FindingsReport, at_stake_column, trend
 from analyzer.reports.reader import Reader
 from analyzer.reports.savings import checked
-from analyzer.reports.week import by_saving
-from analyzer.text.words import gpu_hours, span_words, symbol
-from dashboards.pages.charts import fleet_chart
-from dashboards.pages.cost_breakdown import classes, cost_steps
-from dashboards.pages.fleet_changes import changes
-from dashboards.pages.fleet_grid import fleet_grid
-from dashboards.pages.marks import BarSegment, Mark
-from dashboards.pages.neighbours import neighbours
-from dashboards.pages.node_panel import node_panel
-from dashboards.pages.run_list import run_list
-from dashboards.pages.unjudged_rules import unjudged_rules
+from analyzer.reports.week import WeekReport, by_saving
+from analyzer.states import CLASSES, Class, booking
+from analyzer.text.rounding import nearest
+from analyzer.text.words import span_words, symbol
+from collector.store.session import Session
+from dashboards.pages.grid import fleet_grid, node_panel
+from dashboards.pages.health import unjudged_rules
+from dashboards.pages.marks import BarSegment, Mark, cost_steps
+from dashboards.pages.read_pages import neighbours
 
 T = TypeVar("T")
 _At = Literal["now", "week"]
 _View = dict[str, object]
 _FINDINGS_SHOWN = 12
+_RUNS_SHOWN = 25
 _RUNNING_SHOWN = 8  # of which the page is made before anybody opens it
+_CHANGED_SHOWN, _CAME_SHOWN = 6, 5
+_BARS = 56  # of the chart at most; a week gives bars of three hours
+_MICROSECONDS_A_MILLISECOND = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,26 +129,27 @@ def _once(reader: Reader, what: str, period: Period, make: Callable[[], T]) -> T
 
 def _headline(reader: Reader, _: FleetAsked, period: Period) -> _View:
     report = reader.figures(period)
-    found = classes(report)
-    stack = Mark("stack", [BarSegment(one.klass, one.start, one.length) for one in found])
-    return {**week_view(report), "classes": found, "stack": stack}
+    shares = classes(report)
+    stack = Mark("stack", [BarSegment(klass, start, length) for klass, _, start, length in shares])
+    return {**week_view(report), "classes": shares, "stack": stack}
 
 
 def _week(reader: Reader, _: FleetAsked, period: Period) -> _View:
-    view = week_view(reader.figures(period))
-    return {**view, "went": cost_steps(view["lines"])}  # type: ignore[arg-type]
+    report = reader.figures(period)
+    lines = breakdown_lines(report.breakdown, report.previous) if report.breakdown.entries else ()
+    return {**week_view(report), "went": cost_steps(lines)}
 
 
 def _chart(reader: Reader, _: FleetAsked, period: Period) -> _View:
-    chart = fleet_chart(reader.session, period)
-    return {"chart": chart, "figure": stacked_bars(chart)}
+    classes = fleet_chart(reader.session, period)
+    return {"chart": classes, "figure": stacked_bars(classes)}
 
 
 def _advice(reader: Reader, _: FleetAsked, period: Period) -> _View:
-    found = reader.findings(period)
-    advised = by_saving(reader.advice(found, period))
+    findings = reader.findings(period)
+    advised = by_saving(reader.advice(findings, period))
     came = checked(reader.session, period)
-    report = replace(reader.figures(period), findings=tuple(found), recommendations=advised, checked=came)
+    report = replace(reader.figures(period), findings=tuple(findings), recommendations=advised, checked=came)
     return {**week_view(report), "next_step": next_step(report).strip()}
 
 
@@ -153,14 +160,13 @@ def _changed(reader: Reader, _: FleetAsked, period: Period) -> _View:
 
 
 def _findings(reader: Reader, _: FleetAsked, period: Period) -> _View:
-    found = _listed(reader, period)
-    column, total = at_stake_column(found.findings, reader.settings.currency)
+    listed = _listed(reader, period)
+    column, total = at_stake_column(listed.findings, reader.settings.currency)
     return {
-        "found": found,
+        "found": listed,
         "at_stake": total,
-        "stakes": list(zip(found.findings, column, strict=True)),
+        "stakes": list(zip(listed.findings, column, strict=True)),
         "shown": _FINDINGS_SHOWN,
-        "suspicions": [(finding, gpu_hours(finding.milliseconds)) for finding in found.suspicions],
         "sign": symbol(reader.settings.currency).strip(),
     }
 
@@ -204,7 +210,7 @@ def runs_in_view(reader: Reader) -> list[str]:
     """
     period = reader.period(None)
     lost = [finding.run_ids[0] for finding in _listed(reader, period).findings[:_FINDINGS_SHOWN] if finding.run_ids]
-    now = [run.run_id for run in run_list(reader.session, _newest(reader, period))]
+    now = [run_id for run_id, *_ in run_list(reader.session, _newest(reader, period))]
     return list(dict.fromkeys(lost + now[:_RUNNING_SHOWN]))
 
 
@@ -217,3 +223,85 @@ def fleet_part(reader: Reader, name: str, asked: FleetAsked) -> _View:
     if name not in _PARTS:
         raise LedgerError(f"the page has no part {name!r}: {', '.join(_PARTS)}")
     return _PARTS[name](reader, asked, reader.period(asked.week))
+
+
+def classes(report: WeekReport) -> list[tuple[Class, BreakdownLine | None, float, float]]:
+    """Return the five classes in their order, each with its line of the table, None without any time.
+
+    With where its part of the bar begins and how long it is, in permille of all that is owned.
+    """
+    table = breakdown_lines(report.breakdown, report.previous) if report.breakdown.entries else ()
+    known = {line.klass: line for line in table if line.level in ("class", "only")}
+    shares: list[tuple[Class, BreakdownLine | None, float, float]] = []
+    at = 0.0
+    for klass in CLASSES:
+        line = known.get(klass)
+        share = line.share if line else 0.0
+        shares.append((klass, line, round(1000 * at, 1), round(1000 * share, 1)))
+        at += share
+    return shares
+
+
+def fleet_chart(session: Session, period: Period) -> Chart:
+    """Return how many GPUs, on average, were in each class over the period."""
+    width = max(1, -(-period.hours // _BARS)) * HOUR_US
+    where, values = within(period)
+    counted = session.rows(
+        "SELECT (hour - ?) // ? AS bar, state, cause, sum(milliseconds) FROM ledger "
+        f"WHERE {where} GROUP BY ALL ORDER BY bar",
+        [period.start, width, *values],
+    )
+    starts = range(period.start, period.end, width)
+    sums: dict[Class, list[float]] = {klass: [0.0] * len(starts) for klass in CLASSES}
+    for bar, state, cause, milliseconds in counted:
+        span = min(width, period.end - starts[bar]) // _MICROSECONDS_A_MILLISECOND
+        sums[booking(state, cause).klass][bar] += milliseconds / span
+    traces = tuple(Trace(klass, klass, tuple(round(value, 2) for value in sums[klass])) for klass in CLASSES)
+    return chart("GPUs by what they did", "GPUs", starts, period.timezone, traces)
+
+
+def changes(report: WeekReport, previous: Breakdown, listed: FindingsReport) -> Mapping[str, object]:
+    """Return the states that moved most since the period before, of which `previous` is the breakdown.
+
+    Both figures are rounded, so that a row adds up as it is printed. With them the findings that are new or grew, the
+    largest first. `unit` is "money" or "GPU-hours".
+    """
+    is_money = report.breakdown.priced and previous.priced
+    unit = MICROS if is_money else HOUR_MS
+
+    def amount(entry: BreakdownEntry) -> int:
+        return (entry.cost_micros or 0) if is_money else entry.milliseconds
+
+    before = {(entry.klass, entry.label): amount(entry) for entry in previous.entries}
+    now = {(entry.klass, entry.label): amount(entry) for entry in report.breakdown.entries}
+    moved = [key for key in before.keys() | now.keys() if now.get(key, 0) != before.get(key, 0)]
+    moved = sorted(moved, key=lambda key: (-abs(now.get(key, 0) - before.get(key, 0)), key))[:_CHANGED_SHOWN]
+    moved.sort(key=lambda key: CLASSES.index(key[0]))
+    followed = [(finding, listed.follow(finding.id)) for finding in listed.findings]
+    came = [(finding, trail.moved) for finding, trail in followed if trail and trail.moved in ("new", "growing")]
+    return {
+        "unit": "money" if is_money else "GPU-hours",
+        "states": [(*key, nearest(before.get(key, 0), unit), nearest(now.get(key, 0), unit)) for key in moved],
+        "trend": trend(listed),
+        "came": came[:_CAME_SHOWN],
+    }
+
+
+def run_list(session: Session, period: Period) -> list[tuple[str, str, str, Breakdown]]:
+    """Return the runs that held most GPU time, dearest first: id, name, team, and where its time went."""
+    where, values = within(period)
+    rows = session.rows(
+        f"WITH held AS (SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL), "
+        "top AS (SELECT run_id, sum(milliseconds) AS ms FROM held GROUP BY run_id "
+        f"ORDER BY sum(cost_micros) DESC NULLS LAST, ms DESC, run_id LIMIT {_RUNS_SHOWN}) "
+        "SELECT held.run_id, name, team, state, cause, sum(milliseconds), sum(cost_micros) "
+        "FROM held JOIN top USING (run_id) LEFT JOIN runs USING (run_id) "
+        "GROUP BY held.run_id, name, team, state, cause, cost_micros IS NULL",
+        values,
+    )
+    counts: dict[tuple[str, str, str], list[Counted]] = defaultdict(list)
+    for run_id, name, team, *count in rows:
+        key = (run_id, name or run_id.rsplit("/", 1)[-1], team or "unmapped")
+        counts[key].append((count[0], count[1], count[2], count[3]))
+    runs = [(*key, Breakdown(fold(counted))) for key, counted in counts.items()]
+    return sorted(runs, key=lambda run: (-(run[3].cost_micros or 0), -run[3].milliseconds, run[0]))

@@ -1,24 +1,27 @@
-"""The fleet as a grid: each GPU a cell by rack and node, told by what it did most in the period."""
+"""The fleet as a grid, each GPU a cell by rack and node, told by what it did most; and one node of it GPU by GPU."""
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from analyzer.errors import LedgerError
 from analyzer.period import Period
+from analyzer.queries.ledger_query import BreakdownEntry, Counted, fold, ledger_sums
 from analyzer.states import BOOKINGS, CLASSES, Booking, Class, booking
 from analyzer.text.words import NO_BREAK
 from collector.store.session import Session
+from dashboards.pages.marks import Mark, class_parts
 
 _LETTERED = 512  # of more GPUs a cell has no room for its letter, and its node is what is named and linked
 _SHADES = 5  # of one class; states that are told one after the other differ
-_STATES_TOLD = 3
+_STATES_TOLD, _RUNS_SHOWN = 3, 4
 _PITCH, _APART = 9, 7  # of small cells: pixels from one to the next, and between columns
 _COLUMN, _PIECE = 16, 64  # nodes in a column, and in a picture
 _FIRST: dict[Class, int] = {"avoidable": 2}  # which label has the plain colour: idle while held
 _LETTERS: dict[Class, str] = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
 _LABELS: dict[Class, tuple[str, ...]] = {
-    klass: tuple(dict.fromkeys(each.label for each in BOOKINGS if each.klass == klass)) for klass in CLASSES
+    klass: tuple(dict.fromkeys(state.label for state in BOOKINGS if state.klass == klass)) for klass in CLASSES
 }
 
 _TOLD = """
@@ -35,6 +38,11 @@ class Cell:
     label: str
     title: str
     run_id: str | None
+
+    @property
+    def state(self) -> tuple[Class, str]:
+        """The state by which it is told."""
+        return self.klass, self.label
 
     @property
     def letter(self) -> str:
@@ -62,23 +70,13 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """All cells of one state in one rack, as one path: a short thick line a cell."""
-
-    klass: Class
-    label: str
-    shade: int
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class Drawn:
     """A rack as a picture: 10,000 GPUs are a few hundred shapes, which a browser paints and repaints at once."""
 
     width: int
     height: int
-    shapes: tuple[Shape, ...]
-    nodes: tuple[tuple[NodeRow, int, int], ...]  # with the place of their upper left corner
+    shapes: list[tuple[Cell, str]]  # all cells of one state as one path: a short thick line a cell
+    nodes: list[tuple[NodeRow, int, int]]  # with the place of their upper left corner
     node_width: int
 
 
@@ -98,44 +96,34 @@ class Rack:
 def _drawn(nodes: tuple[NodeRow, ...]) -> Drawn:
     """Place nodes from top to bottom, and on in the next column."""
     across = max(len(row.cells) for row in nodes) * _PITCH - 1
-    paths: dict[tuple[Class, str, int], list[str]] = defaultdict(list)
+    paths: dict[tuple[Class, str], list[str]] = defaultdict(list)
+    states: dict[tuple[Class, str], Cell] = {}
     placed = []
     for number, row in enumerate(nodes):
         x, y = number // _COLUMN * (across + _APART), number % _COLUMN * _PITCH
         placed.append((row, x, y))
         for place, cell in enumerate(row.cells):
-            paths[cell.klass, cell.label, cell.shade].append(f"M{x + place * _PITCH} {y + _PITCH // 2}h{_PITCH - 1}")
+            states[cell.state] = cell
+            paths[cell.state].append(f"M{x + place * _PITCH} {y + _PITCH // 2}h{_PITCH - 1}")
     columns, rows = -(-len(nodes) // _COLUMN), min(_COLUMN, len(nodes))
-    shapes = tuple(Shape(*state, "".join(parts)) for state, parts in sorted(paths.items()))
-    return Drawn(columns * (across + _APART) - _APART, rows * _PITCH - 1, shapes, tuple(placed), across)
-
-
-@dataclass(frozen=True, slots=True)
-class LegendEntry:
-    """One entry of the legend: a state, and how many GPUs it is the state of."""
-
-    klass: Class
-    label: str
-    shade: int
-    gpus: int
-
-    @property
-    def letter(self) -> str:
-        """The letter of its class."""
-        return _LETTERS[self.klass]
+    shapes = [(states[state], "".join(parts)) for state, parts in sorted(paths.items())]
+    return Drawn(columns * (across + _APART) - _APART, rows * _PITCH - 1, shapes, placed, across)
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All racks of a period's ledger, and the legend: classes in their order, states by how many GPUs they have."""
+    """All racks of a period's ledger, and the legend: classes in their order, states by how many GPUs they have.
+
+    An entry of the legend is a cell of its state, and how many there are.
+    """
 
     racks: tuple[Rack, ...]
-    keys: tuple[LegendEntry, ...]
+    legend: list[tuple[Cell, int]]
 
     @property
     def gpus(self) -> int:
         """How many cells there are."""
-        return sum(key.gpus for key in self.keys)
+        return sum(gpus for _, gpus in self.legend)
 
     @property
     def lettered(self) -> bool:
@@ -156,7 +144,7 @@ def fleet_grid(session: Session, period: Period) -> Grid:
         index = indices.get(uuid)
         name = f"{gpu.node} GPU {index if index is not None else uuid}" if is_lettered else ""
         nodes[gpu.node].append((-1 if index is None else index, uuid, gpu.cell(name)))
-    return Grid(_racks(nodes, places), _keys(cell for placed in nodes.values() for *_, cell in placed))
+    return Grid(_racks(nodes, places), _legend(cell for placed in nodes.values() for *_, cell in placed))
 
 
 class _Gpu:
@@ -178,9 +166,9 @@ class _Gpu:
             self.holders[run_id] = self.holders.get(run_id, 0) + milliseconds
 
     def cell(self, name: str) -> Cell:
-        klass = max(self.classes, key=lambda each: (self.classes[each], -CLASSES.index(each)))
+        klass = max(self.classes, key=lambda name: (self.classes[name], -CLASSES.index(name)))
         label = max((ms, label) for (of, label), ms in self.labels.items() if of == klass)[1]
-        run_id = max(self.holders, key=lambda each: (self.holders[each], each), default=None)
+        run_id = max(self.holders, key=lambda holder: (self.holders[holder], holder), default=None)
         return Cell(klass, label, self._title(name, run_id) if name else "", run_id)
 
     def _title(self, name: str, run_id: str | None) -> str:
@@ -190,10 +178,11 @@ class _Gpu:
         return f"{name} ({self.sku or 'unknown model'}): {told}{f'; {run_id}' if run_id else ''}"
 
 
-def _keys(cells: Iterable[Cell]) -> tuple[LegendEntry, ...]:
-    counts = Counter((cell.klass, cell.label, cell.shade) for cell in cells)
-    keys = [LegendEntry(*which, gpus) for which, gpus in counts.items()]
-    return tuple(sorted(keys, key=lambda key: (CLASSES.index(key.klass), -key.gpus, key.label)))
+def _legend(cells: Iterable[Cell]) -> list[tuple[Cell, int]]:
+    cells = list(cells)
+    states, counts = {cell.state: cell for cell in cells}, Counter(cell.state for cell in cells)
+    entries = [(states[state], gpus) for state, gpus in counts.items()]
+    return sorted(entries, key=lambda entry: (CLASSES.index(entry[0].klass), -entry[1], entry[0].label))
 
 
 def _places(session: Session) -> dict[str, str]:
@@ -205,11 +194,14 @@ def _places(session: Session) -> dict[str, str]:
     )
 
 
-def _indices(session: Session) -> dict[str, int]:
+def _indices(session: Session, node: str | None = None) -> dict[str, int]:
+    """Return the numbers of GPUs as their driver counts them; of one node, or of all."""
     return dict(
         session.rows(
             "SELECT gpu_uuid, arg_max(gpu_index, started_at) FROM inventory "
-            "WHERE gpu_uuid IS NOT NULL AND gpu_index IS NOT NULL GROUP BY gpu_uuid"
+            "WHERE gpu_uuid IS NOT NULL AND gpu_index IS NOT NULL AND (?::VARCHAR IS NULL OR node = ?) "
+            "GROUP BY gpu_uuid",
+            [node, node],
         )
     )
 
@@ -226,3 +218,64 @@ def _racks(nodes: dict[str, list[tuple[int, str, Cell]]], places: dict[str, str]
 def natural(name: str) -> list[tuple[bool, int, str]]:
     """Return what orders names as people count: n9 before n10."""
     return [(True, int(part), "") if part.isdecimal() else (False, 0, part) for part in re.split(r"(\d+)", name)]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRow:
+    """One GPU: its states, its bar by class, and the runs that held most of it, by their names."""
+
+    gpu: str
+    sku: str | None
+    states: tuple[BreakdownEntry, ...]
+    bar: Mark
+    runs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePanel:
+    """A node, where it stands, and its GPUs in the driver's order."""
+
+    node: str
+    rack: str | None
+    gpus: tuple[GpuRow, ...]
+
+
+def node_panel(session: Session, node: str, period: Period) -> NodePanel:
+    """Return the panel of a node.
+
+    Raises:
+        LedgerError: the ledger has no time of this node in the period.
+    """
+    by = ("gpu_uuid", "sku", "run_id", "state", "cause")
+    sums = ledger_sums(session, *by, period=period, where="node = ?", values=[node])
+    if not sums:
+        raise LedgerError(f"the ledger has no time of a node {node!r} in this period")
+    counted: dict[tuple[str, str | None], list[Counted]] = defaultdict(list)
+    held: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for amounts in sums:
+        gpu, sku, run_id, state, cause = amounts.keys
+        counted[gpu, sku].append((state, cause, amounts.milliseconds, None))
+        if run_id is not None:
+            held[gpu][run_id] += amounts.milliseconds
+    names, places = _names(session, held), _indices(session, node)
+    rows = [
+        (places.get(gpu, -1), gpu, _row(f"GPU {places[gpu]}" if gpu in places else gpu, sku, counts, held[gpu], names))
+        for (gpu, sku), counts in counted.items()
+    ]
+    (rack,) = session.row("SELECT arg_max(rack, started_at) FROM inventory WHERE node = ? AND gpu_uuid IS NULL", [node])
+    return NodePanel(node, rack, tuple(row for *_, row in sorted(rows, key=lambda row: row[:2])))
+
+
+def _row(gpu: str, sku: str | None, counts: list[Counted], held: dict[str, int], names: dict[str, str]) -> GpuRow:
+    states = fold(counts)
+    by_class = [sum(entry.milliseconds for entry in states if entry.klass == klass) for klass in CLASSES]
+    runs = sorted(held, key=lambda run_id: (-held[run_id], run_id))[:_RUNS_SHOWN]
+    named = tuple((run_id, names.get(run_id) or run_id.rsplit("/", 1)[-1]) for run_id in runs)
+    return GpuRow(gpu, sku, states, Mark("bar", class_parts(by_class)), named)
+
+
+def _names(session: Session, held: dict[str, dict[str, int]]) -> dict[str, str]:
+    run_ids = sorted({run_id for runs in held.values() for run_id in runs})
+    return dict(
+        session.rows("SELECT run_id, name FROM runs WHERE name IS NOT NULL AND run_id IN (SELECT unnest(?))", [run_ids])
+    )

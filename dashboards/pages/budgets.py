@@ -1,0 +1,179 @@
+"""A month against its budgets: each bearer with a bar, and the month's course with where it will end."""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+
+from agent.wire.units import MICROS
+from analyzer.charts.course import Course, month_course
+from analyzer.finops.budgets.budget_file import budget_book
+from analyzer.finops.budgets.month import BudgetLine, MonthReport, month_report
+from analyzer.finops.budgets.spent import spending
+from analyzer.finops.budgets.text import between, expected_column, first_sentence, spent_column
+from analyzer.finops.charges.edited import edited, edited_words
+from analyzer.interfaces.api.request_service import RequestContext
+from analyzer.period import local
+from analyzer.text.words import amount, day, money_decimals, symbol
+from dashboards.pages.marks import LONG, BarSegment, Mark
+from dashboards.pages.read_pages import Sheet
+
+_BUDGET_AT, _WHOLE_AT = 0.7 * LONG, 0.92 * LONG  # where of a bar the budget stands; without one, the most that may come
+_HEAD = (
+    "name", "team", "project", "spent_micros", "budget_micros", "expected_micros", "low_micros", "high_micros",
+    "verdict",
+)  # fmt: skip
+
+
+def month_of(context: RequestContext, week: str | None) -> MonthReport | None:
+    """Return the month that a period ends in, as far as the ledger goes; of the whole site."""
+    reader = context.whole
+    now = reader.now()
+    month = reader.calendar.month_of(min(reader.period(week).end, now) - 1)
+    allowed = budget_book(reader.settings).of(month.first_day)
+    return month_report(reader.session, month, now, context.currency, allowed)
+
+
+def budget_rows(context: RequestContext, report: MonthReport) -> Mapping[str, object]:
+    """Return the month's lines that may be seen, each with what it spent and will, its interval and its bar.
+
+    A team's key has no sentence and no total of the fleet. `is_bound` says whether anybody has a budget, `is_sure`
+    whether it is known how sure anybody's month-end is.
+    """
+    if context.scope.teams is not None:
+        sentence, projects = "", []
+        rows = [_line(line) for line in _lines(context, report)]
+    else:
+        sentence, projects = first_sentence(report), [_line(line) for line in report.projects]
+        spent = spent_column([line.spent_micros for line in report.lines], report.fleet.spent_micros)
+        ends = expected_column(report.lines, report.fleet)
+        bearers = (*report.lines, report.fleet)
+        rows = [_row(line, *columns) for line, *columns in zip(bearers, spent, ends, strict=True)]
+    every = [*rows, *projects]
+    return {
+        "report": report,
+        "sentence": sentence,
+        "rows": rows,
+        "projects": projects,
+        "is_bound": any(line.budget is not None for line, *_ in every),
+        "is_sure": any(interval for *_, interval, _ in every),
+        "notes": _notes(context, report),
+    }
+
+
+def budget_sheet(context: RequestContext, week: str | None) -> Sheet:
+    """Return the same, exact."""
+    report = month_of(context, week)
+    return Sheet(_HEAD, [] if report is None else [_values(line) for line in _lines(context, report)])
+
+
+def burn(context: RequestContext, report: MonthReport) -> Mapping[str, object] | None:
+    """Return the course of the month as a figure, and its days: the fleet's, or the one team's whose key asks."""
+    teams = context.scope.teams
+    if teams is not None and len(teams) != 1:
+        return None
+    line = report.fleet if teams is None else next((line for line in report.lines if line.team in teams), None)
+    by_day = _by_day(context, report)
+    if line is None or not by_day:
+        return None
+    figure = month_course(_course(line, report, by_day, symbol(context.currency).strip()))
+    rows = [(day(local(start, report.period.timezone)), spent, together) for start, spent, together in by_day]
+    return {"whose": line.name, "figure": figure, "rows": rows}
+
+
+def burn_sheet(context: RequestContext, week: str | None) -> Sheet:
+    """Return what was spent each day of the month, and together since it began."""
+    report = month_of(context, week)
+    by_day = [] if report is None else _by_day(context, report)
+    zone = context.reader.settings.timezone
+    rows = [(local(start, zone).date().isoformat(), spent, together) for start, spent, together in by_day]
+    return Sheet(("day", "spent_micros", "together_micros"), rows)
+
+
+def _by_day(context: RequestContext, report: MonthReport) -> list[tuple[int, int, int]]:
+    """Return when each day of the month began, what was spent on it, and together since the month began."""
+    known = spending(context.session, report.period.timezone, report.period.start, report.known_until)
+    spent = known.of(list(known.by_day))
+    return list(zip(known.days.starts, spent, accumulate(spent), strict=True))
+
+
+def _lines(context: RequestContext, report: MonthReport) -> list[BudgetLine]:
+    """Return the bearers that may be seen; of a team's key its teams."""
+    teams = context.scope.teams
+    return [line for line in report.every if teams is None or (line.team in teams and line.held)]
+
+
+def _line(line: BudgetLine) -> tuple[BudgetLine, str, str | None, str, Mark]:
+    """Return a bearer that is in no column that adds up."""
+    decimals = money_decimals(line.spent_micros)
+    expected = None if line.ending is None else amount(line.ending.expected_micros, decimals)
+    return _row(line, amount(line.spent_micros, decimals), expected)
+
+
+def _row(line: BudgetLine, spent: str, expected: str | None) -> tuple[BudgetLine, str, str | None, str, Mark]:
+    return line, spent, expected, between(line).strip(" ()"), _bullet(line)
+
+
+def _values(line: BudgetLine) -> tuple[object, ...]:
+    ending, budget = line.ending, line.budget.micros_per_month if line.budget else None
+    ends = (None, None, None) if ending is None else (ending.expected_micros, ending.low_micros, ending.high_micros)
+    return (line.name, line.team, line.project, line.spent_micros, budget, *ends, line.verdict)
+
+
+def _bullet(line: BudgetLine) -> Mark:
+    """Return what was spent, the interval of what will be, that by itself, and the budget; each where it is known."""
+    ending = line.ending
+    expected = ending.expected_micros if ending else None
+    low, high = (ending.low_micros, ending.high_micros) if ending and ending.model else (None, None)
+    most = max(line.spent_micros, expected or 0, high or 0) or 1
+    allowed = line.budget.micros_per_month if line.budget else 0
+    unit = _BUDGET_AT / allowed if allowed else _WHOLE_AT / most
+
+    def at(micros: int) -> float:
+        return round(min(LONG, micros * unit))
+
+    parts = [
+        BarSegment("track", 0, LONG),
+        BarSegment("spent over" if line.is_over else "spent", 0, at(line.spent_micros), 2.5, 5),
+    ]
+    if low is not None and high is not None:
+        parts.append(BarSegment("likely", at(low), at(high) - at(low), 4, 2))
+    if expected is not None:
+        parts.append(BarSegment("expected", at(expected) - 5, 10, 2, 6))
+    if allowed:
+        parts.append(BarSegment("allowed", _BUDGET_AT, 6))
+    return Mark("bullet", parts)
+
+
+def _notes(context: RequestContext, report: MonthReport) -> Sequence[str]:
+    edits = edited_words(edited(context.session, report.period, context.whole.settings))
+    notes = [f"{edit[0].upper()}{edit[1:]}." for edit in edits]
+    if report.known_since > report.period.start:
+        begins = day(local(report.known_since, report.period.timezone))
+        notes.append(f"The ledger begins {begins}: the days of this month before are not in it.")
+    ending = report.fleet.ending
+    if ending is not None and ending.model is not None and ending.low_micros is None:
+        notes.append(f"How sure the month's end is can be said after {ending.days_missing} more days of history.")
+    return notes
+
+
+def _course(line: BudgetLine, report: MonthReport, by_day: Sequence[tuple[int, int, int]], sign: str) -> Course:
+    """Return the course in whole units: each day's sum stands where the day ends."""
+    ends = [*(start for start, *_ in by_day[1:]), report.known_until]
+    ending = line.ending if line.ending and line.ending.model else None
+
+    def at(moment: int) -> str:
+        return local(moment, report.period.timezone).replace(tzinfo=None).isoformat()
+
+    def units(micros: int | None) -> float | None:
+        return None if micros is None else micros / MICROS
+
+    return Course(
+        [at(moment) for moment in (by_day[0][0], *ends)],
+        [0.0, *(together / MICROS for *_, together in by_day)],
+        begins=at(report.period.start),
+        ends=at(report.period.end),
+        expected=units(ending.expected_micros if ending else None),
+        low=units(ending.low_micros if ending else None),
+        high=units(ending.high_micros if ending else None),
+        budget=units(line.budget.micros_per_month if line.budget else None),
+        sign=sign,
+    )
