@@ -11,11 +11,8 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
-from analyzer.recommendations.fleet_plan.index import index_of
-from analyzer.recommendations.fleet_plan.search import joined_state, searched
-from analyzer.recommendations.fleet_plan.solve import Budget, solve
-from analyzer.recommendations.fleet_plan.split import parts_of
-from analyzer.recommendations.fleet_plan.state import State, plan_of
+from analyzer.recommendations.fleet_plan.solve import Budget, joined_state, parts_of, searched, solve
+from analyzer.recommendations.fleet_plan.state import State, index_of, plan_of
 from analyzer.recommendations.fleet_plan.validate import broken
 from bench.machine import add_record, keep, machine, told
 from bench.placement_fleet import fleet, tiny

@@ -1,22 +1,42 @@
 """What recommendations are wanted by the settings of a site; what takes long is made once a generation in a server."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.all_notices import PeriodNotices, notices_in
+from analyzer.findings.ledger_findings import findings
+from analyzer.ledger.timeline import Point, timeline
 from analyzer.period import Period
 from analyzer.prices.price_book import price_book
 from analyzer.queries.generation import ByGeneration
-from analyzer.recommendations.advice_request import AdviceRequest
+from analyzer.recommendations.advise import AdviceRequest, recommendations
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
-from analyzer.recommendations.outcome.learned import learned_shares
+from analyzer.recommendations.lifecycle.realised import learned_shares
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import Share
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class LossSource:
+    """What was found, what is advised (no guard has looked at it yet), and how a run went over time.
+
+    What is advised follows from the findings, and from what is wanted: what answers a run's, or the fleet's whole list.
+    """
+
+    findings: Callable[[Session, int, int, str | None], list[Finding]]
+    recommendations: Callable[[Session, list[Finding], int, int, AdviceRequest], list[Recommendation]]
+    timeline: Callable[[Session, str, int], Sequence[Point]]
+
+    @classmethod
+    def own(cls) -> "LossSource":
+        """Return the analyzer's own."""
+        return cls(findings, recommendations, timeline)
+
 
 T = TypeVar("T")
 _Recommend = Callable[["Session", list[Finding], int, int, AdviceRequest], list[Recommendation]]

@@ -1,27 +1,222 @@
-"""From each finding to one concrete change: from, to, why, what it saves, what it costs to move."""
+"""From each finding to one concrete change: from, to, why, what it saves, what it costs to move.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+A run's page must come at once, however much is kept: it asks what answers the run's findings. The list of the fleet
+also looks at notices, at samples, at what nobody uses, and at a plan of all runs together.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
-from analyzer.recommendations.advice_request import OF_FLEET, AdviceRequest
-from analyzer.recommendations.billing import Bill, divided, read_bill
-from analyzer.recommendations.fleet_plan.moving import gpu_milliseconds, moving, moving_words
-from analyzer.recommendations.gather import gather
-from analyzer.recommendations.latency import Latency
-from analyzer.recommendations.proposal import SETTING, Proposal
-from analyzer.recommendations.recommendation import Moving, Recommendation, Saved, Takes
-from analyzer.recommendations.recommended_runs import recommendation_id
-from analyzer.recommendations.run_status import SERVING, Life, read_life
+from analyzer.findings.health.all_notices import PeriodNotices, notices_in
+from analyzer.ids import short_id
+from analyzer.prices.price_book import PriceBook
+from analyzer.queries.statements import statements
+from analyzer.recommendations.proposal import (
+    KINDS,
+    SETTING,
+    Proposal,
+    Trigger,
+    against,
+    ended_together,
+    of_finding,
+    of_notice,
+)
+from analyzer.recommendations.recommendation import Latency, Move, Moving, Recommendation, Saved, Takes
+from analyzer.recommendations.rules import FINDINGS, FLEET, NOTICES
+from analyzer.recommendations.run_status import SERVING, Life, gpu_milliseconds, moving, moving_words, read_life
 from analyzer.recommendations.saving import Share, calibrated, recovered, sureness, told_over_us
-from analyzer.recommendations.site import read_site
-from analyzer.recommendations.trigger import Trigger
+from analyzer.recommendations.site import Site
+from analyzer.recommendations.site_query import read_site
 from analyzer.states import Confidence
 
 if TYPE_CHECKING:
     from collector.store.session import Session
+
+_RUNS_MOST = 20  # of one name: the newest are looked at
+# What each run lost time to, as findings name it, the newest first.
+_LOST = """
+SELECT coalesce(r.name, l.run_id), r.team, l.cause, l.run_id, max(l.hour) AS last_at
+FROM ledger l LEFT JOIN runs r USING (run_id)
+WHERE l.run_id IS NOT NULL AND l.cause IS NOT NULL AND l.state NOT IN ('productive', 'unobserved', 'starting')
+GROUP BY 1, 2, 3, 4 ORDER BY last_at DESC, 4
+"""
+
+
+def recommendation_id(subject: str, team: str | None, kind: str, cause: str) -> str:
+    """Return the id of a change: the same for the same subject, whatever period it is read of."""
+    return short_id("r", subject, team or "", kind, cause)
+
+
+def runs_of(session: "Session", typed: str) -> Iterator[str]:
+    """Yield the runs whose own reports may offer a recommendation of this id, the newest first.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    meant: dict[tuple[str, str | None, str], bool] = {}
+    count = 0
+    for subject, team, cause, run_id, _ in session.rows(_LOST):
+        key = (subject, team, cause)
+        if key not in meant:
+            meant[key] = any(recommendation_id(subject, team, kind, cause).startswith(typed) for kind in KINDS)
+        if meant[key]:
+            yield run_id
+            count += 1
+            if count == _RUNS_MOST:
+                return
+
+
+# Plans the whole fleet in [start, end), microseconds UTC: the moves, each a change of its own.
+_FleetPlan = Callable[["Session", Site, int, int], Sequence[tuple[Trigger, Proposal]]]
+# What is worth a look in [start, end).
+_Look = Callable[["Session", int, int], PeriodNotices]
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceRequest:
+    """Which recommendations are wanted, and by what they are made.
+
+    `prices` is the site's book, for what the fleet does not own. `plan` is None where no plan of the fleet is wanted.
+    `realised` are shares by kind that take the place of assumed ones, once enough cases show them. `look` finds
+    notices, or has them.
+    """
+
+    is_of_fleet: bool = True
+    prices: PriceBook = field(default_factory=PriceBook)
+    plan: _FleetPlan | None = None
+    realised: Mapping[str, Share] = field(default_factory=dict)
+    look: _Look = notices_in
+
+
+OF_FLEET = AdviceRequest()
+
+
+# Purchase options of which the bill counts the use. Of all others, unknown ones included, no bill is
+# promised to fall.
+_BY_USE = ("on_demand", "spot", "preemptible", "serverless")
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """GPU time and money, and how much of either lay on GPUs that are paid by use."""
+
+    milliseconds: int = 0
+    by_use_milliseconds: int = 0
+    micros: int = 0
+    by_use_micros: int = 0
+
+    def plus(self, other: "Spent") -> "Spent":
+        """Return the sum of two."""
+        return Spent(
+            self.milliseconds + other.milliseconds,
+            self.by_use_milliseconds + other.by_use_milliseconds,
+            self.micros + other.micros,
+            self.by_use_micros + other.by_use_micros,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What runs spent by state and cause, and hosts as a whole."""
+
+    runs: dict[str, dict[tuple[str, str], Spent]] = field(default_factory=dict)
+    nodes: dict[str, Spent] = field(default_factory=dict)
+
+    def of(self, trigger: Trigger, move: Move | None) -> Spent:
+        """Return what was spent where the loss is: by its runs in its states, else by its runs, else on its hosts."""
+        own = [part for run in set(trigger.run_ids) for part in self.runs.get(run, {}).items()]
+        lost = [spent for where, spent in own if where in trigger.losses]
+        if own:
+            return _sum(lost or (spent for _, spent in own))
+        hosts = set(move.from_.nodes) if move is not None and move.from_ is not None else {trigger.subject}
+        here = [spent for node, spent in self.nodes.items() if node in hosts]
+        return _sum(here or self.nodes.values())
+
+
+def _sum(parts: Iterable[Spent]) -> Spent:
+    total = Spent()
+    for part in parts:
+        total = total.plus(part)
+    return total
+
+
+def read_bill(session: "Session", run_ids: Collection[str], start_us: int, end_us: int) -> Bill:
+    """Read how these runs' GPUs, and all hosts', are paid for, in [start_us, end_us)."""
+    (of_runs,), (of_nodes,) = (
+        statements("recommendations/billing.sql"),
+        statements("recommendations/billing_of_nodes.sql"),
+    )
+    span = {"start": start_us, "end": end_us, "by_use": list(_BY_USE)}
+    runs: dict[str, dict[tuple[str, str], Spent]] = defaultdict(dict)
+    for run, state, cause, *spent in session.rows(of_runs, span | {"runs": sorted(run_ids)}):
+        runs[run][state, cause] = Spent(*spent)
+    return Bill(dict(runs), {node: Spent(*spent) for node, *spent in session.rows(of_nodes, span)})
+
+
+def divided(saved: Saved, spent: Spent) -> tuple[Saved, Saved]:
+    """Return what is freed and what the bill falls by: together, quantile by quantile, what is saved."""
+    time = saved.milliseconds.part(spent.by_use_milliseconds, max(1, spent.milliseconds))
+    if saved.micros is None:
+        return Saved(saved.milliseconds.less(time), None), Saved(time, None)
+    part, whole = (
+        (spent.by_use_micros, spent.micros) if spent.micros else (spent.by_use_milliseconds, spent.milliseconds)
+    )
+    money = saved.micros.part(part, max(1, whole))
+    return Saved(saved.milliseconds.less(time), saved.micros.less(money)), Saved(time, money)
+
+
+_Proposed = tuple[Trigger, Proposal]
+
+
+def gather(
+    session: "Session", site: Site, found: Sequence[Finding], start_us: int, end_us: int, wanted: AdviceRequest
+) -> Iterator[_Proposed]:
+    """Yield every change that is proposed for a period, with what it stands on; suspicions give none.
+
+    Of a run that is what answers its findings, and no sample is looked at.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    answers = ended_together(session, list(_of_findings(found, site)), found, start_us, end_us)
+    if not wanted.is_of_fleet:
+        yield from answers
+        return
+    noticed = list(_of_notices(wanted.look(session, start_us, end_us), site))
+    planned = list(against(wanted.plan(session, site, start_us, end_us), found)) if wanted.plan is not None else []
+    if any(proposal.kind == "consolidate" for _, proposal in noticed):  # somebody waits: what lets it in goes first
+        planned = [one for one in planned if one[1].kind != "consolidate"]
+    moved = {(finding_id, proposal.kind) for trigger, proposal in planned for finding_id in trigger.finding_ids}
+    for trigger, proposal in answers:
+        if not any((finding_id, proposal.kind) in moved for finding_id in trigger.finding_ids):
+            yield trigger, proposal  # else the plan says the same of it, and knows who else wants that rack
+    yield from planned
+    yield from noticed
+    for look_at in FLEET:
+        yield from look_at(session, site, start_us, end_us)
+
+
+def _of_findings(found: Sequence[Finding], site: Site) -> Iterator[_Proposed]:
+    for finding in found:
+        if finding.suspicion:
+            continue
+        for rule in FINDINGS:
+            if (rule.state, rule.cause) == (finding.state, finding.cause):
+                proposal = rule.propose(finding, site)
+                if proposal is not None:
+                    yield of_finding(finding), proposal
+
+
+def _of_notices(looked: PeriodNotices, site: Site) -> Iterator[_Proposed]:
+    for notice in looked.notices:
+        for noticed in NOTICES:
+            if noticed.rule == notice.rule and (proposal := noticed.propose(notice, site)) is not None:
+                yield of_notice(notice), proposal
+
 
 _NOT_PREDICTED: tuple[Confidence, str] = ("low", "what it saves is not predicted")
 _NEXT_START = "none: from its next start on"

@@ -3,14 +3,71 @@
 All of it is a dry run: nothing here changes a fleet. What is held back keeps the reason, and can be listed.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.wire.units import DAY_SECONDS, HOUR_MS, HOUR_US, MICROS
-from analyzer.recommendations.alternatives import without_doubles
-from analyzer.recommendations.recommendation import Recommendation
-from analyzer.recommendations.rivals import with_alternatives
+from analyzer.recommendations.recommendation import Alternative, Recommendation
 from analyzer.settings.placement import DEFAULT, HUNDRED, Guards
+
+
+def without_doubles(advice: Sequence[Recommendation]) -> list[Recommendation]:
+    """Return them in their order; what shares seconds with a better one that stands names it, and counts no more.
+
+    The best are taken first: those that save most at P50, of those that save as much what costs least to move. What is
+    held back replaces nothing.
+    """
+    taken: list[Recommendation] = []
+    better: dict[str, str] = {}
+    for one in sorted((one for one in advice if one.stands), key=_by_saving_and_cost):
+        rival = next((other for other in taken if _share_seconds(one, other)), None)
+        if rival is None:
+            taken.append(one)
+        else:
+            better[one.id] = rival.id
+    return [replace(one, instead_of=better[one.id]) if one.id in better else one for one in advice]
+
+
+def _share_seconds(one: Recommendation, other: Recommendation) -> bool:
+    """Return whether two would save the same seconds: both stand on one finding or notice, of the same runs.
+
+    Findings share no second, so that what stands on different ones may be added up.
+    """
+    if {*one.finding_ids, *one.notice_ids}.isdisjoint((*other.finding_ids, *other.notice_ids)):
+        return False
+    return not (one.run_ids and other.run_ids) or not set(one.run_ids).isdisjoint(other.run_ids)
+
+
+def _by_saving_and_cost(one: Recommendation) -> tuple[int, int, int, str]:
+    saved = one.saves_micros.p50 if one.saves_micros else 0
+    return -saved, -one.saves_milliseconds.p50, one.cost_to_move_milliseconds, one.id
+
+
+def with_alternatives(advice: Sequence[Recommendation]) -> list[Recommendation]:
+    """Return them in their order; what others are instead of names those, the one that saves most first."""
+    rivals: dict[str, list[Recommendation]] = defaultdict(list)
+    for one in advice:
+        if one.instead_of is not None:
+            rivals[one.instead_of].append(one)
+    return [replace(one, alternatives=_told(rivals[one.id])) if one.id in rivals else one for one in advice]
+
+
+def _told(rivals: Sequence[Recommendation]) -> tuple[Alternative, ...]:
+    return tuple(
+        Alternative(
+            one.id,
+            one.kind,
+            one.title,
+            one.saves_milliseconds.p50,
+            one.saves_micros.p50 if one.saves_micros is not None else None,
+        )
+        for one in sorted(rivals, key=_by_saving)
+    )
+
+
+def _by_saving(one: Recommendation) -> tuple[int, int, str]:
+    return -(one.saves_micros.p50 if one.saves_micros else 0), -one.saves_milliseconds.p50, one.id
 
 
 @dataclass(frozen=True, slots=True)

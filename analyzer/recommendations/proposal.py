@@ -1,13 +1,30 @@
-"""What a rule proposes for one finding, before it is priced."""
+"""What a rule proposes, before it is priced, and all the losses that it ends.
 
-from dataclasses import dataclass
+In a synchronous run each step ends with its slowest rank. So whoever ends the slowness of a host ends two findings of
+its run, the loss of its clocks and its peers' wait, and two changes that do so are alternatives: they stand on both.
 
-from analyzer.recommendations.artefact import Artefact
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.latency import Latency
-from analyzer.recommendations.recommendation import Saved
-from analyzer.recommendations.saving import Share
+What peers wait for a GPU is what its clocks lost, and never longer: of a run on n GPUs of which the slowest lost t, all
+ranks together lost n x t, those that were slow themselves by their clocks and the others by waiting. What was booked as
+wait beyond that has another reason beside the clocks, or was measured too long, and is not promised back.
+
+Work that a failure threw away later was slow too, and is booked as lost. A failure that comes with the hour takes as
+many hours of a faster run, one that comes with the step spares them. Nobody can tell: only the lucky tail has them.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from analyzer.findings.finding import Finding
+from analyzer.findings.health.notice import Notice
+from analyzer.queries.statements import statements
+from analyzer.recommendations.recommendation import Artefact, Constraint, Latency, Move, Saved
+from analyzer.recommendations.saving import BEYOND, Share, share_of_loss
+from analyzer.states import Confidence
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
 
 __all__ = ["KINDS", "RESTART_MS", "SETTING", "Proposal", "Saved", "restart"]
 
@@ -28,7 +45,7 @@ class Proposal:
     """One change. `saves` is a share of the loss it stands on, or an amount of its own.
 
     `moving_gpu_ms` is the GPU time that the change itself takes; 0 for what waits for the next start. Where it is more,
-    runs are restarted, and what is measured of them takes its place (analyzer/recommendations/fleet_plan/moving.py).
+    runs are restarted, and what is measured of them takes its place (analyzer/recommendations/run_status.py).
     `ends_work` is what may end somebody's work before it is done: its owner is asked, and what that costs is nobody's
     to price.
     """
@@ -55,3 +72,245 @@ class Proposal:
 def restart(gpus: int) -> tuple[str, int]:
     """Return what one restart costs, in words and in GPU-milliseconds."""
     return f"one restart from a checkpoint: about 12 min of {gpus} GPUs", RESTART_MS * gpus
+
+
+_LEAST_SURE_FIRST: tuple[Confidence, ...] = ("low", "medium", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """The loss behind a change, and whose it is.
+
+    `milliseconds` of GPU time and `micros` of money are lost in the period; None where a notice, which claims no
+    second, is all there is: then the proposal says what it saves by itself.
+    """
+
+    subject: str
+    team: str | None
+    actor: str | None
+    cause: str
+    confidence: Confidence
+    run_ids: tuple[str, ...] = ()
+    finding_ids: tuple[str, ...] = ()
+    notice_ids: tuple[str, ...] = ()
+    milliseconds: int | None = None
+    micros: int | None = None
+    state: str | None = None
+    beside: tuple[tuple[str, str], ...] = ()  # state and cause of its further findings
+
+    @property
+    def losses(self) -> tuple[tuple[str | None, str], ...]:
+        """State and cause of each finding that it stands on."""
+        return ((self.state, self.cause), *self.beside)
+
+    @property
+    def key(self) -> str:
+        """The subject without the count of its runs, which changes from week to week."""
+        return self.subject.removesuffix(f" ({len(self.run_ids)})")
+
+
+def of_finding(finding: Finding) -> Trigger:
+    """Return a finding as the grounds of a change."""
+    return Trigger(
+        finding.subject,
+        finding.team,
+        finding.actor,
+        finding.cause,
+        finding.confidence,
+        finding.run_ids,
+        (finding.id,),
+        milliseconds=finding.milliseconds,
+        micros=finding.at_stake_micros,
+        state=finding.state,
+    )
+
+
+def with_findings(trigger: Trigger, others: Sequence[Finding]) -> Trigger:
+    """Return the same grounds with further findings: their losses added, as sure as the least sure of them.
+
+    The runs stay those of the first, and so does what it is called. Where one has no price, all have none.
+    """
+    micros = (trigger.micros, *(finding.at_stake_micros for finding in others))
+    known = [each for each in micros if each is not None]
+    return replace(
+        trigger,
+        confidence=min((trigger.confidence, *(finding.confidence for finding in others)), key=_LEAST_SURE_FIRST.index),
+        finding_ids=(*trigger.finding_ids, *(finding.id for finding in others)),
+        milliseconds=(trigger.milliseconds or 0) + sum(finding.milliseconds for finding in others),
+        micros=sum(known) if len(known) == len(micros) else None,
+        beside=tuple((finding.state, finding.cause) for finding in others),
+    )
+
+
+def of_notice(notice: Notice) -> Trigger:
+    """Return a notice as the grounds of a change."""
+    return Trigger(
+        notice.subject,
+        notice.team,
+        notice.actor,
+        notice.rule,
+        notice.confidence,
+        notice.run_ids,
+        notice_ids=(notice.id,),
+    )
+
+
+WAIT = ("communicating", "straggler")
+# What stays with the host. A limit of power holds back whatever works as hard, so that another host may be as slow.
+_OF_THE_HOST = (("throttled", "thermal"), ("throttled", "hardware"))
+
+THROWN_AWAY = ("lost_work", "throttled")
+
+Loss = tuple[str, str]  # state and cause
+
+
+@dataclass(frozen=True, slots=True)
+class SlowHour:
+    """What one run lost in one hour by one host: in all, and at most on one GPU of the host (0 of a wait)."""
+
+    run_id: str
+    hour: int
+    node: str
+    loss: Loss
+    gpus: int  # of the run
+    longest_ms: int
+    milliseconds: int
+
+
+def ended_together(
+    session: "Session",
+    proposed: Sequence[tuple[Trigger, Proposal]],
+    found: Sequence[Finding],
+    start_us: int,
+    end_us: int,
+) -> list[tuple[Trigger, Proposal]]:
+    """Return what is proposed, in its order; what ends the slowness of hosts stands on all that their slowness cost."""
+    runs = {run for trigger, proposal in proposed if proposal.slow_hosts for run in trigger.run_ids}
+    hours = _read(session, runs, start_us, end_us)
+    return [
+        _with_all(trigger, proposal, found, [hour for hour in hours if hour.run_id in trigger.run_ids])
+        if proposal.slow_hosts
+        else (trigger, proposal)
+        for trigger, proposal in proposed
+    ]
+
+
+def ended_ms(hours: Iterable[SlowHour], against: Loss, nodes: Collection[str], *others: Loss) -> int:
+    """Return how much of a loss, and of others beside it, ends with the slowness of these hosts, in milliseconds.
+
+    In hours in which their clocks lost time the run lost that on all its GPUs, as far as so much was booked. In hours
+    in which they did not, what was waited for them ends only where the change is against the wait.
+    """
+    by_hour: dict[tuple[str, int], list[SlowHour]] = defaultdict(list)
+    for hour in hours:
+        if hour.node in nodes and hour.loss in (against, *others):
+            by_hour[hour.run_id, hour.hour].append(hour)
+    return sum(_ended(each, against) for each in by_hour.values())
+
+
+def thrown_away_ms(hours: Iterable[SlowHour], nodes: Collection[str]) -> int:
+    """Return what runs lost by the clocks of these hosts in work that was thrown away later, in milliseconds."""
+    longest: dict[tuple[str, int], int] = defaultdict(int)
+    for hour in hours:
+        if hour.node in nodes and hour.loss == THROWN_AWAY:
+            key = (hour.run_id, hour.hour)
+            longest[key] = max(longest[key], hour.gpus * hour.longest_ms)
+    return sum(longest.values())
+
+
+def coincide(hours: Sequence[SlowHour], one: Loss, other: Loss, nodes: Collection[str]) -> bool:
+    """Return whether some run had both losses by these hosts in one hour."""
+    seen = [
+        {(each.run_id, each.hour) for each in hours if each.node in nodes and each.loss == of} for of in (one, other)
+    ]
+    return not seen[0].isdisjoint(seen[1])
+
+
+def _ended(hour: Sequence[SlowHour], against: Loss) -> int:
+    """Return what ends of one hour of one run."""
+    waited = sum(one.milliseconds for one in hour if one.loss == WAIT)
+    clocks = [one for one in hour if one.loss != WAIT]
+    if not clocks:
+        return waited if against == WAIT else 0
+    lost = sum(one.milliseconds for one in clocks)
+    longest: dict[Loss, int] = defaultdict(int)
+    for one in clocks:
+        longest[one.loss] = max(longest[one.loss], one.longest_ms)
+    return min(lost + waited, max(lost, clocks[0].gpus * sum(longest.values())))
+
+
+def _with_all(
+    trigger: Trigger, proposal: Proposal, found: Sequence[Finding], hours: Sequence[SlowHour]
+) -> tuple[Trigger, Proposal]:
+    """Return a change with all that it ends: the findings of its runs, and the share of them that is its hosts'."""
+    against = (trigger.state or "", trigger.cause)
+    others = [
+        finding
+        for finding in found
+        if (finding.state, finding.cause) in (_OF_THE_HOST if against == WAIT else (WAIT,))
+        and not finding.suspicion
+        and not set(finding.run_ids).isdisjoint(trigger.run_ids)
+        and coincide(hours, against, (finding.state, finding.cause), proposal.slow_hosts)
+    ]
+    ended = ended_ms(hours, against, proposal.slow_hosts, *((each.state, each.cause) for each in others))
+    if not isinstance(proposal.saves, Share) or not ended:
+        return trigger, proposal
+    whole = with_findings(trigger, others)
+    share = share_of_loss(proposal.saves, ended, whole.milliseconds or 0)
+    lucky = share_of_loss(proposal.saves, ended + thrown_away_ms(hours, proposal.slow_hosts), whole.milliseconds or 0)
+    return whole, replace(proposal, saves=replace(share, p95=min(BEYOND, lucky.p95)))
+
+
+def _read(session: "Session", runs: Collection[str], start_us: int, end_us: int) -> list[SlowHour]:
+    if not runs:
+        return []
+    (select,) = statements("recommendations/slow_hours.sql")
+    rows = session.rows(select, {"runs": sorted(runs), "start": start_us, "end": end_us})
+    return [SlowHour(run, hour, node, (state, cause), *amounts) for run, hour, node, state, cause, *amounts in rows]
+
+
+_STATE, CAUSE = "communicating", "cross_rack"
+_SURE: tuple[Confidence, ...] = ("low", "medium", "high")
+
+
+def against(
+    planned: Sequence[tuple[Trigger, Proposal]], found: Sequence[Finding]
+) -> Iterator[tuple[Trigger, Proposal]]:
+    """Yield what a plan moves, a move out of several racks with the findings whose seconds it would give back.
+
+    With their ids it competes with whatever else would save those. A run of which nothing was found is left where it
+    is. Of a finding's runs one moves in a plan: all bear one name, and a recommendation is known by it.
+    """
+    claimed: set[str] = set()
+    for trigger, proposal in sorted(planned, key=lambda one: (-(one[0].milliseconds or 0), one[0].subject)):
+        if trigger.cause != CAUSE:
+            yield trigger, proposal
+            continue
+        own = [finding for finding in found if _is_about(finding, trigger)]
+        ids = {finding.id for finding in own}
+        if own and not ids & claimed:
+            claimed |= ids
+            yield _standing_on(trigger, own), proposal
+
+
+def _is_about(finding: Finding, trigger: Trigger) -> bool:
+    is_crossing = (finding.state, finding.cause) == (_STATE, CAUSE) and not finding.suspicion
+    return is_crossing and not set(finding.run_ids).isdisjoint(trigger.run_ids)
+
+
+def _standing_on(trigger: Trigger, own: Sequence[Finding]) -> Trigger:
+    """Return the run's own part of what its findings lost: never more than either says."""
+    first = own[0]
+    stakes = [finding.at_stake_micros for finding in own]
+    known = None if None in stakes or trigger.micros is None else sum(stake or 0 for stake in stakes)
+    return replace(
+        trigger,
+        subject=first.subject.removesuffix(f" ({len(first.run_ids)})"),
+        team=first.team,
+        actor=first.actor,
+        confidence=min((finding.confidence for finding in own), key=_SURE.index),
+        finding_ids=tuple(finding.id for finding in own),
+        milliseconds=min(trigger.milliseconds or 0, sum(finding.milliseconds for finding in own)),
+        micros=None if known is None else min(trigger.micros or 0, known),
+        state=_STATE,
+    )

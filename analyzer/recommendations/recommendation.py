@@ -4,11 +4,72 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agent.wire.units import SECOND_US, WEEK_SECONDS
-from analyzer.recommendations.artefact import Artefact
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.latency import Latency
 from analyzer.states import Confidence
+
+Form = Literal["slurm", "kubernetes", "rankfile", "mig", "shell", "python", "config"]
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """One text to paste. `form` says for whom: `config` is a setting of the run's own software."""
+
+    form: Form
+    text: str
+
+
+def shell(text: str) -> Artefact:
+    """Return commands for a shell."""
+    return Artefact("shell", text)
+
+
+def python(text: str) -> Artefact:
+    """Return lines of the run's own program."""
+    return Artefact("python", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One thing that was looked at. `holds` is None where it could not be known; `told` has the numbers.
+
+    Such as Constraint("cores", True, "n14: 96 wanted, 128 there").
+    """
+
+    what: str
+    holds: bool | None
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Time to the first token (or answer) in seconds at P99, as measured before and as expected after; None: unknown.
+
+    `slo_seconds` is what the service promises; `told` says what the expectation rests on.
+    """
+
+    before_seconds: float | None
+    after_seconds: float | None
+    slo_seconds: float | None
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where something is or should be. Nodes are in the order of ranks; a rack is None where it is not known."""
+
+    nodes: tuple[str, ...]
+    racks: tuple[str | None, ...]  # of each node
+    gpus: int
+    sku: str | None = None
+    slice_: str | None = None  # a MIG profile, such as 1g.10gb
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What moves. `from_` is None for what is not placed yet, `to` for what is given back."""
+
+    from_: Placement | None
+    to: Placement | None
+
 
 # How far the tails lie from the median where nobody says: z(0.95) / z(0.80) = 1.645 / 0.842 of a normal distribution.
 TAIL_PERMILLE = 1954

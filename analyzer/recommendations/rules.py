@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.proposal import Proposal, Trigger
 from analyzer.recommendations.site import Site
-from analyzer.recommendations.trigger import Trigger
 from analyzer.recommendations.types import (
     checkpointing,
     data_locality,

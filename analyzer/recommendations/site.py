@@ -1,22 +1,160 @@
-"""The site as placement sees it: where each run's GPUs are, what stood free meanwhile, and what is free now."""
+"""The site as placement sees it: hosts, runs and services, what stood free meanwhile, and what is free now."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from analyzer.findings.finding import Finding
 from analyzer.findings.health.fragmentation import Wait
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.prices.price_book import PriceBook
-from analyzer.recommendations import site_query
-from analyzer.recommendations.fleet_plan.move import Placement
-from analyzer.recommendations.fleet_plan.places import Feed, Host, KindRate, Limited, Placed, Served
+from analyzer.recommendations.recommendation import Placement
 
-if TYPE_CHECKING:
-    from collector.store.session import Session
+_LABELS = "labels "  # how the source of a place begins where Kubernetes' labels of nodes told it
 
-__all__ = ["Host", "Placed", "Site", "read_site"]
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host: where it is, what it has, and how many of its GPUs stood free on average over the period.
+
+    `gpus_free_now` nobody held in the period's last hour; `state` is what its scheduler says, if it says anything.
+    """
+
+    node: str
+    rack: str | None
+    sku: str | None
+    cpu_cores: int | None
+    local_nvme_bytes: int | None
+    gpus: int
+    gpus_free: float
+    memory_bytes: int | None = None
+    block: str | None = None
+    zone: str | None = None
+    node_group: str | None = None
+    topology_source: str | None = None
+    gpu_memory_bytes: int | None = None
+    power_limit_watts: float | None = None
+    purchase_option: str | None = None
+    gpus_free_now: int = 0
+    state: str | None = None
+    reason: str | None = None
+    is_always_free: bool = False  # all of its GPUs, all of the period, which is a day at least
+    micros: int | None = None  # what it cost in the period
+    free_ms: int = 0  # of its GPUs
+
+    @property
+    def rack_label(self) -> str | None:
+        """The label of Kubernetes nodes by which its rack is known; None where something else told it."""
+        if self.rack is None or not (self.topology_source or "").startswith(_LABELS):
+            return None
+        return (self.topology_source or "").removeprefix(_LABELS).split(",")[0].strip() or None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where one run is: its hosts in the order of their ranks, with its GPUs on each, and the cores it may use.
+
+    `kind` is what Kubernetes calls its owner, `account` its namespace there. Milliseconds are of GPUs, in the period;
+    `gpu_bytes` and `host_bytes` are the most that was in use on one GPU and on one host: gauges, not needs. By the
+    clock, its GPUs last did anything `active_seconds` after its start, and it idles for `idle_seconds` since.
+    """
+
+    run_id: str
+    hosts: tuple[str, ...]
+    gpus: int
+    cores: float | None
+    gpus_on: tuple[int, ...] = ()
+    gpu_uuids: tuple[str, ...] = ()
+    is_open: bool = True
+    name: str | None = None
+    team: str | None = None
+    stage: str | None = None
+    queue: str | None = None
+    account: str | None = None
+    kind: str | None = None
+    members: int | None = None
+    workers: int | None = None  # of its loader, on the GPU that has most
+    held_ms: int | None = None
+    held_micros: int | None = None
+    productive_ms: int = 0
+    productive_micros: int | None = None
+    never_used_ms: int | None = None  # of GPUs on which it never worked, in the period
+    exit_status: str | None = None
+    model: str | None = None
+    active_seconds: int | None = None
+    idle_seconds: int | None = None
+    gpu_bytes: int | None = None
+    host_bytes: int | None = None
+
+    @property
+    def gpus_per_host(self) -> int:
+        """GPUs on each host, rounded up."""
+        return -(-self.gpus // max(1, len(self.hosts)))
+
+    @property
+    def cores_per_gpu(self) -> int | None:
+        """Cores that it may use for each GPU, rounded; None where nobody said."""
+        return round(self.cores / self.gpus) if self.cores and self.gpus else None
+
+    @property
+    def called(self) -> str:
+        """What people call it."""
+        return self.name or self.run_id
+
+
+def distinct(runs: Iterable[Placed]) -> int:
+    """Return how many GPUs these runs hold or held: one that they had one after another counts once."""
+    known = list(runs)
+    return len({gpu for one in known for gpu in one.gpu_uuids}) or sum(one.gpus for one in known)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a service said of itself: its stack, its promise, and the P99 of first tokens, typical and at its worst.
+
+    `replicas` of the whole service there were last, `needed` by its policy at the most in the period; None without one.
+    """
+
+    engine: str | None
+    slo_seconds: float | None
+    p99_seconds: float | None
+    worst_seconds: float | None
+    replicas: int | None = None
+    needed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What a run received over the network from a host on which one other run was, in the period."""
+
+    producer: str
+    node: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A GPU that lost clock for power: its limit and its kind's, and its clock and draw meanwhile, in the median."""
+
+    gpu_uuid: str
+    node: str
+    limit_watts: float | None
+    usual_watts: float | None
+    clock_hertz: float | None
+    reference_hertz: float | None
+    power_watts: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class KindRate:
+    """What a GPU-hour of one kind and purchase option came to, in millionths of the ledger's currency."""
+
+    sku: str
+    purchase_option: str | None
+    micros_per_gpu_hour: int
+
+
+# Readings of samples, as large as the fleet's history; all others are of the ledger and the facts.
+SAMPLED = frozenset(("states", "services", "feeds", "power", "gauges", "checkpoints"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +179,7 @@ class Site:
     prices: PriceBook = field(default_factory=PriceBook)
     start_us: int = 0
     end_us: int = 0
-    looks: frozenset[str] = site_query.SAMPLED  # what of samples was looked at: of the rest nothing may be said
+    looks: frozenset[str] = SAMPLED  # what of samples was looked at: of the rest nothing may be said
 
     def looks_at(self, what: str) -> bool:
         """Return whether this was looked at: if not, that there is none of it is not known."""
@@ -122,61 +260,3 @@ class Site:
             if rate.sku == sku and purchase_option in (None, rate.purchase_option)
         ]
         return max(found, default=None)
-
-
-def read_site(
-    session: "Session",
-    start_us: int,
-    end_us: int,
-    prices: PriceBook | None = None,
-    *,
-    with_samples: bool = True,
-    about: Sequence[Finding] = (),
-) -> Site:
-    """Read what the store knows of the period; `prices` is the site's book, asked for what the fleet does not own.
-
-    Without samples it is what the ledger and the facts tell, and quick: of gauges, services, flows between runs, power,
-    checkpoints and what schedulers say of hosts it looks at what the findings that it is `about` ask for.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
-    looks = site_query.SAMPLED if with_samples else _looks_for(session, about)
-    reading = site_query.SiteQuery(session, start_us, end_us, looks)
-    hosts, runs = reading.hosts(), reading.runs()
-    return Site(
-        hosts,
-        runs,
-        reading.slow_hosts(),
-        reading.gpu_hosts(),
-        reading.services(),
-        reading.waiting(),
-        reading.feeds(hosts, runs),
-        reading.limited(),
-        reading.rates(),
-        reading.checkpoints(),
-        prices or PriceBook(),
-        start_us,
-        end_us,
-        looks,
-    )
-
-
-# What of samples a rule for a finding rests on: without it the rule would say that there is none.
-_LOOKS = {
-    ("starved", "network_storage"): "feeds",
-    ("throttled", "power"): "power",
-    **{("lost_work", cause): "checkpoints" for cause in ("failed", "preempted", "node_failed")},
-}
-
-
-def _looks_for(session: "Session", found: Sequence[Finding]) -> frozenset[str]:
-    """Return what of samples to look at for these findings: of services always what they say of themselves."""
-    looks = {_LOOKS[finding.state, finding.cause] for finding in found if (finding.state, finding.cause) in _LOOKS}
-    runs = sorted({run for finding in found for run in finding.run_ids})
-    if (
-        runs
-        and session.row("SELECT count(*) FROM runs WHERE stage = 'serving' AND run_id IN (SELECT unnest(?))", [runs])[0]
-    ):
-        looks.add("services")
-    return frozenset(looks)

@@ -1,25 +1,25 @@
 """Read the site from the store: SQL counts, a row a host, a run or a flow comes out."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import HOUR_MS
+from analyzer.findings.finding import Finding
 from analyzer.findings.health.fragmentation import Wait
 from analyzer.findings.health.gathering import rolled_until
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.cadence import Failures
 from analyzer.measures.efficiency.checkpoints import Checkpoints, checkpoints
+from analyzer.prices.price_book import PriceBook
 from analyzer.queries.statements import statements
-from analyzer.recommendations.fleet_plan.places import Feed, Host, KindRate, Limited, Placed, Served
+from analyzer.recommendations.site import SAMPLED, Feed, Host, KindRate, Limited, Placed, Served, Site
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
 _FEED_LEAST_BYTES = 10**9  # ours: less in a whole period is chatter, not input
-# Readings of samples, as large as the fleet's history; all others are of the ledger and the facts.
-SAMPLED = frozenset(("states", "services", "feeds", "power", "gauges", "checkpoints"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +139,61 @@ class SiteQuery:
         (select,) = statements(f"recommendations/{name}.sql")
         period: dict[str, object] = {"start": self.start_us, "end": self.end_us}
         return self.session.rows(select, {key: value for key, value in period.items() if f"${key}" in select})
+
+
+def read_site(
+    session: "Session",
+    start_us: int,
+    end_us: int,
+    prices: PriceBook | None = None,
+    *,
+    with_samples: bool = True,
+    about: Sequence[Finding] = (),
+) -> Site:
+    """Read what the store knows of the period; `prices` is the site's book, asked for what the fleet does not own.
+
+    Without samples it is what the ledger and the facts tell, and quick: of gauges, services, flows between runs, power,
+    checkpoints and what schedulers say of hosts it looks at what the findings that it is `about` ask for.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    looks = SAMPLED if with_samples else _looks_for(session, about)
+    reading = SiteQuery(session, start_us, end_us, looks)
+    hosts, runs = reading.hosts(), reading.runs()
+    return Site(
+        hosts,
+        runs,
+        reading.slow_hosts(),
+        reading.gpu_hosts(),
+        reading.services(),
+        reading.waiting(),
+        reading.feeds(hosts, runs),
+        reading.limited(),
+        reading.rates(),
+        reading.checkpoints(),
+        prices or PriceBook(),
+        start_us,
+        end_us,
+        looks,
+    )
+
+
+# What of samples a rule for a finding rests on: without it the rule would say that there is none.
+_LOOKS = {
+    ("starved", "network_storage"): "feeds",
+    ("throttled", "power"): "power",
+    **{("lost_work", cause): "checkpoints" for cause in ("failed", "preempted", "node_failed")},
+}
+
+
+def _looks_for(session: "Session", found: Sequence[Finding]) -> frozenset[str]:
+    """Return what of samples to look at for these findings: of services always what they say of themselves."""
+    looks = {_LOOKS[finding.state, finding.cause] for finding in found if (finding.state, finding.cause) in _LOOKS}
+    runs = sorted({run for finding in found for run in finding.run_ids})
+    if (
+        runs
+        and session.row("SELECT count(*) FROM runs WHERE stage = 'serving' AND run_id IN (SELECT unnest(?))", [runs])[0]
+    ):
+        looks.add("services")
+    return frozenset(looks)

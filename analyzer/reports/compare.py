@@ -9,11 +9,18 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.ledger.coverage import ledger_end
 from analyzer.ledger.which_run import find_run
 from analyzer.queries.ledger_query import Breakdown, Counted, fold, ledger_sums
-from analyzer.recommendations.lifecycle.word import moment_of
-from analyzer.recommendations.outcome.before_after import LEAST, before_after
-from analyzer.recommendations.outcome.effect import Effect
-from analyzer.recommendations.outcome.outcome_query import MomentWindow, works_of_name, works_of_runs
-from analyzer.recommendations.outcome.work import Unit, Work, log_costs, rates_of, unit_of
+from analyzer.recommendations.lifecycle.status import moment_of
+from analyzer.recommendations.outcome.effect import LEAST, Effect, before_after
+from analyzer.recommendations.outcome.work import (
+    MomentWindow,
+    Unit,
+    Work,
+    log_costs,
+    rates_of,
+    unit_of,
+    works_of_name,
+    works_of_runs,
+)
 from collector.store.session import Session
 
 _BACK_US = 56 * DAY_US

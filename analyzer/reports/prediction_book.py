@@ -12,9 +12,9 @@ from analyzer.errors import LedgerError
 from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import known_hours, newest_hour_end
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.keep import look_for_applied
+from analyzer.recommendations.lifecycle.applied import look_for_applied
 from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, begin_turn
-from analyzer.recommendations.lifecycle.predict import predicted
+from analyzer.recommendations.lifecycle.prediction import predicted
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.books import mirror_findings

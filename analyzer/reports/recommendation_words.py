@@ -1,9 +1,7 @@
 """What is said of one recommendation: the same words on screens, pages and tickets."""
 
 from agent.wire.units import SECOND_US
-from analyzer.recommendations.fleet_plan.move import Move, Placement
-from analyzer.recommendations.latency import Latency
-from analyzer.recommendations.recommendation import Alternative, Range, Recommendation
+from analyzer.recommendations.recommendation import Alternative, Latency, Move, Placement, Range, Recommendation
 from analyzer.recommendations.saving import over_words
 from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, moment_words, money, plain, plain_sentence
 

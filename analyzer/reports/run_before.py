@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from agent.wire.units import MICROS
-from analyzer.recommendations.outcome.outcome_query import works_of_runs
-from analyzer.recommendations.outcome.work import Work
+from analyzer.recommendations.outcome.work import Work, works_of_runs
 from analyzer.text.rounding import nearest
 from collector.store.session import Session
 

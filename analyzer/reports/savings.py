@@ -7,9 +7,15 @@ from agent.wire.units import DAY_US
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.lifecycle_tables import lifecycle_statuses
 from analyzer.recommendations.lifecycle.prediction import Prediction
-from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
+from analyzer.recommendations.lifecycle.realised import (
+    Calibration,
+    Realised,
+    all_realised,
+    calibration,
+    case_of,
+    proposed_shares,
+)
 from analyzer.recommendations.lifecycle.status import LifecycleStatus
-from analyzer.recommendations.outcome.calibration import Calibration, calibration, proposed_shares
 from collector.store.session import Session
 
 _CHECKED_MOST = 10  # of a week's report: each reads the runs of sixteen weeks

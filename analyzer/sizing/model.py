@@ -1,14 +1,161 @@
-"""The model that is to be sized: one of the table, or one whose figures somebody says. No shape is guessed."""
+"""The model that is to be sized: one of the table, or one whose figures somebody says; its shape, its precision.
+
+No shape is guessed. Parameters are counted as public implementations build a decoder-only transformer (Llama, Mistral,
+Mixtral, Qwen2.5): two norms a layer and one at the end, linears without bias unless said, a router in each layer of a
+mixture of experts. The counts of the table are those that model cards publish (tests/analyzer/sizing/test_shape.py).
+"""
 
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.settings.toml_entry import TomlEntry, read_toml
-from analyzer.sizing.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The widths of one model. `key_value_heads` are fewer than `heads` with grouped queries (GQA).
+
+    `is_gated`: the MLP has three matrices (SwiGLU) and not two (GELU); `has_dropout`: masks are kept for the backward
+    pass, as in the models of 2022. `experts_active` is how many of the `experts` a token meets.
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    key_value_heads: int
+    head_width: int
+    intermediate: int
+    vocabulary: int
+    is_gated: bool = True
+    has_dropout: bool = False
+    is_tied: bool = False  # the output layer shares the embedding's weights
+    has_query_bias: bool = False  # on queries, keys and values alone, as in Qwen2.5
+    experts: int = 1
+    experts_active: int = 1
+
+    @property
+    def query_width(self) -> int:
+        """All heads' queries together."""
+        return self.heads * self.head_width
+
+    def key_value_width(self, tensor: int = 1) -> int:
+        """Keys (or values) of the heads that one of `tensor` GPUs holds: a head is never split, only copied."""
+        return -(-self.key_value_heads // tensor) * self.head_width
+
+    def linears(self) -> tuple[tuple[int, int, int], ...]:
+        """Return the weight matrices of one layer: width in, width out, how many. Adapters and 4 bits are for these."""
+        queries, keys = self.query_width, self.key_value_width()
+        return (
+            (self.hidden, queries, 1),
+            (self.hidden, keys, 2),
+            (queries, self.hidden, 1),
+            (self.hidden, self.intermediate, self.experts * (2 if self.is_gated else 1)),
+            (self.intermediate, self.hidden, self.experts),
+        )
+
+    @property
+    def layer_linear_parameters(self) -> int:
+        """Parameters in the weight matrices of one layer."""
+        return sum(wide * out * count for wide, out, count in self.linears())
+
+    @property
+    def layer_other_parameters(self) -> int:
+        """Parameters of one layer in norms, biases and the router."""
+        router = self.hidden * self.experts if self.experts > 1 else 0
+        biases = self.query_width + 2 * self.key_value_width() if self.has_query_bias else 0
+        return 2 * self.hidden + router + biases
+
+    @property
+    def layer_parameters(self) -> int:
+        """All parameters of one layer."""
+        return self.layer_linear_parameters + self.layer_other_parameters
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Parameters of the embedding; of the output layer as many again, unless they are tied."""
+        return self.vocabulary * self.hidden
+
+    @property
+    def parameters(self) -> int:
+        """All parameters."""
+        ends = self.embedding_parameters * (1 if self.is_tied else 2) + self.hidden
+        return self.layers * self.layer_parameters + ends
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that a token meets: of a mixture of experts fewer than it has."""
+        expert = self.hidden * self.intermediate * (3 if self.is_gated else 2)
+        return self.parameters - self.layers * (self.experts - self.experts_active) * expert
+
+    def adapter_parameters(self, rank: int) -> int:
+        """Return the parameters of low-rank adapters of this rank on every linear: rank x (in + out) each.
+
+        Source: Hu et al. 2021, LoRA; on every linear as Dettmers et al. 2023 (QLoRA, section 4) found to be needed.
+        """
+        return self.layers * sum(rank * (wide + out) * count for wide, out, count in self.linears())
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """One way to hold weights. `bits` are of a quantised weight with its scales; `quantises` only linears of layers."""
+
+    name: str
+    bits: Fraction
+    quantises: bool
+    source: str
+
+
+# Blocks of 64 with an 8-bit scale, whose own 32-bit scale is shared by 256 of them: 0.127 bits (QLoRA, section 3).
+_NF4_SCALES = Fraction(8, 64) + Fraction(32, 64 * 256)
+# Groups of 128 with a 16-bit scale and a 4-bit zero point, as GPTQ and AWQ write them by default.
+_INT4_SCALES = Fraction(16 + 4, 128)
+
+PRECISIONS = {
+    one.name: one
+    for one in (
+        Precision("fp32", Fraction(32), False, "IEEE 754"),
+        Precision("bf16", Fraction(16), False, "16 bits"),
+        Precision("fp16", Fraction(16), False, "16 bits"),
+        Precision("fp8", Fraction(8), True, "8 bits; scales by tensor are left out"),
+        Precision("int8", Fraction(8), True, "LLM.int8 (Dettmers et al. 2022); scales by row are left out"),
+        Precision("int4", 4 + _INT4_SCALES, True, "GPTQ, AWQ: groups of 128"),
+        Precision("nf4", 4 + _NF4_SCALES, True, "QLoRA: double quantisation, 0.127 bits a weight"),
+    )
+}
+WIDE_BITS = 16  # what quantisation leaves as it is: embeddings, output layer, norms, router
+
+# GPUs by the model in their SKU. Source: NVIDIA's CUDA programming guide, arithmetic by compute capability: BF16 from
+# 8.0 (Ampere) on, FP8 from 8.9 (Ada) on.
+_BEFORE_AMPERE = ("P100", "V100", "T4")
+_AMPERE = ("A100", "A10", "A10G", "A30", "A40", "A6000")
+
+
+def precision_named(name: str) -> Precision:
+    """Return a precision.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    found = PRECISIONS.get(name)
+    if found is None:
+        raise ConfigError(f"--precision {name} is none of {', '.join(PRECISIONS)}")
+    return found
+
+
+def cannot(sku: str, precision: Precision) -> str | None:
+    """Say why GPUs of a SKU do not compute in a precision; None where nothing is known against it."""
+    chip = sku.rpartition("-")[0] or sku
+    if precision.name == "bf16" and chip in _BEFORE_AMPERE:
+        return "no BF16 there: say fp16"
+    if precision.name == "fp8" and chip in (*_BEFORE_AMPERE, *_AMPERE):
+        return "no FP8 there: say int8"
+    return None
+
 
 _TABLE = Path(__file__).with_name("models.toml")
 _WIDTHS = ("layers", "hidden", "heads", "key_value_heads", "intermediate", "vocabulary")

@@ -4,11 +4,9 @@ from collections.abc import Callable
 
 from agent.wire.units import GIB
 from analyzer.prices.options import ANY
-from analyzer.sizing.fitting import Fit
-from analyzer.sizing.kinds import HourlyRate
+from analyzer.sizing.fitting import Fit, HourlyRate
 from analyzer.sizing.memory import MemoryPart
-from analyzer.sizing.similar import LOOK_BACK_DAYS, Check, OfKind, Similar, Spread
-from analyzer.sizing.sized import Sized
+from analyzer.sizing.sized import LOOK_BACK_DAYS, Check, OfKind, Similar, Sized, Spread
 from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain

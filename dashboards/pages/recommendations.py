@@ -17,13 +17,10 @@ from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving
 from analyzer.interfaces.text.savings_text import checked_words
 from analyzer.ledger.coverage import fleet, measured, unjudged
 from analyzer.period import Period, local
-from analyzer.recommendations.artefact import Artefact
-from analyzer.recommendations.fleet_plan.move import Placement
 from analyzer.recommendations.lifecycle.lifecycle_tables import lifecycle_statuses
 from analyzer.recommendations.lifecycle.realised import Realised
-from analyzer.recommendations.lifecycle.status import LifecycleStatus
-from analyzer.recommendations.lifecycle.word import Decision
-from analyzer.recommendations.recommendation import Recommendation
+from analyzer.recommendations.lifecycle.status import Decision, LifecycleStatus
+from analyzer.recommendations.recommendation import Artefact, Placement, Recommendation
 from analyzer.reports.recommendation_words import HOLDS, actor_words, cost_short, is_predicted, place_words, stays
 from analyzer.reports.savings import SavingsReport, savings_report
 from analyzer.text.words import (

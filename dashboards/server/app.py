@@ -15,7 +15,7 @@ from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.interfaces.metrics.snapshot import FleetPage
 from analyzer.ledger.believed import believing
 from analyzer.queries.generation import ByGeneration, Generations
-from analyzer.recommendations.loss_source import LossSource
+from analyzer.recommendations.advice_options import LossSource
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.access.gate import Gate

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from analyzer.recommendations.artefact import Artefact
-from analyzer.recommendations.fleet_plan.move import Move, Placement
-from analyzer.recommendations.recommendation import Range, Recommendation
+from analyzer.recommendations.recommendation import Artefact, Move, Placement, Range, Recommendation
 from dashboards.pages.recommendations import _change, sides
 from tests.analyzer.interfaces.api_sites import TOKEN, Site, site
 from tests.dashboards.test_money import sheet

@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from analyzer.recommendations.artefact import Form
-from analyzer.recommendations.recommendation import Cost, Recommendation, Takes
+from analyzer.recommendations.recommendation import Cost, Form, Recommendation, Takes
 from analyzer.reports.document import CostMicros, Micros, Milliseconds, Model
 from analyzer.states import Confidence
 from analyzer.text.as_json import plain_data

@@ -15,7 +15,7 @@ from analyzer.interfaces.api.request_service import RequestContext, RequestServi
 from analyzer.interfaces.api.when import When
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import decide
-from analyzer.recommendations.lifecycle.word import Decision, Word, moment_of
+from analyzer.recommendations.lifecycle.status import Decision, Word, moment_of
 from analyzer.reports.document import Document, Micros, Model, iso, iso_or_none
 
 A = TypeVar("A", bound=Parameters)

@@ -21,8 +21,8 @@ from analyzer.ledger.coverage import EMPTY, unjudged
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.period import Period
 from analyzer.queries.generation import ByGeneration, Generations, ReadingCache
+from analyzer.recommendations.advice_options import LossSource
 from analyzer.recommendations.lifecycle.say import Offer
-from analyzer.recommendations.loss_source import LossSource
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.confining import confined
 from analyzer.reports.document import VERSION, Document

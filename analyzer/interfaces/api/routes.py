@@ -31,7 +31,7 @@ from analyzer.interfaces.api.sizing import sizing_routes
 from analyzer.interfaces.api.topology import topology_routes
 from analyzer.interfaces.api.traffic import traffic_routes
 from analyzer.queries.generation import ByGeneration
-from analyzer.recommendations.loss_source import LossSource
+from analyzer.recommendations.advice_options import LossSource
 from analyzer.server_client import WRONG_USAGE
 from analyzer.settings.settings import Settings
 from collector.errors import RegistryError, StoreError

@@ -8,9 +8,8 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.interfaces.api.parameters import READS
-from analyzer.recommendations.lifecycle.realised import Realised, Weekly
+from analyzer.recommendations.lifecycle.realised import Realised, Tally, Weekly
 from analyzer.recommendations.lifecycle.status import LifecycleStatus
-from analyzer.recommendations.outcome.calibration import Tally
 from analyzer.reports.document import CostMicros, Document, Micros, Milliseconds, Model
 from analyzer.reports.savings import SavingsReport, savings_report
 

@@ -16,7 +16,7 @@ from analyzer.findings.history.say import keep_judgement, keep_mute
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import decide
-from analyzer.recommendations.lifecycle.word import Decision, moment_of
+from analyzer.recommendations.lifecycle.status import Decision, moment_of
 from analyzer.reports.reader import Reader
 from analyzer.server_client import ask_server_json, zone_of
 from analyzer.settings.settings import Settings, settings_file

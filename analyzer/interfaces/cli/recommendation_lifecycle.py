@@ -5,7 +5,7 @@ from textwrap import fill
 
 from analyzer.findings.history.judgement import reason_of
 from analyzer.interfaces.cli.by_command import target_of, word_parser
-from analyzer.recommendations.lifecycle.word import Decision
+from analyzer.recommendations.lifecycle.status import Decision
 
 _OK = 0
 _COLUMNS = 78

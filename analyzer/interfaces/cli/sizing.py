@@ -10,15 +10,11 @@ from analyzer.interfaces.questions.sizing import ask_known, read_known
 from analyzer.measures.efficiency.mfu import parameter_count
 from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.data import sized_json
-from analyzer.sizing.fitting import GpuRequest
-from analyzer.sizing.kinds import kinds
-from analyzer.sizing.model import Model, model_named
-from analyzer.sizing.precision import PRECISIONS
-from analyzer.sizing.shape import Shape
-from analyzer.sizing.sharding import MOST_GPUS
+from analyzer.sizing.fitting import GpuRequest, kinds
+from analyzer.sizing.model import PRECISIONS, Model, Shape, model_named
 from analyzer.sizing.sized import Past, Sized, sized
 from analyzer.sizing.text import sized_text
-from analyzer.sizing.work import MOMENT_BYTES, PURPOSES, RECOMPUTES, Work, work_of
+from analyzer.sizing.work import MOMENT_BYTES, MOST_GPUS, PURPOSES, RECOMPUTES, Work, work_of
 from analyzer.text.layout import TextLayout
 
 _MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen

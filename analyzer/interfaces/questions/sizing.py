@@ -9,8 +9,8 @@ from agent.wire.units import DAY_US
 from analyzer.prices.price_book import price_book
 from analyzer.server_client import ask_server_json, of_this_version, typed
 from analyzer.settings.settings import Settings
-from analyzer.sizing.kinds import GpuKind, kinds, read_owned
-from analyzer.sizing.similar import LOOK_BACK_DAYS, PastRun, read_past
+from analyzer.sizing.fitting import GpuKind, kinds, read_owned
+from analyzer.sizing.sized import LOOK_BACK_DAYS, PastRun, read_past
 
 if TYPE_CHECKING:
     from collector.store.session import Session

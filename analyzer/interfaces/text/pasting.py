@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analyzer.recommendations.artefact import Artefact, Form
+from analyzer.recommendations.recommendation import Artefact, Form
 
 _SHELL: tuple[Form, ...] = ("slurm", "shell", "rankfile", "mig")
 _HANGING = " " * 4

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from analyzer.errors import LedgerError
 from analyzer.interfaces.text.recommendation_text import Listed
 from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving_column
-from analyzer.recommendations.artefact import Artefact, Form
-from analyzer.recommendations.recommendation import Range, Recommendation
+from analyzer.recommendations.recommendation import Artefact, Form, Range, Recommendation
 from analyzer.reports.recommendation_words import (
     HOLDS,
     actor_words,

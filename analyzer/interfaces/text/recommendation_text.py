@@ -9,8 +9,7 @@ from analyzer.interfaces.text.pasting import folded
 from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving_column
 from analyzer.ledger.coverage import Sku
 from analyzer.period import Period
-from analyzer.recommendations.artefact import Artefact, Form
-from analyzer.recommendations.recommendation import Recommendation
+from analyzer.recommendations.recommendation import Artefact, Form, Recommendation
 from analyzer.reports.ledger_filter import WHOLE, LedgerFilter
 from analyzer.reports.recommendation_words import (
     HOLDS,

@@ -3,9 +3,16 @@
 from collections.abc import Callable, Sequence
 
 from analyzer.period import local
-from analyzer.recommendations.lifecycle.realised import Realised, Weekly
+from analyzer.recommendations.lifecycle.realised import (
+    INNER_PERMILLE,
+    LEAST,
+    OUTER_PERMILLE,
+    Calibration,
+    Realised,
+    Tally,
+    Weekly,
+)
 from analyzer.recommendations.lifecycle.status import LifecycleStatus
-from analyzer.recommendations.outcome.calibration import INNER_PERMILLE, LEAST, OUTER_PERMILLE, Calibration, Tally
 from analyzer.recommendations.outcome.outcome import Outcome
 from analyzer.reports.savings import SavingsReport, Together
 from analyzer.text.layout import TextLayout

@@ -8,11 +8,11 @@ all of a template, and says so.
 
 from collections.abc import Mapping, Sequence
 
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts.owner import native
 from analyzer.recommendations.artefacts.quoting import remark, shell_word, words
 from analyzer.recommendations.artefacts.yaml_text import Yaml, as_yaml
-from analyzer.recommendations.fleet_plan.places import Host, Placed
+from analyzer.recommendations.recommendation import Artefact
+from analyzer.recommendations.site import Host, Placed
 
 # Owners whose pod template can change while they run; a Job's cannot, and others keep it elsewhere in their manifest.
 _ROLLING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.wire.units import GIB
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts.quoting import shell_word
+from analyzer.recommendations.recommendation import Artefact
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from analyzer.recommendations.artefact import Artefact
-from analyzer.recommendations.fleet_plan.places import Placed
+from analyzer.recommendations.recommendation import Artefact
+from analyzer.recommendations.site import Placed
 
 
 def scheduler(run_id: str) -> str:

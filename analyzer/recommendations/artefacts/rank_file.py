@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts.quoting import shell_word, words
+from analyzer.recommendations.recommendation import Artefact
 
 
 def rank_file(hosts: Sequence[str], ranks_on: Sequence[int]) -> Artefact:

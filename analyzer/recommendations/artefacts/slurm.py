@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts.owner import native, scheduler
 from analyzer.recommendations.artefacts.quoting import joined_names, remark, shell_word, words
-from analyzer.recommendations.fleet_plan.places import Placed
+from analyzer.recommendations.recommendation import Artefact
+from analyzer.recommendations.site import Placed
 
 
 def options(*lines: str, note: str = "") -> Artefact:

@@ -9,23 +9,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.wire.units import WEEK_US
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.fleet_now import Loss, Now, read_now
-from analyzer.recommendations.fleet_plan.fleet_problem import FleetProblem, emptied_ms, fleet_problem, lasts_us
-from analyzer.recommendations.fleet_plan.move import Move, Placement
-from analyzer.recommendations.fleet_plan.places import Placed
-from analyzer.recommendations.fleet_plan.plan import Plan
-from analyzer.recommendations.fleet_plan.planned import CAUSE
+from analyzer.recommendations.fleet_plan.fleet_problem import (
+    FleetProblem,
+    Loss,
+    Now,
+    emptied_ms,
+    fleet_problem,
+    lasts_us,
+    read_now,
+)
+from analyzer.recommendations.fleet_plan.problem import Plan
 from analyzer.recommendations.fleet_plan.solve import Budget, solve
 from analyzer.recommendations.fleet_plan.validate import broken
-from analyzer.recommendations.proposal import Proposal, Saved, restart
-from analyzer.recommendations.recommendation import Range
+from analyzer.recommendations.proposal import CAUSE, Proposal, Saved, Trigger, restart
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, Range
 from analyzer.recommendations.saving import Share, recovered, share_of_loss, told_over_us
-from analyzer.recommendations.site import Site
-from analyzer.recommendations.trigger import Trigger
+from analyzer.recommendations.site import Placed, Site
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -1,11 +1,162 @@
 """The quick answer: place all runs anew, largest first, and set each right once more; or only set right what is there.
 
 Of the two the cheaper is kept. The first finds what today's fragments hide; it fails where not everything may move.
+
+For one run, with the others where they are: candidates are few and made, not searched: where it is today; racks that it
+holds, most first, and the rest in the rack that fits best; the one rack that fits best; the fewest racks, largest
+first. The cheapest wins, then the one that leaves the least room in the pools it touches: room that stays together is
+room for the next gang.
 """
 
-from analyzer.recommendations.fleet_plan.index import Index
-from analyzer.recommendations.fleet_plan.insertion import best_place
-from analyzer.recommendations.fleet_plan.state import State
+from collections.abc import Iterator
+from random import Random
+
+from analyzer.recommendations.fleet_plan.state import Index, State, UnitsByPool
+
+# Of all candidates, so many are overlooked where a Random is given: the same repair then does not follow every ruin
+# ("blinks": Christiaens and Vanden Berghe, Slack Induction by String Removals, 2020, who overlook as many positions).
+_BLINKS = 0.01
+
+
+def best_place(state: State, run: int, random: Random | None = None) -> UnitsByPool | None:
+    """Return the cheapest place found for a run that is out, {} where it waits; None where there is none."""
+    found: UnitsByPool | None = None
+    best: tuple[int, int] | None = None
+    for place in _candidates(state, run):
+        if not state.may_move(run, place):
+            continue
+        if found is not None and random is not None and random.random() < _BLINKS:
+            continue
+        key = (state.price(run, place) + state.opening(place), _left_over(state, place))
+        if best is None or key < best:
+            found, best = place, key
+    return found
+
+
+def _left_over(state: State, place: UnitsByPool) -> int:
+    """Return the units that stay free beside it, in the pools that it takes: fuller is better."""
+    left, free = 0, state.free
+    for pool, units in place.items():
+        left += free[pool] - units
+    return left
+
+
+def _candidates(state: State, run: int) -> Iterator[UnitsByPool]:
+    index = state.index
+    held = index.held[run]
+    if not held:
+        yield {}
+    if index.fixed[run]:
+        if held:
+            yield held
+        return
+    barred = state.barred(run) if index.apart[run] else set()
+    is_free = all(state.free[pool] >= units for pool, units in held.items())
+    if held and is_free and not any(index.rack_of[pool] in barred for pool in held):
+        yield held
+    for number in index.choices[run]:
+        if index.problem.runs[run].needs.shared:
+            yield from _one_pool(state, run, number, barred)
+        else:
+            yield from _some_racks(state, run, number, barred)
+
+
+def _one_pool(state: State, run: int, number: int, barred: set[int]) -> Iterator[UnitsByPool]:
+    """Yield the fullest used pool with room, and the first unused one."""
+    index, units = state.index, state.index.problem.runs[run].units
+    best: int | None = None
+    opened, unused = 0, None
+    available = state.available[number]
+    for rack in index.racks_of[number]:
+        if available[rack] < units or rack in barred:
+            continue
+        for pool in index.rack_pools[number][rack]:
+            free = state.free[pool]
+            if free < units:
+                continue
+            if free == index.capacity[pool]:
+                if unused is None or index.open_cost[pool] < index.open_cost[unused]:
+                    unused = pool
+            elif best is None or free < opened:
+                best, opened = pool, free
+    for chosen in (best, unused):
+        if chosen is not None:
+            yield {chosen: units}
+
+
+def _some_racks(state: State, run: int, number: int, barred: set[int]) -> Iterator[UnitsByPool]:
+    index, about = state.index, state.index.problem.runs[run]
+    units, limit = about.units, index.rack_limit[run]
+    available = state.available[number]
+    room = [(n, rack) for rack in index.racks_of[number] if (n := available[rack]) and rack not in barred]
+    if sum(n for n, _ in room) < units:
+        return
+    keeps: dict[int, int] = {}
+    for pool, n in index.held[run].items():
+        kept = min(n, state.free[pool])
+        rack = index.rack_of[pool]
+        if kept and rack not in barred and pool not in index.unfit[run] and number in index.classes_of[pool]:
+            keeps[rack] = keeps.get(rack, 0) + kept
+    by_room = {rack: n for n, rack in room}
+    tried: set[tuple[int, ...]] = set()
+    order = sorted(keeps, key=lambda rack: (-keeps[rack], -by_room[rack], rack))
+    starts: list[list[int]] = [[], *(order[:n] for n in range(1, min(len(order), limit) + 1))]
+    starts += [[rack] for rack in order[1:4]]
+    for start in starts:
+        chosen = _filled_up(start, units, room, by_room)
+        if chosen is None or len(chosen) > limit or tuple(chosen) in tried:
+            continue
+        tried.add(tuple(chosen))
+        yield _spread(state, run, number, chosen, keeps, by_room)
+
+
+def _filled_up(start: list[int], units: int, room: list[tuple[int, int]], by_room: dict[int, int]) -> list[int] | None:
+    """Return the racks to start with and as few more as are needed, the last the one that fits best."""
+    chosen = list(start)
+    left = units - sum(by_room[rack] for rack in start)
+    if left <= 0:
+        return chosen
+    used = set(start)
+    fits = min(((n, rack) for n, rack in room if n >= left and rack not in used), default=None)
+    if fits is not None:
+        return [*chosen, fits[1]]
+    largest = sorted(((-n, rack) for n, rack in room if rack not in used))
+    for position, (negative, rack) in enumerate(largest):
+        chosen.append(rack)
+        left += negative
+        if left <= 0:
+            return chosen
+        rest = largest[position + 1 :]
+        fits = min(((-n, other) for n, other in rest if -n >= left), default=None)
+        if fits is not None:
+            return [*chosen, fits[1]]
+    return None
+
+
+def _spread(
+    state: State, run: int, number: int, racks: list[int], keeps: dict[int, int], by_room: dict[int, int]
+) -> UnitsByPool:
+    """Return so many units of each pool of the racks: what is held first, then rack after rack, the fullest first."""
+    index, place = state.index, dict[int, int]()
+    left = index.problem.runs[run].units
+    held = index.held[run]
+    for rack in racks:
+        if rack in keeps:
+            for pool in index.rack_pools[number][rack]:
+                n = min(held.get(pool, 0), state.free[pool], left)
+                if n > 0:
+                    place[pool] = n
+                    left -= n
+    for rack in sorted(racks, key=lambda rack: (by_room[rack] - keeps.get(rack, 0), rack)):
+        for pool in index.rack_pools[number][rack]:
+            n = min(state.free[pool] - place.get(pool, 0), left)
+            if n > 0:
+                place[pool] = place.get(pool, 0) + n
+                left -= n
+    if left:
+        raise AssertionError("BUG: the racks chosen have no room for the run")
+    return place
+
 
 _PASSES = 3  # over all runs; a fourth changed nothing in any fleet of bench_placement
 

@@ -1,4 +1,4 @@
-"""The question: which racks have what, which runs are where, what a better place is worth and what moving costs.
+"""The question, which racks have what, which runs are where, what places and moves cost; and its answer, a plan.
 
 A run is a gang: all of its units or none. A pool is a number of units that are alike to whoever asks: the whole nodes
 of one kind in a rack, or the single GPUs (or slices) of one shared node. Every cost is an integer of one currency for
@@ -15,8 +15,13 @@ for others anyway; what an emptied node is worth is its `open_cost`.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
-from analyzer.recommendations.fleet_plan.errors import ProblemError
+from analyzer.errors import AnalyzerError
+
+
+class ProblemError(AnalyzerError):
+    """The problem contradicts itself: what is held is more than there is, or a name is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +144,29 @@ class Problem:
     def run_by_id(self) -> dict[str, Run]:
         """Runs by name."""
         return {run.id: run for run in self.runs}
+
+
+Solver = Literal["unchanged", "greedy", "recreate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Units of one run that go from pools to pools; a queued run that starts comes from nowhere."""
+
+    run_id: str
+    from_: tuple[tuple[str, int], ...]
+    to: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every run's units by pool (none where it waits), costs in the problem's currency, and what found it."""
+
+    placed: dict[str, tuple[tuple[str, int], ...]]
+    moves: tuple[Move, ...]
+    cost_before: int  # of changing nothing
+    cost: int  # of the plan, moving included
+    moved_gpus: int
+    solver: Solver
+    iterations: int
+    seed: int

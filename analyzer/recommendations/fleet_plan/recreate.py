@@ -8,9 +8,8 @@ from collections.abc import Callable
 from math import exp, log
 from random import Random
 
-from analyzer.recommendations.fleet_plan.index import Index, UnitsByPool
-from analyzer.recommendations.fleet_plan.insertion import best_place
-from analyzer.recommendations.fleet_plan.state import State
+from analyzer.recommendations.fleet_plan.greedy import best_place
+from analyzer.recommendations.fleet_plan.state import Index, State, UnitsByPool
 
 _OUT_MAX = 14  # runs taken out at once
 _RACKS_MAX = 3  # drawn at random to be emptied, no more than the run takes

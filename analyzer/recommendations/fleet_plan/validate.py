@@ -5,8 +5,7 @@ Each broken constraint becomes a sentence. Costs are summed anew here, so that a
 
 from collections.abc import Iterator
 
-from analyzer.recommendations.fleet_plan.plan import Plan
-from analyzer.recommendations.fleet_plan.problem import Pool, Problem, Run
+from analyzer.recommendations.fleet_plan.problem import Plan, Pool, Problem, Run
 
 
 def broken(problem: Problem, plan: Plan) -> list[str]:

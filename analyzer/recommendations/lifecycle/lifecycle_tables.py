@@ -7,8 +7,7 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, Span, Versions
-from analyzer.recommendations.lifecycle.status import AppliedChange, LifecycleStatus, statuses
-from analyzer.recommendations.lifecycle.word import Word, rejected_at
+from analyzer.recommendations.lifecycle.status import AppliedChange, LifecycleStatus, Word, rejected_at, statuses
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -9,9 +9,8 @@ from analyzer.findings.history.judgement import reason_of
 from analyzer.ids import by_id
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word, new_word_id, predictions
-from analyzer.recommendations.lifecycle.predict import predicted
-from analyzer.recommendations.lifecycle.prediction import Prediction
-from analyzer.recommendations.lifecycle.word import Decision, Word
+from analyzer.recommendations.lifecycle.prediction import Prediction, predicted
+from analyzer.recommendations.lifecycle.status import Decision, Word
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import Share
 from collector.store.session import Session

@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from analyzer.recommendations.outcome.before_after import LEAST, before_after
-from analyzer.recommendations.outcome.difference import OTHERS_LEAST, difference
-from analyzer.recommendations.outcome.effect import Effect
-from analyzer.recommendations.outcome.enough import runs_needed, spread_of
+from analyzer.recommendations.outcome.effect import (
+    LEAST,
+    OTHERS_LEAST,
+    Effect,
+    before_after,
+    difference,
+    runs_needed,
+    spread_of,
+)
 from analyzer.recommendations.outcome.work import Unit
 
 Standing = Literal["verified", "dearer", "no_effect", "not_yet", "not_provable"]

@@ -1,10 +1,9 @@
 """What proposals save that stand on no finding: an amount of their own, from what was measured, or nothing at all."""
 
-from analyzer.recommendations.fleet_plan.places import Placed
 from analyzer.recommendations.proposal import Saved
 from analyzer.recommendations.recommendation import Range
 from analyzer.recommendations.saving import Share, recovered
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Placed, Site
 
 # What prevents a loss, or is booked in another finding, claims no second twice.
 NONE = Range(0, 0, 0)

@@ -5,15 +5,12 @@ from math import ceil
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.measures.efficiency.checkpoints import Checkpoints
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Placed
 from analyzer.recommendations.proposal import Proposal, Saved
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import ASSUMED, Share, recovered
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types.failure_odds import week_of
 from analyzer.text.wording import counted
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.places import Host, Placed
-from analyzer.recommendations.site import Site
-from analyzer.sizing.of_run import Need
+from analyzer.recommendations.recommendation import Constraint
+from analyzer.recommendations.site import Host, Placed, Site
+from analyzer.sizing.memory import Need
 from analyzer.text.wording import counted, gib, some
 
 # What no scheduler tells us; a placement that was found must still pass its scheduler.

@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 
 from analyzer.findings.finding import Finding
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Feed, Host, Placed
 from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Feed, Host, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.to_hosts import Reason, moved_to
 from analyzer.text.wording import gib, some

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from random import Random
 
 from analyzer.measures.efficiency.checkpoints import Checkpoints
-from analyzer.recommendations.fleet_plan.places import Placed
 from analyzer.recommendations.recommendation import Range
 from analyzer.recommendations.saving import told_over_us
+from analyzer.recommendations.site import Placed
 
 _DRAWS = 2_000
 _SEED = 1

@@ -5,15 +5,12 @@ from dataclasses import dataclass, field
 
 from analyzer.findings.health.fragmentation import Wait
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Host, Placed
 from analyzer.recommendations.proposal import Proposal, Saved, restart
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import Share, recovered
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.idle import whole_place
 from analyzer.text.wording import counted, length_of_time, some

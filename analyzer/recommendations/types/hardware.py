@@ -4,16 +4,13 @@ from collections.abc import Iterable
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.artefact import Artefact, shell
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler, scheduler
 from analyzer.recommendations.artefacts.quoting import shell_word
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move, Placement
-from analyzer.recommendations.fleet_plan.places import Host, Placed
 from analyzer.recommendations.proposal import Proposal, restart
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, shell
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.amounts import NOTHING
 from analyzer.text.wording import counted, some

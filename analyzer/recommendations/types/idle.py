@@ -4,20 +4,17 @@ from collections.abc import Sequence
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler, native, scheduler
 from analyzer.recommendations.artefacts.quoting import remark
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move, Placement
-from analyzer.recommendations.fleet_plan.places import Placed, distinct
 from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement
 from analyzer.recommendations.saving import ASSUMED, share_of_loss
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Placed, Site, distinct
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.amounts import NOTHING
 from analyzer.recommendations.types.latencies import latency
-from analyzer.sizing.of_run import need_of
+from analyzer.sizing.memory import need_of
 from analyzer.text.wording import counted, length_of_time, some
 
 _LEAST_OF_LOSS = 10  # a change must touch a tenth of the loss that it answers to be worth a word: ours

@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
 from analyzer.queries.statements import statements
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import scheduler
 from analyzer.recommendations.artefacts.quoting import joined_names, remark, words
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Host
-from analyzer.recommendations.proposal import Proposal, Saved
+from analyzer.recommendations.proposal import Proposal, Saved, Trigger
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import Share, over_words, recovered, told_over_us
-from analyzer.recommendations.site import Site
-from analyzer.recommendations.trigger import Trigger
+from analyzer.recommendations.site import Host, Site
 from analyzer.recommendations.types.amounts import NOTHING
 from analyzer.recommendations.waking import Waking, waking
 from analyzer.text.wording import counted, some

@@ -1,15 +1,12 @@
 """Changes of what feeds the GPUs: workers, cores and memory on the same host before any move (Synergy, OSDI'22)."""
 
 from analyzer.findings.finding import Finding
-from analyzer.recommendations.artefact import Artefact, python
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Placed
 from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move, python
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.to_hosts import Reason, moved_to
 from analyzer.text.wording import counted, some

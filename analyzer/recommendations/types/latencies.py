@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-from analyzer.recommendations.fleet_plan.places import Placed
-from analyzer.recommendations.latency import Latency
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.recommendation import Latency
+from analyzer.recommendations.site import Placed, Site
 
 UNTOLD = "its stack tells no first-token times"
 

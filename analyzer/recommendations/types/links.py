@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 
 from analyzer.findings.finding import Finding
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
 from analyzer.recommendations.artefacts.rank_file import rank_file
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Host, Placed
 from analyzer.recommendations.proposal import Proposal, restart
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import Share, reordering
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.text.wording import counted
 

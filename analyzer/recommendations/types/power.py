@@ -4,14 +4,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from analyzer.findings.finding import Finding
-from analyzer.recommendations.artefact import shell
 from analyzer.recommendations.artefacts.quoting import joined_names, remark
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Limited
 from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.recommendation import Constraint, Move, shell
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Limited, Site
 from analyzer.recommendations.types.amounts import NOTHING
 from analyzer.text.wording import counted, some
 

@@ -1,13 +1,10 @@
 """Mixed precision, where SMs are measured busy and tensor cores are measured at rest."""
 
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.artefact import python
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Placed
 from analyzer.recommendations.proposal import Proposal, Saved
+from analyzer.recommendations.recommendation import Constraint, Move, python
 from analyzer.recommendations.saving import Share, recovered
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types.idle import whole_place
 
 # PyTorch, "What Every User Should Know About Mixed Precision Training in PyTorch" (July 2022): networks became 1.5 to

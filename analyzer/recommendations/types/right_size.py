@@ -5,18 +5,15 @@ have been seen at its fullest: where its model is known, no GPU is proposed that
 """
 
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.artefact import Artefact, python
 from analyzer.recommendations.artefacts import kubernetes, mig, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move, Placement
-from analyzer.recommendations.fleet_plan.places import Host, Placed
 from analyzer.recommendations.proposal import Proposal, Saved
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, python
 from analyzer.recommendations.saving import Share
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.recommendations.types import amounts, checks
 from analyzer.recommendations.types.idle import whole_place
-from analyzer.sizing.of_run import Need, need_of
+from analyzer.sizing.memory import Need, need_of
 from analyzer.text.wording import counted, gib
 
 _TRIAL_SECONDS = 3_600  # ours: an hour shows the memory of a steady step, and an evaluation where it has one

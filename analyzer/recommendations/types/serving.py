@@ -4,16 +4,13 @@ from collections.abc import Sequence
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler, native, scheduler
 from analyzer.recommendations.artefacts.quoting import remark
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Placed
 from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.amounts import NOTHING
 from analyzer.recommendations.types.idle import idle_words, idling, whole_place

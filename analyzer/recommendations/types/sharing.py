@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from analyzer.findings.finding import Finding
-from analyzer.recommendations.artefact import Artefact, shell
 from analyzer.recommendations.artefacts import kubernetes, mig, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
 from analyzer.recommendations.artefacts.quoting import remark
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Placed, distinct
 from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move, shell
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Placed, Site, distinct
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.idle import release, whole_place
 from analyzer.recommendations.types.latencies import latency

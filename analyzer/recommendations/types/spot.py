@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING
 
 from analyzer.measures.efficiency.cadence import FAILURES_LEAST, best_interval_seconds, lost_ratio
 from analyzer.queries.statements import statements
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move
-from analyzer.recommendations.fleet_plan.places import Placed
-from analyzer.recommendations.proposal import RESTART_MS, Proposal
+from analyzer.recommendations.proposal import RESTART_MS, Proposal, Trigger
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import Share
-from analyzer.recommendations.site import Site
-from analyzer.recommendations.trigger import Trigger
+from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.amounts import money_of_runs
 from analyzer.text.wording import counted, percent, some

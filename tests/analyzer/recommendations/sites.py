@@ -5,9 +5,8 @@ from typing import Any
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.fleet_plan.places import Host, Placed
 from analyzer.recommendations.proposal import Proposal
-from analyzer.recommendations.site import Site
+from analyzer.recommendations.site import Host, Placed, Site
 from tests.analyzer.recommendations.valid import check
 
 HOUR_US = 3_600_000_000

@@ -14,7 +14,7 @@ from analyzer.recommendations.artefacts import kubernetes, mig, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
 from analyzer.recommendations.artefacts.rank_file import rank_file
 from analyzer.recommendations.artefacts.yaml_text import as_yaml
-from analyzer.recommendations.fleet_plan.places import Host, Placed
+from analyzer.recommendations.site import Host, Placed
 from tests.analyzer.recommendations.valid import code_of, patched, sbatch_options
 
 yaml: Any = importlib.import_module("yaml")

@@ -6,15 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.recommendations.fleet_plan.errors import ProblemError
-from analyzer.recommendations.fleet_plan.index import UnitsByPool, index_of
-from analyzer.recommendations.fleet_plan.plan import Plan
-from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Pool, Problem, Run, UnitKind
+from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Plan, Pool, Problem, ProblemError, Run, UnitKind
 from analyzer.recommendations.fleet_plan.recreate import restored
-from analyzer.recommendations.fleet_plan.search import joined_state
-from analyzer.recommendations.fleet_plan.solve import Budget, solve
-from analyzer.recommendations.fleet_plan.split import parts_of
-from analyzer.recommendations.fleet_plan.state import State, plan_of
+from analyzer.recommendations.fleet_plan.solve import Budget, joined_state, parts_of, solve
+from analyzer.recommendations.fleet_plan.state import State, UnitsByPool, index_of, plan_of
 from analyzer.recommendations.fleet_plan.validate import broken
 from bench.placement_fleet import fleet, tiny
 

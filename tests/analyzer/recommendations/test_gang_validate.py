@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.recommendations.fleet_plan.plan import Move, Plan
-from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Pool, Problem, Run, UnitKind
+from analyzer.recommendations.fleet_plan.problem import Limits, Move, Needs, Plan, Pool, Problem, Run, UnitKind
 from analyzer.recommendations.fleet_plan.validate import broken
 
 Place = tuple[tuple[str, int], ...]

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.recommendations.constraint import Constraint
 from analyzer.recommendations.guards import Moment, guarded
-from analyzer.recommendations.recommendation import Recommendation
+from analyzer.recommendations.recommendation import Constraint, Recommendation
 from analyzer.settings.placement import DEFAULT, Guards
 from tests.analyzer.recommendations.advice import DAY, DOLLAR, HOUR, advice, restart
 

@@ -5,16 +5,17 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.recommendations.held_up import (
+from analyzer.recommendations.proposal import (
     THROWN_AWAY,
     WAIT,
     Loss,
     SlowHour,
     coincide,
     ended_ms,
+    of_finding,
     thrown_away_ms,
+    with_findings,
 )
-from analyzer.recommendations.trigger import of_finding, with_findings
 from tests.analyzer.recommendations.sites import RUN, finding
 
 HEAT: Loss = ("throttled", "thermal")

@@ -9,9 +9,9 @@ import pytest
 
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.measures.efficiency.figure import Figure, withheld
-from analyzer.recommendations.fleet_plan.places import Feed, KindRate, Limited, Served
 from analyzer.recommendations.proposal import KINDS, Saved
 from analyzer.recommendations.rules import FINDINGS
+from analyzer.recommendations.site import Feed, KindRate, Limited, Served
 from analyzer.recommendations.types import (
     checkpointing,
     data_locality,

@@ -10,10 +10,10 @@ from analyzer.findings.health.all_notices import notices_in
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.measures.efficiency.figure import Figure, withheld
 from analyzer.prices.price_book import PriceBook
-from analyzer.recommendations.fleet_plan.places import Feed
 from analyzer.recommendations.proposal import Proposal, Saved
 from analyzer.recommendations.rules import NOTICES
-from analyzer.recommendations.site import Site, read_site
+from analyzer.recommendations.site import Feed, Site
+from analyzer.recommendations.site_query import read_site
 from analyzer.recommendations.types import fragments, idle_nodes, spot
 from tests.analyzer.findings.health_fleets import GB, NODES, TRAINING, UNTIL, gpus, hosts, train, well
 from tests.analyzer.interfaces.test_api_no_samples import FACTS

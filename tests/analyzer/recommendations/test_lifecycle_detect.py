@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.recommendations.lifecycle.detect import TESTS, applied
-from analyzer.recommendations.lifecycle.shape import Shape
+from analyzer.recommendations.lifecycle.applied import TESTS, Shape, applied
 
 BEFORE = Shape(
     "r1", 0, 1, ("n1", "n2", "n3", "n4"), ("a", "b", "a", "b"), 32, ("H100-80GB",), 0, 0, 256.0, 900, 100

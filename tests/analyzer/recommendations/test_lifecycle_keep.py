@@ -17,7 +17,7 @@ from analyzer.recommendations.lifecycle.lifecycle_tables import (
 )
 from analyzer.recommendations.lifecycle.realised import all_realised
 from analyzer.recommendations.lifecycle.say import Offer, decide
-from analyzer.recommendations.lifecycle.word import Word
+from analyzer.recommendations.lifecycle.status import Word
 from analyzer.reports.prediction_book import keep_recommendations
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

@@ -8,15 +8,18 @@ import pytest
 from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.advise import recommendations
-from analyzer.recommendations.fleet_plan.move import Move, Placement
-from analyzer.recommendations.fleet_plan.moving import (
+from analyzer.recommendations.recommendation import Move, Placement
+from analyzer.recommendations.run_status import (
+    Life,
+    RunStatus,
+    Wait,
     changes_hosts,
     gpu_milliseconds,
     moving,
     moving_words,
+    read_life,
     restart_parts,
 )
-from analyzer.recommendations.run_status import Life, RunStatus, Wait, read_life
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 

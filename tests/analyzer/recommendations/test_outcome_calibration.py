@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from analyzer.recommendations.outcome.calibration import (
+from analyzer.recommendations.lifecycle.realised import (
     LEAST,
     SHARES_LEAST,
     CalibrationCase,

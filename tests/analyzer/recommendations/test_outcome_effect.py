@@ -9,10 +9,15 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from analyzer.recommendations.outcome.before_after import before_after, by_t, welch
-from analyzer.recommendations.outcome.difference import difference
-from analyzer.recommendations.outcome.effect import Intervals
-from analyzer.recommendations.outcome.enough import runs_needed, spread_of
+from analyzer.recommendations.outcome.effect import (
+    Intervals,
+    before_after,
+    by_t,
+    difference,
+    runs_needed,
+    spread_of,
+    welch,
+)
 
 TIMES = 400
 # Of 400 independent draws a rate of 0.8 varies by 0.02 and one of 0.95 by 0.011 (standard deviations); three of them.

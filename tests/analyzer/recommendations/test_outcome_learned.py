@@ -2,8 +2,7 @@
 
 from analyzer.recommendations.advice_options import AdviceOptions
 from analyzer.recommendations.lifecycle.prediction import shares_version
-from analyzer.recommendations.outcome.calibration import CalibrationCase
-from analyzer.recommendations.outcome.learned import learned_shares, shares_of
+from analyzer.recommendations.lifecycle.realised import CalibrationCase, learned_shares, shares_of
 from analyzer.recommendations.saving import ASSUMED, CASES_LEAST, calibrated, sureness
 from analyzer.settings.placement import Advising
 from analyzer.settings.settings import Settings

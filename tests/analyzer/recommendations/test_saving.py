@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
-from analyzer.recommendations.advice_request import AdviceRequest
-from analyzer.recommendations.advise import recommendations
-from analyzer.recommendations.billing import Spent, divided
+from analyzer.recommendations.advise import AdviceRequest, Spent, divided, recommendations
 from analyzer.recommendations.recommendation import Range, Saved
 from analyzer.recommendations.saving import (
     ASSUMED,

@@ -17,16 +17,12 @@ from analyzer.interfaces.text.recommendation_files import ticket
 from analyzer.interfaces.text.recommendation_text import recommendation_text
 from analyzer.period import Period
 from analyzer.queries.generation import ByGeneration, Generations
-from analyzer.recommendations.advice_options import AdviceOptions
-from analyzer.recommendations.advice_request import AdviceRequest
-from analyzer.recommendations.advise import recommendations
+from analyzer.recommendations.advice_options import AdviceOptions, LossSource
+from analyzer.recommendations.advise import AdviceRequest, recommendations
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
-from analyzer.recommendations.fleet_plan.planned import against
-from analyzer.recommendations.loss_source import LossSource
-from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.proposal import Proposal, Trigger, against
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.trigger import Trigger
 from analyzer.reports.reader import Reader
 from analyzer.settings.placement import Advising
 from analyzer.settings.settings import Settings

@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from analyzer.recommendations.artefact import Artefact
 from analyzer.recommendations.artefacts.mig import PROFILES
 from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.recommendation import Artefact
 
 yaml: Any = importlib.import_module("yaml")  # uvicorn brings it along; it has no types
 # A line that ends what runs, or what is begun with it; and the words that must stand above one.

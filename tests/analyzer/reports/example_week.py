@@ -12,8 +12,7 @@ import pyarrow as pa
 from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Evidence, Finding
 from analyzer.period import Calendar, Period
-from analyzer.recommendations.artefact import Artefact, python
-from analyzer.recommendations.recommendation import Range, Recommendation
+from analyzer.recommendations.recommendation import Artefact, Range, Recommendation, python
 from analyzer.states import booking
 from collector.store.database import Store
 from collector.store.session import Session

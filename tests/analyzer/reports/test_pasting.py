@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.interfaces.text.pasting import folded
-from analyzer.recommendations.artefact import Artefact
+from analyzer.recommendations.recommendation import Artefact
 
 WIDTH = 72
 GPUS = ",".join(f"GPU-3424cb94-7859-5e5f-bac6-f4be00671{n:03d}" for n in range(8))

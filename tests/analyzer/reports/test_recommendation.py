@@ -16,11 +16,20 @@ from analyzer.interfaces.questions.registry import answer, of_request
 from analyzer.interfaces.text.saving_words import bill_words, saving_column
 from analyzer.interfaces.text.schema import schema_text
 from analyzer.ledger.coverage import Sku
-from analyzer.recommendations.artefact import Artefact, python
-from analyzer.recommendations.constraint import Constraint
-from analyzer.recommendations.fleet_plan.move import Move, Placement
-from analyzer.recommendations.latency import Latency
-from analyzer.recommendations.recommendation import Moving, Outlook, Range, Recommendation, RestartPart, Saved
+from analyzer.recommendations.recommendation import (
+    Artefact,
+    Constraint,
+    Latency,
+    Move,
+    Moving,
+    Outlook,
+    Placement,
+    Range,
+    Recommendation,
+    RestartPart,
+    Saved,
+    python,
+)
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from collector.store.session import Session

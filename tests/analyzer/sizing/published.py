@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass
 
-from analyzer.sizing.fitting import Fit, fitting_offers
-from analyzer.sizing.kinds import GpuKind
-from analyzer.sizing.memory import memory
+from analyzer.sizing.fitting import Fit, GpuKind, fitting_offers
+from analyzer.sizing.memory import memory, weight_bytes
 from analyzer.sizing.model import Model, model_named
-from analyzer.sizing.sharding import Sharding
-from analyzer.sizing.states import weight_bytes
-from analyzer.sizing.work import Purpose, work_of
+from analyzer.sizing.work import Purpose, Sharding, work_of
 
 GIGA = 10**9
 CONTEXT = 2048

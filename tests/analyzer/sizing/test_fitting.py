@@ -10,12 +10,25 @@ from hypothesis import strategies as st
 from analyzer.errors import ConfigError
 from analyzer.prices.price_book import PriceBook
 from analyzer.prices.site import PriceRow
-from analyzer.sizing.fitting import Fit, GpuRequest, fitting_offers, gpu_counts, holds, room_permille
-from analyzer.sizing.kinds import GpuKind, HourlyRate, Offer, Owned, kinds, list_offers, named_bytes, site_rate
+from analyzer.sizing.fitting import (
+    Fit,
+    GpuKind,
+    GpuRequest,
+    HourlyRate,
+    Offer,
+    Owned,
+    fitting_offers,
+    gpu_counts,
+    holds,
+    kinds,
+    list_offers,
+    named_bytes,
+    room_permille,
+    site_rate,
+)
 from analyzer.sizing.memory import memory
 from analyzer.sizing.model import Model, model_named
-from analyzer.sizing.sharding import Sharding
-from analyzer.sizing.work import PURPOSES, work_of
+from analyzer.sizing.work import PURPOSES, Sharding, work_of
 
 GIB = 2**30
 H100 = GpuKind("H100-80GB", 80 * GIB, 8, HourlyRate(2_600_000, "site", "reserved"), 128)

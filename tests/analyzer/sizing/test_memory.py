@@ -3,13 +3,9 @@
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.sizing.activations import cache_bytes, layer_bytes
-from analyzer.sizing.memory import memory
-from analyzer.sizing.model import Model, model_named
-from analyzer.sizing.shape import Shape
-from analyzer.sizing.sharding import Sharding, sharding_of, splits
-from analyzer.sizing.states import states, weight_bytes
-from analyzer.sizing.work import MOMENT_BYTES, Purpose, work_of
+from analyzer.sizing.memory import cache_bytes, layer_bytes, memory, states, weight_bytes
+from analyzer.sizing.model import Model, Shape, model_named
+from analyzer.sizing.work import MOMENT_BYTES, Purpose, Sharding, sharding_of, splits, work_of
 
 GIB, GIGA = 2**30, 10**9
 ONE = Sharding()

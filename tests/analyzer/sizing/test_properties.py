@@ -6,10 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.sizing.memory import memory
-from analyzer.sizing.model import Model
-from analyzer.sizing.shape import Shape
-from analyzer.sizing.sharding import Sharding
-from analyzer.sizing.work import MOMENT_BYTES, PURPOSES, RECOMPUTES, Work, work_of
+from analyzer.sizing.model import Model, Shape
+from analyzer.sizing.work import MOMENT_BYTES, PURPOSES, RECOMPUTES, Sharding, Work, work_of
 
 
 @st.composite
