@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from analyzer.prices.options import ANY, option_of
+from analyzer.prices.options import ANY, Dated, option_of
 from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.toml_model import optional, since, toml_key, until
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(Dated):
     """What one team is charged over one period, in millionths a GPU-hour. None in `sku`, `purchase_option` is any."""
 
     team: str
@@ -49,8 +49,7 @@ class Charge:
             team == self.team
             and self.sku in (None, sku)
             and self.purchase_option in (None, purchase_option)
-            and self.starts_at <= at_us
-            and (self.ends_at is None or at_us < self.ends_at)
+            and self.covers(at_us)
         )
 
 

@@ -16,6 +16,7 @@ from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted
 
 PAPER = TextLayout(82, ascii=True)  # lines of at most 80 columns
+_KIND = ("sku", "purchase_option", "node_group", "provider", "region")
 _HEAD, _DATED, _SAID = 21, 45, 6  # where the head, the periods, and the line below a price begin
 
 
@@ -27,8 +28,8 @@ def book_lines(book: PriceBook, where: str, sku: str | None, now_us: int) -> lis
     found += PAPER.wrap(_regions_told(book), "regions".ljust(_HEAD), " " * _HEAD) if book.regions else []
     for row in sorted(rows, key=lambda row: (row.sku or "", row.starts_at)):
         found += _priced_lines(row.sku, row.purchase_option, row, row.micros_per_gpu_hour)
-    for made in sorted(book.derived, key=lambda row: (row.of.sku, row.starts_at)):
-        found += _derived_lines(made, now_us) if _wanted(made.of.sku, sku) else []
+    for made in sorted(book.derived, key=lambda row: (row.sku, row.starts_at)):
+        found += _derived_lines(made, now_us) if _wanted(made.sku, sku) else []
     return found
 
 
@@ -67,7 +68,7 @@ def _dated_lines(head: str, row: PriceRow | Derived | Charge | Tariff, place: st
 def _derived_lines(row: Derived, now_us: int) -> list[str]:
     """Return the price of the present hour, or of the nearest that the row speaks of, and its parts; they sum to it."""
     at_us = _spoken_at(row, now_us)
-    found = _priced_lines(row.of.sku, row.purchase_option, row, row.micros_at(at_us))
+    found = _priced_lines(row.sku, row.purchase_option, row, row.micros_at(at_us))
     for part in row.parts():
         amount = part.micros_at(at_us)
         if amount or part.ends_at is None or at_us < part.ends_at:
@@ -129,7 +130,7 @@ def price_json(book: PriceBook, sku: str | None, now_us: int) -> dict[str, objec
         "book_version": book.version or None,
         "regions": dict(book.regions.providers),
         "prices": [_row_json(row) for row in rows],
-        "derived_prices": [_derived_json(row, now_us) for row in book.derived if _wanted(row.of.sku, sku)],
+        "derived_prices": [_derived_json(row, now_us) for row in book.derived if _wanted(row.sku, sku)],
         "charges": [_charge_json(one) for one in book.charges],
         "list_prices_on_demand": {
             name: {"low_micros": prices[0], "high_micros": prices[-1], "rows": len(prices)}
@@ -139,49 +140,30 @@ def price_json(book: PriceBook, sku: str | None, now_us: int) -> dict[str, objec
 
 
 def _row_json(row: PriceRow) -> dict[str, object]:
-    return {
-        "sku": row.sku,
-        "purchase_option": row.purchase_option,
-        "node_group": row.node_group,
-        "provider": row.provider,
-        "region": row.region,
-        "micros_per_gpu_hour": row.micros_per_gpu_hour,
-        **_dated_json(row),
-    }
+    return _named(row, *_KIND, "micros_per_gpu_hour") | _dated_json(row)
 
 
 def _derived_json(row: Derived, now_us: int) -> dict[str, object]:
     at_us = _spoken_at(row, now_us)
-    return {
-        "sku": row.of.sku,
-        "purchase_option": row.purchase_option,
-        "node_group": row.of.node_group,
-        "provider": row.of.provider,
-        "region": row.of.region,
+    price = {
         "at_us": at_us,
         "micros_per_gpu_hour": row.micros_at(at_us),
         "parts": [{"name": one.name, "micros": one.micros_at(at_us), "how": one.how} for one in row.parts()],
-        **_dated_json(row),
     }
+    return _named(row, *_KIND) | price | _dated_json(row)
 
 
 def _charge_json(one: Charge) -> dict[str, object]:
-    return {
-        "team": one.team,
-        "sku": one.sku,
-        "purchase_option": one.purchase_option,
-        "micros_per_gpu_hour": one.micros_per_gpu_hour,
-        **_dated_json(one),
-    }
+    return _named(one, "team", "sku", "purchase_option", "micros_per_gpu_hour") | _dated_json(one)
 
 
 def _dated_json(row: PriceRow | Derived | Charge) -> dict[str, object]:
-    return {
-        "from_us": row.starts_at,
-        "until_us": row.ends_at,
-        "source": row.source,
-        "as_of": row.as_of.isoformat() if row.as_of else None,
-    }
+    as_of = row.as_of.isoformat() if row.as_of else None
+    return {"from_us": row.starts_at, "until_us": row.ends_at, "source": row.source, "as_of": as_of}
+
+
+def _named(row: PriceRow | Derived | Charge, *names: str) -> dict[str, object]:
+    return {name: getattr(row, name) for name in names}
 
 
 def _wanted(name: str | None, prefix: str | None) -> bool:

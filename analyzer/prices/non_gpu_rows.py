@@ -37,6 +37,7 @@ from typing import TypeVar
 from analyzer.errors import ConfigError
 from analyzer.prices.carbon import Intensity, intensity, near
 from analyzer.prices.derived.owned import read_pue
+from analyzer.prices.options import Dated
 from analyzer.prices.overlaps import refuse_overlaps
 from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.toml_model import Mistakes, fixed, read_rows, since, toml_key, until
@@ -45,7 +46,7 @@ BESIDE_KEYS = ("energy", "storage", "checkpoints", "host")
 
 
 @dataclass(frozen=True, slots=True)
-class Tariff:
+class Tariff(Dated):
     """One dated row. `name` is the node group (None: all others) or, of storage, its name."""
 
     kind: str
@@ -64,10 +65,6 @@ class Tariff:
     def told(self) -> str:
         """The same in words."""
         return f"{self.kind} {self.name}" if self.name else self.kind
-
-    def covers(self, at_us: int) -> bool:
-        """Say whether it holds at this microsecond."""
-        return self.starts_at <= at_us and (self.ends_at is None or at_us < self.ends_at)
 
 
 def _carbon(entry: TomlEntry, _: str) -> Intensity | None:

@@ -6,12 +6,13 @@ A price belongs to the GPU, not to who holds it: otherwise the parts of an hour 
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date
 from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.prices.charge_rows import Charge
+from analyzer.prices.derived.keys import DerivedRow
 from analyzer.prices.derived.parts import PricePart
 from analyzer.prices.non_gpu_rows import NonGpuPrices, Tariff
 from analyzer.prices.regions import Regions
@@ -144,9 +145,14 @@ def _fits(row: PriceRow | Derived, asked: tuple[str | None, ...]) -> bool:
 
 def _line(row: PriceRow | Derived | Charge | Tariff) -> str:
     """Return a row as it counts into the version: its content, and its kind where that was added later."""
-    said = {key: value for key, value in asdict(row).items() if key not in _LATER or value is not None}
-    if not isinstance(row, PriceRow):
+    said = asdict(row)
+    if isinstance(row, PriceRow):
+        said = {key: value for key, value in said.items() if key not in _LATER or value is not None}
+    else:
         said["row"] = type(row).__name__
+    if isinstance(row, DerivedRow):
+        del said["purchase_option"]
+        said["of"] = {each.name: said.pop(each.name) for each in fields(DerivedRow)}
     return json.dumps(said, sort_keys=True, default=str)
 
 

@@ -39,7 +39,7 @@ from analyzer.prices.derived.spot import Spot, read_spot
 from analyzer.prices.list_prices import ListPrice, list_prices
 from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import BESIDE_KEYS, NonGpuPrices, read_beside
-from analyzer.prices.options import ANY, option_of
+from analyzer.prices.options import GpuPrice, option_of
 from analyzer.prices.overlaps import refuse_overlaps
 from analyzer.prices.regions import Regions, read_regions
 from analyzer.settings.toml_entry import TomlEntry, read_toml, toml_of
@@ -52,7 +52,7 @@ Derived = Reserved | Owned | Spot
 
 
 @dataclass(frozen=True, slots=True)
-class PriceRow:
+class PriceRow(GpuPrice):
     """One price of this site over one period. None in `sku`, `purchase_option` or `node_group` means any.
 
     `starts_at` and `ends_at` are whole UTC hours in microseconds; `as_of` is None where the source has no date.
@@ -68,25 +68,6 @@ class PriceRow:
     as_of: date | None = field(metadata=toml_key(read=TomlEntry.day))
     provider: str | None = None
     region: str | None = None
-
-    @property
-    def subject(self) -> tuple[str | None, ...]:
-        """Of what it is the price."""
-        return (self.sku, self.purchase_option, self.node_group)
-
-    @property
-    def place(self) -> tuple[str | None, str | None]:
-        """The provider and the region that it names."""
-        return (self.provider, self.region)
-
-    @property
-    def told(self) -> str:
-        """The same in words."""
-        return f"{self.sku} ({self.purchase_option or ANY})"
-
-    def covers(self, at_us: int) -> bool:
-        """Say whether the price is in effect at this microsecond."""
-        return self.starts_at <= at_us and (self.ends_at is None or at_us < self.ends_at)
 
     def micros_at(self, at_us: int) -> int | None:
         """Return what a GPU-hour costs at this microsecond; None where the price is not in effect."""
@@ -187,7 +168,7 @@ def _derived(file: TomlEntry, money: str, folder: Path | None, mistakes: Mistake
 def _refuse_dear(where: str, row: Derived) -> None:
     if sum(part.micros for part in row.parts()) > PRICE_MOST_MICROS:
         raise ConfigError(
-            f"{where}: {row.of.sku} ({row.purchase_option}) comes to more than {dollars(PRICE_MOST_MICROS)} a"
+            f"{where}: {row.sku} ({row.purchase_option}) comes to more than {dollars(PRICE_MOST_MICROS)} a"
             " GPU-hour; is a figure of a node said of a GPU?"
         )
 

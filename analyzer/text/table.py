@@ -18,7 +18,8 @@ from functools import lru_cache, partial
 from typing import Any, Generic, Literal, TypeVar
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.text.words import UNKNOWN, gpu_hours, money, plain
+from analyzer.text.layout import TextLayout
+from analyzer.text.words import UNKNOWN, amount, gpu_hours, money, plain
 
 Row = TypeVar("Row")
 # A spreadsheet takes a cell that begins so for a formula; the wide forms are taken for them by some.
@@ -57,6 +58,11 @@ class TableColumn(Generic[Row]):
         if self.together is not None:
             return list(self.together(values))
         return [UNKNOWN if value is None else self.unit.words(value) for value in values]
+
+
+def name_column(head: str, name: Callable[[Row], str], width: int, layout: TextLayout) -> TableColumn[Row]:
+    """Return the first column of a table on paper: names, cut where they are too long for it."""
+    return TableColumn(head, lambda row: layout.cut(name(row), width - 3), width=width, align="<")
 
 
 def paper_lines(columns: Sequence[TableColumn[Row]], rows: Sequence[Row], indent: str = "  ") -> list[str]:
@@ -131,3 +137,5 @@ def _exact(unit: CellUnit, value: object) -> object:
 
 
 GPU_TIME = CellUnit(gpu_hours, hours_digits)  # of milliseconds
+WHOLE_AMOUNT = CellUnit(lambda micros: amount(micros, 0), money_digits)  # of a column that names its currency
+AMOUNT = CellUnit(amount, money_digits)  # the same, with cents

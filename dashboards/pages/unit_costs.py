@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from agent.wire.units import MICROS
 from analyzer.finops.unit_cost.counted import Hour, counted
-from analyzer.finops.unit_cost.figures import digits
 from analyzer.finops.unit_cost.report import BACK_US, UnitReport, unit_report
-from analyzer.finops.unit_cost.text import change_words
+from analyzer.finops.unit_cost.text import change_words, digits
 from analyzer.finops.unit_cost.unit import Unit
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.period import Period, day_starts

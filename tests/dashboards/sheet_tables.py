@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from fractions import Fraction
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.finops.unit_cost.figures import digits, short
+from analyzer.finops.unit_cost.text import digits, short
 from analyzer.finops.unit_cost.unit import UNITS
 from analyzer.interfaces.doctor.words import length_words, size
 from analyzer.period import local

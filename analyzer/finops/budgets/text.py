@@ -10,6 +10,7 @@ from analyzer.ledger.breakdown import column_like
 from analyzer.period import local
 from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import nearest
+from analyzer.text.table import WHOLE_AMOUNT, TableColumn, paper_lines
 from analyzer.text.words import (
     AT_LEAST,
     UNKNOWN,
@@ -25,6 +26,8 @@ from analyzer.text.words import (
     plain,
     symbol,
 )
+
+_Row = tuple[BudgetLine, str, str]  # with what is spent, and where the month will end, as the column has it
 
 
 def budgets_text(report: MonthReport, layout: TextLayout, top: int | None = None) -> str:
@@ -106,11 +109,9 @@ def _of(micros: int, budget: int, currency: str) -> str:
 
 def between(line: BudgetLine) -> str:
     """Return " (57,000 to 64,000)", or nothing where no interval is known."""
-    ending = line.ending
-    if ending is None or ending.low_micros is None or ending.high_micros is None or ending.model is None:
-        return ""
-    decimals = money_decimals(ending.expected_micros)
-    return f" ({amount(ending.low_micros, decimals)} to {amount(ending.high_micros, decimals)})"
+    decimals = money_decimals(line.ending.expected_micros) if line.ending else 0
+    span = _span(line, decimals)
+    return "" if span == UNKNOWN else f" ({span})"
 
 
 def _ending_words(line: BudgetLine, currency: str) -> str:
@@ -127,49 +128,52 @@ def _money(micros: int, currency: str) -> str:
 
 
 def _table(report: MonthReport, layout: TextLayout, top: int | None) -> list[str]:
-    lines = [*report.lines]
-    spent = spent_column([line.spent_micros for line in lines], report.fleet.spent_micros)
-    expected = expected_column(lines, report.fleet)
-    width = 20 + layout.extra
-    head = f"{'WHO':<{width}}{'spent ' + symbol(report.currency).strip():>11}{'budget':>11}"
-    found = [f"{head}{'month-end':>12}{'80 % between':>26}"]
-    for place, line in enumerate(lines):
-        if top is None or place < top:
-            found.append(_row(line, spent[place], expected[place], width, layout))
-    found.append(_row(report.fleet, spent[-1], expected[-1], width, layout))
+    spent = spent_column([line.spent_micros for line in report.lines], report.fleet.spent_micros)
+    rows = [*zip((*report.lines, report.fleet), spent, expected_column(report.lines, report.fleet), strict=True)]
+    columns = _columns(report, layout)
+    found = paper_lines(columns, [*rows[:-1][:top], rows[-1]])
     if report.projects:
-        found += ["", "PROJECTS (part of the above)"]
-        for line in report.projects:
-            own = (
-                decimal(nearest(line.spent_micros * 100, MICROS), 2)
-                if money_decimals(line.spent_micros)
-                else amount(line.spent_micros, 0)
-            )
-            ending = (
-                UNKNOWN
-                if line.ending is None
-                else amount(line.ending.expected_micros, money_decimals(line.spent_micros))
-            )
-            found.append(_row(replace(line, name=line.project or line.name), own, ending, width, layout))
+        _, *lines = paper_lines(columns, [_project(line) for line in report.projects])
+        found += ["", "PROJECTS (part of the above)", *lines]
     return found
 
 
-def _row(line: BudgetLine, spent: str, expected: str, width: int, layout: TextLayout) -> str:
-    budget = line.budget
-    allowed = UNKNOWN if budget is None else amount(budget.micros_per_month, 0)
-    mark = " !" if line.is_over else " ?" if line.verdict == "may be over" else "  "
+def _project(line: BudgetLine) -> _Row:
+    """Return the row of a project; its amounts are part of others, and need not add up with them."""
+    decimals = money_decimals(line.spent_micros)
+    ending = UNKNOWN if line.ending is None else amount(line.ending.expected_micros, decimals)
+    return replace(line, name=line.project or line.name), amount(line.spent_micros, decimals), ending
+
+
+def _columns(report: MonthReport, layout: TextLayout) -> tuple[TableColumn[_Row], ...]:
+    width = 20 + layout.extra
+    return (
+        TableColumn("WHO", lambda row: _name(row[0], layout, width - 4), width=width, align="<"),
+        TableColumn(
+            f"spent {symbol(report.currency).strip()}",
+            lambda row: at_least(row[1], row[0].unpriced_milliseconds > 0),
+            width=11,
+        ),
+        TableColumn("budget", lambda row: row[0].budget and row[0].budget.micros_per_month, WHOLE_AMOUNT, 11),
+        TableColumn("month-end", lambda row: row[2], width=12),
+        TableColumn("80 % between", lambda row: f"{_mark(row[0])}{_span(row[0]):>24}", width=26),
+    )
+
+
+def _name(line: BudgetLine, layout: TextLayout, width: int) -> str:
+    return layout.cut("total" if line.name == FLEET else line.name, width)
+
+
+def _mark(line: BudgetLine) -> str:
+    return " !" if line.is_over else " ?" if line.verdict == "may be over" else "  "
+
+
+def _span(line: BudgetLine, decimals: int = 0) -> str:
+    """Return "57,000 to 64,000", or a dash where no interval is known."""
     ending = line.ending
-    span = UNKNOWN
-    if (
-        ending is not None
-        and ending.model is not None
-        and ending.low_micros is not None
-        and ending.high_micros is not None
-    ):
-        span = f"{amount(ending.low_micros, 0)} to {amount(ending.high_micros, 0)}"
-    name = layout.cut("total" if line.name == FLEET else line.name, width - 4)
-    told = at_least(spent, line.unpriced_milliseconds > 0)
-    return f"  {name:<{width - 2}}{told:>11}{allowed:>11}{expected:>12}{mark}{span:>24}"
+    if ending is None or ending.low_micros is None or ending.high_micros is None or ending.model is None:
+        return UNKNOWN
+    return f"{amount(ending.low_micros, decimals)} to {amount(ending.high_micros, decimals)}"
 
 
 def spent_column(exact: Sequence[int], total: int) -> list[str]:

@@ -37,6 +37,10 @@ COLUMNS: tuple[Column, ...] = (
     Column("status", "text", True, "provisional, open, closed or final: the day's least settled hour's"),
     Column("model", "text", True, "the model that the run is of"),
 )
+_WORDS = (
+    "run_id", "run_name", "team", "cost_centre", "project", "stage", "model", "sku", "purchase_option", "state",
+    "cause",
+)  # fmt: skip
 _ROWS = f"""
 SELECT l.run_id, l.name, l.team, l.cost_centre, l.project, l.stage, l.model, l.sku, l.purchase_option, l.state, l.cause,
     sum(l.milliseconds), sum(l.cost_micros), l.cost_micros IS NULL AS unpriced
@@ -69,23 +73,10 @@ def _rows(session: Session, period: Period, currency: str, known: Settled) -> It
 
 
 def _row(row: tuple[Any, ...]) -> FocusRow:
-    run_id, name, team, cost_centre, project, stage, model, sku, option, state, cause, milliseconds, cost, _ = row
-    held = "nobody" if run_id is None else "unmapped" if team is None else "team"
-    known = {
-        "holder": held,
-        "team": team,
-        "cost_centre": cost_centre,
-        "project": project,
-        "run_id": run_id,
-        "run_name": name,
-        "stage": stage,
-        "model": model,
-        "sku": sku,
-        "purchase_option": option,
-        "class": booking(state, cause).klass,
-        "state": state,
-        "cause": cause,
-    }
+    *words, milliseconds, cost, _ = row
+    known = dict(zip(_WORDS, words, strict=True))
+    known["holder"] = "nobody" if known["run_id"] is None else "unmapped" if known["team"] is None else "team"
+    known["class"] = booking(known["state"], known["cause"]).klass
     amounts: FocusRow = {"gpu_milliseconds": Decimal(milliseconds), "gpu_hours": hours_of(milliseconds)}
     if cost is not None:
         amounts["cost"] = scaled(cost, MILLIONTHS)

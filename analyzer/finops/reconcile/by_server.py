@@ -1,5 +1,6 @@
 """Hold an invoice against the ledger of a running server: it is gathered here, and its sums are sent."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,6 @@ def _body(bill: Bill) -> dict[str, object]:
     return {
         "currencies": sorted(bill.currencies),
         "lines": bill.lines,
-        "days": [
-            {"sku": sku, "day": day, "nanos": one.nanos, "nano_hours": one.nano_hours, "hours_known": one.hours_known}
-            for (sku, day), one in sorted(bill.days.items())
-        ],
-        "others": [
-            {"why": one.why, "name": one.name, "lines": one.lines, "nanos": one.nanos} for one in bill.others.values()
-        ],
+        "days": [{"sku": sku, "day": day, **asdict(one)} for (sku, day), one in sorted(bill.days.items())],
+        "others": [asdict(one) for one in bill.others.values()],
     }

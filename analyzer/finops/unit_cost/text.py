@@ -1,21 +1,25 @@
 """Unit economics as text: what changed first, then what units of work, whole runs and waiting came to."""
 
-from agent.wire.units import MICROS, SECOND_US
+from math import floor, log10
+
+from agent.wire.units import MICROS, PERMILLE, SECOND_US
 from analyzer.finops.unit_cost.change import MOVED_LEAST, Changed
-from analyzer.finops.unit_cost.figures import digits, short
+from analyzer.finops.unit_cost.compute import Compute
 from analyzer.finops.unit_cost.report import RunLine, UnitLine, UnitReport, Wait
-from analyzer.finops.unit_cost.use_text import compute_lines, scaling_lines
+from analyzer.finops.unit_cost.scaled import Scaled, ScalingReport
 from analyzer.finops.unit_cost.weeks import prices
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import AMOUNT, GPU_TIME, CellUnit, TableColumn, name_column, paper_lines
 from analyzer.text.words import (
-    UNKNOWN,
     amount,
+    counted,
     days,
     duration,
     gpu_hours,
     moment_words,
     money,
     money_decimals,
+    percent,
     plain,
     symbol,
 )
@@ -23,6 +27,17 @@ from analyzer.text.words import (
 _ROWS = 12
 _WAITS = "the middle run: until it left the queue, and until a GPU of it worked; and what nine of ten did not exceed"
 _TREND_WEEKS = 5
+_DIGITS = 3  # of a unit's price: 0.00373
+_WHOLE_LEAST = 100  # a second: smaller rates are told with decimals
+_USE = (
+    "useful: of the GPU time that was measured, where report week tells shares of the money; active: of its SMs, where "
+    "that is read, else with any kernel"
+)
+_CHANGE = CellUnit(lambda ratio: f"{100 * (ratio - 1):+.1f}")
+_SPAN = CellUnit(lambda micros: duration(micros // SECOND_US))
+_SHARE = CellUnit(lambda permille: percent(permille, PERMILLE))
+
+_Size = tuple[Scaled, int]  # a model, and the place of one of its sizes
 
 
 def units_text(report: UnitReport, layout: TextLayout, top: int | None = None) -> str:
@@ -35,8 +50,8 @@ def units_text(report: UnitReport, layout: TextLayout, top: int | None = None) -
         _units(report, layout, rows),
         [line for note in report.notes for line in layout.wrap(note)],
         _runs(report, layout, rows),
-        compute_lines(report, layout, rows),
-        scaling_lines(report.scaling, layout, rows),
+        _compute(report, layout, rows),
+        _scaling(report.scaling, layout, rows),
         _waits(report.waits, layout, rows),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
@@ -98,21 +113,29 @@ def _units(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
     drawn = max(len(each) for each in trends)
     width = (22 - drawn if drawn else 24) + layout.extra
     sign = symbol(report.currency).strip()
-    head = f"{'A UNIT OF WORK':<{width}}{'a unit is':<17}{'done':>9}{'cost ' + sign:>10}"
-    found = [f"{head}{sign + ' a unit':>10}{'+/- %':>8}" + f"{'trend':>{drawn + 2}}" * bool(drawn)]
     decimals = money_decimals(max((line.micros or 0 for line in shown), default=0))
-    for line, drawing in zip(shown, trends, strict=True):
-        cost = UNKNOWN if line.micros is None else amount(line.micros, decimals)
-        each = UNKNOWN if line.micros is None else digits(line.micros * line.unit.per / line.units / MICROS)
-        name = layout.cut(line.name, width - 3)
-        change = UNKNOWN if line.ratio is None else f"{100 * (line.ratio - 1):+.1f}"
-        text = f"  {name:<{width - 2}}{line.unit.short:<17}{short(line.units):>9}{cost:>10}{each:>10}{change:>8}"
-        found.append(f"{text}{drawing:>{drawn + 2}}" if drawn else text)
-    more = len(report.units) - rows
-    found += [f"  and {more} more: --top {len(report.units)}"] if more > 0 else []
+    columns: list[TableColumn[UnitLine]] = [
+        name_column("A UNIT OF WORK", lambda line: line.name, width, layout),
+        TableColumn("a unit is", lambda line: line.unit.short, width=17, align="<"),
+        TableColumn("done", lambda line: line.units, CellUnit(short), 9),
+        TableColumn(f"cost {sign}", lambda line: line.micros, CellUnit(lambda m: amount(m, decimals)), 10),
+        TableColumn(f"{sign} a unit", _a_unit, CellUnit(digits), 10),
+        TableColumn("+/- %", lambda line: line.ratio, _CHANGE, 8),
+    ]
+    if drawn:
+        columns.append(TableColumn("trend", lambda line: line, width=drawn + 2, together=lambda _: trends))
+    found = [*paper_lines(columns, shown), *_more(len(report.units), rows)]
     if drawn:
         found += [f"  trend: the price of a unit in the last {drawn} weeks, from nothing to the dearest"]
     return found
+
+
+def _a_unit(line: UnitLine) -> float | None:
+    return None if line.micros is None else line.micros * line.unit.per / line.units / MICROS
+
+
+def _more(count: int, rows: int) -> list[str]:
+    return [f"  and {count - rows} more: --top {count}"] if count > rows else []
 
 
 def trend(line: UnitLine, layout: TextLayout) -> str:
@@ -129,24 +152,21 @@ def _runs(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
     if not report.runs:
         return []
     width = 22 + layout.extra
-    sign = symbol(report.currency).strip()
-    found = [
-        f"{'WHOLE RUN':<{width}}{'GPUs':>6}{'runs':>7}{'GPU-hours':>12}{sign:>12}{'before':>12}{'+/- %':>9}",
-        *(_run_row(line, width, layout) for line in report.runs[:rows]),
-        "  the middle one of those that completed; before: of the four weeks before",
-    ]
-    more = len(report.runs) - rows
-    return [*found, *([f"  and {more} more: --top {len(report.runs)}"] if more > 0 else [])]
+    columns: tuple[TableColumn[RunLine], ...] = (
+        name_column("WHOLE RUN", lambda line: line.name, width, layout),
+        TableColumn("GPUs", lambda line: line.gpus, width=6),
+        TableColumn("runs", lambda line: line.runs, width=7),
+        TableColumn("GPU-hours", lambda line: line.milliseconds, GPU_TIME, 12),
+        TableColumn(symbol(report.currency).strip(), lambda line: line.micros, AMOUNT, 12),
+        TableColumn("before", lambda line: line.micros_before, AMOUNT, 12),
+        TableColumn("+/- %", _times_before, _CHANGE, 9),
+    )
+    note = "  the middle one of those that completed; before: of the four weeks before"
+    return [*paper_lines(columns, report.runs[:rows]), note, *_more(len(report.runs), rows)]
 
 
-def _run_row(line: RunLine, width: int, layout: TextLayout) -> str:
-    now, then = line.micros, line.micros_before
-    cost = UNKNOWN if now is None else amount(now)
-    before = UNKNOWN if then is None else amount(then)
-    change = f"{100 * (now / then - 1):+.1f}" if now is not None and then else UNKNOWN
-    name = layout.cut(line.name, width - 3)
-    hours = gpu_hours(line.milliseconds)
-    return f"  {name:<{width - 2}}{line.gpus:>6}{line.runs:>7}{hours:>12}{cost:>12}{before:>12}{change:>9}"
+def _times_before(line: RunLine) -> float | None:
+    return line.micros / line.micros_before if line.micros is not None and line.micros_before else None
 
 
 def _waits(waits: tuple[Wait, ...], layout: TextLayout, rows: int) -> list[str]:
@@ -154,15 +174,80 @@ def _waits(waits: tuple[Wait, ...], layout: TextLayout, rows: int) -> list[str]:
     if not known:
         return []
     width = 24 + layout.extra
-    found = [
-        f"{'FROM REQUEST TO WORK':<{width}}{'runs':>8}{'not yet':>10}{'queued':>12}{'worked':>12}{'nine of ten':>14}"
-    ]
-    for wait in known[:rows]:
-        spans = (wait.queued_us_p50, wait.first_work_us_p50, wait.first_work_us_p90)
-        queued, middle, most = (UNKNOWN if span is None else duration(span // SECOND_US) for span in spans)
-        name = layout.cut(wait.team or "unmapped", width - 3)
-        found.append(f"  {name:<{width - 2}}{wait.runs:>8}{wait.not_yet:>10}{queued:>12}{middle:>12}{most:>14}")
-    return [*found, *layout.wrap(_WAITS)]
+    columns: tuple[TableColumn[Wait], ...] = (
+        name_column("FROM REQUEST TO WORK", lambda wait: wait.team or "unmapped", width, layout),
+        TableColumn("runs", lambda wait: wait.runs, width=8),
+        TableColumn("not yet", lambda wait: wait.not_yet, width=10),
+        TableColumn("queued", lambda wait: wait.queued_us_p50, _SPAN, 12),
+        TableColumn("worked", lambda wait: wait.first_work_us_p50, _SPAN, 12),
+        TableColumn("nine of ten", lambda wait: wait.first_work_us_p90, _SPAN, 14),
+    )
+    return [*paper_lines(columns, known[:rows]), *layout.wrap(_WAITS)]
+
+
+def _compute(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
+    """Return a line a team: what it held, what share of it was useful, and what a useful hour cost."""
+    if not report.compute:
+        return []
+    width = 24 + layout.extra
+    columns: tuple[TableColumn[Compute], ...] = (
+        name_column("COMPUTE BY TEAM", lambda one: one.team or "unmapped", width, layout),
+        TableColumn("GPU-hours", lambda one: one.milliseconds, GPU_TIME, 12),
+        TableColumn("useful", lambda one: one.useful_permille, _SHARE, 9),
+        TableColumn("before", lambda one: one.useful_permille_before, _SHARE, 9),
+        TableColumn("active", lambda one: one.activity_permille, _SHARE, 9),
+        TableColumn(
+            f"{symbol(report.currency).strip()} a useful h",
+            lambda one: one.micros_a_useful_hour,
+            CellUnit(lambda price: f"{price / MICROS:,.2f}"),
+            15,
+        ),
+    )
+    lines = paper_lines(columns, report.compute[:rows])
+    return [*lines, *_more(len(report.compute), rows), *layout.wrap(_USE)]
+
+
+def _scaling(report: ScalingReport | None, layout: TextLayout, rows: int) -> list[str]:
+    """Return the sizes of each model that was seen at several, the worst first."""
+    if report is None or not (report.scaled or report.unsized):
+        return []
+    width = 23 + layout.extra
+    sizes = [(one, place) for one in report.scaled[:rows] for place in range(len(one.scaling.sizes))]
+    columns: tuple[TableColumn[_Size], ...] = (
+        name_column("SCALING", lambda row: "" if row[1] else row[0].model, width, layout),
+        TableColumn("GPUs", lambda row: row[0].scaling.sizes[row[1]].gpus, width=8),
+        TableColumn("runs", lambda row: row[0].scaling.sizes[row[1]].runs, width=8),
+        TableColumn("a second", _rate, width=16),
+        TableColumn("speed-up", lambda row: f"{row[0].scaling.sizes[row[1]].speed_up:.2f}", width=11),
+        TableColumn("efficiency", lambda row: round(PERMILLE * row[0].scaling.sizes[row[1]].efficiency), _SHARE, 12),
+    )
+    found = paper_lines(columns, sizes) if sizes else ["SCALING"]
+    found += _more(len(report.scaled), rows)
+    if report.unsized:
+        found += layout.wrap(f"{counted(report.unsized, 'model')}: one size only, or sizes that cannot be compared.")
+    return found
+
+
+def _rate(row: _Size) -> str:
+    one, each = row[0], row[0].scaling.sizes[row[1]].per_second
+    return f"{digits(each) if each < _WHOLE_LEAST else short(round(each))} {one.scaling.unit}"
+
+
+def digits(value: float) -> str:
+    """Return an amount with three digits that count: 0.00373, 0.549, 734."""
+    if value <= 0:
+        return "0"
+    return f"{value:,.{max(0, _DIGITS - 1 - floor(log10(value)))}f}"
+
+
+def short(count: int) -> str:
+    """Return a count of work in few characters: 792 M."""
+    value = float(count)
+    for unit in ("", " k", " M", " bn", " tn", " qn"):
+        if value < 1000 or unit == " qn":
+            return f"{value:.0f}{unit}" if value >= 100 or not unit else f"{value:.3g}{unit}"
+        value /= 1000
+    raise AssertionError("BUG: the loop ends with qn")
 
 
 def _each(value: float, change: Changed, currency: str) -> str:

@@ -14,6 +14,7 @@ from analyzer.reports.document import Class, CostMicros, Iso, Listing, Micros, M
 from analyzer.states import booking
 
 _KEY = ("recorded_at", "hour", "gpu_uuid", "run_id", "state", "cause", "reason", "team")
+_COLUMNS = (*_KEY, "node", "rules_version", "price_version", "milliseconds", "cost_micros")  # of _ROWS
 _KINDS = (int, int, str, str, str, str, str, str)
 _BOOKED = booked("adjustments")
 _ROWS = """
@@ -133,24 +134,7 @@ def _order() -> str:
 
 
 def _item(row: tuple[Any, ...]) -> Adjustment:
-    recorded, hour, gpu, run_id, state, cause, reason, team, node, rules, prices, milliseconds, cost = row
-    words = booking(state, cause)
-    return Adjustment(
-        recorded_at=recorded,
-        recorded_at_iso=iso(recorded),
-        hour=hour,
-        hour_iso=iso(hour),
-        gpu_uuid=gpu,
-        node=node,
-        run_id=run_id,
-        team=team,
-        klass=words.klass,
-        state=state,
-        cause=cause,
-        label=words.label,
-        milliseconds=milliseconds,
-        cost_micros=cost,
-        reason=reason,
-        rules_version=rules,
-        price_version=prices,
-    )
+    said = dict(zip(_COLUMNS, row, strict=True))
+    words = booking(said["state"], said["cause"])
+    said |= {f"{name}_iso": iso(said[name]) for name in ("recorded_at", "hour")}
+    return Adjustment(**said, klass=words.klass, label=words.label)

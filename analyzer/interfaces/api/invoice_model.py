@@ -1,5 +1,6 @@
 """What POST /v1/invoices takes and what the two routes answer: sums of an invoice, bounded to fit the ledger."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
@@ -82,19 +83,8 @@ class MatchItem(Model):
     @classmethod
     def of(cls, one: InvoiceMatchRow) -> "MatchItem":
         """Return it as the API writes it."""
-        return cls(
-            label=one.label,
-            start=one.start,
-            start_iso=iso(one.start),
-            end=one.end,
-            end_iso=iso(one.end),
-            invoice=one.invoice,
-            matched=one.matched,
-            permille=one.permille,
-            recorded_at=one.recorded_at,
-            recorded_at_iso=iso(one.recorded_at),
-            who=one.who,
-        )
+        times: dict[str, Any] = {f"{name}_iso": iso(getattr(one, name)) for name in ("start", "end", "recorded_at")}
+        return cls(**asdict(one), **times)
 
 
 class InvoicesDocument(Document):

@@ -49,7 +49,7 @@ def _of_derived(row: Derived, book: PriceBook, today: date) -> list[Complaint]:
     if not followed:
         found += [Complaint(kind, f"{name}: {sentence}") for kind, sentence in row.faults(today)]
     low = _SUSPICIOUS_LOW if row.purchase_option == "reserved" else _SUSPICIOUS_LOW_MADE
-    return found + (_suspicious(name, row.of.sku, micros, book.currency, low) if micros is not None else [])
+    return found + (_suspicious(name, row.sku, micros, book.currency, low) if micros is not None else [])
 
 
 def _whose(charge: Charge, teams: Collection[str] | None) -> list[Complaint]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from analyzer.errors import ConfigError
 from analyzer.prices.derived.parts import PricePart
 from analyzer.prices.money import dollars
+from analyzer.prices.options import GpuPrice
 from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.toml_model import between, since, toml_key, until
 
@@ -35,8 +36,8 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Of:
-    """Of what a row is the price, over which period, and who says so. The period is in microseconds of whole hours."""
+class DerivedRow(GpuPrice):
+    """What all derived rows have: what they are the price of, over which period, and who says so."""
 
     sku: str
     node_group: str | None
@@ -47,53 +48,7 @@ class Of:
     source: str
     as_of: date
 
-
-class DerivedRow:
-    """What all derived rows have: what they are the price of, over which period, and who says so."""
-
-    __slots__ = ()
-    of: Of
-    purchase_option: ClassVar[str]
     stale_days: ClassVar[int] = 90  # as of prices that were written; books and tariffs are made by the year
-
-    @property
-    def subject(self) -> tuple[str | None, ...]:
-        """Of what it is the price."""
-        return (self.of.sku, self.purchase_option, self.of.node_group)
-
-    @property
-    def place(self) -> tuple[str | None, str | None]:
-        """The provider and the region that it names."""
-        return (self.of.provider, self.of.region)
-
-    @property
-    def told(self) -> str:
-        """The same in words."""
-        return f"{self.of.sku} ({self.purchase_option})"
-
-    @property
-    def starts_at(self) -> int:
-        """From when it holds, in microseconds."""
-        return self.of.starts_at
-
-    @property
-    def ends_at(self) -> int | None:
-        """Up to when, exclusive; None for good."""
-        return self.of.ends_at
-
-    @property
-    def source(self) -> str:
-        """Who says so."""
-        return self.of.source
-
-    @property
-    def as_of(self) -> date:
-        """When somebody last looked."""
-        return self.of.as_of
-
-    def covers(self, at_us: int) -> bool:
-        """Say whether it speaks of this microsecond."""
-        return self.of.starts_at <= at_us and (self.of.ends_at is None or at_us < self.of.ends_at)
 
     def parts(self) -> tuple[PricePart, ...]:
         """Return what a GPU-hour's price consists of; nothing where it has no parts."""

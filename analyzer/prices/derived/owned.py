@@ -26,11 +26,11 @@ from fractions import Fraction
 from typing import ClassVar
 
 from analyzer.errors import ConfigError
-from analyzer.prices.derived.keys import Amount, DerivedRow, Of, amount_keys, amount_or_none
+from analyzer.prices.derived.keys import Amount, DerivedRow, amount_keys, amount_or_none
 from analyzer.prices.derived.parts import PricePart, spread_over_hours
 from analyzer.prices.money import dollars
 from analyzer.settings.toml_entry import TomlEntry
-from analyzer.settings.toml_model import between, toml_key
+from analyzer.settings.toml_model import between, fixed, toml_key
 
 HOURS_PER_MONTH = 730  # a twelfth of 8,760
 _years = between(1, 30)
@@ -96,7 +96,7 @@ def _power(entry: TomlEntry, tariff: str) -> Power | None:
 class Owned(DerivedRow):
     """What was paid, since when and over how many years, and what runs on; None was not told."""
 
-    of: Of
+    purchase_option: str | None = field(metadata=fixed("owned"))
     capital: Amount = field(metadata=amount_keys("{money}_capital", is_needed=True))
     resale: Amount | None = field(metadata=amount_keys("{money}_resale"))
     years: int = field(metadata=toml_key("depreciation_years", read=_years))
@@ -106,7 +106,6 @@ class Owned(DerivedRow):
     space: Amount | None = field(metadata=amount_keys("{money}_space", "_month"))  # a month
     staff: Amount | None = field(metadata=amount_keys("{money}_staff", "_month"))
 
-    purchase_option: ClassVar[str] = "owned"
     stale_days: ClassVar[int] = 400
 
     def __post_init__(self) -> None:
@@ -116,7 +115,7 @@ class Owned(DerivedRow):
     def parts(self) -> tuple[PricePart, ...]:
         """Return what a GPU-hour consists of; a part that was not told is left out."""
         found = [self._depreciation()]
-        start, end = self.of.starts_at, self.of.ends_at
+        start, end = self.starts_at, self.ends_at
         if self.power is not None:
             found.append(PricePart("power", self.power.micros_per_hour, start, end, _power_words(self.power)))
         for name, monthly in (("space", self.space), ("staff", self.staff)):
@@ -134,7 +133,7 @@ class Owned(DerivedRow):
             names = " and ".join(", ".join(lacking).rsplit(", ", 1))
             found.append(("missing", f"{names} not in the price; give the figures, or 0 where another includes them"))
         written_off = datetime.fromtimestamp(self.written_off // 1_000_000, UTC).date()
-        if written_off <= today and (self.of.ends_at is None or self.written_off < self.of.ends_at):
+        if written_off <= today and (self.ends_at is None or self.written_off < self.ends_at):
             found.append(
                 (
                     "over",

@@ -16,15 +16,14 @@ Hours in which such a GPU stands free cost the same; the ledger shows them as un
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from fractions import Fraction
-from typing import ClassVar
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
-from analyzer.prices.derived.keys import Amount, DerivedRow, Of, amount_keys
+from analyzer.prices.derived.keys import Amount, DerivedRow, amount_keys
 from analyzer.prices.derived.parts import PricePart, spread_over_hours
 from analyzer.prices.money import dollars
 from analyzer.settings.toml_entry import TomlEntry
-from analyzer.settings.toml_model import toml_key
+from analyzer.settings.toml_model import fixed, toml_key
 
 
 def _term_end(entry: TomlEntry, key: str) -> int:
@@ -38,16 +37,14 @@ def _term_end(entry: TomlEntry, key: str) -> int:
 class Reserved(DerivedRow):
     """A reservation: what was paid in advance, and what an hour costs beside it in millionths."""
 
-    of: Of
+    purchase_option: str | None = field(metadata=fixed("reserved"))
     upfront: Amount = field(metadata=amount_keys("{money}_upfront", is_needed=True))
     micros_per_gpu_hour: int = field(metadata=toml_key("{money}_per_gpu_hour", read=TomlEntry.micros))
-    term_ends_at: int = field(metadata=toml_key("until", read=_term_end))  # as of.ends_at, which a term must have
-
-    purchase_option: ClassVar[str] = "reserved"
+    term_ends_at: int = field(metadata=toml_key("until", read=_term_end))  # as ends_at, which a term must have
 
     def parts(self) -> tuple[PricePart, ...]:
         """Return what a GPU-hour consists of."""
-        start, hours = self.of.starts_at, (self.term_ends_at - self.of.starts_at) // HOUR_US
+        start, hours = self.starts_at, (self.term_ends_at - self.starts_at) // HOUR_US
         how = f"{self.upfront.told} over the {hours:,} hours of the term"
         upfront = spread_over_hours("upfront", self.upfront.per_gpu, start, self.term_ends_at, how)
         by_hour = Fraction(self.micros_per_gpu_hour)

@@ -17,18 +17,17 @@ and no other price of the file takes its place.
 import csv
 import io
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import ClassVar
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
-from analyzer.prices.derived.keys import PRICE_MOST_MICROS, DerivedRow, Of
+from analyzer.prices.derived.keys import PRICE_MOST_MICROS, DerivedRow
 from analyzer.prices.derived.parts import PricePart
 from analyzer.settings.toml_entry import TomlEntry, whole_micros
-from analyzer.settings.toml_model import read_row
+from analyzer.settings.toml_model import fixed, read_row
 
 _BYTES_MOST = 10_000_000  # thirty years of hours
 _TOLD = 40
@@ -38,11 +37,9 @@ _TOLD = 40
 class Spot(DerivedRow):
     """A series: hours (microseconds UTC, ascending) and what a GPU-hour cost in each, in millionths."""
 
-    of: Of
+    purchase_option: str | None = field(metadata=fixed("spot"))
     hours: tuple[int, ...]
     micros: tuple[int, ...]
-
-    purchase_option: ClassVar[str] = "spot"
 
     def parts(self) -> tuple[PricePart, ...]:
         """Return none: a market's price has no parts."""
@@ -57,12 +54,12 @@ class Spot(DerivedRow):
     def faults(self, today: date) -> list[tuple[str, str]]:
         """Return what is to be asked of it besides its age: the hours without a price, up to yesterday's end."""
         end = int(datetime(today.year, today.month, today.day, tzinfo=UTC).timestamp()) * 1_000_000
-        end = end if self.of.ends_at is None else min(end, self.of.ends_at)
-        wanted = max(0, (end - self.of.starts_at) // HOUR_US)
+        end = end if self.ends_at is None else min(end, self.ends_at)
+        wanted = max(0, (end - self.starts_at) // HOUR_US)
         lacking = wanted - bisect_left(self.hours, end)
         if lacking <= 0:
             return []
-        first = next(at for at in range(self.of.starts_at, end, HOUR_US) if self.micros_at(at) is None)
+        first = next(at for at in range(self.starts_at, end, HOUR_US) if self.micros_at(at) is None)
         told = f"{datetime.fromtimestamp(first // 1_000_000, UTC):%Y-%m-%dT%H:00Z}"
         return [
             (
@@ -79,16 +76,17 @@ def read_spot(entry: TomlEntry, money: str, folder: Path | None) -> Spot:
     Raises:
         ConfigError: the series cannot be read, or a line of it is wrong.
     """
-    of, name = read_row(entry, Of, others=("file",)), entry.text("file")
+    lacking = {"hours": (), "micros": ()}  # stands in its file
+    row, name = read_row(entry, Spot, others=("file",), given=lacking), entry.text("file")
     if Path(name).name != name or not name.endswith(".csv") or name.startswith("."):
         raise ConfigError(f"{entry.where}: 'file' must name a CSV beside the price file, such as spot-h100.csv")
     if folder is None:
         raise ConfigError(f"{entry.where}: 'file' {name} cannot be found: the price file itself is no file here")
     lines = _series(folder / name, f"{money}_per_gpu_hour")
-    if lines and not (of.starts_at <= min(lines) and (of.ends_at is None or max(lines) < of.ends_at)):
+    if lines and not (row.starts_at <= min(lines) and (row.ends_at is None or max(lines) < row.ends_at)):
         raise ConfigError(f"{entry.where}: {name} has hours outside 'from' and 'until'; take them out, or widen these")
     ordered = sorted(lines)
-    return Spot(of, tuple(ordered), tuple(lines[hour] for hour in ordered))
+    return replace(row, hours=tuple(ordered), micros=tuple(lines[hour] for hour in ordered))
 
 
 def _series(path: Path, column: str) -> dict[int, int]:

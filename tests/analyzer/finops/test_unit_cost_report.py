@@ -2,9 +2,8 @@
 
 import pytest
 
-from analyzer.finops.unit_cost.figures import digits, short
 from analyzer.finops.unit_cost.report import UnitReport, unit_report
-from analyzer.finops.unit_cost.text import units_text
+from analyzer.finops.unit_cost.text import digits, short, units_text
 from analyzer.finops.unit_cost.unit import REQUESTS
 from analyzer.period import Calendar
 from analyzer.text.layout import TextLayout
