@@ -27,6 +27,7 @@ from analyzer.text.words import (
 _ROWS = 12
 _WAITS = "the middle run: until it left the queue, and until a GPU of it worked; and what nine of ten did not exceed"
 _TREND_WEEKS = 5
+_NARROWEST = 10  # characters for a name, whatever the paper
 _DIGITS = 3  # of a unit's price: 0.00373
 _WHOLE_LEAST = 100  # a second: smaller rates are told with decimals
 _USE = (
@@ -111,7 +112,7 @@ def _units(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
     shown = report.units[:rows]
     trends = [trend(line, layout) for line in shown]
     drawn = max(len(each) for each in trends)
-    width = (22 - drawn if drawn else 24) + layout.extra
+    width = max(_NARROWEST, (22 - drawn if drawn else 24) + layout.extra)
     sign = symbol(report.currency).strip()
     decimals = money_decimals(max((line.micros or 0 for line in shown), default=0))
     columns: list[TableColumn[UnitLine]] = [

@@ -36,6 +36,7 @@ def test_a_dearer_week_stands_out_on_paper() -> None:
     assert piped.isascii()
     assert max(len(line) for line in text.split("\n")) <= 80
     assert "trend" in text
+    assert "ranke" in units_text(report, TextLayout(64)), "narrow paper leaves some letters to each name"
 
 
 def test_one_week_has_no_trend() -> None:
