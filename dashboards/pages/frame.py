@@ -15,8 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from agent.wire.units import MICROS
-from analyzer.finops.unit_cost.figures import digits, short
 from analyzer.finops.unit_cost.report import UnitLine
+from analyzer.finops.unit_cost.text import digits, short
 from analyzer.interfaces.doctor.words import length_words, size
 from analyzer.prices.money import dollars
 from analyzer.text.templating import TEMPLATES
