@@ -45,7 +45,7 @@ LABEL org.opencontainers.image.title="gpuledger agent" \
 COPY --from=agent-build /opt/gpuledger /opt/gpuledger
 # Whether it beats; where /metrics is off it cannot be asked, and counts as well.
 HEALTHCHECK --interval=60s --timeout=10s --start-period=60s --retries=3 \
-    CMD ["/opt/gpuledger/bin/gpuledger", "probe", "agent"]
+    CMD ["/opt/gpuledger/bin/gpuledger", "agent", "probe"]
 ENTRYPOINT ["/opt/gpuledger/bin/gpuledger"]
 CMD ["agent"]
 
@@ -59,6 +59,6 @@ EXPOSE 8470
 # What waits is written and sealed before the end: docker stop --time 90.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=15s --timeout=6s --start-period=60s --retries=3 \
-    CMD ["/opt/gpuledger/bin/gpuledger", "probe", "/etc/gpuledger/gpuledger.toml"]
+    CMD ["/opt/gpuledger/bin/gpuledger", "admin", "probe", "/etc/gpuledger/gpuledger.toml"]
 ENTRYPOINT ["/opt/gpuledger/bin/gpuledger"]
 CMD ["serve", "--config", "/etc/gpuledger/gpuledger.toml"]

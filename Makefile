@@ -85,7 +85,7 @@ site:
 # The report in the README and the states of docs/ledger.md, drawn anew from the demo's week.
 picture: $(MADE)
 	@store=$$(mktemp -d) && $(BIN)/python -m gpuledger demo --once --port 0 --store $$store/demo.duckdb >/dev/null \
-	  && $(BIN)/python -m gpuledger report week --store $$store/demo.duckdb --format svg --out docs/report.svg \
+	  && $(BIN)/python -m gpuledger report --store $$store/demo.duckdb --format svg --out docs/report.svg \
 	  && $(BIN)/python -m bench.states_picture $$store/demo.duckdb docs/states.svg; rm -rf $$store
 
 # The manual page and the completion of shells in share/, from the parsers; a wheel takes them along.

@@ -34,6 +34,7 @@ _LOCK_OF = {
     "grpc": "requirements-kubernetes.lock",
     "psycopg": "requirements-fleet.lock",
 }
+_LONGEST = 4  # words of a command's name
 _SERVERS_PYTHON = (3, 11)  # the agent and what reads a host run on 3.10 too
 
 
@@ -51,176 +52,255 @@ class Command(NamedTuple):  # no dataclass: what makes those takes a seventh of 
         return loaded
 
 
-GROUPS: dict[str, tuple[Command, ...]] = {
-    "try it": (
+COMMANDS: dict[str, Command] = {
+    command.name: command
+    for command in (
         Command("demo", "dashboards.cli.cli:demo", "a simulated site through the real pipeline; no GPU needed"),
-        Command("run", "agent.cli.agent:run", "profile one command here: gpuledger run -- python train.py"),
-    ),
-    "collect": (
+        Command("run", "agent.cli.agent:run", "profile one command on this machine"),
         Command("agent", "agent.cli.agent:agent", "sample this host, keep what cannot be sent, serve /metrics"),
+        Command("agent top", "agent.cli.top:top", "the GPUs of this host now, from its agent alone"),
+        Command("agent doctor", "agent.cli.doctor:doctor", "what this host can measure, and what leaves it"),
+        Command("agent probe", "agent.top.probe:main", "does the agent here beat: exit code 0, or 1 and why not"),
         Command("serve", "dashboards.cli.cli:serve", "collector, analyzer and pages in one process"),
-        Command("import", "collector.cli.serve:import_", "bring telemetry from Parquet, CSV or Arrow files"),
+        Command("import", "collector.cli.serve:import_", "telemetry from Parquet, CSV or Arrow files"),
         Command(
             "import prometheus",
             "analyzer.interfaces.onboarding.cli:import_prometheus",
             "last month's ledger, nothing installed",
         ),
         Command("import slurm", "collector.cli.history:import_slurm", "who held which GPUs, from Slurm's accounting"),
-    ),
-    "read": (
+        Command("report", "analyzer.interfaces.cli.report:report", "where the time and money of a period went"),
+        Command("report run", "analyzer.interfaces.cli.report:report_run", "one run: why it was slow, what it cost"),
+        Command("report team", "analyzer.interfaces.cli.report:report_team", "the same period of one team alone"),
+        Command("report traffic", "analyzer.interfaces.cli.report:report_traffic", "who moved how much how far"),
         Command(
-            "report", "analyzer.interfaces.cli.report:report", "the ledger of a week, a run or a recording; traffic"
+            "report recording",
+            "analyzer.interfaces.cli.report:report_recording",
+            "what gpuledger run recorded, without any store",
         ),
-        Command("top", "analyzer.interfaces.live.cli:top", "the fleet or a host now: who holds GPUs, at what price"),
-        Command("top agent", "agent.cli.top:top", "the GPUs of this host now, from its agent alone"),
-        Command("findings", "analyzer.interfaces.cli.report:findings", "what was avoidable, sorted by money"),
-        Command("findings explain", "analyzer.interfaces.cli.report:findings_explain", "the same as explain"),
+        Command("runs", "analyzer.interfaces.cli.report:runs", "the runs of a period, those that lost most first"),
         Command(
-            "explain",
-            "analyzer.interfaces.cli.report:explain",
-            "one finding: its evidence, and what would prove it wrong",
-        ),
-        Command(
-            "compare",
+            "runs compare",
             "analyzer.interfaces.cli.report:compare",
             "two runs, two recordings, or a name before and after a date",
         ),
-        Command("assistant", "analyzer.interfaces.mcp.cli:assistant", "read-only tools for an assistant, by MCP"),
-    ),
-    "plan": (
+        Command("findings", "analyzer.interfaces.cli.report:findings", "what was avoidable, sorted by money"),
         Command(
-            "plan", "analyzer.interfaces.cli.planner:plan", "can it be done by Friday: where and when each task runs"
+            "findings explain",
+            "analyzer.interfaces.cli.report:findings_explain",
+            "one finding: its evidence, and what would prove it wrong",
         ),
-    ),
-    "act": (
         Command(
             "findings judge", "analyzer.interfaces.cli.feedback:judge", "say that a finding is right, wrong or planned"
         ),
         Command(
             "findings mute", "analyzer.interfaces.cli.feedback:mute", "leave a finding out of the list until a date"
         ),
-        Command("recommend", "analyzer.interfaces.cli.report:recommend", "what to move or change, and what it saves"),
-        Command("show", "analyzer.interfaces.cli.report:show", "one recommendation, with the lines to paste"),
         Command(
-            "accept",
+            "recommendations",
+            "analyzer.interfaces.cli.report:recommendations",
+            "what to move or change, and what it saves",
+        ),
+        Command(
+            "recommendations show",
+            "analyzer.interfaces.cli.report:recommendations_show",
+            "one recommendation, with the lines to paste",
+        ),
+        Command(
+            "recommendations accept",
             "analyzer.interfaces.cli.recommendation_lifecycle:accept",
-            "say that a recommendation is to be done, or was done",
+            "say that one is to be done, or was done",
         ),
         Command(
-            "reject",
+            "recommendations reject",
             "analyzer.interfaces.cli.recommendation_lifecycle:reject",
-            "say that a recommendation is not to be done, and why",
+            "say that one is not to be done, and why",
         ),
-        Command("savings", "analyzer.interfaces.cli.report:savings", "what came of it: predicted against realised"),
-    ),
-    "money": (
         Command(
-            "prices",
+            "recommendations savings",
+            "analyzer.interfaces.cli.report:savings",
+            "what came of them: predicted against realised",
+        ),
+        Command("top", "analyzer.interfaces.live.cli:top", "the fleet or a host now: who holds GPUs, at what price"),
+        Command(
+            "bill prices",
             "analyzer.interfaces.cli.prices:prices",
-            "the price book; prices check finds stale and missing rows",
-        ),
-        Command("prices charges", "analyzer.interfaces.cli.charges:charges", "what teams are charged, beside the bill"),
-        Command(
-            "prices costs",
-            "analyzer.interfaces.cli.non_gpu_costs:costs",
-            "energy, carbon, network and storage of a period",
-        ),
-        Command("prices import", "analyzer.interfaces.cli.price_import:bring", "a catalogue's rows as a price file"),
-        Command(
-            "budgets",
-            "analyzer.interfaces.cli.report:budgets",
-            "what teams may spend a month, and where the month will end",
+            "the price list; bill prices check finds stale and missing rows",
         ),
         Command(
-            "prices reconcile",
-            "analyzer.interfaces.cli.reconcile:prices_reconcile",
-            "the ledger against an invoice in FOCUS",
+            "bill prices import", "analyzer.interfaces.cli.price_import:bring", "a catalogue's rows as a price file"
         ),
         Command(
-            "prices import focus",
+            "bill prices import focus",
             "analyzer.interfaces.cli.reconcile:import_focus",
             "what a bill in FOCUS says a GPU-hour costs",
         ),
-        Command("export focus", "analyzer.interfaces.cli.focus:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),
-        Command("export csv", "analyzer.interfaces.cli.focus:csv", "the ledger's rows by day, team, run and state"),
-        Command("teams", "analyzer.interfaces.cli.prices:teams", "teams check lists the runs that map to no team"),
-    ),
-    "ask for more": (
         Command(
-            "size", "analyzer.interfaces.cli.sizing:size", "memory and price of a model: to serve, to tune, to train"
+            "bill teams", "analyzer.interfaces.cli.prices:teams", "bill teams check lists runs that map to no team"
+        ),
+        Command("bill charges", "analyzer.interfaces.cli.charges:charges", "what teams are charged, beside the bill"),
+        Command(
+            "bill costs",
+            "analyzer.interfaces.cli.non_gpu_costs:costs",
+            "energy, carbon, network and storage of a period",
         ),
         Command(
-            "profile",
+            "bill budgets",
+            "analyzer.interfaces.cli.report:budgets",
+            "what teams may spend a month, and where the month will end",
+        ),
+        Command("bill month", "analyzer.interfaces.cli.report:bill_month", "a month's spend to date, and its forecast"),
+        Command("bill units", "analyzer.interfaces.cli.report:bill_units", "cost per token, sample, step and request"),
+        Command("bill anomalies", "analyzer.interfaces.cli.report:bill_anomalies", "days that cost more than usual"),
+        Command(
+            "bill reconcile",
+            "analyzer.interfaces.cli.reconcile:prices_reconcile",
+            "the ledger against an invoice in FOCUS",
+        ),
+        Command("bill focus", "analyzer.interfaces.cli.focus:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),
+        Command("bill csv", "analyzer.interfaces.cli.focus:csv", "the ledger's rows by day, team, run and state"),
+        Command(
+            "capacity plan",
+            "analyzer.interfaces.cli.planner:plan",
+            "can it be done by Friday: where and when each task runs",
+        ),
+        Command(
+            "capacity size",
+            "analyzer.interfaces.cli.sizing:size",
+            "memory and price of a model: to serve, to tune, to train",
+        ),
+        Command("capacity demand", "analyzer.interfaces.cli.report:capacity_demand", "how many GPUs were asked for"),
+        Command(
+            "capacity portfolio", "analyzer.interfaces.cli.report:capacity_portfolio", "what to reserve, own and rent"
+        ),
+        Command(
+            "capacity profile",
             "analyzer.interfaces.cli.capacity_profile:profile",
             "what a team's GPUs really do, as one signed file",
         ),
         Command(
-            "profile verify",
+            "capacity profile verify",
             "analyzer.interfaces.cli.capacity_profile:verify",
             "whose profile a file is, and whether it was edited",
         ),
         Command(
-            "profile key",
+            "capacity profile key",
             "analyzer.interfaces.cli.capacity_profile:key",
             "the public key that others trust profiles by",
         ),
         Command(
-            "gate",
+            "capacity request",
             "analyzer.interfaces.cli.capacity_gate:gate",
-            "may there be more GPUs: a request, its profile, the gates",
+            "may there be more GPUs: a request, its profile, the policy checks",
         ),
+        Command("capacity request list", "analyzer.interfaces.cli.capacity_gate:list_", "requests, the newest first"),
         Command(
-            "gate waive",
-            "analyzer.interfaces.cli.capacity_gate:waive",
-            "waive one gate of a kept request, with a reason",
-        ),
-        Command(
-            "gate list", "analyzer.interfaces.cli.capacity_gate:list_", "the requests that were asked, the newest first"
-        ),
-        Command(
-            "gate show",
+            "capacity request show",
             "analyzer.interfaces.cli.capacity_gate:show",
-            "one request: its gates, the other offer, its history",
+            "one request: its checks, the other offer, its history",
         ),
-    ),
-    "keep it right": (
-        Command("access", "collector.cli.access:access", "keys of hosts, people and programs; who read what"),
-        Command("analyze", "analyzer.interfaces.cli.analyze:analyze", "book the hours whose inputs have changed, once"),
-        Command("doctor", "analyzer.interfaces.doctor.cli:doctor", "check the ledger's invariants on a store"),
-        Command("mail", "analyzer.interfaces.mail.cli:mail", "the weekly e-mail: what was sent, waits, was refused"),
         Command(
-            "alarms",
+            "capacity request override",
+            "analyzer.interfaces.cli.capacity_gate:waive",
+            "override one check of a request, with a reason",
+        ),
+        Command("admin access", "collector.cli.access:access", "keys of hosts, people and programs; who read what"),
+        Command("admin analyze", "analyzer.interfaces.cli.analyze:analyze", "book the hours whose inputs have changed"),
+        Command("admin doctor", "analyzer.interfaces.doctor.cli:doctor", "check the ledger's invariants on a store"),
+        Command(
+            "admin mail", "analyzer.interfaces.mail.cli:mail", "the weekly e-mail: what was sent, waits, was refused"
+        ),
+        Command(
+            "admin alarms",
             "analyzer.interfaces.alarms.cli:alarms",
             "what Alertmanager and the webhook were told, and what waits",
         ),
-        Command("alarms test", "analyzer.interfaces.alarms.cli:alarms_test", "send a test to everybody who is told"),
         Command(
-            "lake check",
-            "collector.cli.lake:check",
-            "read the lake's files, and name what is damaged",
+            "admin alarms test", "analyzer.interfaces.alarms.cli:alarms_test", "send a test to everybody who is told"
         ),
-        Command("lake aside", "collector.cli.lake:aside", "put damaged files back from a backup, or go on without"),
-        Command("probe", "collector.http.probe:main", "is the server here ready: exit code 0, or 1 and why not"),
-        Command("probe agent", "agent.top.probe:main", "does the agent here beat: exit code 0, or 1 and why not"),
-        Command("backup", "analyzer.interfaces.backups.cli:backup", "copy a store while it is written"),
+        Command("admin lake check", "collector.cli.lake:check", "read the lake's files, and name what is damaged"),
         Command(
-            "backup verify",
+            "admin lake aside", "collector.cli.lake:aside", "put damaged files back from a backup, or go on without"
+        ),
+        Command("admin probe", "collector.http.probe:main", "is the server here ready: exit code 0, or 1 and why not"),
+        Command("admin backup", "analyzer.interfaces.backups.cli:backup", "copy a store while it is written"),
+        Command(
+            "admin backup verify",
             "analyzer.interfaces.backups.cli:verify",
             "read a backup whole, and hold it to the invariants",
         ),
-        Command("restore", "analyzer.interfaces.backups.cli:restore", "make a store of a backup"),
-        Command("doctor agent", "agent.cli.doctor:doctor", "what this host can measure, and what leaves it"),
-    ),
+        Command("admin restore", "analyzer.interfaces.backups.cli:restore", "make a store of a backup"),
+        Command("assistant", "analyzer.interfaces.mcp.cli:assistant", "tools for a language model, by MCP"),
+    )
 }
 
-COMMANDS: dict[str, Command] = {command.name: command for group in GROUPS.values() for command in group}
+# What `gpuledger --help` shows, a screen of it: rows of a usage and what it is for, and an empty line between thoughts.
+OVERVIEW = (
+    ("demo", "a simulated site through the real pipeline; no GPU needed"),
+    ("run -- CMD", "profile one command on this machine"),
+    ("agent", "sample this host (daemon); its top, doctor, probe"),
+    ("serve", "collector, analyzer and pages in one process (daemon)"),
+    ("import FILE...", "files, Prometheus, Slurm accounting into the ledger"),
+    (),
+    ("report [PERIOD]", "where the time and money went; report run ID"),
+    ("runs", "list and search runs; runs compare A B"),
+    ("findings", "what was lost and why; findings explain ID"),
+    ("recommendations", "what to change and what it saves; show, accept, reject"),
+    ("top", "the fleet now"),
+    (),
+    ("bill", "prices, charges, budgets, reconcile, focus"),
+    ("capacity", "plan, size, profile, request"),
+    ("admin", "doctor, access, backup, restore, mail, alarms, analyze"),
+    ("assistant", "tools for a language model (MCP)"),
+)
+
+# Before 1.0 the commands were regrouped once; whoever types an old spelling is told the new one, and nothing is run.
+RENAMED = {
+    "report week": "report",
+    "report month": "bill month",
+    "report units": "bill units",
+    "report anomalies": "bill anomalies",
+    "report demand": "capacity demand",
+    "report portfolio": "capacity portfolio",
+    "explain": "findings explain",
+    "recommend": "recommendations",
+    "show": "recommendations show",
+    "accept": "recommendations accept",
+    "reject": "recommendations reject",
+    "savings": "recommendations savings",
+    "compare": "runs compare",
+    "prices": "bill prices",
+    "prices charges": "bill charges",
+    "prices costs": "bill costs",
+    "prices reconcile": "bill reconcile",
+    "budgets": "bill budgets",
+    "teams": "bill teams",
+    "export focus": "bill focus",
+    "export csv": "bill csv",
+    "plan": "capacity plan",
+    "size": "capacity size",
+    "profile": "capacity profile",
+    "gate": "capacity request",
+    "gate waive": "capacity request override",
+    "top agent": "agent top",
+    "doctor agent": "agent doctor",
+    "probe agent": "agent probe",
+    "access": "admin access",
+    "analyze": "admin analyze",
+    "doctor": "admin doctor",
+    "mail": "admin mail",
+    "alarms": "admin alarms",
+    "lake": "admin lake",
+    "probe": "admin probe",
+    "backup": "admin backup",
+    "restore": "admin restore",
+}
 
 
 def overview() -> str:
     """Return what `gpuledger --help` prints."""
-    lines = ["usage: gpuledger COMMAND [ARGUMENTS]", "", "Every GPU-second of a fleet, accounted for."]
-    for title, commands in GROUPS.items():
-        lines += ["", title, *(f"  {command.name:<18} {command.help}" for command in commands)]
+    lines = ["gpuledger: where every GPU-second went, why, what it cost, and what to change", ""]
+    lines += [f"  {row[0]:<17}{row[1]}" if row else "" for row in OVERVIEW]
     lines += [
         "",
         "gpuledger COMMAND --help says more. Exit codes: 1 a check failed, 2 wrong",
@@ -229,21 +309,53 @@ def overview() -> str:
     return "\n".join(lines)
 
 
+def family(name: str, commands: Mapping[str, Command]) -> str:
+    """Return the commands below a name, a line each; empty where there is none."""
+    below = {each.removeprefix(f"{name} "): each for each in commands if each.startswith(f"{name} ")}
+    width = max(map(len, below), default=0) + 2
+    return "\n".join(f"  {short:<{width}}{commands[each].help}" for short, each in below.items())
+
+
 def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> int:
     """Run one subcommand and return its exit code: 2 for wrong usage or settings, 3 where the world failed."""
     arguments = sys.argv[1:] if argv is None else argv
-    # The longest name counts: doctor agent needs less installed than doctor.
-    words = next((count for count in (3, 2) if " ".join(arguments[:count]) in commands), 1)
-    name = " ".join(arguments[:words]) or "--help"
-    if name in ("-h", "--help", "help"):
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(overview())
         return 0 if arguments else USAGE
-    if name == "--version":
+    if arguments[0] == "--version":
         print(f"gpuledger {installed_version() or '(a checkout that is not installed)'}")
         return 0
-    if name not in commands:
-        return _fail(f"there is no command {name!r}{_nearest(name, commands)} gpuledger --help lists them", USAGE)
-    return _call(commands[name], arguments[words:])
+    # The longest name counts: agent doctor needs less installed than admin doctor.
+    name = next((name for name in _beginnings(arguments) if name in commands), "")
+    if was := next((name for name in _beginnings(arguments) if name in RENAMED and name not in commands), ""):
+        return _fail(f"{was!r} is now: gpuledger {RENAMED[was]}", USAGE)
+    if name:
+        rest = arguments[len(name.split()) :]
+        return _help(commands[name], commands) if rest in (["-h"], ["--help"]) else _call(commands[name], rest)
+    return _no_command(arguments, commands)
+
+
+def _beginnings(arguments: list[str]) -> list[str]:
+    """Return what the arguments may begin with as names of commands, the longest first."""
+    return [" ".join(arguments[:count]) for count in range(min(len(arguments), _LONGEST), 0, -1)]
+
+
+def _help(command: Command, commands: Mapping[str, Command]) -> int:
+    try:
+        return _call(command, ["--help"])
+    finally:
+        if below := family(command.name, commands):
+            print(f"\ngpuledger {command.name} ...\n{below}")
+
+
+def _no_command(arguments: list[str], commands: Mapping[str, Command]) -> int:
+    """Print what there is below a name that is a group, or say which command is meant."""
+    name = arguments[0]
+    if (below := family(name, commands)) and (len(arguments) == 1 or arguments[1].startswith("-")):
+        print(f"gpuledger {name}: {dict(row for row in OVERVIEW if row)[name]}\n\n{below}")
+        return USAGE if len(arguments) == 1 else 0
+    meant = " ".join(arguments[:2]) if below else name
+    return _fail(f"there is no command {meant!r}{_nearest(meant, commands)} gpuledger --help lists them", USAGE)
 
 
 def _call(command: Command, arguments: list[str]) -> int:
@@ -300,11 +412,9 @@ def _missing(command: Command, error: ModuleNotFoundError) -> str:
 
 
 def _nearest(name: str, commands: Mapping[str, Command]) -> str:
-    if family := [each for each in commands if each.startswith(f"{name} ")]:
-        return f": it is {' or '.join(family)};"
     from difflib import get_close_matches  # for what is mistyped alone
 
-    near = get_close_matches(name, commands, n=1)
+    near = get_close_matches(name, [*commands, *(row[0].split()[0] for row in OVERVIEW if row)], n=1)
     return f", did you mean {near[0]!r}?" if near else ";"
 
 

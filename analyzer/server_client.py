@@ -11,7 +11,7 @@ from agent.connection import BrokenAnswerError, ask, why
 from analyzer.errors import ConfigError, LedgerError, UnansweredError
 
 TOKEN = "GPULEDGER_TOKEN"  # noqa: S105 - the variable's name
-_KEY_HINT = f"put a key into {TOKEN}; on the server gpuledger access add --role read --name NAME makes one"
+_KEY_HINT = f"put a key into {TOKEN}; on the server gpuledger admin access add --role read --name NAME makes one"
 _ANSWER_BYTES = 64 * 2**20
 _REFUSAL_BYTES = 4096
 _ANSWER_SECONDS, _WHOLE_SECONDS = 60, 600  # until something comes, and for all of it

@@ -1,7 +1,8 @@
 """How good plans are, and how soon: python -m bench.bench_plan_scale [--seeds 5].
 
-OLB, HEFT, randomised HEFT and CP-SAT on task graphs of the sizes that the reference measured, as `gpuledger plan` runs
-them. The clock counts, so the machine must be quiet; the processor's seconds, ours and CP-SAT's, stand beside it.
+OLB, HEFT, randomised HEFT and CP-SAT on task graphs of the sizes that the reference measured, as `gpuledger capacity
+plan` runs them. The clock counts, so the machine must be quiet; the processor's seconds, ours and CP-SAT's, stand
+beside it.
 """
 
 import argparse

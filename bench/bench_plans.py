@@ -1,8 +1,9 @@
 """Whether any plan is ever invalid: python -m bench.bench_plans [--problems 10000].
 
-Each problem is solved as `gpuledger plan` solves it; every solver's plan is then checked by the validator, which shares
-no code with the solvers. Of tiny problems all plans are tried, and the best is held to what was found and proven.
-Problems that nobody can solve must be told so. One change is made to each plan, and what is nearest to it mended.
+Each problem is solved as `gpuledger capacity plan` solves it; every solver's plan is then checked by the validator,
+which shares no code with the solvers. Of tiny problems all plans are tried, and the best is held to what was found
+and proven. Problems that nobody can solve must be told so. One change is made to each plan, and what is nearest to it
+mended.
 
 What was done is kept every few problems, and the next call goes on there, unless the code has changed since.
 """

@@ -1,10 +1,11 @@
 """Whether recommendations save what they say: applied on the simulated site. python -m bench.bench_savings.
 
-For each seed the demo's week is made, landed, analysed and advised on as by `gpuledger recommend`; each recommendation
-of five GPU-hours a week and more is applied alone in the simulator, whose physics know nothing of the predictor; what
-the same work then held less is compared with P20-P80 and P5-P95. The first seeds' changed weeks are analysed as well.
-Predictors may be set by seeds 101 to 150 alone (`--first 101`); the bars are judged on 1 to 50. What a seed gave is
-kept as it comes: cut off and started again with the same code, it goes on with the seeds that are missing.
+For each seed the demo's week is made, landed, analysed and advised on as by `gpuledger recommendations`; each
+recommendation of five GPU-hours a week and more is applied alone in the simulator, whose physics know nothing of the
+predictor; what the same work then held less is compared with P20-P80 and P5-P95. The first seeds' changed weeks are
+analysed as well. Predictors may be set by seeds 101 to 150 alone (`--first 101`); the bars are judged on 1 to 50.
+What a seed gave is kept as it comes: cut off and started again with the same code, it goes on with the seeds that are
+missing.
 """
 
 import argparse

@@ -20,7 +20,7 @@ TERMS: Mapping[str, str] = {
     "confidence": "How well a cause is shown: high, medium or low. It is part of each finding.",
     "finding": "One avoidable loss of one subject, with its evidence and with what would prove it wrong.",
     "FOCUS": "The FinOps Foundation's format of bills, in which the ledger is exported and invoices are read.",
-    "gate": "One condition of the policy for capacity requests; `gpuledger gate` judges a request by all of them.",
+    "gate": "One condition of the policy for capacity requests; `capacity request` judges a request by all of them.",
     "GPU-hour": "One GPU, or MIG instance, owned for an hour. The ledger counts it in milliseconds.",
     "headroom": "What a service keeps ready between requests. Its policy says how much; beyond it, it is avoidable.",
     "holder": "The run that has a GPU. A shared GPU has several, and each millisecond is divided among them.",

@@ -1,7 +1,7 @@
 """How large the code is, how its names spread, and which rooms one week's report goes through.
 
 `python -m bench.house STORE`, where `gpuledger demo --once --store STORE` has made one. Counted from the files as they
-lie; the way of the report is what one `gpuledger report week` really calls.
+lie; the way of the report is what one `gpuledger report` really calls.
 """
 
 import ast
@@ -98,10 +98,10 @@ def main(argv: list[str]) -> int:
         print(f"files that name {what}: {len(found)}: {', '.join(found)}")
     if not argv:
         return 0
-    way = way_of(["report", "week", "--store", argv[0]])
+    way = way_of(["report", "--store", argv[0]])
     visits = Counter(way)
     own = sorted(room for room in visits if room.startswith("analyzer/"))
-    print(f"rooms of the analyzer that `report week` goes through: {len(own)}: {', '.join(own)}")
+    print(f"rooms of the analyzer that `report` goes through: {len(own)}: {', '.join(own)}")
     print(f"  and of others: {', '.join(sorted(visits.keys() - set(own)))}")
     print(f"  steps from room to room: {sum(1 for _ in pairwise(way)):,}")
     return 0

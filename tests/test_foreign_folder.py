@@ -104,7 +104,7 @@ def test_each_command_and_each_module_is_ours_or_installed(folders: tuple[Path, 
 
 def test_a_command_that_starts_a_solver_has_its_proof(folders: tuple[Path, Path]) -> None:
     """The solver's process ran the folder's code, or was lost without a word."""
-    said = held_apart([sys.executable, "-m", "gpuledger", "plan", "jobs.yaml", "--json"], folders)
+    said = held_apart([sys.executable, "-m", "gpuledger", "capacity", "plan", "jobs.yaml", "--json"], folders)
     assert '"is_optimal": true' in said
 
 

@@ -4,6 +4,7 @@ import gc
 import logging
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -83,18 +84,58 @@ def test_every_command_logs_without_carets() -> None:
     assert gpuledger.main(["logs"], FAILING) == 0
 
 
-def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """80 columns, every command, grouped."""
+def test_help_fits_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    """80 columns and at most 16 commands: whoever looks for the first time reads all of it."""
     assert gpuledger.main(["--help"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    rows = [line for line in shown if line.startswith("  ")]
+    assert max(map(len, shown)) <= 80
+    assert len(rows) <= 16
+    assert len(shown) <= 24
+    assert {name.split()[0] for name in gpuledger.COMMANDS} == {row.split()[0] for row in rows}
+
+
+@pytest.mark.parametrize("name", gpuledger.COMMANDS)
+def test_every_command_is_shown_by_the_help_of_what_it_stands_below(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that no help names is not found."""
+    above = " ".join(name.split()[:-1])
+    if not above:
+        return
+    while above not in gpuledger.COMMANDS and " " in above:
+        above = " ".join(above.split()[:-1])
+    with suppress(SystemExit):
+        gpuledger.main([*above.split(), "--help"])
     shown = capsys.readouterr().out
+    assert f"  {name.removeprefix(above).strip()} " in shown
     assert max(map(len, shown.splitlines())) <= 80
-    assert all(f"  {name} " in shown for name in gpuledger.COMMANDS)
+
+
+@pytest.mark.parametrize("name", ["bill", "capacity", "admin"])
+def test_a_group_alone_shows_its_commands_and_fails(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A script that forgot the command must notice."""
+    assert gpuledger.main([name]) == 2
+    assert gpuledger.main([name, "--help"]) == 0
+    first, second = capsys.readouterr().out.split(f"gpuledger {name}:")[1:]
+    assert first == second
+
+
+@pytest.mark.parametrize(("was", "name"), gpuledger.RENAMED.items())
+def test_an_old_spelling_names_the_new_one_and_runs_nothing(
+    was: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands were regrouped once; what somebody remembers ends in one line, and no alias is kept."""
+    assert gpuledger.main([*was.split(), "--json"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", f"gpuledger: {was!r} is now: gpuledger {name}\n")
+    assert any(command == name or command.startswith(f"{name} ") for command in gpuledger.COMMANDS)
 
 
 def test_without_a_command_it_helps_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     """A script that forgot the command must notice."""
     assert gpuledger.main([]) == 2
-    assert "usage: gpuledger COMMAND" in capsys.readouterr().out
+    assert "where every GPU-second went" in capsys.readouterr().out
 
 
 def test_it_runs_as_a_module_and_loads_nothing_heavy() -> None:
@@ -114,13 +155,16 @@ def test_it_runs_as_a_module_and_loads_nothing_heavy() -> None:
     assert ran.returncode == 0
 
 
-def test_the_first_word_of_commands_names_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever types `gpuledger export --help` wants to see what can be exported, and not a report."""
-    assert gpuledger.main(["export", "--help"]) == 2
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("findngs", "findings"), ("bil", "bill"), ("bill prces", "bill prices"), ("capacity sise", "capacity size")],
+)
+def test_a_slip_names_the_nearest_command(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, also within a group."""
+    assert gpuledger.main(typed.split()) == 2
     said = capsys.readouterr().err
-    assert "export focus" in said
-    assert "export csv" in said
-    assert "did you mean" not in said
+    assert said.count("\n") == 1
+    assert f"did you mean {meant!r}?" in said
 
 
 def test_a_gpu_hosts_python_runs_the_agents_commands_and_names_what_the_others_need() -> None:
@@ -128,10 +172,10 @@ def test_a_gpu_hosts_python_runs_the_agents_commands_and_names_what_the_others_n
     told = {name: gpuledger.too_old(command, (3, 10)) for name, command in gpuledger.COMMANDS.items()}
     assert {name for name, sentence in told.items() if sentence is None} == {
         "agent",
-        "probe agent",
+        "agent probe",
         "run",
-        "top agent",
-        "doctor agent",
+        "agent top",
+        "agent doctor",
     }
     assert told["serve"] == "gpuledger serve needs Python 3.11 or newer, and this is 3.10"
     assert all(gpuledger.too_old(command, (3, 11)) is None for command in gpuledger.COMMANDS.values())

@@ -109,7 +109,7 @@ def test_installed_beside_a_users_own_agent_both_work(installed: Path, tmp_path:
     script = str(installed.with_name("gpuledger"))
     for words in (["-m", "gpuledger"], [script]):
         assert said(installed, tmp_path, *words, "--version", pythonpath=".") == "gpuledger 0.1.0"
-    plan = said(installed, tmp_path, script, "plan", "jobs.yaml", "--json", pythonpath=".")
+    plan = said(installed, tmp_path, script, "capacity", "plan", "jobs.yaml", "--json", pythonpath=".")
     assert json.loads(plan)["is_optimal"]  # by a solver in a process of its own
 
 

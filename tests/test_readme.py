@@ -18,7 +18,7 @@ from analyzer.settings.placement import Advising, Guards
 from analyzer.settings.settings import OWN_TABLE, Settings
 from collector.config import CollectorConfig
 from collector.config import load as load_collector
-from gpuledger import COMMANDS, GROUPS
+from gpuledger import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -35,9 +35,8 @@ def section(text: str, name: str) -> str:
 
 def commands_table() -> str:
     """Return the table of commands, made from gpuledger.py."""
-    lines = ["| | command | for |", "|---|---|---|"]
-    for title, commands in GROUPS.items():
-        lines += [f"| {title} | `{command.name}` | {command.help} |" for command in commands]
+    lines = ["| command | for |", "|---|---|"]
+    lines += [f"| `{command.name}` | {command.help} |" for command in COMMANDS.values()]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""`gpuledger doctor agent`."""
+"""`gpuledger agent doctor`."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ _FAILED = 1
 def doctor(argv: list[str]) -> int:
     """Say what this host can measure, what it costs, and what leaves it; 1 where something must be mended."""
     parser = argparse.ArgumentParser(
-        prog="gpuledger doctor agent",
+        prog="gpuledger agent doctor",
         description="What this host can and cannot measure, what to do about it, and exactly what leaves it.",
         epilog="Run it as the agent's user to see what the agent sees. It sends nothing. 1: something is bad.",
     )

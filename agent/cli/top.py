@@ -1,4 +1,4 @@
-"""`gpuledger top agent`: this host from its agent alone."""
+"""`gpuledger agent top`: this host from its agent alone."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 def top(argv: list[str]) -> int:
     """Show each GPU of this host, what the driver says of it now, and who holds it; until Ctrl-C on a terminal."""
     parser = argparse.ArgumentParser(
-        prog="gpuledger top agent",
+        prog="gpuledger agent top",
         description="The GPUs of this host now, from its agent alone: no server, no store, no rights.",
         epilog="In a pipe, or with --once, it looks once. gpuledger top has the fleet, with states and prices.",
     )

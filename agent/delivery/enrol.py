@@ -130,7 +130,7 @@ def _read(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
     if not _is_shown(text):
-        raise ConfigError(f"{path} holds no key or token; it has one line, as gpuledger access showed it")
+        raise ConfigError(f"{path} holds no key or token; it has one line, as gpuledger admin access showed it")
     return text
 
 

@@ -81,11 +81,14 @@ def profile(recording: Path, wanted: Wanted, say: Callable[[str], None]) -> None
         return
     price = ["--price", wanted.price] if wanted.price is not None else []
     with _stoppable():
-        line = ["profile", "--recording", str(recording), "--out", str(wanted.profile), *price]
+        line = ["capacity", "profile", "--recording", str(recording), "--out", str(wanted.profile), *price]
         if _asked(line, stdout=DEVNULL):
             say(f"the capacity profile is in {wanted.profile}, self-measured and signed with your own key")
         else:
-            say(f"no profile was made: gpuledger profile --recording {recording} --out {wanted.profile} says why")
+            say(
+                f"no profile was made: gpuledger capacity profile --recording {recording} --out {wanted.profile} says "
+                "why"
+            )
 
 
 def _written(recording: Path, wanted: Wanted, page: Path) -> bool:

@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
 
     One that serves no /metrics cannot be asked: that is said, and accuses nobody.
     """
-    parser = argparse.ArgumentParser(prog="gpuledger probe agent", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger agent probe", description=main.__doc__)
     parser.add_argument("--config", metavar="FILE", help=f"the agent's settings; {DEFAULT_FILE} where it exists")
     given = parser.parse_args(argv)
     try:

@@ -28,7 +28,7 @@ def screen(now: HostNow, before: HostNow | None, seconds: float, width: int) -> 
         nobody = "(nobody)" if gpu.lists_holders else "(not known)"
         lines += _lines(gpu, earlier, seconds, width, nobody="(split)" if gpu.gpu_uuid in split else nobody)
     if not now.gpus:
-        lines.append("  the agent sees no GPU; gpuledger doctor agent says why")
+        lines.append("  the agent sees no GPU; gpuledger agent doctor says why")
     foot = [line.format(node=_clean(now.node) or "HOST") for line in _FOOT]
     return [line[:width].rstrip() for line in [*lines, "", *foot]]
 

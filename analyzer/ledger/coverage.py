@@ -17,7 +17,7 @@ CLOSED = ("closed", "final")
 STATUSES = ("provisional", "open", "closed", "final")  # from least to most settled
 _SILENT_SHOWN = 3
 _NOT_JUDGED_SHOWN = 40
-EMPTY = "the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger analyze"
+EMPTY = "the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger admin analyze"
 
 
 @dataclass(frozen=True, slots=True)

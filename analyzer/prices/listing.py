@@ -41,7 +41,7 @@ def beside_lines(book: PriceBook) -> list[str]:
     for one in book.charges:
         found += _dated_lines(f"  {one.told:<31} {dollars(one.micros_per_gpu_hour):>9}  ", one)
     if book.beside.rows:
-        found += [*([""] if found else []), "costs besides GPUs   gpuledger prices costs counts them"]
+        found += [*([""] if found else []), "costs besides GPUs   gpuledger bill costs counts them"]
     for row in book.beside.rows:
         found += _dated_lines(f"  {row.told:<40}   ", row)
     return [*found, ""] if found else []

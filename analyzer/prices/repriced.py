@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 _SHUT = ("closed", "final")
-_CURE = "run gpuledger analyze"
+_CURE = "run gpuledger admin analyze"
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ def _listed(entry: TomlEntry, lists: Sequence[ListPrice], *, is_placed: bool) ->
     found = [row for row in lists if (row.provider, row.region, row.instance_type, row.purchase_option) == wanted]
     if len(found) != 1:
         raise ConfigError(
-            f"{entry.where}: {len(found)} list prices for {' '.join(wanted)}; gpuledger prices --all lists them"
+            f"{entry.where}: {len(found)} list prices for {' '.join(wanted)}; gpuledger bill prices --all lists them"
         )
     row = found[0]
     if row.objection is not None:

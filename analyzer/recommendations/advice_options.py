@@ -52,7 +52,7 @@ class AdviceOptions:
     def advised(
         self, recommend: _Recommend, session: Session, found: list[Finding], period: Period, *, of_run: bool
     ) -> list[Recommendation]:
-        """Return what `recommend` makes of these findings: of one run, or of the fleet.
+        """Return what `recommendations` makes of these findings: of one run, or of the fleet.
 
         Raises:
             ConfigError: the price file cannot be read.

@@ -27,7 +27,7 @@ def charge_lines(report: WeekReport) -> tuple[ChargeLine, ...]:
     """Return a line a team that is not charged what its GPUs cost, the others, and the total; () where none is.
 
     Costs are those that the table of teams prints; each charge is rounded by itself, and what is summed is what is
-    printed. Nothing is said while some of it has no price: `gpuledger prices charges` says of whom.
+    printed. Nothing is said while some of it has no price: `gpuledger bill charges` says of whom.
     """
     by_bearer = {(one.bearer, one.held): one for one in report.charged}
     teams = report.by_team

@@ -83,7 +83,7 @@ def compare_at(session: Session, timezone: str, currency: str, name: str, at: st
     moment = moment_of(at, timezone, newest)
     teams = session.rows("SELECT DISTINCT team FROM runs WHERE name = ? ORDER BY team", [name])
     if not teams:
-        raise LedgerError(f"the ledger knows no run named {name!r}; gpuledger report week and findings name some")
+        raise LedgerError(f"the ledger knows no run named {name!r}; gpuledger report and findings name some")
     around = MomentWindow(moment - _BACK_US, moment, newest)
     works = [work for (team,) in teams for work in works_of_name(session, name, team, around) if not work.is_cut]
     before, after = ([work for work in works if work.is_after is side] for side in (False, True))

@@ -113,7 +113,7 @@ def of_part(whole: Reader, part: LedgerFilter) -> Iterator[FilteredReader]:
     with confined(whole.session, part) as own:
         runs = frozenset(run_id for (run_id,) in own.rows("SELECT run_id FROM runs"))
         if not runs:
-            raise LedgerError(f"the ledger has no run of {part.words}: gpuledger report week names what it has")
+            raise LedgerError(f"the ledger has no run of {part.words}: gpuledger report names what it has")
         yield FilteredReader(
             own, whole.settings, whole.loss_source, clock=whole.clock, part=part, whole=whole, runs=runs
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MonthPage:
-    """One month: what `report week` says of a week, how it stands against targets, and against budgets."""
+    """One month: what `report` says of a week, how it stands against targets, and against budgets."""
 
     week: WeekReport
     targets: tuple[Target, ...]

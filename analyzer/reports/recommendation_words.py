@@ -5,7 +5,7 @@ from analyzer.recommendations.recommendation import Alternative, Latency, Move, 
 from analyzer.recommendations.saving import over_words
 from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, moment_words, money, plain, plain_sentence
 
-_NOT_PREDICTED = "not predicted: try it, and compare (gpuledger compare)"
+_NOT_PREDICTED = "not predicted: try it, and compare (gpuledger runs compare)"
 _NODES_SHOWN = 4
 FREE, NOT_PRICED = "no cost of moving", "cost of moving not priced"
 HOLDS = {True: "yes", False: "no", None: "?"}

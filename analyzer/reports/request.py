@@ -33,7 +33,7 @@ class Request:
     format: Format = "text"
     width: int = field(default=COLUMNS, metadata=_about(""))
     ascii: bool = False
-    top: int | None = field(default=None, metadata=_about("At most so many rows."))
+    top: int | None = field(default=None, metadata=_about("Maximum number of rows."))
     everything: bool = field(
         default=False, metadata=_about("List suspicions and muted ones too; what a guard holds back.")
     )
@@ -42,7 +42,7 @@ class Request:
     unjudged: bool = field(default=False, metadata=_about("Of findings: instead, the rules that lacked a signal."))
     other: str | None = field(default=None, metadata=_about("Of compare: the second run."))
     at: str | None = field(default=None, metadata=_about("Of compare: the moment, where the subject is a name."))
-    order: Order = field(default="cost", metadata=_about("Of top: which lines come first."))
+    order: Order = field(default="cost", metadata=_about("Of runs and top: which lines come first."))
     by: By | None = field(
         default=None,
         metadata=_about("Of charges: who bears them; of week and month: what the second table is by. Else the team."),

@@ -89,7 +89,7 @@ def _fits(one: Sized, layout: TextLayout) -> list[str]:
         told.append(f"the site's prices: {', '.join(paid)}")
     if any(_is_listed(fit) for fit in one.fits):
         told.append(
-            "* public list prices on demand, each of one provider, for comparison only (gpuledger prices --all): "
+            "* public list prices on demand, each of one provider, for comparison only (gpuledger bill prices --all): "
             + ", ".join(f"{fit.kind.sku} {fit.offer.provider}" for fit in one.fits if fit.offer is not None)
         )
     if any(fit.gpus % fit.gpus_a_node for fit in one.fits):

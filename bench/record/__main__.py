@@ -41,9 +41,8 @@ CLIENT = {"name": "record", "version": "1"}
 CORES = 2
 PATIENCE_SECONDS = 1200  # of a machine that has other work; two quiet cores need a tenth
 SEEDS = ["/", f"/?week={WEEK}", "/runs", "/money", "/placement", "/requests", "/health"]
-SUBCOMMANDS = {
-    "report": ("week", "run", "traffic", "month", "units", "anomalies", "demand", "portfolio", "recording"),
-    "access": ("list", "add", "rotate", "revoke", "join", "move-gpu", "erase-user", "audit"),
+SUBCOMMANDS: dict[str, tuple[str, ...]] = {
+    "admin access": ("list", "add", "rotate", "revoke", "join", "move-gpu", "erase-user", "audit"),
 }
 TASKS = """\
 start: 2026-11-27T05:00
@@ -162,7 +161,7 @@ def _names(recorder: Recorder, store: Path) -> dict[str, str]:
         (listed,) = recorder.ask([*command.split(), "--json", "--store", str(store)])
         return list(dict.fromkeys(re.findall(rf'"id": "({kind}-\w+)"', listed)))
 
-    findings, recommendations = ids("findings --all", "f"), ids("recommend --all", "r")
+    findings, recommendations = ids("findings --all", "f"), ids("recommendations --all", "r")
     return {
         "folder": str(recorder.folder),
         "finding": findings[0],

@@ -92,7 +92,7 @@ class Directory:
         if key is None or key.role not in KEY_ROLES:
             raise AccessError(401, "token", "this key opens nothing here: it is unknown, or it was revoked")
         if not key.live(self._now()):
-            raise AccessError(401, "expired", f"the key {key.id} has expired; gpuledger access rotate {key.id}")
+            raise AccessError(401, "expired", f"the key {key.id} has expired; gpuledger admin access rotate {key.id}")
         teams = frozenset(key.teams) if key.teams is not None else None
         return Principal(key.id, key.role, key.name, key.node, teams)
 

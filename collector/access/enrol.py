@@ -65,10 +65,10 @@ def _enrolled(registry: Registry, token: str, node: str) -> str:
     """
     shown = parsed(token)
     if shown is None or shown.role != JOIN:
-        raise JoinError(403, "join_token", "this is no join token; make one: gpuledger access join")
+        raise JoinError(403, "join_token", "this is no join token; make one: gpuledger admin access join")
     join = registry.joins.find(shown.id)
     if not matches(shown.secret, join.hash if join is not None else digest("")) or join is None:
-        raise JoinError(403, "join_token", "no such join token; make one: gpuledger access join")
+        raise JoinError(403, "join_token", "no such join token; make one: gpuledger admin access join")
     new, now = new_secret("agent"), time.time_ns() // 1000
     key = AccessKey(new.id, "agent", node, digest(new.secret), now, f"join:{join.id}", node)
     registry.joins.enrol(join.id, key, node, now)

@@ -127,7 +127,7 @@ def _named_loopback(host: bytes) -> None:
             403,
             "host",
             "without keys this server answers to localhost alone; to be reached by another name, or through a proxy, "
-            "it needs keys: gpuledger access add",
+            "it needs keys: gpuledger admin access add",
         )
 
 

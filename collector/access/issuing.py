@@ -57,7 +57,7 @@ def rotate(registry: Registry, key_id: str, overlap: int | None, lifetime: int |
     """
     old = next((key for key in registry.keys.listed() if key.id == key_id), None)
     if old is None or old.revoked_at is not None:
-        raise ConfigError(f"there is no open key {key_id}; gpuledger access list shows them")
+        raise ConfigError(f"there is no open key {key_id}; gpuledger admin access list shows them")
     if overlap is None:
         raise ConfigError("--overlap has an end: two keys for one holder are for the time of a change")
     new = new_secret(old.role)

@@ -37,7 +37,7 @@ def require_way_in(access: Access, config: CollectorConfig, settings: Path | Non
             own.append(f"--store {shlex.quote(str(config.store))}")
         raise ConfigError(
             f"nobody could come in: {config.listen} is beyond loopback, and there is no key or token yet. Make the "
-            f"first key, then start again: gpuledger access add --role admin --name me {' '.join(own)}"
+            f"first key, then start again: gpuledger admin access add --role admin --name me {' '.join(own)}"
         )
 
 

@@ -126,7 +126,7 @@ class Copy:
             except FileNotFoundError as error:
                 if not left:
                     raise BackupError(
-                        f"the lake lacks its file {error.filename}; gpuledger doctor says more"
+                        f"the lake lacks its file {error.filename}; gpuledger admin doctor says more"
                     ) from error
         self._add(described(self._place, self._there.catalogue))
 
@@ -182,7 +182,7 @@ class Copy:
         if why is not None:
             raise BackupError(
                 f"nothing was backed up, since the lake's file {source} is damaged: {why}. "
-                "Earlier backups may still have it; without it: gpuledger lake aside --all"
+                "Earlier backups may still have it; without it: gpuledger admin lake aside --all"
             )
         is_kept = known is not None and self._last is not None and linked(self._last / name, target, known.bytes)
         if known is not None and is_kept and sha256(target) == found == known.sha256:

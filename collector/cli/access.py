@@ -1,4 +1,4 @@
-"""The command `gpuledger access`: keys, join tokens and the audit of a site, beside its running servers.
+"""The command `gpuledger admin access`: keys, join tokens and the audit of a site, beside its running servers.
 
 What somebody must copy (a key, a join token) goes to standard output, alone; everything said about it to stderr.
 """
@@ -67,7 +67,7 @@ def _join(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -
 def _revoke(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
     missing = revoke(registry, options.ids, _actor(), _now())
     for one in missing:
-        _say(f"there is no open key or join token {one}; gpuledger access list --all shows all")
+        _say(f"there is no open key or join token {one}; gpuledger admin access list --all shows all")
     if len(missing) < len(options.ids):
         _say("revoked; every collector that reaches the registry refuses it within seconds")
     return _CHECK_FAILED if missing else _OK
@@ -156,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--config", type=Path, metavar="FILE", help="the server's settings in TOML")
     where.add_argument("--store", metavar="FILE", help="or its store; the registry lies beside it")
     parser = argparse.ArgumentParser(
-        prog="gpuledger access",
+        prog="gpuledger admin access",
         description=access.__doc__,
         epilog="A site without any key answers loopback alone, and there everybody. From the first key or join token "
         "on, nobody comes in without one. docs/access.md says which role may do what.",

@@ -1,4 +1,4 @@
-"""gpuledger lake check, and lake aside: which files of the lake are damaged, and how to go on without them."""
+"""gpuledger admin lake check, and lake aside: which files of the lake are damaged, and how to go on without them."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ _OK, _CHECK_FAILED = 0, 1
 
 def check(argv: list[str]) -> int:
     """Read every file of the lake, and say which are damaged or missing. Exit 1 where one is."""
-    parser = argparse.ArgumentParser(prog="gpuledger lake check", description=check.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger admin lake check", description=check.__doc__)
     _add_store(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args(argv)
@@ -41,7 +41,7 @@ def check(argv: list[str]) -> int:
 
 def aside(argv: list[str]) -> int:
     """Put damaged files of the lake back from a backup, or set them aside: what is booked later is not measured."""
-    parser = argparse.ArgumentParser(prog="gpuledger lake aside", description=aside.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger admin lake aside", description=aside.__doc__)
     parser.add_argument("files", nargs="*", metavar="FILE", help="names of damaged files, as lake check says them")
     parser.add_argument("--all", action="store_true", help="every file that is damaged or missing")
     _add_store(parser)
@@ -64,7 +64,9 @@ def aside(argv: list[str]) -> int:
         print("no file of the lake is damaged; nothing was set aside")
         return _OK
     print("\n".join(map(_said, gone)))
-    print(f"{len(chosen)} files set aside in {beside}; gpuledger analyze, or the server's next pass, books the rest")
+    print(
+        f"{len(chosen)} files set aside in {beside}; gpuledger admin analyze, or the server's next pass, books the rest"
+    )
     return _OK
 
 

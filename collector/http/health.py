@@ -218,7 +218,7 @@ class LakeFiles:
         except StoreError:
             return Check("lake", False, "the lake's catalogue does not answer; the log says why")
         if damages:
-            words = f"{len(damages):,} of the lake's files are damaged or missing; gpuledger doctor names them"
+            words = f"{len(damages):,} of the lake's files are damaged or missing; gpuledger admin doctor names them"
             return Check("lake", False, words)
         return Check("lake", True, "the lake's files are there, and none is known to be damaged")
 

@@ -1,6 +1,6 @@
 """Ask the server of these settings, on this machine, whether it is ready: the health check of a container.
 
-It ends with 0 where it is, else with 1 and the sentences of /readyz: gpuledger probe [SETTINGS.toml].
+It ends with 0 where it is, else with 1 and the sentences of /readyz: gpuledger admin probe [SETTINGS.toml].
 """
 
 import argparse
@@ -58,7 +58,7 @@ def _near(host: str) -> str:
 
 def main(argv: list[str]) -> int:
     """Ask the server of these settings, on this host, whether it is ready; on stderr what is wrong, and exit code 1."""
-    parser = argparse.ArgumentParser(prog="gpuledger probe", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger admin probe", description=main.__doc__)
     parser.add_argument("settings", nargs="?", type=Path, metavar="SETTINGS.toml")
     try:
         wrong = trouble(load(parser.parse_args(argv).settings, os.environ))

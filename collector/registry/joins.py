@@ -95,15 +95,15 @@ def _settle(connection: Connection, join: Join, own: list[str], lost: list[str],
     if lost:
         return
     if join.used >= join.uses:
-        raise JoinError(403, "used_up", "this join token is used up; make another: gpuledger access join")
+        raise JoinError(403, "used_up", "this join token is used up; make another: gpuledger admin access join")
     connection.execute(update(JOINS).where(JOINS.c.id == join.id).values(used=JOINS.c.used + 1))
 
 
 def _checked(join: Join | None, node: str, now: int) -> Join:
     if join is None or join.revoked_at is not None:
-        raise JoinError(403, "join_token", "no such join token; make one: gpuledger access join")
+        raise JoinError(403, "join_token", "no such join token; make one: gpuledger admin access join")
     if now >= join.expires_at:
-        raise JoinError(403, "expired", "this join token is over; make another: gpuledger access join")
+        raise JoinError(403, "expired", "this join token is over; make another: gpuledger admin access join")
     if not fnmatchcase(node, join.node_glob):
         raise JoinError(403, "node", f"this join token is for hosts named {join.node_glob}, not for {node}")
     return join

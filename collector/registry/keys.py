@@ -101,7 +101,9 @@ def insert_key(connection: Connection, key: AccessKey) -> None:
         connection.execute(select(func.count()).select_from(KEYS).where(KEYS.c.revoked_at.is_(None))).scalar_one()
         >= _MOST_KEYS
     ):
-        raise RegistryError(f"there are {_MOST_KEYS:,} keys; revoke those that nobody uses: gpuledger access list")
+        raise RegistryError(
+            f"there are {_MOST_KEYS:,} keys; revoke those that nobody uses: gpuledger admin access list"
+        )
     values = {name: getattr(key, name) for name in AccessKey.__slots__}
     values["teams"] = json.dumps(key.teams) if key.teams is not None else None
     connection.execute(insert(KEYS).values(**values, change=next_change(connection)))

@@ -140,7 +140,7 @@ def named_damage(settings: LakeSettings, error: StoreError) -> StoreError:
         return error
     return StoreError(
         f"the lake's catalogue {settings.file} is damaged, and was left as it is: put back a backup "
-        f"(gpuledger restore); a copy of it may say more ({error})"
+        f"(gpuledger admin restore); a copy of it may say more ({error})"
     )
 
 

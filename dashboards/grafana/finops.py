@@ -56,14 +56,15 @@ def _now() -> Panels:
         ),
         stat(
             "GPUs without a price",
-            "GPUs of the last complete hour that are in no cost. gpuledger prices check names their kinds.",
+            "GPUs of the last complete hour that are in no cost. gpuledger bill prices check names their kinds.",
             "none",
             f"sum({ledger('unpriced_gpus')})",
             limits=((1, YELLOW),),
         ),
         stat(
             "Faults of the price book",
-            "Prices that are missing, stale, over, with gaps, or far from every list price. gpuledger prices check "
+            "Prices that are missing, stale, over, with gaps, or far from every list price. gpuledger bill "
+            "prices check "
             "names them and what to ask.",
             "none",
             f"sum({ledger('price_faults', 'kind')})",

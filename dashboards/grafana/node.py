@@ -54,7 +54,7 @@ def _now() -> Panels:
         ),
         stat(
             "Sources that fail",
-            "What the agent reads and could not, last time. gpuledger doctor on the host says why.",
+            "What the agent reads and could not, last time. gpuledger admin doctor on the host says why.",
             "none",
             f"sum(gpuledger_agent_sources_failing{{{NODE}}})",
             limits=((1, YELLOW),),

@@ -88,7 +88,7 @@ def _place(before: str | None) -> tuple[int, str] | None:
 
 def _sentence(shown: list[KeptRequest], *, is_all: bool) -> str:
     if not shown:
-        return "Nobody has asked for more GPUs: gpuledger gate REQUEST --server asks."
+        return "Nobody has asked for more GPUs: gpuledger capacity request REQUEST --server asks."
     verdicts = [request.decided.verdict for request in shown]
     counts = [f"{verdicts.count(word):,} {word}" for word in ("PASS", "FAIL", "INCOMPLETE") if word in verdicts]
     return f"{counted(len(shown), 'request')}{'' if is_all else ' on this page'}: {', '.join(counts)}."

@@ -1,4 +1,4 @@
-"""GET /v1/capacity-profile: a profile as this collector signs it; `gpuledger profile --server URL` asks here."""
+"""GET /v1/capacity-profile: a profile as this collector signs it; `capacity profile --server URL` asks here."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""GET /v1/doctor: a server examines the store that it has open; `gpuledger doctor --server URL` asks here."""
+"""GET /v1/doctor: a server examines the store that it has open; `gpuledger admin doctor --server URL` asks here."""
 
 import time
 from collections.abc import Callable

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 def examined(directory: Path, scenario: Path, library: Path, *flags: str) -> tuple[int, dict[str, Any]]:
     """Run the command and return its exit code and what it says."""
     (directory / "gpuledger.toml").write_text('[agent]\nnode = "n14"\nrack = "r7"\n')
-    line = [sys.executable, "-m", "gpuledger", "doctor", "agent", "--json", *flags]
+    line = [sys.executable, "-m", "gpuledger", "agent", "doctor", "--json", *flags]
     environment = os.environ | {"LD_LIBRARY_PATH": str(library), "GPULEDGER_FAKE_NVML": str(scenario)}
     ran = subprocess.run(
         [*line, "--config", str(directory / "gpuledger.toml")],

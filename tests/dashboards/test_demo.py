@@ -55,7 +55,7 @@ def test_a_small_fleet_goes_all_the_way(tmp_path: Path, capsys: pytest.CaptureFi
         assert "The fleet" in page.text
         doctor = httpx.get(f"{shown.url}/v1/doctor", timeout=PATIENCE_SECONDS).json()
         assert [line for section in doctor["sections"] for line in section["lines"] if line["answer"] == "bad"] == []
-    assert report(["week", "--store", str(store), "--json"]) == 0
+    assert report(["--store", str(store), "--json"]) == 0
     week = json.loads(capsys.readouterr().out)
     entries = week["breakdown"]["entries"]
     of_teams = [entry for team in week["teams"] for entry in team["breakdown"]["entries"]]
@@ -92,7 +92,7 @@ def test_serve_ends_with_a_signal_and_gives_the_store_back(tmp_path: Path) -> No
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
     with pytest.raises(AnalyzerError, match="the ledger is empty"):
-        report(["week", "--store", str(store)])
+        report(["--store", str(store)])
 
 
 @pytest.mark.parametrize(

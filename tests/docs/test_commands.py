@@ -20,19 +20,19 @@ ELSEWHERE = {
     "agent": "tests/agent",
     "agent pause": "tests/agent",
     "agent quiet": "tests/agent",
-    "doctor agent": "tests/agent/test_doctor_page.py",
-    "top agent": "tests/agent/top",
+    "agent doctor": "tests/agent/test_doctor_page.py",
+    "agent top": "tests/agent/top",
     "import prometheus": "tests/collector/importing",
     "import slurm": "tests/collector/importing",
-    "prices import": "tests/analyzer/prices/test_importing.py",
-    "prices reconcile": "tests/analyzer/finops/test_reconcile_commands.py",
-    "gate": "tests/analyzer/capacity/test_gate_cli.py",
-    "gate show": "tests/analyzer/capacity/test_gate_cli.py",
-    "gate waive": "tests/analyzer/capacity/test_gate_cli.py",
-    "profile": "tests/analyzer/capacity/test_profile_cli.py",
-    "profile verify": "tests/analyzer/capacity/test_profile_cli.py",
-    "mail": "tests/analyzer/interfaces/test_mail_command.py",
-    "alarms test": "tests/analyzer/interfaces/test_alarms_command.py",
+    "bill prices import": "tests/analyzer/prices/test_importing.py",
+    "bill reconcile": "tests/analyzer/finops/test_reconcile_commands.py",
+    "capacity request": "tests/analyzer/capacity/test_gate_cli.py",
+    "capacity request show": "tests/analyzer/capacity/test_gate_cli.py",
+    "capacity request override": "tests/analyzer/capacity/test_gate_cli.py",
+    "capacity profile": "tests/analyzer/capacity/test_profile_cli.py",
+    "capacity profile verify": "tests/analyzer/capacity/test_profile_cli.py",
+    "admin mail": "tests/analyzer/interfaces/test_mail_command.py",
+    "admin alarms test": "tests/analyzer/interfaces/test_alarms_command.py",
     "assistant": "tests/analyzer/interfaces/test_mcp_over_stdio.py",
 }
 # A running server, a run's output, recordings, runs of two weeks, a language model.
@@ -102,7 +102,7 @@ def test_it_does_what_it_is_shown_for(
     """As it stands in the document, but for ids, files and days that only the reader knows."""
     monkeypatch.chdir(site)
     monkeypatch.setenv("GPULEDGER_COLLECTOR_STORE", str(site / "gpuledger.duckdb"))
-    words = [_known(word, site, capsys, restores=shown.name == "restore") for word in shown.words]
+    words = [_known(word, site, capsys, restores=shown.name == "admin restore") for word in shown.words]
     code = main(words)
     said = capsys.readouterr()
     assert code == 0 or (code == 1 and ("--check" in words or "verify" in words)), (
@@ -115,13 +115,13 @@ def _known(word: str, site: Path, capsys: pytest.CaptureFixture[str], *, restore
     if re.fullmatch(r"f-\w{5}", word):
         return _id("f", site, capsys)
     if word == "7fk3q2zx":
-        main(["access", "add", "--role", "read", "--name", "of the documents"])
-        main(["access", "list"])
+        main(["admin", "admin access", "add", "--role", "read", "--name", "of the documents"])
+        main(["admin", "admin access", "list"])
         return str(re.findall(r"^(\w{8})\b.*of the documents", capsys.readouterr().out, re.MULTILINE)[-1])
     return {
         "demo/demo.duckdb": str(site / "gpuledger.duckdb"),
         "/var/lib/gpuledger/gpuledger.duckdb": str(site / ("restored" if restores else "") / "gpuledger.duckdb"),
-        "/srv/backup": str(site / "backup"),
+        "/srv/backup": str(site / "admin backup"),
         "80417": "81500",
         "2026-10": "2026-11",
     }.get(word, word)

@@ -102,8 +102,8 @@ def test_the_server_may_finish_and_is_nobody() -> None:
     assert seconds * 1_000_000 == STOPPING_MICROSECONDS
     dockerfile = (ROOT / "Dockerfile").read_text()
     assert "USER 10001:10001" in dockerfile
-    assert '"/opt/gpuledger/bin/gpuledger", "probe", "/etc' in dockerfile
-    assert '"/opt/gpuledger/bin/gpuledger", "probe", "agent"]' in dockerfile
+    assert '"/opt/gpuledger/bin/gpuledger", "admin", "probe", "/etc' in dockerfile
+    assert '"/opt/gpuledger/bin/gpuledger", "agent", "probe"]' in dockerfile
 
 
 def test_an_image_says_what_it_is_and_of_what() -> None:

@@ -353,7 +353,7 @@ def test_a_damaged_catalogue_is_named(path: Path, tmp_path: Path, damage: Callab
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     damage(catalogue)
-    with pytest.raises(StoreError, match=r"catalogue\.sqlite.*gpuledger restore"):
+    with pytest.raises(StoreError, match=r"catalogue\.sqlite.*gpuledger admin restore"):
         Store.open(path)
 
 

@@ -202,7 +202,7 @@ class Site:
         found = {}
         for form in ("focus", "csv"):
             out = self.folder / f"{form}.csv"
-            self.command("export", form, "--month", month, "--out", str(out))
+            self.command("bill", form, "--month", month, "--out", str(out))
             found[f"export {form}"] = out.read_text()
         return found
 
@@ -291,7 +291,7 @@ def site(tmp_path: Path, mailbox: Mailbox) -> Iterator[Site]:
         site = Site(tmp_path, client)
         site.goes_to(WEEKS[0])
         for role, lasts in (("read", "never"), ("writer", "never"), ("brief", "30d")):
-            made = ("access", "add", "--role", "read" if role == "brief" else role, "--name", role)
+            made = ("admin", "access", "add", "--role", "read" if role == "brief" else role, "--name", role)
             site.keys[role] = site.command(*made, "--expires", lasts).splitlines()[-1]
         site.starts()
         try:
@@ -319,7 +319,7 @@ def week_plays(site: Site, number: int) -> None:
     now = site.goes_to(ended.replace(day=ended.day, hour=2) + timedelta(days=2))
     until(lambda: site.hours(sunday).keys() <= {"closed", "final"}, f"{week} is closed", more=site.said)
     site.closed[week] = site.readings(week)
-    site.command("report", "week", week, "--mail", "--store", str(site.store))
+    site.command("report", week, "--mail", "--store", str(site.store))
     if month := FINAL.get(number):
         until(lambda: site.hours(month).keys() == {"final"}, f"{month} is final", more=site.said)
         site.closed[month] = site.readings(month) | site.files(month)

@@ -42,7 +42,8 @@ def check_request(
         return _pilot(request, policy, known, now_us, identity or request_id(request, ""))
     if read is None:
         raise ConfigError(
-            "a request needs the profile of the work that it is for (--profile FILE; gpuledger profile makes one); "
+            "a request needs the profile of the work that it is for (--profile FILE; gpuledger capacity profile "
+            "makes one); "
             "a team without history asks for a pilot: pilot = true"
         )
     if request.pilot:

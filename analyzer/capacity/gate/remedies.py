@@ -44,8 +44,8 @@ def pilot_remedies(gates: tuple[Gate, ...], rule: PilotRule) -> tuple[Remedy, ..
     texts = {
         _SIZE: f"at most {rule.gpus} GPUs, or a profile of work that was done",
         _LENGTH: f"at most {rule.weeks} weeks, or a profile of work that was done",
-        _HISTORY: "a profile of what the team's runs did: gpuledger profile; a pilot is for who has none",
-        _EARLIER: "a profile of what the earlier pilot did: gpuledger profile",
+        _HISTORY: "a profile of what the team's runs did: gpuledger capacity profile; a pilot is for who has none",
+        _EARLIER: "a profile of what the earlier pilot did: gpuledger capacity profile",
     }
     ask = "look it up with --store or --server"
     return tuple(
@@ -134,23 +134,23 @@ def _signed(_: "Rule", look: GateInput) -> str:
         return f"a [[key]] with the public key of {look.read.key_id} in the policy, once its holder is known"
     if "edited" in (look.read.state, look.read.page):
         return "the profile as gpuledger wrote it, unchanged"
-    return "a profile that a collector signed: gpuledger profile"
+    return "a profile that a collector signed: gpuledger capacity profile"
 
 
 def _age(rule: "Rule", look: GateInput) -> str:
     if look.age_days < 0:
         return "a profile of a period that is over; or a clock that is right"
-    return f"a profile of the last {rule.number('days')} days: gpuledger profile"
+    return f"a profile of the last {rule.number('days')} days: gpuledger capacity profile"
 
 
 def _measured(_rule: "Rule", _look: GateInput) -> str:
-    return "agents on every host of the runs, then such runs again: gpuledger doctor says what is missing"
+    return "agents on every host of the runs, then such runs again: gpuledger admin doctor says what is missing"
 
 
 def _runs(rule: "Rule", look: GateInput) -> str:
     work = plain(", ".join(look.request.work))
     if not look.work.is_known:
-        return f"a teams file whose rules say whose runs of {work} are, then the profile anew: gpuledger profile --team"
+        return f"a teams file whose rules say whose runs of {work} are, then: gpuledger capacity profile --team"
     return f"a profile of {rule.number('runs')} runs of {work}, or of {rule.number('gpu_hours')} GPU-hours of them"
 
 
@@ -159,7 +159,7 @@ def _idle(_rule: "Rule", _look: GateInput) -> str:
 
 
 def _alone(look: GateInput) -> str:
-    return f"a profile of runs of {plain(', '.join(look.request.work))} alone: gpuledger profile --runs"
+    return f"a profile of runs of {plain(', '.join(look.request.work))} alone: gpuledger capacity profile --runs"
 
 
 def _memory(_rule: "Rule", look: GateInput) -> str:
@@ -182,7 +182,7 @@ def _scaling(rule: "Rule", look: GateInput) -> str:
 
 
 def _useful(_rule: "Rule", _look: GateInput) -> str:
-    return "what is lost made less: gpuledger findings says where, gpuledger recommend what to change"
+    return "what is lost made less: gpuledger findings says where, gpuledger recommendations what to change"
 
 
 def _waiting(_rule: "Rule", _look: GateInput) -> str:
@@ -191,7 +191,7 @@ def _waiting(_rule: "Rule", _look: GateInput) -> str:
 
 def _recommendations(_rule: "Rule", look: GateInput) -> str:
     named = ", ".join(plain(each.id) for each in look.advice[:3])
-    return f"do what is recommended ({named}), or reject it with a reason: gpuledger reject"
+    return f"do what is recommended ({named}), or reject it with a reason: gpuledger recommendations reject"
 
 
 def _cheaper(rule: "Rule", look: GateInput) -> str:

@@ -209,7 +209,7 @@ def _is_waived(decided: Decided, gate: Gate) -> bool:
 
 
 def _found(registry: Registry, typed: str, sees: Callable[[str], bool]) -> CapacityRequest:
-    absent = LedgerError(f"there is no capacity request {plain(typed)!r}; gpuledger gate list names them")
+    absent = LedgerError(f"there is no capacity request {plain(typed)!r}; gpuledger capacity request list names them")
     if not typed.startswith("q-"):
         raise absent
     exact = registry.capacity.find(typed)

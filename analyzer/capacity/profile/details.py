@@ -292,7 +292,7 @@ def _advice(profile: CapacityProfile) -> Table:
         (
             plain(each.id),
             f"{', '.join(map(plain, each.run_names))}: {plain(each.title)}",
-            plain(each.paste or f"gpuledger show {each.id}"),
+            plain(each.paste or f"gpuledger recommendations show {each.id}"),
             _gpus(each.frees, profile),
             _speeds(each),
             money(each.micros_a_week.p50 if each.micros_a_week else None, profile.currency),

@@ -100,7 +100,9 @@ def _body(text: str) -> tuple[bool, str]:
 
 def _embedded(page: str) -> str:
     if page.count(EMBEDDED) != 1:
-        raise ProfileError("the page carries no profile, or several; attach the file that gpuledger profile wrote")
+        raise ProfileError(
+            "the page carries no profile, or several; attach the file that gpuledger capacity profile wrote"
+        )
     rest = page.split(EMBEDDED, 1)[1]
     body, end, _ = rest.partition(EMBEDDED_END)
     if not end:

@@ -210,7 +210,7 @@ class TrustedKey:
     """A key that is believed. A key of `run` cannot speak for a collector, whatever its file says."""
 
     name: str
-    public_key: str  # base64, as `gpuledger profile key` prints it
+    public_key: str  # base64, as `gpuledger capacity profile key` prints it
     by: MeasuredBy
 
     @property
@@ -243,7 +243,7 @@ def trusted_of(content: TomlEntry) -> tuple[TrustedKey, ...]:
 def _key(entry: TomlEntry) -> TrustedKey:
     public_key, by = entry.text("public_key"), entry.text_or_none("by") or "collector"
     if exact_bytes(public_key, PUBLIC_BYTES) is None:
-        raise ConfigError(f"{entry.where}: 'public_key' is no Ed25519 key as gpuledger profile key prints it")
+        raise ConfigError(f"{entry.where}: 'public_key' is no Ed25519 key as gpuledger capacity profile key prints it")
     if by not in get_args(MeasuredBy):
         raise ConfigError(f"{entry.where}: 'by' is {by!r} and must be one of {', '.join(get_args(MeasuredBy))}")
     return TrustedKey(entry.text("name"), public_key, "run" if by == "run" else "collector")

@@ -28,7 +28,7 @@ def anomalies_text(report: Anomalies, units: UnitReport, layout: TextLayout, top
     if report.weeks_missing:
         missing = counted(report.weeks_missing, "more week")
         lines += [*layout.wrap(f"What teams usually cost is known after {missing} of ledger before this period."), ""]
-    return layout.page([*lines, "next: gpuledger report units      gpuledger findings"])
+    return layout.page([*lines, "next: gpuledger bill units      gpuledger findings"])
 
 
 def _sentences(report: Anomalies, units: UnitReport, top: int = _ROWS) -> list[str]:

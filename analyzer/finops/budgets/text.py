@@ -39,7 +39,7 @@ def budgets_text(report: MonthReport, layout: TextLayout, top: int | None = None
     head = f"month {report.period.label}   {zone}"
     lines = [head + known.rjust(max(2 + len(known), layout.width - 2 - len(head))), ""]
     lines += [*layout.wrap(first_sentence(report)), "", *budget_lines(report, layout, top), ""]
-    return layout.page([*lines, "next: gpuledger report week      gpuledger findings"])
+    return layout.page([*lines, "next: gpuledger report      gpuledger findings"])
 
 
 def budget_lines(report: MonthReport, layout: TextLayout, top: int | None = None) -> list[str]:
@@ -77,7 +77,7 @@ def _spent_nothing(line: BudgetLine) -> bool:
 
 
 def over_check(over: Sequence[str]) -> str:
-    """Return what `budgets --check` says."""
+    """Return what `bill budgets --check` says."""
     if not over:
         return "nobody is over budget, or likely to be"
     return f"over budget, or likely to be: {', '.join(map(plain, over))}"
@@ -213,6 +213,7 @@ def _notes(report: MonthReport, layout: TextLayout) -> list[str]:
     unpriced = sum(line.unpriced_milliseconds for line in report.lines)
     if unpriced:
         found.append(
-            f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure ({AT_LEAST}): gpuledger prices check."
+            f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure ({AT_LEAST}): gpuledger bill "
+            "prices check."
         )
     return [line for note in found for line in layout.wrap(note)]

@@ -89,7 +89,7 @@ def edited_words(one: Edited | None) -> list[str]:
     if one.kinds:
         said.append(f"{' and '.join(one.kinds)} changed {kept}, corrections are booked in {', '.join(one.months)}")
     if one.is_waiting:
-        said.append(f"teams or charge rates were edited {kept}, gpuledger analyze books the corrections")
+        said.append(f"teams or charge rates were edited {kept}, gpuledger admin analyze books the corrections")
     return said
 
 

@@ -40,7 +40,7 @@ def charges_report(session: Session, settings: Settings, period: Period, by: Bea
     rates = price_book(settings).charges
     known = known_hours(session, period)
     if not known.known:
-        raise LedgerError(f"the ledger has no hour of {period.label}; gpuledger analyze books what is there")
+        raise LedgerError(f"the ledger has no hour of {period.label}; gpuledger admin analyze books what is there")
     months = read_corrections(session, period)
     return ChargesReport(
         period,

@@ -84,7 +84,7 @@ def _rates_told(report: ChargesReport) -> str:
 def _sums_told(total: Charged, currency: str) -> list[str]:
     difference = total.difference_micros
     if difference is None:
-        return [f"{UNKNOWN}: some of it has no price; gpuledger prices check names what is missing"]
+        return [f"{UNKNOWN}: some of it has no price; gpuledger bill prices check names what is missing"]
     who = "the platform bears" if difference >= 0 else "the platform is left with"
     charged, bill = money(total.charged_micros, currency), money(total.cost_micros, currency)
     return [

@@ -19,7 +19,7 @@ def demand_text(report: Outlook, layout: TextLayout) -> str:
         lines += [*_mix(each, report, layout), ""]
     if any(each.owned_gpus and each.now is not None for each in report.mixes):
         lines += [*layout.wrap("What is owned is paid for, used or not, and is in no cost of these tables."), ""]
-    return layout.page([*lines, "next: gpuledger budgets      gpuledger prices"])
+    return layout.page([*lines, "next: gpuledger bill budgets      gpuledger bill prices"])
 
 
 def _first(report: Outlook) -> str:

@@ -55,11 +55,14 @@ def export_focus(session: Session, asked: ExportOptions, path: Path) -> Exported
     with session.transaction():  # one state of the ledger from the first day to the last
         known = statuses(session, asked.period)
         if not known.by_hour:
-            raise LedgerError(f"the ledger has no hour of {asked.period.label}; gpuledger analyze books what is there")
+            raise LedgerError(
+                f"the ledger has no hour of {asked.period.label}; gpuledger admin analyze books what is there"
+            )
         cost, unpriced = _totals(session, asked.period)
         if unpriced and not asked.leave_out_unpriced:
             raise LedgerError(
-                f"{hours_of(unpriced):,.1f} GPU-hours have no price, and a bill needs one of each: gpuledger prices "
+                f"{hours_of(unpriced):,.1f} GPU-hours have no price, and a bill needs one of each: gpuledger bill "
+                "prices "
                 "check names them; --leave-out-unpriced exports the others"
             )
         tally = _Tally()

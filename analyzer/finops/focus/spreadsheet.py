@@ -60,7 +60,7 @@ def export_csv(session: Session, period: Period, currency: str, path: Path) -> i
     with session.transaction():
         known = statuses(session, period)
         if not known.by_hour:
-            raise LedgerError(f"the ledger has no hour of {period.label}; gpuledger analyze books what is there")
+            raise LedgerError(f"the ledger has no hour of {period.label}; gpuledger admin analyze books what is there")
         return write(path, COLUMNS, _rows(session, period, currency, known), "csv", lambda: None)
 
 

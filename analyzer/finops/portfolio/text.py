@@ -38,7 +38,7 @@ def portfolio_text(report: Portfolio, layout: TextLayout, top: int | None = None
         *layout.wrap("A word is what its GPUs did, not what its results are worth: that is for the review."),
         "",
     ]
-    return layout.page([*lines, "next: gpuledger recommend      gpuledger report units"])
+    return layout.page([*lines, "next: gpuledger recommendations      gpuledger bill units"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def units_text(report: UnitReport, layout: TextLayout, top: int | None = None) -
         _waits(report.waits, layout, rows),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
-    return layout.page([*lines, "next: gpuledger report week      gpuledger budgets"])
+    return layout.page([*lines, "next: gpuledger report      gpuledger bill budgets"])
 
 
 def change_words(line: UnitLine, change: Changed, currency: str, timezone: str) -> str:

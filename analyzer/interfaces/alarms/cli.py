@@ -35,7 +35,7 @@ class _Site:
 
 def alarms(argv: list[str]) -> int:
     """What was told of findings and silent hosts, what is held back or waits, and who takes nothing."""
-    parser = _parser("alarms", alarms.__doc__)
+    parser = _parser("admin alarms", alarms.__doc__)
     site = _site(parser.parse_args(argv))
     with registry_of(load(site.config, os.environ), site.store) as registry:
         lines, is_well = _lines(registry.alarms, site)
@@ -45,14 +45,14 @@ def alarms(argv: list[str]) -> int:
 
 def alarms_test(argv: list[str]) -> int:
     """Send a test to everybody who is told, and say what each answered. Its alert ends by itself after five minutes."""
-    parser = _parser("alarms test", alarms_test.__doc__)
+    parser = _parser("admin alarms test", alarms_test.__doc__)
     site = _site(parser.parse_args(argv))
     told = site.alarms
     if not told.told:
         raise ConfigError(f"nobody is told: [{TABLE}] of the settings names no alertmanager and no webhook")
     now = time.time_ns() // 1000
     alarm = Alarm(
-        "test", "test", False, None, "gpuledger alarms test", "This is a test: nothing is wrong.", None,
+        "test", "test", False, None, "gpuledger admin alarms test", "This is a test: nothing is wrong.", None,
         site.settings.site_url or None, now, None,
     )  # fmt: skip
     cluster, currency = site.settings.cluster, site.settings.currency

@@ -58,7 +58,7 @@ def _of_finding(finding: Finding, advised: "Recommendation | None", reader: "Rea
         finding.team,
         plain(finding.subject),
         plain_sentence(finding_sentence(finding, site.currency, site.timezone)),
-        None if advised is None else plain_sentence(f"{advised.title} (gpuledger show {advised.id})"),
+        None if advised is None else plain_sentence(f"{advised.title} (gpuledger recommendations show {advised.id})"),
         f"{site.site_url}/findings/{finding.id}" if site.site_url else None,
         finding.first_at,
         finding.at_stake_micros,

@@ -1,4 +1,4 @@
-"""What a recommendation is in JSON: the one model of the API, of `show --json` and of the published schema."""
+"""What a recommendation is in JSON: the one model of the API, of the command's --json and of the published schema."""
 
 from pydantic import Field
 
@@ -161,5 +161,5 @@ class Advice(Model):
 
 
 def advice_data(advice: Recommendation) -> dict[str, object]:
-    """Return a recommendation as `show --json` writes it; the model takes it as it is."""
+    """Return a recommendation as `recommendations show --json` writes it; the model takes it as it is."""
     return dict(plain_data(advice))

@@ -36,7 +36,7 @@ _Growth = Annotated[float, Field(gt=0, le=GROWTH_MOST)]
 Span = Annotated[float, Field(gt=0, le=HOURS_MOST)]
 
 
-_PROFILE = "The JSON that gpuledger profile wrote, with its signature; a pilot has none."
+_PROFILE = "The JSON that gpuledger capacity profile wrote, with its signature; a pilot has none."
 
 
 class RequestAsked(Parameters):

@@ -1,7 +1,7 @@
 """GET and POST /v1/invoices: an invoice held against the ledger of a running server, and what came of those before.
 
 The invoice stays where it is: whoever holds it gathers it by GPU kind and UTC day (analyzer/finops/reconcile/bill.py),
-and sends these sums. What is kept is what `gpuledger prices reconcile` keeps on a store, with the key that said it.
+and sends these sums. What is kept is what `gpuledger bill reconcile` keeps on a store, with the key that said it.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any

@@ -26,7 +26,7 @@ _HEALTH = ("/healthz", "/readyz")
 _KEY = {
     "type": "http",
     "scheme": "bearer",
-    "description": "A key of `gpuledger access add`, or a token of the settings; the password of Basic will do too.",
+    "description": "A key of `gpuledger admin access add`, or a token of the settings, also as Basic's password.",
 }
 _ANY: dict[str, Any] = {"application/json": {"schema": {}}}
 

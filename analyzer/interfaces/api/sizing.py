@@ -63,7 +63,7 @@ class PastRunTold(Model):
 
 
 class SizingDocument(Document):
-    """What `gpuledger size --server` sizes by."""
+    """What `gpuledger capacity size --server` sizes by."""
 
     kinds: list[KindTold]
     runs: list[PastRunTold]

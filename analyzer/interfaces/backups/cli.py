@@ -1,4 +1,4 @@
-"""gpuledger backup, backup verify, and restore."""
+"""gpuledger admin backup, backup verify, and restore."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ _LONGEST_SECONDS = 24 * 3600.0  # that a server is asked whether it has ended
 
 def backup(argv: list[str]) -> int:
     """Copy a store while it is written: the hot file, the registry, the lake; what the last backup has is linked."""
-    parser = argparse.ArgumentParser(prog="gpuledger backup", description=backup.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger admin backup", description=backup.__doc__)
     parser.add_argument("--to", required=True, metavar="DIR", help="the folder that backups lie in")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--store", type=Path, metavar="FILE", help="a store that nobody serves (default: the settings')")
@@ -44,7 +44,7 @@ def backup(argv: list[str]) -> int:
 
 def verify(argv: list[str]) -> int:
     """Read a backup whole: every hash, every row count, and the invariants of its ledger. Exit 1 if it is not whole."""
-    parser = argparse.ArgumentParser(prog="gpuledger backup verify", description=verify.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger admin backup verify", description=verify.__doc__)
     parser.add_argument("backup", type=Path, metavar="DIR", help="one backup, or the folder whose newest is meant")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, for the prices in force")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -64,7 +64,7 @@ def verify(argv: list[str]) -> int:
 
 def restore(argv: list[str]) -> int:
     """Make a store of a backup, where there is none; agents then send again what they still hold."""
-    parser = argparse.ArgumentParser(prog="gpuledger restore", description=restore.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger admin restore", description=restore.__doc__)
     parser.add_argument("backup", type=Path, metavar="DIR", help="one backup, or the folder whose newest is meant")
     parser.add_argument("--store", type=Path, required=True, metavar="FILE", help="where; nothing may lie there")
     options = parser.parse_args(argv)
@@ -72,7 +72,9 @@ def restore(argv: list[str]) -> int:
     manifest = put_back(folder, options.store)
     print(f"{options.store}: the store as of {_time(manifest.made_at)} UTC, {_size(manifest.bytes)}")
     if Layout(options.store).registry.exists():
-        print("its keys are those of then: one that was revoked since opens again (gpuledger access list, revoke)")
+        print(
+            "its keys are those of then: one that was revoked since opens again (gpuledger admin access list, revoke)"
+        )
     if manifest.elsewhere:
         print(f"its {' and '.join(manifest.elsewhere)} lie elsewhere: docs/operations.md says how they come back")
     return _OK

@@ -23,7 +23,7 @@ def chosen_backup(folder: Path) -> Path:
         return folder
     found = backups(folder)
     if not found:
-        raise BackupError(f"there is no backup in {folder}; gpuledger backup --to {folder} makes one")
+        raise BackupError(f"there is no backup in {folder}; gpuledger admin backup --to {folder} makes one")
     return found[-1]
 
 

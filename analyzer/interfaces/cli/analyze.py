@@ -17,7 +17,7 @@ _BOOKED_BY = "gpuledger serve --only analyzer books it, in turn with the others"
 
 def analyze(argv: list[str]) -> int:
     """Bring the ledger up to date, once: the hours that anything new touches are booked anew, closed ones adjusted."""
-    parser = argparse.ArgumentParser(prog="gpuledger analyze", description=analyze.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger admin analyze", description=analyze.__doc__)
     _add_store(parser)
     options = parser.parse_args(argv)
     path, settings = where(options, _BOOKED_BY)

@@ -1,4 +1,4 @@
-"""`gpuledger gate`, `gate waive`, `gate list` and `gate show`: alone, on a site's store, or to a running server."""
+"""`gpuledger capacity request`, and its override, list and show: alone, on a site's store, or to a running server."""
 
 import argparse
 import json
@@ -63,7 +63,7 @@ def gate(argv: list[str]) -> int:
 
 def waive(argv: list[str]) -> int:
     """Waive one gate of a kept request, with a reason; who, when and why stay with it, and in the audit."""
-    parser = _kept_parser("waive", waive.__doc__)
+    parser = _kept_parser("override", waive.__doc__)
     parser.add_argument("id", metavar="ID", help="the request's id, q-...")
     parser.add_argument("gate", metavar="GATE", help="the gate's name: useful, waiting, cheaper, ...")
     parser.add_argument("--reason", required=True, metavar="WHY", help="one sentence; kept with it")
@@ -105,9 +105,11 @@ def show(argv: list[str]) -> int:
 
 
 def _gate_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpuledger gate", description=gate.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger capacity request", description=gate.__doc__)
     parser.add_argument("request", type=Path, metavar="REQUEST", help="the request: a TOML, JSON or YAML file")
-    parser.add_argument("--profile", type=Path, metavar="FILE", help="what gpuledger profile wrote; a pilot has none")
+    parser.add_argument(
+        "--profile", type=Path, metavar="FILE", help="what gpuledger capacity profile wrote; a pilot has none"
+    )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="gates.toml (default: the settings', else ours)")
     parser.add_argument("--price", metavar="P", help="per GPU-hour, before what site and profile say; none is guessed")
     parser.add_argument(
@@ -120,7 +122,7 @@ def _gate_parser() -> argparse.ArgumentParser:
 
 
 def _kept_parser(name: str, about: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"gpuledger gate {name}", description=about)
+    parser = argparse.ArgumentParser(prog=f"gpuledger capacity request {name}", description=about)
     _add_where(parser, "the site's store; a server may run on it (default: the settings')")
     return parser
 

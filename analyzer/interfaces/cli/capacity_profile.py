@@ -1,4 +1,4 @@
-"""`gpuledger profile`, `gpuledger profile verify` and `gpuledger profile key`."""
+"""`gpuledger capacity profile`, `gpuledger capacity profile verify` and `gpuledger capacity profile key`."""
 
 import argparse
 import os
@@ -27,14 +27,14 @@ def profile(argv: list[str]) -> int:
     """What a team's GPUs really do, as one signed file: a page that a ticket takes, with its JSON within and beside it.
 
     Name the runs that stand for the work that more GPUs are wanted for; without them the team's largest of the period
-    are taken, and the profile says so. Nothing in it is a verdict: gpuledger gate reads it. The page prints as PDF;
-    --format text shows its first page here.
+    are taken, and the profile says so. Nothing in it is a verdict: gpuledger capacity request reads it. The page
+    prints as PDF; --format text shows its first page here.
     """
     from analyzer.capacity.profile.page import FORMS
     from analyzer.interfaces.cli.command import is_ascii, width_of, write
     from analyzer.text.layout import TextLayout
 
-    parser = argparse.ArgumentParser(prog="gpuledger profile", description=profile.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger capacity profile", description=profile.__doc__)
     parser.add_argument("--team", metavar="NAME", help="whose work; may be left out where --runs says it")
     parser.add_argument("--project", metavar="NAME", help="of this project alone")
     parser.add_argument("--runs", metavar="RUN,RUN", default="", help="ids, unique ends of them, or names; with commas")
@@ -85,8 +85,10 @@ def verify(argv: list[str]) -> int:
     from analyzer.capacity.profile.read import read_profile
     from analyzer.capacity.profile.signature import read_trusted
 
-    parser = argparse.ArgumentParser(prog="gpuledger profile verify", description=verify.__doc__)
-    parser.add_argument("file", type=Path, metavar="FILE", help="the .json or .html that gpuledger profile wrote")
+    parser = argparse.ArgumentParser(prog="gpuledger capacity profile verify", description=verify.__doc__)
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="the .json or .html that gpuledger capacity profile wrote"
+    )
     parser.add_argument("--keys", type=Path, metavar="FILE", help="TOML with a [[key]] for each: name, public_key, by")
     options = parser.parse_args(argv)
     trusted = read_trusted(options.keys) if options.keys else ()
@@ -112,7 +114,7 @@ def key(argv: list[str]) -> int:
     """
     from analyzer.capacity.profile.signature import key_at, key_id, of_user, public_text
 
-    parser = argparse.ArgumentParser(prog="gpuledger profile key", description=key.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger capacity profile key", description=key.__doc__)
     parser.add_argument("--run", action="store_true", help="the key of your own gpuledger run --profile, not a store's")
     parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")

@@ -1,4 +1,4 @@
-"""`gpuledger prices charges`: what teams are charged, and what is left to the platform."""
+"""`gpuledger bill charges`: what teams are charged, and what is left to the platform."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ def charges(argv: list[str]) -> int:
 
     What was learned in the period of hours that had closed stands below as corrections, by the month that they correct.
     """
-    parser = argparse.ArgumentParser(prog="gpuledger prices charges", description=charges.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger bill charges", description=charges.__doc__)
     add_money(parser)
     parser.add_argument("--by", choices=("team", "cost-centre"), default="team", help="who bears it (default: team)")
     parser.add_argument("--csv", action="store_true", help="the file for finance: cost, avoidable, charged, difference")
@@ -36,6 +36,6 @@ def _note(report: Mapping[str, Any]) -> None:
     if hours["known"] < hours["expected"]:
         print(f"only {hours['known']:,} of {hours['expected']:,} hours of {label} are in the ledger", file=sys.stderr)
     if report["repriced"] is not None:
-        print("prices changed after hours of it were booked; run gpuledger analyze", file=sys.stderr)
+        print("prices changed after hours of it were booked; run gpuledger admin analyze", file=sys.stderr)
     if report["edited"] is not None:
         print("; ".join(edited_words(Edited(**report["edited"]))), file=sys.stderr)

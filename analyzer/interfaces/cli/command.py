@@ -47,7 +47,7 @@ def add_ledger(parser: argparse.ArgumentParser, *, spans: bool = True) -> None:
     if spans:
         parser.add_argument("--since", metavar="WHEN", help="7d, monday, 2026-11-09, 2026-W46")
         parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
-    parser.add_argument("--top", type=int, metavar="N", help="at most so many rows")
+    parser.add_argument("--top", type=int, metavar="N", help="maximum number of rows")
     add_place(parser)
 
 

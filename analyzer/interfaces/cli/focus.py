@@ -1,4 +1,4 @@
-"""`gpuledger export focus` and `gpuledger export csv`: the ledger as files for finance."""
+"""`gpuledger bill focus` and `gpuledger bill csv`: the ledger as files for finance."""
 
 import argparse
 import os
@@ -28,7 +28,7 @@ _OK = 0
 
 def focus(argv: list[str]) -> int:
     """The ledger as a bill in FOCUS, the FinOps Foundation's format: a row a charge, sums exact to the millionth."""
-    parser = _parser("export focus", focus.__doc__)
+    parser = _parser("bill focus", focus.__doc__)
     parser.add_argument("--version", choices=VERSIONS, default="1.2", help="of FOCUS (default: 1.2)")
     parser.add_argument("--format", choices=("csv", "parquet"), default="csv", help="default: csv")
     parser.add_argument("--by", choices=("day", "hour"), default="day", help="how long a charge is (default: day)")
@@ -55,7 +55,7 @@ def focus(argv: list[str]) -> int:
 
 def csv(argv: list[str]) -> int:
     """The ledger's rows by day, team, run and state, for a spreadsheet."""
-    parser = _parser("export csv", csv.__doc__)
+    parser = _parser("bill csv", csv.__doc__)
     options = parser.parse_args(argv)
     path, settings = _where(options)
     with Store.open(path, read_only=True) as store, believing(store) as session:

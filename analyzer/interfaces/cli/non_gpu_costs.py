@@ -1,4 +1,4 @@
-"""`gpuledger prices costs`: what a period cost besides GPUs."""
+"""`gpuledger bill costs`: what a period cost besides GPUs."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from analyzer.reports.request import Format, Request
 
 def costs(argv: list[str]) -> int:
     """Print energy and carbon, network, storage, checkpoints and hosts of a period, each beside the ledger."""
-    parser = argparse.ArgumentParser(prog="gpuledger prices costs", description=costs.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger bill costs", description=costs.__doc__)
     add_money(parser)
     options = parser.parse_args(argv)
     form: Format = "json" if options.json else "text"

@@ -1,4 +1,4 @@
-"""gpuledger plan --from-text: a description becomes a task file, and a person says whether it is right."""
+"""gpuledger capacity plan --from-text: a description becomes a task file, and a person says whether it is right."""
 
 import sys
 import time
@@ -32,12 +32,14 @@ def from_text(source: str, target: Path | None, model: ModelSettings, timezone: 
     sys.stderr.write(f"{about(found)}\n\n")
     if target is not None:
         _write(target, text)
-        sys.stderr.write(f"It is in {target}; when every line is right: gpuledger plan {target}\n")
+        sys.stderr.write(f"It is in {target}; when every line is right: gpuledger capacity plan {target}\n")
         return None
     sys.stdout.write(text)
     sys.stdout.flush()
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        sys.stderr.write("\nTo plan it: keep it with --write tasks.yaml, read it, and run gpuledger plan tasks.yaml\n")
+        sys.stderr.write(
+            "\nTo plan it: keep it with --write tasks.yaml, read it, and run gpuledger capacity plan tasks.yaml\n"
+        )
         return None
     return _confirmed(text)
 

@@ -1,4 +1,4 @@
-"""The command `gpuledger plan`: where and when each task of a file runs, and whether it is done by then."""
+"""The command `gpuledger capacity plan`: where and when each task of a file runs, and whether it is done by then."""
 
 import argparse
 import os
@@ -43,7 +43,7 @@ def plan(argv: list[str]) -> int:
 def _options(argv: list[str]) -> argparse.Namespace:
     from analyzer.capacity.planner.solve import SECONDS
 
-    parser = argparse.ArgumentParser(prog="gpuledger plan", description=plan.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger capacity plan", description=plan.__doc__)
     parser.add_argument(
         "file", metavar="FILE", nargs="?", help="tasks and nodes in YAML; - reads them from standard input"
     )

@@ -1,4 +1,4 @@
-"""`gpuledger prices import`: rows of a catalogue as the text of a price file."""
+"""`gpuledger bill prices import`: rows of a catalogue as the text of a price file."""
 
 import argparse
 import sys
@@ -51,7 +51,7 @@ def bring(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpuledger prices import", description=bring.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger bill prices import", description=bring.__doc__)
     parser.add_argument("form", choices=sorted(_FORMS), help="whose catalogue it is")
     parser.add_argument("file", type=Path, metavar="FILE", help="the catalogue, a CSV")
     parser.add_argument(

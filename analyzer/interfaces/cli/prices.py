@@ -1,4 +1,4 @@
-"""`gpuledger prices` and `gpuledger teams`: what is known of money and of whose a run is."""
+"""`gpuledger bill prices` and `gpuledger bill teams`: what is known of money and of whose a run is."""
 
 import argparse
 import os
@@ -28,9 +28,9 @@ _CHECK_FAILED = 1
 def prices(argv: list[str]) -> int:
     """List the prices that are known, or check them. Return 1 where the check finds a fault."""
     parser = argparse.ArgumentParser(
-        prog="gpuledger prices",
+        prog="gpuledger bill prices",
         description="What a GPU-hour costs here, and who says so.",
-        epilog="See also: gpuledger prices charges, gpuledger prices costs, gpuledger prices import.",
+        epilog="See also: gpuledger bill charges, gpuledger bill costs, gpuledger bill prices import.",
     )
     parser.add_argument("action", nargs="?", choices=["list", "check"], default="list")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
@@ -58,7 +58,9 @@ def prices(argv: list[str]) -> int:
 
 def teams(argv: list[str]) -> int:
     """List the runs of a store that map to no team. Return 1 where there are any."""
-    parser = argparse.ArgumentParser(prog="gpuledger teams", description="Whose a run is, by the rules of teams.toml.")
+    parser = argparse.ArgumentParser(
+        prog="gpuledger bill teams", description="Whose a run is, by the rules of teams.toml."
+    )
     parser.add_argument("action", choices=["check"])
     parser.add_argument("--store", type=Path, help="the store whose runs are checked (default: from the settings)")
     parser.add_argument("--teams", type=Path, help="the rules (default: the file that the settings name)")

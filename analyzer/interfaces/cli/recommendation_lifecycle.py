@@ -1,4 +1,4 @@
-"""`gpuledger accept` and `gpuledger reject`: on a store that no server has, or on a running server."""
+"""`gpuledger recommendations accept` and `reject`: on a store that no server has, or on a running server."""
 
 import argparse
 from textwrap import fill
@@ -9,12 +9,12 @@ from analyzer.recommendations.lifecycle.status import Decision
 
 _OK = 0
 _COLUMNS = 78
-_ADVICE = "the recommendation's id, as gpuledger recommend lists it"
+_ADVICE = "the recommendation's id, as gpuledger recommendations lists it"
 
 
 def accept(argv: list[str]) -> int:
     """Say that a recommendation is to be done. From then on it is looked at whether it is, and what it saves."""
-    parser = word_parser("accept", accept.__doc__, _ADVICE)
+    parser = word_parser("recommendations accept", accept.__doc__, _ADVICE)
     parser.add_argument(
         "--applied-at",
         metavar="WHEN",
@@ -24,16 +24,16 @@ def accept(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     known, applied_at = _decided(options, "accepted", options.applied_at)
     if applied_at is None:
-        told = "accepted. gpuledger savings says once it is seen to be applied, and what it saves"
+        told = "accepted. gpuledger recommendations savings says once it is seen to be applied, and what it saves"
     else:
-        told = f"accepted, and applied on {applied_at}. gpuledger savings says what it saves"
+        told = f"accepted, and applied on {applied_at}. gpuledger recommendations savings says what it saves"
     print(fill(f"{known}: {told}.", _COLUMNS))
     return _OK
 
 
 def reject(argv: list[str]) -> int:
     """Say that a recommendation is not to be done, and why. It is kept, and not made again for a while."""
-    parser = word_parser("reject", reject.__doc__, _ADVICE)
+    parser = word_parser("recommendations reject", reject.__doc__, _ADVICE)
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     known, _ = _decided(parser.parse_args(argv), "rejected", None)
     print(fill(f"{known}: rejected, and kept with its reason. accept takes it back.", _COLUMNS))

@@ -1,4 +1,4 @@
-"""`gpuledger prices reconcile` and `gpuledger prices import focus`: what bills in FOCUS say."""
+"""`gpuledger bill reconcile` and `gpuledger bill prices import focus`: what bills in FOCUS say."""
 
 import argparse
 import os
@@ -37,7 +37,7 @@ def prices_reconcile(argv: list[str]) -> int:
 
     What came of it is kept, and reports say it: "invoice matched within 0.4 %". Exit code 1 where they do not match.
     """
-    parser = argparse.ArgumentParser(prog="gpuledger prices reconcile", description=prices_reconcile.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger bill reconcile", description=prices_reconcile.__doc__)
     parser.add_argument(
         "--invoice", type=Path, required=True, metavar="FILE", help="the invoice: FOCUS, CSV or Parquet"
     )
@@ -98,7 +98,7 @@ def import_focus(argv: list[str]) -> int:
 
     Nothing is merged into the site's file. Rows stand for what was billed: by GPU kind, purchase option and time.
     """
-    parser = argparse.ArgumentParser(prog="gpuledger prices import focus", description=import_focus.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger bill prices import focus", description=import_focus.__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help="the bill: FOCUS 1.0 to 1.4, CSV or Parquet")
     parser.add_argument("--map", type=Path, metavar="FILE", help="which lines are which GPUs (docs/focus.md)")
     parser.add_argument("--as-of", type=day, metavar="DAY", help="when the bill was made (default: today)")

@@ -20,9 +20,9 @@ from analyzer.interfaces.cli.command import (
 from analyzer.interfaces.cli.recording import price_micros, recording_report
 from analyzer.interfaces.questions.finding_questions import COMPARE, EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
 from analyzer.interfaces.questions.formatted import formatted
-from analyzer.interfaces.questions.money_questions import BUDGETS
+from analyzer.interfaces.questions.ledger_questions import RUN, RUNS, TRAFFIC, WEEK
+from analyzer.interfaces.questions.money_questions import ANOMALIES, BUDGETS, DEMAND, MONTH, PORTFOLIO, UNITS
 from analyzer.interfaces.questions.question import Question
-from analyzer.interfaces.questions.registry import QUESTIONS
 from analyzer.interfaces.text.recording_text import recording_text
 from analyzer.interfaces.text.schema import schema_text
 from analyzer.measures.efficiency.step_log import by_log, step_pattern
@@ -32,39 +32,47 @@ from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout
 
 _OK, _CHECK_FAILED = 0, 1
-_REPORTS = tuple(question for question in QUESTIONS.values() if question.is_report)
 _RECORDED = ".json"  # what gpuledger run calls its recordings
 
 
 def report(argv: list[str]) -> int:
-    """Where GPU time and money went: of a week, a run, or a recording that gpuledger run made; and who moved what."""
-    parser = argparse.ArgumentParser(prog="gpuledger report", description=report.__doc__)
-    kinds = parser.add_subparsers(dest="what", required=True, metavar="KIND")
-    for question in _REPORTS:
-        _add(_kind(kinds.add_parser, question.name, question.about), question)
-    recording = _kind(kinds.add_parser, "recording", "a recording of one command, without any store")
-    recording.add_argument("file", type=Path, metavar="FILE")
-    recording.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
-    recording.add_argument("--against", type=Path, metavar="FILE", help="compare with an earlier recording")
-    add_paper(recording)
-    options = parser.parse_args(argv)
-    if options.what == "recording":
-        return _recording(options)
-    if options.what != "run" and options.period is not None:
-        if options.since or options.until:
-            raise ConfigError("say either a period or --since and --until, not both")
-        options.since = options.period
-    if options.what == "week" and (options.mail or options.dry_run):
+    """Print where the GPU time and money of a period went; without one, of the last complete week."""
+    options = _parsed(WEEK, "report", argv)
+    if options.mail or options.dry_run:
         return _mail(options)
-    (question,) = (each for each in _REPORTS if each.name == options.what)
-    return _ask(question, options, _step_log(options) if options.what == "run" else None)
+    return _ask(WEEK, options)
+
+
+def report_team(argv: list[str]) -> int:
+    """Print the same of one team."""
+    if not argv or argv[0].startswith("-"):
+        if argv[:1] not in (["-h"], ["--help"]):
+            raise ConfigError("say which team: gpuledger report team NAME [PERIOD]")
+        return report(argv)
+    return report(["--team", *argv])
+
+
+def report_run(argv: list[str]) -> int:
+    """Print why one run was slow, what it cost, and what to change."""
+    options = _parsed(RUN, "report run", argv)
+    return _ask(RUN, options, _step_log(options))
+
+
+def report_recording(argv: list[str]) -> int:
+    """A recording of one command that gpuledger run made, without any store."""
+    parser = argparse.ArgumentParser(prog="gpuledger report recording", description=report_recording.__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
+    parser.add_argument("--against", type=Path, metavar="FILE", help="compare with an earlier recording")
+    add_paper(parser)
+    return _recording(parser.parse_args(argv))
 
 
 def _mail(options: argparse.Namespace) -> int:
     from analyzer.interfaces.mail.cli import mail_week
 
     if not options.mail:
-        raise ConfigError("--dry-run is of --mail: gpuledger report week --mail --dry-run --out DIR")
+        raise ConfigError("--dry-run is of --mail: gpuledger report --mail --dry-run --out DIR")
     if part := request_of("week", options).part:
         raise ConfigError(
             f"--mail sends what [mail] of the settings says, and not{part.options}: teams have addresses there"
@@ -72,9 +80,9 @@ def _mail(options: argparse.Namespace) -> int:
     return mail_week(options)
 
 
-def recommend(argv: list[str]) -> int:
+def recommendations(argv: list[str]) -> int:
     """Print what is recommended, or the schema of it."""
-    options = _parser(RECOMMEND, "recommend").parse_args(argv)
+    options = _parsed(RECOMMEND, "recommendations", argv)
     if options.schema:
         write(schema_text(), options)
         return _OK
@@ -83,7 +91,7 @@ def recommend(argv: list[str]) -> int:
 
 def compare(argv: list[str]) -> int:
     """Two runs, two recordings, or the runs of a name before and after a date, side by side."""
-    parser = argparse.ArgumentParser(prog="gpuledger compare", description=compare.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger runs compare", description=compare.__doc__)
     about = "a run's id, any unique end of it, or a file of gpuledger run; with --at the name of runs"
     parser.add_argument("subject", metavar="A", help=about)
     parser.add_argument("other", nargs="?", metavar="B", help="the other run or file; A counts as before")
@@ -115,34 +123,40 @@ def _recordings(first: Path, second: Path, options: argparse.Namespace) -> int:
     return _OK
 
 
-def _command(question: Question[Any], name: str | None = None) -> Callable[[list[str]], int]:
+def _command(question: Question[Any], name: str) -> Callable[[list[str]], int]:
     """Return the command that asks a question, and no more."""
 
     def command(argv: list[str]) -> int:
-        return _ask(question, _parser(question, name or question.name).parse_args(argv))
+        return _ask(question, _parsed(question, name, argv))
 
     return command
 
 
-findings, explain, show = _command(FINDINGS), _command(EXPLAIN), _command(SHOW)
-findings_explain = _command(EXPLAIN, "findings explain")
-savings, budgets = _command(SAVINGS), _command(BUDGETS)
+findings, findings_explain = _command(FINDINGS, "findings"), _command(EXPLAIN, "findings explain")
+recommendations_show, savings = _command(SHOW, "recommendations show"), _command(SAVINGS, "recommendations savings")
+runs, report_traffic = _command(RUNS, "runs"), _command(TRAFFIC, "report traffic")
+budgets, bill_month = _command(BUDGETS, "bill budgets"), _command(MONTH, "bill month")
+bill_units, bill_anomalies = _command(UNITS, "bill units"), _command(ANOMALIES, "bill anomalies")
+capacity_demand, capacity_portfolio = _command(DEMAND, "capacity demand"), _command(PORTFOLIO, "capacity portfolio")
 
 
-def _parser(question: Question[Any], name: str) -> argparse.ArgumentParser:
-    return _add(argparse.ArgumentParser(prog=f"gpuledger {name}", description=question.about), question)
+def _parsed(question: Question[Any], name: str, argv: list[str]) -> argparse.Namespace:
+    """Return the arguments of a question's command; a period as a word of its own is --since.
 
-
-def _add(parser: argparse.ArgumentParser, question: Question[Any]) -> argparse.ArgumentParser:
+    Raises:
+        ConfigError: a period is said twice.
+    """
+    parser = argparse.ArgumentParser(prog=f"gpuledger {name}", description=question.about)
     for add in question.arguments:
         add(parser)
     add_paper(parser, *question.forms)
     add_ledger(parser, spans=question.is_dated)
-    return parser
-
-
-def _kind(add: Callable[..., argparse.ArgumentParser], name: str, about: str) -> argparse.ArgumentParser:
-    return add(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+    options = parser.parse_args(argv)
+    if (period := getattr(options, "period", None)) is not None:
+        if options.since or options.until:
+            raise ConfigError("say either a period or --since and --until, not both")
+        options.since = period
+    return options
 
 
 def _step_log(options: argparse.Namespace) -> StepTime | None:

@@ -1,4 +1,4 @@
-"""`gpuledger size`: the memory of a model, the GPUs that hold it and their price, and what runs like it took."""
+"""`gpuledger capacity size`: the memory of a model, the GPUs that hold it, their price, what runs like it took."""
 
 import argparse
 import time
@@ -65,7 +65,9 @@ def _sized(options: argparse.Namespace, model: Model, work: Work, asked: GpuRequ
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="gpuledger size", description=size.__doc__, epilog="Formulas, their sources, limits: docs/model-sizes.md."
+        prog="gpuledger capacity size",
+        description=size.__doc__,
+        epilog="Formulas, their sources, limits: docs/model-sizes.md.",
     )
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a public model: llama-3-8b, mixtral-8x7b, …")
     parser.add_argument("--for", dest="purpose", choices=PURPOSES, required=True, help="what it is to be used for")

@@ -44,7 +44,7 @@ def _certificate(sight: Sight) -> Iterator[CheckLine]:
 def _keys(sight: Sight) -> Iterator[CheckLine]:
     if sight.registry_error is not None:
         yield CheckLine(
-            "bad", sight.registry_error, "where it is damaged, put back that of a backup (gpuledger restore)"
+            "bad", sight.registry_error, "where it is damaged, put back that of a backup (gpuledger admin restore)"
         )
         return
     if sight.keys is None:
@@ -57,5 +57,5 @@ def _keys(sight: Sight) -> Iterator[CheckLine]:
         return
     named = some([f"{key.name or key.id} {minute_words(key.expires_at or 0)}" for key in ending])
     yield CheckLine(
-        "note", f"{count(len(ending), 'key')} of {len(live):,} end soon: {named}", "gpuledger access rotate KEY"
+        "note", f"{count(len(ending), 'key')} of {len(live):,} end soon: {named}", "gpuledger admin access rotate KEY"
     )

@@ -74,7 +74,7 @@ def _silent(sight: Sight, heard: list[tuple[str, int, int]]) -> CheckLine:
     named = some([f"{agent} since {minute_words(at)}" for agent, at in silent])
     verb = "is" if len(silent) == 1 else "are"
     words = f"{len(silent):,} of {count(len(heard), 'agent')} of today {verb} silent: {named}"
-    return CheckLine("bad", words, "on the host: systemctl status gpuledger-agent; gpuledger doctor agent")
+    return CheckLine("bad", words, "on the host: systemctl status gpuledger-agent; gpuledger agent doctor")
 
 
 def _clocks(sight: Sight) -> Iterator[CheckLine]:

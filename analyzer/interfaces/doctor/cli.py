@@ -1,4 +1,4 @@
-"""`gpuledger doctor`: examine a store, or have a running server examine its own."""
+"""`gpuledger admin doctor`: examine a store, or have a running server examine its own."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ _PATH = "/v1/doctor"
 
 def doctor(argv: list[str]) -> int:
     """What is well and what is not: ledger, store, agents, clocks, disk, keys, jobs, mail. Exit 1 where one is not."""
-    parser = argparse.ArgumentParser(prog="gpuledger doctor", description=doctor.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger admin doctor", description=doctor.__doc__)
     parser.add_argument("--json", action="store_true", help="the same as JSON (docs/json.md)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")

@@ -29,7 +29,9 @@ def _analysis(sight: Sight) -> Iterator[CheckLine]:
         if not sight.session.rows(f"SELECT 1 FROM {sight.receipts} LIMIT 1"):
             yield CheckLine("note", "nothing has arrived that could be analysed")
             return
-        remedy = "gpuledger serve does so, or gpuledger analyze" if sight.live is None else "the next pass does so"
+        remedy = (
+            "gpuledger serve does so, or gpuledger admin analyze" if sight.live is None else "the next pass does so"
+        )
         yield CheckLine("note", "nothing has been analysed yet", remedy)
         return
     age = max(0.0, (sight.now_us - rows[0][0]) / SECOND_US)

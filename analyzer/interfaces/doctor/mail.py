@@ -36,7 +36,7 @@ def _lines(sight: Sight) -> Iterator[CheckLine]:
         yield CheckLine("bad", str(error))
         return
     if seen.sends is None:
-        yield CheckLine("unseen", "what was sent: the registry was not reached from here", "gpuledger mail")
+        yield CheckLine("unseen", "what was sent: the registry was not reached from here", "gpuledger admin mail")
     else:
         yield from _sent(sight, seen.sends)
         yield from _waiting(sight, seen.sends)
@@ -51,7 +51,7 @@ def _sent(sight: Sight, sends: tuple[Send, ...]) -> Iterator[CheckLine]:
     if missed is not None:
         label, ago = missed
         what = f"the week {label} ended {length_words(ago)} ago and was mailed to nobody"
-        yield CheckLine("bad", what, "systemctl enable --now gpuledger-mail.timer; or gpuledger report week --mail")
+        yield CheckLine("bad", what, "systemctl enable --now gpuledger-mail.timer; or gpuledger report --mail")
     if newest is not None:
         ago = (sight.now_us - (newest.done_at or 0)) / SECOND_US
         yield CheckLine("ok", f"the newest mail left {length_words(max(0.0, ago))} ago, on {newest.period}")
@@ -81,7 +81,7 @@ def _waiting(sight: Sight, sends: tuple[Send, ...]) -> Iterator[CheckLine]:
     told = next((one.told for one in waiting if one.told), "")
     since = length_words(max(0.0, age))
     what = f"{count(len(waiting), 'mail')} {verb}, the oldest for {since}{f': {told}' if told else ''}"
-    yield CheckLine("bad" if age > _OLD_QUEUE_SECONDS else "note", what, "gpuledger mail --retry tries them now")
+    yield CheckLine("bad" if age > _OLD_QUEUE_SECONDS else "note", what, "gpuledger admin mail --retry tries them now")
 
 
 def _refused(sends: tuple[Send, ...]) -> Iterator[CheckLine]:
@@ -89,14 +89,14 @@ def _refused(sends: tuple[Send, ...]) -> Iterator[CheckLine]:
     refused = [masked(one.address) for one in sends if one.state == "failed" and one.period == newest]
     if refused:
         who = f"{count(len(refused), 'reader')} did not get {newest}: {some(refused)}"
-        yield CheckLine("bad", who, "gpuledger mail says what the server said; then mend [mail] or the address")
+        yield CheckLine("bad", who, "gpuledger admin mail says what the server said; then mend [mail] or the address")
 
 
 def _answers(seen: MailSight) -> Iterator[CheckLine]:
     name = f"the SMTP server {seen.settings.host}:{seen.settings.port}"
     if seen.greet is None:
         yield CheckLine(
-            "unseen", f"whether {name} answers was not tried from here", "gpuledger doctor --store FILE does"
+            "unseen", f"whether {name} answers was not tried from here", "gpuledger admin doctor --store FILE does"
         )
         return
     try:

@@ -70,7 +70,7 @@ def _files(sight: Sight) -> Iterator[CheckLine]:
         return
     damages = glanced(sight.store)
     if damages:
-        yield CheckLine("bad", damage_sentence(damages), "gpuledger lake check says more")
+        yield CheckLine("bad", damage_sentence(damages), "gpuledger admin lake check says more")
     known = named_files(sight.session)
     unread = sum(file.sha256 is None for file in known)
     if unread:
@@ -109,13 +109,13 @@ def _backup(sight: Sight) -> Iterator[CheckLine]:
         return
     newest = backups(place_of(sight.config, sight.store.path))[-1:]
     if not newest:
-        remedy = "gpuledger backup --to DIR" + (" --server URL" if sight.live is not None else "")
+        remedy = "gpuledger admin backup --to DIR" + (" --server URL" if sight.live is not None else "")
         yield CheckLine("note", "no backup was made where the settings say", remedy)
         return
     try:
         age = (sight.now_us - Manifest.read(newest[0]).made_at) / SECOND_US
     except BackupError as error:
-        yield CheckLine("bad", str(error), "gpuledger backup verify says which are whole")
+        yield CheckLine("bad", str(error), "gpuledger admin backup verify says which are whole")
         return
     words = f"the newest backup is {length_words(max(0.0, age))} old"
     yield CheckLine(

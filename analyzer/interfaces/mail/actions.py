@@ -16,7 +16,7 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five")
 
 
 def actions(report: WeekReport, site_url: str | None) -> Actions | None:
-    """Return the first five recommendations as `report week` orders them; None where there is none."""
+    """Return the first five recommendations as `report` orders them; None where there is none."""
     shown = report.recommendations[:_SHOWN]
     if not shown:
         return None
@@ -62,11 +62,14 @@ def _how(one: Recommendation) -> tuple[str, ...]:
     What ends somebody's work is a question to its owner, with what may be lost, and no line to paste.
     """
     if one.ends_work:
-        return (f"a question to its owner; at risk: {plain(one.cost_to_move)}", f"gpuledger show {one.id}")
+        return (
+            f"a question to its owner; at risk: {plain(one.cost_to_move)}",
+            f"gpuledger recommendations show {one.id}",
+        )
     count = sum(bool(line.strip()) for each in one.artefacts for line in each.text.splitlines())
     lines = [line for each in one.artefacts for line in folded(each, _PASTE_COLUMNS) if line.strip()]
     is_short = 0 < count <= _PASTED_LINES and len(lines) <= _FOLDED_LINES
-    return tuple(lines) if is_short else (f"gpuledger show {one.id}",)
+    return tuple(lines) if is_short else (f"gpuledger recommendations show {one.id}",)
 
 
 def _evidence(one: Recommendation, report: WeekReport) -> str:

@@ -1,4 +1,4 @@
-"""The commands of the weekly e-mail: `report week --mail` makes and sends it, `mail` says what became of it."""
+"""The commands of the weekly e-mail: `report --mail` makes and sends it, `mail` says what became of it."""
 
 import argparse
 import os
@@ -76,7 +76,7 @@ def mail_week(options: argparse.Namespace) -> int:
     if options.format != "text":
         raise ConfigError("--mail has a form of its own: leave --format out")
     if options.until is not None:
-        raise ConfigError("--mail is of one week: name it, as in gpuledger report week --mail 2026-W46")
+        raise ConfigError("--mail is of one week: name it, as in gpuledger report --mail 2026-W46")
     site = Site.of(options.store, options.config)
     if options.dry_run:
         return _write_files(site, options.since, options.out)
@@ -100,7 +100,7 @@ def mail_week(options: argparse.Namespace) -> int:
 
 def mail(argv: list[str]) -> int:
     """What became of the weekly e-mail, and who gets it: sent, waiting, refused, stopped."""
-    parser = argparse.ArgumentParser(prog="gpuledger mail", description=mail.__doc__)
+    parser = argparse.ArgumentParser(prog="gpuledger admin mail", description=mail.__doc__)
     parser.add_argument("--stop", metavar="ADDRESS", help="send it no more: for who wrote instead of using the link")
     parser.add_argument("--resume", metavar="ADDRESS", help="send it again to who had stopped it")
     parser.add_argument("--retry", action="store_true", help="try now what waits, whatever its turn")

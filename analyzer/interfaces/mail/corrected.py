@@ -63,7 +63,7 @@ class Corrections:
             for label, entries in by_week.items()
             if entries
         ]
-        more = [f"and earlier weeks: gpuledger report week {weeks[_WEEKS_SHOWN]}"] if len(told) > _WEEKS_SHOWN else []
+        more = [f"and earlier weeks: gpuledger report {weeks[_WEEKS_SHOWN]}"] if len(told) > _WEEKS_SHOWN else []
         return (*told[:_WEEKS_SHOWN], *more)
 
     def _total(self, label: str, team: str | None) -> int | None:

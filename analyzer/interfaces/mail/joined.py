@@ -88,7 +88,7 @@ def request_lines(asked: Sequence[Decided], team: str | None) -> tuple[str, ...]
     own = [one for one in asked if team in (None, one.request.team)]
     lines = tuple(request_line(one) for one in own[:REQUESTS_SHOWN])
     left = len(own) - REQUESTS_SHOWN
-    return (*lines, f"and {left:,} more (all of them: gpuledger gate list)") if left > 0 else lines
+    return (*lines, f"and {left:,} more (all of them: gpuledger capacity request list)") if left > 0 else lines
 
 
 def _month(line: BudgetLine) -> Month:

@@ -70,7 +70,9 @@ class Explained(Model):
     caused_by: Said | None = Field(description="The GPU, node or run that is the root of it.")
     judged: str | None = Field(description="right, wrong or planned, where somebody has said so.")
     judged_because: Said | None
-    recommendation_ids: list[str] = Field(description="What answers it; `gpuledger show ID` has the lines to paste.")
+    recommendation_ids: list[str] = Field(
+        description="What answers it; `gpuledger recommendations show ID` has the lines to paste."
+    )
 
 
 class RunTold(Model):

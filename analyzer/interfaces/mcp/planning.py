@@ -63,7 +63,7 @@ class Rounds:
 _LOG = logging.getLogger(__name__)
 _SOLVE_SECONDS = 5.0
 _NEAREST_SECONDS = 2.0
-_TASKS_MOST = 500  # of one file; more is for `gpuledger plan`
+_TASKS_MOST = 500  # of one file; more is for `gpuledger capacity plan`
 NODES_MOST = 1000
 HISTORIES_MOST = 20  # names, sizes and kinds of GPU; each is a question to the ledger
 FILE_LETTERS = 256 * 1024
@@ -168,19 +168,19 @@ class Planning:
         file = read_tasks(tasks, self._clock())
         if len(file.tasks) > _TASKS_MOST:
             raise ProblemError(
-                f"the file has {len(file.tasks):,} tasks; more than {_TASKS_MOST} are for gpuledger plan"
+                f"the file has {len(file.tasks):,} tasks; more than {_TASKS_MOST} are for gpuledger capacity plan"
             )
         asked = {(task.history, task.gpus) for task in file.tasks if task.history is not None and task.duration is None}
         questions = len(asked) * max(1, len({node.sku for node in file.nodes or ()}))
         if questions > HISTORIES_MOST:
             raise ProblemError(
-                f"the file asks for {questions} histories; more than {HISTORIES_MOST} are for gpuledger plan"
+                f"the file asks for {questions} histories; more than {HISTORIES_MOST} are for gpuledger capacity plan"
             )
         looked = look_up(ledger, file)
         nodes = len(looked.file.nodes or ())
         if nodes > NODES_MOST:
             raise ProblemError(
-                f"there are {nodes:,} nodes; for more than {NODES_MOST:,} take gpuledger plan, or name groups:"
+                f"there are {nodes:,} nodes; for more than {NODES_MOST:,} take gpuledger capacity plan, or name groups:"
                 " nodes: {inventory: [GROUP]}"
             )
         return looked

@@ -20,7 +20,7 @@ def beside_families(beside: FinopsFigures, unit: str) -> Iterator[GaugeMetricFam
         yield one("month_timestamp_seconds", "Start of the month that is summed.", start / _US)
         yield one("month_end_timestamp_seconds", "Its end.", end / _US)
         yield from _of_month(beside.bearers, unit)
-    about = "Faults of the price book by kind, as `gpuledger prices check` counts them."
+    about = "Faults of the price book by kind, as `gpuledger bill prices check` counts them."
     faults = list((beside.faults or {}).items())
     yield many("price_faults", about, ("kind",), faults, lambda each: each[:1], lambda each: each[1])
     about = "Whether a file of the settings cannot be read, so that its figures are missing here."

@@ -40,7 +40,7 @@ class Bearer:
 
 @dataclass(frozen=True, slots=True)
 class FinopsFigures:
-    """What was read for one hour. `faults` counts the complaints of `gpuledger prices check` by kind."""
+    """What was read for one hour. `faults` counts the complaints of `gpuledger bill prices check` by kind."""
 
     traffic: tuple[ClassBytes, ...] = ()
     month: tuple[int, int] | None = None  # its start and end, microseconds UTC; None where it could not be read

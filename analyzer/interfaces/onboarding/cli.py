@@ -83,7 +83,7 @@ def import_prometheus(argv: list[str]) -> int:
             act(asked, Prometheus(client, options.step, runs.cluster), runs, store)
     if not options.dry_run:
         where = "" if options.store is None else f" --store {options.store}"
-        print(f"next: gpuledger report week{where}      gpuledger findings{where}")
+        print(f"next: gpuledger report{where}      gpuledger findings{where}")
     return _OK
 
 

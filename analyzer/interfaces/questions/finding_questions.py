@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from analyzer.errors import LedgerError
 from analyzer.ids import by_id
 from analyzer.interfaces.html.html import finding_html
 from analyzer.interfaces.questions.question import Check, Question, add_part, argument
@@ -59,6 +60,7 @@ def _findings_text(report: FindingsReport | NotJudged, request: Request, layout:
 
 
 def _explain(reader: Reader, request: Request) -> Explained:
+    _hint_kind(request.subject, "r-", "a recommendation: gpuledger recommendations show")
     return reader.explain(request.subject, reader.period(request.since, request.until))
 
 
@@ -68,10 +70,21 @@ def _recommend(reader: Reader, request: Request) -> Listed:
 
 def _show(reader: Reader, request: Request) -> ShownAdvice:
     subject = request.subject or ""
+    _hint_kind(subject, "f-", "a finding: gpuledger findings explain")
     listed = _listed(reader, request, reader.offered(subject, reader.period(request.since, request.until)))
-    listing = "gpuledger recommend --all lists them; --since names another period"
+    listing = "gpuledger recommendations --all lists them; --since names another period"
     absent = f"this period has no recommendation {request.subject!r}: {listing}"
     return ShownAdvice(by_id(listed.advice, subject, absent), listed)
+
+
+def _hint_kind(subject: str | None, prefix: str, kind: str) -> None:
+    """Refuse an id of the other kind.
+
+    Raises:
+        LedgerError: it is one; the sentence has the command that takes it.
+    """
+    if subject is not None and subject.startswith(prefix):
+        raise LedgerError(f"{subject} is {kind} {subject}")
 
 
 def _listed(reader: Reader, request: Request, offer: Offer) -> Listed:
@@ -157,7 +170,7 @@ SHOW = Question(
     paste.
 
     slurm and kubernetes print the lines alone, to paste or to pipe; markdown is a ticket for an issue tracker; json is
-    the whole document (its schema: gpuledger recommend --schema).
+    the whole document (its schema: gpuledger recommendations --schema).
     """,
     arguments=(argument("subject", metavar="ID", help="the recommendation's id"),),
 )

@@ -7,6 +7,7 @@ from typing import get_args
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.questions.question import PERIOD, Question, add_part, argument
 from analyzer.interfaces.text.run_text import run_text
+from analyzer.interfaces.text.runs_text import runs_text
 from analyzer.interfaces.text.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.measures.traffic.fleet import FleetTraffic, read_fleet_traffic
 from analyzer.measures.traffic.fleet_text import fleet_traffic_text
@@ -15,6 +16,7 @@ from analyzer.reports.groups import By, checked_by
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.reports.run import RunReport
+from analyzer.reports.run_list import RunList, list_runs
 from analyzer.reports.week import WeekReport
 
 BY = argument("--by", choices=get_args(By), default=None, help="what the second table is by (default: team)")
@@ -31,6 +33,11 @@ def _run(reader: Reader, request: Request) -> RunReport:
     return report
 
 
+def _runs(reader: Reader, request: Request) -> RunList:
+    period = reader.period(request.since, request.until)
+    return list_runs(reader.session, period, reader.settings.currency, request.order)
+
+
 def _traffic(reader: Reader, request: Request) -> FleetTraffic:
     period, settings = reader.period(request.since, request.until), reader.settings
     return read_fleet_traffic(reader.session, period, settings.currency, tariff_book(settings), request.subject)
@@ -43,8 +50,7 @@ WEEK = Question(
     lambda report, request, layout: week_text(report, layout, request.top or WORTH_DOING_SHOWN),
     forms={"html": lambda report, _: week_html(report)},
     of_part=True,
-    is_report=True,
-    about="a week or another period; without a name, the last complete week",
+    about="Where the GPU time and money of a period went; without one, of the last complete week.",
     arguments=(
         argument("--mail", action="store_true", help="send it as the weekly e-mail, once to each address of [mail]"),
         argument("--dry-run", action="store_true", help="with --mail: write .eml files into --out DIR, send none"),
@@ -58,8 +64,7 @@ RUN = Question(
     _run,
     lambda report: report.facts.subject,
     lambda report, request, layout: run_text(report, layout, whole_traffic=request.traffic),
-    is_report=True,
-    about="one run, ended or still running: why it was slow, what it cost, what to change",
+    about="One run, ended or still running: why it was slow, what it cost, what to change.",
     arguments=(
         argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last"),
         argument("--traffic", action="store_true", help="who sent how much to whom, host by host or rack by rack"),
@@ -69,13 +74,31 @@ RUN = Question(
         argument("--log", type=Path, metavar="FILE", help="what the run printed, to read its step time from"),
     ),
 )
+RUNS = Question(
+    "runs",
+    _runs,
+    lambda report: f"runs of {report.period.label}",
+    lambda report, request, layout: runs_text(report, layout, request.top),
+    of_part=True,
+    about="The runs of a period: what each held, cost and lost; the most expensive first.",
+    arguments=(
+        PERIOD,
+        argument(
+            "--sort",
+            dest="order",
+            choices=("cost", "avoidable", "gpus"),
+            default="cost",
+            help="which runs come first (default: cost)",
+        ),
+        add_part,
+    ),
+)
 TRAFFIC = Question(
     "traffic",
     _traffic,
     lambda _: "traffic",
     lambda moved, request, layout: fleet_traffic_text(moved, layout, request.top),
-    is_report=True,
-    about="who moved how much how far: the whole fleet's runs in a period, or one team's",
+    about="Who moved how much how far: the whole fleet's runs in a period, or one team's.",
     arguments=(argument("--team", dest="subject", metavar="NAME", help="of this team's runs alone"), PERIOD),
 )
-LEDGER_QUESTIONS = (WEEK, RUN, TRAFFIC)
+LEDGER_QUESTIONS = (WEEK, RUN, RUNS, TRAFFIC)

@@ -103,8 +103,7 @@ MONTH = Question(
     _month,
     lambda found: found.week.period.label,
     lambda found, request, layout: month_text(found, layout, request.top),
-    is_report=True,
-    about="a calendar month: the bill, how the fleet stands against targets, budgets (2026-11)",
+    about="A calendar month: the bill, how the fleet stands against targets, budgets (2026-11).",
     arguments=(PERIOD, BY),
 )
 BUDGETS = Question(
@@ -129,8 +128,7 @@ UNITS = Question(
     _units,
     lambda found: f"units {found.period.label}",
     lambda found, request, layout: units_text(found, layout, request.top),
-    is_report=True,
-    about="what a thousand requests, a billion tokens or a whole run cost, and when that changed",
+    about="What a thousand requests, a billion tokens or a whole run cost, and when that changed.",
     arguments=(PERIOD,),
 )
 ANOMALIES = Question(
@@ -142,8 +140,7 @@ ANOMALIES = Question(
         "teams": page.teams,
         "units": [{"line": line, "change": change} for line, change in page.units.changes],
     },
-    is_report=True,
-    about="which prices and which teams' hours were out of the ordinary, and which runs made them so",
+    about="Which prices and which teams' hours were out of the ordinary, and which runs made them so.",
     arguments=(PERIOD,),
 )
 DEMAND = Question(
@@ -151,8 +148,7 @@ DEMAND = Question(
     _demand,
     lambda _: "demand",
     lambda found, _, layout: demand_text(found, layout),
-    is_report=True,
-    about="what is asked for, what will be, and the mix of buying that would cost least",
+    about="What is asked for, what will be, and the mix of buying that would cost least.",
     arguments=(PERIOD,),
 )
 PORTFOLIO = Question(
@@ -160,8 +156,7 @@ PORTFOLIO = Question(
     _portfolio,
     lambda found: f"portfolio {found.period.label}",
     lambda found, request, layout: portfolio_text(found, layout, request.top),
-    is_report=True,
-    about="which workloads earn their GPUs, want a fix or a smaller place, or are needed by nobody",
+    about="Which workloads earn their GPUs, want a fix or a smaller place, or are needed by nobody.",
     arguments=(PERIOD,),
 )
 CHARGES = Question(

@@ -35,7 +35,6 @@ class Question(Generic[A]):
     forms: Mapping[str, Callable[[A, Request], str]] = field(default_factory=dict)
     of_part: bool = False  # whether it can be asked of some runs alone
     about: str = ""  # of its command, where that takes no more than is said here
-    is_report: bool = False  # whether `gpuledger report NAME` asks it
     arguments: Sequence[Arguments] = ()
     is_dated: bool = True  # whether its command takes --since and --until
     check: "Check | None" = None

@@ -62,7 +62,7 @@ def explain_text(explained: Explained, layout: TextLayout) -> str:
     for label, words in (("JUDGED", judged_of(explained)), ("MUTED", muted_of(explained))):
         found += layout.labelled(label, words, _COLUMN) if words else []
     ask = f"  is this right?  gpuledger findings judge {finding.id} right --because WHY"
-    following = f"gpuledger show {explained.advice[0].id}" if explained.advice else "gpuledger findings"
+    following = f"gpuledger recommendations show {explained.advice[0].id}" if explained.advice else "gpuledger findings"
     return layout.page([*found, "", ask, f"{'':18}(or wrong, or planned)", f"next: {following}"])
 
 

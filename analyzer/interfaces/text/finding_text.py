@@ -103,7 +103,7 @@ def _foot(report: FindingsReport, layout: TextLayout) -> list[str]:
     if report.not_judged:
         found += layout.wrap(f"not judged: {counted(report.not_judged, 'rule')}: gpuledger findings --unjudged")
     if not report.shown:
-        return [*found, "next: gpuledger report week"]
+        return [*found, "next: gpuledger report"]
     ask = f"gpuledger findings judge {report.shown[0].id} right --because WHY"
     return [*found, f"next: gpuledger findings explain {report.shown[0].id}", f"      {ask}"]
 
@@ -112,7 +112,7 @@ def still_words(still: StillCosts, currency: str) -> str:
     """Return what goes on costing, an hour, and where to read what ends it."""
     rate = f"{gpu_hours(still.milliseconds)} GPU-hours" if still.micros is None else money(still.micros, currency)
     verb = "takes" if still.micros is None else "costs"
-    return f"{still.finding_id} still {verb} {rate} an hour: gpuledger explain {still.finding_id}"
+    return f"{still.finding_id} still {verb} {rate} an hour: gpuledger findings explain {still.finding_id}"
 
 
 def check_words(alarming: Sequence[str]) -> str:

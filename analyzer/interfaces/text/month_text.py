@@ -15,4 +15,4 @@ def month_text(report: MonthPage, layout: TextLayout, top: int | None = None) ->
         budget_lines(report.budgets, layout, top),
     ]
     body = [line for section in sections if section for line in (*section, "")]
-    return layout.page([*body, "next: gpuledger report units      gpuledger report portfolio"])
+    return layout.page([*body, "next: gpuledger bill units      gpuledger capacity portfolio"])

@@ -54,7 +54,9 @@ def lines_file(advice: Recommendation, form: str) -> str:
     own = [each for each in advice.artefacts if each.form in LINES[form]]
     if not own:
         others = ", ".join(dict.fromkeys(each.form for each in advice.artefacts)) or "nothing to paste"
-        raise LedgerError(f"{advice.id} has no lines for {form}; it has {others}: gpuledger show {advice.id}")
+        raise LedgerError(
+            f"{advice.id} has no lines for {form}; it has {others}: gpuledger recommendations show {advice.id}"
+        )
     head = [f"# {advice.id}  {plain(advice.subject)}: {plain(advice.title)}"]
     if words := standing_words(advice):
         head.append(f"# not now; {words}")

@@ -87,7 +87,7 @@ def recommendations_text(listed: Listed, layout: TextLayout, top: int | None = N
     if listed.everything:
         found += _others(listed, layout)
     following = (shown or listed.advice)[0].id
-    return layout.page([*found, "", f"next: gpuledger show {following}"])
+    return layout.page([*found, "", f"next: gpuledger recommendations show {following}"])
 
 
 def _none(listed: Listed, kind: str, layout: TextLayout) -> list[str]:
@@ -164,7 +164,9 @@ def recommendation_text(advice: Recommendation, currency: str, timezone: str, la
     if advice.constraints:
         found += ["", "  CHECKED", *_checks(advice, layout)]
     found += _pastes(advice.artefacts, layout.width)
-    explain = f"gpuledger explain {advice.finding_ids[0]}" if advice.finding_ids else "gpuledger recommend"
+    explain = (
+        f"gpuledger findings explain {advice.finding_ids[0]}" if advice.finding_ids else "gpuledger recommendations"
+    )
     return layout.page([*found, "", f"next: {explain}"])
 
 

@@ -281,8 +281,8 @@ def _onwards(report: RunReport, shown: tuple[Finding, ...]) -> list[str]:
     more = len(report.findings) - len(shown)
     hint = f"       {counted(more, 'smaller finding')}: --json" if more > 0 else ""
     found = [f"ranks, timeline, evidence: {report.page}"] if report.page else []
-    found.append(f"next: gpuledger explain {shown[0].id}{hint}" if shown else "next: gpuledger findings")
+    found.append(f"next: gpuledger findings explain {shown[0].id}{hint}" if shown else "next: gpuledger findings")
     if report.earlier:
         ids = (report.earlier[0].run_id, report.facts.run_id)
-        found.append(f"      gpuledger compare {' '.join(plain(one).rsplit('/', 1)[-1] for one in ids)}")
+        found.append(f"      gpuledger runs compare {' '.join(plain(one).rsplit('/', 1)[-1] for one in ids)}")
     return found

@@ -146,7 +146,7 @@ def _accepted(report: SavingsReport, layout: TextLayout, top: int | None) -> lis
     found = ["ACCEPTED, NOT SEEN TO BE APPLIED"] if report.accepted else []
     for one in report.accepted[:top]:
         found += _decided(one, report, layout)
-    hint = "once it is made and cannot be seen: gpuledger accept ID --applied-at DATE"
+    hint = "once it is made and cannot be seen: gpuledger recommendations accept ID --applied-at DATE"
     return [*found, *layout.wrap(hint)] if found else []
 
 
@@ -215,5 +215,5 @@ def _shares(report: SavingsReport, layout: TextLayout) -> list[str]:
 def _next(report: SavingsReport) -> str:
     if report.applied or report.accepted:
         first = report.applied[0].standing if report.applied else report.accepted[0]
-        return f"next: gpuledger show {first.id}"
-    return "next: gpuledger recommend       gpuledger accept ID"
+        return f"next: gpuledger recommendations show {first.id}"
+    return "next: gpuledger recommendations       gpuledger recommendations accept ID"

@@ -1,10 +1,10 @@
-"""The JSON schema of a recommendation, as `recommend --schema` prints it and docs/recommendation.schema.json has it."""
+"""The JSON schema of a recommendation, as `recommendations --schema` prints it (docs/recommendation.schema.json)."""
 
 import json
 
 
 def schema_text() -> str:
-    """Return the schema of one recommendation as `show --json` and the API write it, made from the API's model."""
+    """Return the schema of one recommendation as the command and the API write it, made from the API's model."""
     from analyzer.interfaces.api.advice import Advice
 
     schema = Advice.model_json_schema(mode="serialization", by_alias=True)

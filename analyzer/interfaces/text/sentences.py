@@ -35,7 +35,7 @@ def first_sentence(report: WeekReport) -> str:
     if not report.breakdown.entries:
         if report.part and report.hours.known:
             return f"No run of {report.part.words} held a GPU in this {kind_of(report.period)}."
-        return "The ledger has no hour of this period: run gpuledger analyze, or ask for another period."
+        return "The ledger has no hour of this period: run gpuledger admin analyze, or ask for another period."
     gap = _unmeasured(report) if report.avoidable.entries else ""
     return f"{_avoidable(report)}{gap}.{unheld_sentence(report)}{next_step(report)}"
 

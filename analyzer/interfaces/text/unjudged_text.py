@@ -29,7 +29,7 @@ def unjudged_text(
             found.append(f"    and {len(whom) - (top or _SHOWN):,} more: --top N")
     hint = "what is missing is missing of the whole fleet, where no run or host is named"
     fleet = ["", *layout.wrap(hint)] if any(whom == ["fleet"] for whom in by.values()) else []
-    return layout.page([*found, *fleet, "", "next: gpuledger doctor agent, on a host of theirs: what it can measure"])
+    return layout.page([*found, *fleet, "", "next: gpuledger agent doctor, on a host of theirs: what it can measure"])
 
 
 def _called(subject: str, names: Mapping[str, str]) -> str:

@@ -73,7 +73,7 @@ def read_fleet_traffic(
     """
     whose = runs_of(session, period, team)
     if team is not None and not whose:
-        raise LedgerError(f"no run of {period.label} is of a team {team!r}: gpuledger report week names them")
+        raise LedgerError(f"no run of {period.label} is of a team {team!r}: gpuledger report names them")
     found = read_traffic(session, list(whose), period.start, period.end, tariffs)
     return replace(fleet_traffic(period, currency, team, found, whose), gaps=gaps(session, period, "traffic"))
 

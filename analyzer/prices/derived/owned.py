@@ -16,8 +16,8 @@ from = 2026-01-01                 # since when these figures hold
 source = "books of 2026"
 as_of = 2026-11-01
 
-A month is a twelfth of 8,760 hours. What is left out is not in the price, and `gpuledger prices check` says so; a part
-that another one includes is 0. After its years the capital is written off, and the price falls by it.
+A month is a twelfth of 8,760 hours. What is left out is not in the price, and `gpuledger bill prices check` says so;
+a part that another one includes is 0. After its years the capital is written off, and the price falls by it.
 """
 
 from dataclasses import dataclass, field

@@ -30,7 +30,7 @@ def price_file(chosen: Sequence[tuple[Offer, int]], dating: Dating) -> str:
         ConfigError: the dates contradict one another.
     """
     head = [
-        f"# Rows of a {dating.catalogue}, written by gpuledger prices import. Nothing reads this file by itself:",
+        f"# Rows of a {dating.catalogue}, written by gpuledger bill prices import. Nothing reads this file by itself:",
         "# look the rows over, and put those that are paid into the site's price file.",
         'currency = "USD"',
     ]

@@ -1,7 +1,7 @@
 """Whether a change was made: how runs were placed before and after it, and what that shows.
 
 One pure function a kind of change says in words what differs, "" where nothing does, and None where it cannot be told:
-then somebody has to say it (gpuledger accept ID --applied-at).
+then somebody has to say it (gpuledger recommendations accept ID --applied-at).
 """
 
 from collections.abc import Callable, Sequence

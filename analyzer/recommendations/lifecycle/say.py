@@ -62,7 +62,7 @@ def decide(
         book = {one.recommendation_id: one for one in predictions(session) if sees(one)}
         absent = (
             f"{offer.period.label} has no recommendation {recommendation_id!r}, and the book knows none: "
-            "gpuledger recommend lists them; --since names another period"
+            "gpuledger recommendations lists them; --since names another period"
         )
         prediction = book[by_id([_InBook(one) for one in book], recommendation_id, absent).id]
     word = Word(

@@ -68,7 +68,7 @@ def set_aside(store: "Store", damages: Sequence[Damage]) -> list[Lost]:
     with store.turn, store.session() as session:
         by_name = {file.name: file for file in named_files(session)}
         if unknown := sorted({damage.name for damage in damages} - set(by_name)):
-            raise StoreError(f"the lake names no file {unknown[0]}; gpuledger lake check says which are damaged")
+            raise StoreError(f"the lake names no file {unknown[0]}; gpuledger admin lake check says which are damaged")
         with session.transaction():
             make_notes(session)
             gone = [rows for damage in damages for rows in _lost(session, damage, now_us)]

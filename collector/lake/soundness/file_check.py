@@ -42,7 +42,7 @@ def damage_sentence(damages: Iterable[Damage]) -> str:
     more = f", and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
     return (
         f"the lake is damaged: {'; '.join(map(str, found[:_SHOWN]))}{more}. Put back what a backup still has, "
-        "or set it aside: gpuledger lake aside --all"
+        "or set it aside: gpuledger admin lake aside --all"
     )
 
 
@@ -179,7 +179,8 @@ def require_catalogue(store: "Store") -> None:
         said = session.row(f"FROM sqlite_query('{CATALOGUE}', 'PRAGMA quick_check(1)')")[0]
     if said != "ok":
         raise StoreError(
-            f"the lake's catalogue {file} is damaged ({said}): stop the server, put back a backup (gpuledger restore)"
+            f"the lake's catalogue {file} is damaged ({said}): stop the server, put back a backup (gpuledger "
+            "admin restore)"
         )
 
 

@@ -1,4 +1,4 @@
-"""gpuledger top agent against the agent's real page: in a pipe, behind a secret and TLS, on a terminal, alone."""
+"""gpuledger agent top against the agent's real page: in a pipe, behind a secret and TLS, on a terminal, alone."""
 
 import json
 import os
@@ -97,7 +97,7 @@ def test_on_a_terminal_it_looks_again_and_puts_all_back(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     with agent() as server:
-        command = [sys.executable, "-m", "gpuledger", "top", "agent", "--every", "1", *settings(tmp_path, server.port)]
+        command = [sys.executable, "-m", "gpuledger", "agent", "top", "--every", "1", *settings(tmp_path, server.port)]
         process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
         os.close(theirs)
         try:

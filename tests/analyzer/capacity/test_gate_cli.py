@@ -1,4 +1,4 @@
-"""`gpuledger gate`: its exit code is what a pipeline goes by, and with a store what it says is kept."""
+"""`gpuledger capacity request`: its exit code is what a pipeline goes by, and with a store what it says is kept."""
 
 import json
 import time

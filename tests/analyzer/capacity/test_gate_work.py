@@ -102,7 +102,7 @@ def test_memory_of_other_work_beside_it_proves_nothing() -> None:
     assert gate(found, "memory").outcome == "N/E"
     assert "other work" in (gate(found, "memory").why or "")
     (remedy,) = [one for one in found.remedies if gate(found, "memory").label in one.gates]
-    assert remedy.text == "a profile of runs of llama-sft alone: gpuledger profile --runs"
+    assert remedy.text == "a profile of runs of llama-sft alone: gpuledger capacity profile --runs"
     elsewhere = replace(other("90001", "pretrain-7b"), sku="A100-80GB")
     assert gate(decided(of_runs(*map(part, OWN), part(elsewhere))), "memory").outcome == "PASS"
     low = tuple(replace(each, peak_bytes=(each.total_bytes or 0) // 3) for each in mixed.memory)

@@ -51,7 +51,7 @@ def test_the_document_shows_what_the_command_says(
     text = said()
     page = PAGE.read_text("utf-8")
     if request.config.getoption("--update-golden"):
-        page = SAMPLE.sub(lambda found: f"{found[1]}$ gpuledger plan jobs.yaml\n{text}{found[3]}", page)
+        page = SAMPLE.sub(lambda found: f"{found[1]}$ gpuledger capacity plan jobs.yaml\n{text}{found[3]}", page)
         PAGE.write_text(page, "utf-8")
     shown = SAMPLE.search(page)
     assert shown is not None
@@ -104,7 +104,7 @@ def test_what_cannot_be_planned_is_a_sentence(folder: Path, words: list[str], to
     """Exit code 2, as for all that is wrong in what was given."""
     with pytest.raises(ConfigError, match=re.escape(told)):
         plan(words)
-    assert main(["plan", *words]) == 2
+    assert main(["capacity", "plan", *words]) == 2
 
 
 def test_nodes_and_durations_come_from_the_ledger(folder: Path, said: Callable[[], str]) -> None:

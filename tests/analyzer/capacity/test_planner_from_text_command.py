@@ -1,4 +1,4 @@
-"""gpuledger plan --from-text as a person runs it: shown, confirmed, and only then solved."""
+"""gpuledger capacity plan --from-text as a person runs it: shown, confirmed, and only then solved."""
 
 import os
 import pty
@@ -29,7 +29,7 @@ def command(folder: Path, one: Endpoint, *arguments: str, **more: object) -> "su
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "GPULEDGER_MODEL_KEY": KEY}
     given = {"input": "two tasks", "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
     ended: subprocess.CompletedProcess[str] = subprocess.run(
-        [sys.executable, "-m", "gpuledger", "plan", *arguments],
+        [sys.executable, "-m", "gpuledger", "capacity", "plan", *arguments],
         cwd=folder,
         env=environment,
         text=True,
@@ -56,7 +56,7 @@ def test_it_is_written_for_the_next_command(tmp_path: Path, asked: Endpoint) -> 
     (tmp_path / "words.txt").write_text("two tasks")
     ended = command(tmp_path, asked, "--from-text", "words.txt", "--write", "tasks.yaml")
     assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
-    assert "gpuledger plan tasks.yaml" in ended.stderr
+    assert "gpuledger capacity plan tasks.yaml" in ended.stderr
     again = command(tmp_path, asked, "--from-text", "words.txt", "--write", "tasks.yaml")
     assert again.returncode == 2
     assert "is there already" in again.stderr
@@ -106,7 +106,7 @@ def test_arguments_that_do_not_go_together_are_refused(
 def test_without_a_model_a_sentence_says_how_to_name_one(tmp_path: Path) -> None:
     """It is off by default."""
     ended = subprocess.run(
-        [sys.executable, "-m", "gpuledger", "plan", "--from-text", "-"],
+        [sys.executable, "-m", "gpuledger", "capacity", "plan", "--from-text", "-"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         input="two tasks",

@@ -58,7 +58,7 @@ def test_what_is_judged_on_a_store_is_in_the_week(store: Path, capsys: pytest.Ca
     assert "The ledger stays as it was measured" in capsys.readouterr().out
     findings_explain([one, *PLAIN, "--store", str(store)])
     assert "wrong, said" in capsys.readouterr().out
-    report(["week", "2025-W46", "--store", str(store)])
+    report(["2025-W46", "--store", str(store)])
     assert 'of 1 "high" finding judged by owners, 0 were right (0 %)' in " ".join(capsys.readouterr().out.split())
 
 

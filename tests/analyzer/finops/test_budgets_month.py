@@ -223,7 +223,7 @@ def test_a_check_without_any_budget_fails_and_says_how_to_write_one(
     path = tmp_path / "store.duckdb"
     with Store.open(path) as store, store.session() as session:
         example_week.fill(session)
-    assert main(["budgets", "--check", "--store", str(path)]) == 2
+    assert main(["bill", "budgets", "--check", "--store", str(path)]) == 2
     said = capsys.readouterr().err
     assert "no budget holds in 2026-11" in said
     assert "usd_per_month = 55_000" in said
@@ -231,6 +231,6 @@ def test_a_check_without_any_budget_fails_and_says_how_to_write_one(
     settings.write_text('[analyzer]\ntimezone = "Europe/Berlin"\nbudgets = "budgets.toml"\n')
     for allowed, code in ((900_000, 0), (9, 1)):
         book.write_text(f'[[budget]]\nusd_per_month = {allowed}\nfrom = 2026-01-01\nsource = "plan"\n')
-        assert main(["budgets", "--check", "--store", str(path)]) == code
+        assert main(["bill", "budgets", "--check", "--store", str(path)]) == code
     book.write_text('[[budget]]\nusd_per_month = 9\nfrom = 2027-01-01\nsource = "plan"\n')
-    assert main(["budgets", "--check", "--store", str(path)]) == 2
+    assert main(["bill", "budgets", "--check", "--store", str(path)]) == 2

@@ -124,7 +124,7 @@ def test_what_has_no_price_has_no_difference() -> None:
     assert (line.cost_micros, line.charged_micros, line.difference_micros) == (None, 5_800_000, None)
     assert charges([held("nlp", None)], [])[0].charged_micros is None
     said = charge_text(report([line]), TextLayout(ascii=True))
-    assert "some of it has no price; gpuledger prices check names what is missing" in said
+    assert "some of it has no price; gpuledger bill prices check names what is missing" in said
 
 
 def test_cost_centres_bear_what_their_teams_are_charged() -> None:

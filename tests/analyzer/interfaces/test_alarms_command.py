@@ -1,4 +1,4 @@
-"""gpuledger alarms and alarms test, as an operator types them."""
+"""gpuledger admin alarms and alarms test, as an operator types them."""
 
 import time
 from pathlib import Path

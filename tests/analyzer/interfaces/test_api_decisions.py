@@ -91,4 +91,4 @@ def test_what_is_not_recommended_is_not_found(own: Site) -> None:
     """It says where to look."""
     answer = say(own, "r-zzzzz")
     assert answer.status_code == 404
-    assert "gpuledger recommend lists them" in answer.json()["detail"]
+    assert "gpuledger recommendations lists them" in answer.json()["detail"]

@@ -10,23 +10,25 @@ from tests.collector.access.conftest import add_key
 
 USAGE, WORLD = 2, 3
 ON_A_STORE = (
-    "report week", "report month", "report run last", "report traffic", "report units", "report anomalies",
-    "report demand", "report portfolio", "findings", "findings --check", "explain f-aaaaa", "recommend", "show r-aaaaa",
-    "savings", "budgets", "budgets --check", "compare a b", "top --once", "prices check", "prices charges",
-    "prices costs", "export focus --month 2026-11 --out x.csv", "export csv --month 2026-11 --out x.csv",
-    "findings judge f-aaaaa right --because x", "findings mute f-aaaaa --until {day} --because x", "accept r-aaaaa",
-    "reject r-aaaaa --because x", "teams check", "profile --team x", "gate list", "gate show q-aaaaa", "doctor",
-    "analyze", "mail", "alarms", "prices reconcile --invoice x.csv",
+    "report", "bill month", "report run last", "report traffic", "bill units", "bill anomalies", "capacity demand",
+    "capacity portfolio", "findings", "findings --check", "findings explain f-aaaaa", "recommendations",
+    "recommendations show r-aaaaa", "recommendations savings", "bill budgets", "bill budgets --check",
+    "runs compare a b", "top --once", "bill prices check", "bill charges", "bill costs",
+    "bill focus --month 2026-11 --out x.csv", "bill csv --month 2026-11 --out x.csv",
+    "findings judge f-aaaaa right --because x", "findings mute f-aaaaa --until {day} --because x",
+    "recommendations accept r-aaaaa", "recommendations reject r-aaaaa --because x", "bill teams check",
+    "capacity profile --team x", "capacity request list", "capacity request show q-aaaaa", "admin doctor",
+    "admin analyze", "admin mail", "admin alarms", "bill reconcile --invoice x.csv",
 )  # fmt: skip
 # What is asked, and how it ends: wrong in itself, or right and not there.
 ASKED = (
-    ("report week the-day-before", USAGE),
-    ("report week 2031-W99", USAGE),
-    ("report week --format csv", USAGE),
-    ("compare last --at yesteryear", USAGE),
+    ("report the-day-before", USAGE),
+    ("report 2031-W99", USAGE),
+    ("report --format csv", USAGE),
+    ("runs compare last --at yesteryear", USAGE),
     ("report run no-such-run", WORLD),
-    ("explain f-zzzzz", WORLD),
-    ("show r-zzzzz", WORLD),
+    ("findings explain f-zzzzz", WORLD),
+    ("recommendations show r-zzzzz", WORLD),
 )
 
 
@@ -63,10 +65,10 @@ def test_who_shows_no_key_is_told_who_makes_one(
 ) -> None:
     """401 alone is the end of the road for whoever has never heard of keys."""
     monkeypatch.setenv("GPULEDGER_TOKEN", shown)
-    assert gpuledger.main(["report", "week", "--server", str(small.client.base_url)]) == WORLD
+    assert gpuledger.main(["report", "--server", str(small.client.base_url)]) == WORLD
     said = " ".join(capsys.readouterr().err.split())
     assert "answers 401" in said
-    assert "into GPULEDGER_TOKEN; on the server gpuledger access add --role read --name NAME makes one" in said
+    assert "into GPULEDGER_TOKEN; on the server gpuledger admin access add --role read --name NAME makes one" in said
 
 
 def test_who_may_not_is_told_so(
@@ -74,7 +76,7 @@ def test_who_may_not_is_told_so(
 ) -> None:
     """403 is no slip of the words: another key would do."""
     monkeypatch.setenv("GPULEDGER_TOKEN", add_key(small.registry, "writer"))
-    assert gpuledger.main(["report", "week", "--server", str(small.client.base_url)]) == WORLD
+    assert gpuledger.main(["report", "--server", str(small.client.base_url)]) == WORLD
     assert "answers 403" in capsys.readouterr().err
 
 

@@ -247,7 +247,7 @@ def test_a_name_that_is_not_there_is_told(shared: Reader) -> None:
 def test_a_mail_is_to_whom_the_settings_say() -> None:
     """A filter that were dropped in silence would send the whole fleet's week."""
     with pytest.raises(ConfigError, match="and not --team ours"):
-        report(["week", "--mail", "--team", "ours"])
+        report(["--mail", "--team", "ours"])
 
 
 def test_a_team_that_held_nothing_is_told_so(shared: Reader) -> None:
@@ -266,11 +266,11 @@ def test_a_command_asks_a_server_for_the_same_part(
     """The words of the command are those of the address."""
     monkeypatch.setenv("GPULEDGER_TOKEN", TOKEN)
     server = ["--server", str(small.client.base_url), "--width", "80", "--plain"]
-    assert gpuledger.main(["report", "week", "2025-11-10", "--team", "holders", *server]) == 0
+    assert gpuledger.main(["report", "2025-11-10", "--team", "holders", *server]) == 0
     text = capsys.readouterr().out
     assert text == small.get(f"/v1/read?what=week&{DAY}&team=holders&ascii=true").text
     assert "next: gpuledger findings --team holders" in text
     assert gpuledger.main(["findings", "--since", "2025-11-10", "--team", "holders", "--json", *server]) == 0
     assert json.loads(capsys.readouterr().out)["part"]["team"] == "holders"
-    assert gpuledger.main(["recommend", "--since", "2025-11-10", "--team", "uors", *server]) == 3
+    assert gpuledger.main(["recommendations", "--since", "2025-11-10", "--team", "uors", *server]) == 3
     assert "no run of team uors" in capsys.readouterr().err

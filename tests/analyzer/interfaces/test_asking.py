@@ -62,7 +62,7 @@ def test_https_where_there_is_none_is_said() -> None:
 
 
 def test_a_word_that_is_none_is_told_as_such(tmp_path: Path) -> None:
-    """`report week gestern --server URL` is wrong usage, told in the words of --store, not in those of a library."""
+    """`report gestern --server URL` is wrong usage, told in the words of --store, not in those of a library."""
     with Store.open(tmp_path / "store.duckdb") as store:
         config = ServerConfig(CollectorConfig(), Settings(), None)
         with served(create_server(config, store)) as client, pytest.raises(ConfigError) as refused:

@@ -1,4 +1,4 @@
-"""gpuledger analyze and what people say: one store at a time, and none that others share."""
+"""gpuledger admin analyze and what people say: one store at a time, and none that others share."""
 
 from pathlib import Path
 

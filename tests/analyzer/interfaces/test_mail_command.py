@@ -1,4 +1,4 @@
-"""`gpuledger report week --mail` and `gpuledger mail`, from the store to a server on loopback."""
+"""`gpuledger report --mail` and `gpuledger admin mail`, from the store to a server on loopback."""
 
 import email
 from collections.abc import Callable
@@ -70,12 +70,12 @@ def text_of(raw: bytes) -> str:
 
 
 def test_it_is_sent_once_and_says_what_the_report_says(run: Run, served: Served) -> None:
-    """The figures of the mail are those of `report week` on the same store; a second run sends nothing."""
-    code, out, _ = run("report", "week", "--mail")
+    """The figures of the mail are those of `report` on the same store; a second run sends nothing."""
+    code, out, _ = run("report", "--mail")
     assert (code, out.splitlines()[-1]) == (0, "week 2026-W46: 2 sent, 0 refused for good")
     mails = dict(served.mailbox.got)
     assert sorted(mails) == ["gpu-owners@example.com", "nlp@example.com"]
-    _, printed, _ = run("report", "week", "2026-W46", "--plain")
+    _, printed, _ = run("report", "2026-W46", "--plain")
     fleet = text_of(mails["gpu-owners@example.com"])
     compared = 0
     for label in ("working", "idle while held", "waiting for input", "across racks", "work lost", "power or heat"):
@@ -90,7 +90,7 @@ def test_it_is_sent_once_and_says_what_the_report_says(run: Run, served: Served)
     own = text_of(mails["nlp@example.com"])
     assert "2026-11 so far: " in own
     assert "team-vision" not in own
-    code, out, _ = run("report", "week", "--mail")
+    code, out, _ = run("report", "--mail")
     assert code == 0
     assert "was sent it before" in out
     assert len(served.mailbox.got) == 2
@@ -101,50 +101,50 @@ def test_a_server_that_is_down_is_told_and_the_next_run_goes_on(run: Run, served
     settings = store.parent / "gpuledger.toml"
     right = settings.read_text()
     settings.write_text(right.replace(f"port = {served.settings.port}", "port = 1"))
-    code, out, err = run("report", "week", "--mail")
+    code, out, err = run("report", "--mail")
     assert code == 3
     assert "2 waiting" in out
     assert "cannot be reached" in err
     settings.write_text(right)
-    code, out, _ = run("mail")
+    code, out, _ = run("admin", "mail")
     assert "2 waits" in out
-    code, out, _ = run("report", "week", "--mail", at=WEDNESDAY + DAY_US // 24)
+    code, out, _ = run("report", "--mail", at=WEDNESDAY + DAY_US // 24)
     assert code == 0
     assert len(served.mailbox.got) == 2
 
 
 def test_who_is_refused_for_good_is_told_by_the_exit_code(run: Run, served: Served) -> None:
-    """The others have their mail; `gpuledger mail` names who has not, and why."""
+    """The others have their mail; `gpuledger admin mail` names who has not, and why."""
     served.mailbox.replies["nlp@example.com"] = "550 5.1.1 no such user"
-    code, out, _ = run("report", "week", "--mail")
+    code, out, _ = run("report", "--mail")
     assert code == 1
     assert "refused   nlp@example.com: 550 5.1.1 no such user" in out
     assert [address for address, _ in served.mailbox.got] == ["gpu-owners@example.com"]
-    code, out, _ = run("mail")
+    code, out, _ = run("admin", "mail")
     assert code == 1
     assert "550 5.1.1 no such user" in out
 
 
 def test_who_stopped_it_gets_none_and_can_come_back(run: Run, served: Served, store: Path) -> None:
     """Also by writing to a person, who has a command for it."""
-    run("report", "week", "2026-W45", "--mail", at=WEDNESDAY - 7 * DAY_US)
-    assert run("mail", "--stop", "gpu-owners@example.com")[0] == 0
+    run("report", "2026-W45", "--mail", at=WEDNESDAY - 7 * DAY_US)
+    assert run("admin", "mail", "--stop", "gpu-owners@example.com")[0] == 0
     served.mailbox.got.clear()
-    _, out, _ = run("report", "week", "--mail")
+    _, out, _ = run("report", "--mail")
     assert "gpu-owners@example.com: has stopped it" in out
     assert [address for address, _ in served.mailbox.got] == ["nlp@example.com"]
-    run("mail", "--resume", "gpu-owners@example.com")
-    run("report", "week", "--mail")
+    run("admin", "mail", "--resume", "gpu-owners@example.com")
+    run("report", "--mail")
     assert [address for address, _ in served.mailbox.got] == ["nlp@example.com", "gpu-owners@example.com"]
     with open_registry(registry_file(store)) as registry:
         assert {one.action for one in registry.audit.since(0)} >= {"stop mail", "resume mail"}
-    assert run("mail", "--stop", "stranger@example.com")[0] == 2
+    assert run("admin", "mail", "--stop", "stranger@example.com")[0] == 2
 
 
 def test_no_more_than_one_a_week(run: Run, served: Served) -> None:
     """Weeks that are asked for by hand do not come on top."""
-    run("report", "week", "--mail")
-    _, out, _ = run("report", "week", "--mail", "2026-W45", at=WEDNESDAY + 1)
+    run("report", "--mail")
+    _, out, _ = run("report", "--mail", "2026-W45", at=WEDNESDAY + 1)
     assert "has had a mail this week" in out
     assert len(served.mailbox.got) == 2
 
@@ -162,7 +162,7 @@ def test_no_more_than_one_a_week(run: Run, served: Served) -> None:
 )
 def test_what_cannot_be_mailed_is_said(run: Run, served: Served, words: tuple[str, ...], at: int, said: str) -> None:
     """Before anything is sent."""
-    code, _, err = run("report", "week", *words, at=at)
+    code, _, err = run("report", *words, at=at)
     assert code in (2, 3)
     assert said in err
     assert served.mailbox.got == []
@@ -172,7 +172,7 @@ def test_an_open_week_is_not_mailed(run: Run, served: Served, store: Path) -> No
     """A mail cannot be taken back: its figures must be those that stay."""
     with Store.open(store) as opened, opened.session() as session:
         session.execute("UPDATE ledger_hours SET status = 'open' WHERE hour >= ?", [example_week.W46.end - DAY_US])
-    code, _, err = run("report", "week", "--mail")
+    code, _, err = run("report", "--mail")
     assert code == 3
     assert "may still move" in err
     assert served.mailbox.got == []
@@ -181,7 +181,7 @@ def test_an_open_week_is_not_mailed(run: Run, served: Served, store: Path) -> No
 def test_a_trial_writes_files_and_touches_nothing_else(run: Run, served: Served, store: Path, tmp_path: Path) -> None:
     """No mail, no registry, no link that would stop anything."""
     folder = tmp_path / "trial"
-    code, out, _ = run("report", "week", "--mail", "--dry-run", "--out", str(folder))
+    code, out, _ = run("report", "--mail", "--dry-run", "--out", str(folder))
     assert code == 0
     files = sorted(folder.iterdir())
     assert len(files) == len(out.splitlines()) == 2

@@ -234,7 +234,7 @@ def test_a_thousand_requests_are_no_mail_of_a_thousand_lines() -> None:
     """A mail over 100 KB is not made, and one team's script would take everybody's mail away."""
     lines = request_lines([decided()] * 1_000, None)
     assert len(lines) == REQUESTS_SHOWN + 1
-    assert lines[-1] == "and 980 more (all of them: gpuledger gate list)"
+    assert lines[-1] == "and 980 more (all of them: gpuledger capacity request list)"
     assert request_lines([decided()] * REQUESTS_SHOWN, "team-nlp") == lines[:-1]
     assert request_lines([decided()], "team-vision") == ()
 

@@ -86,7 +86,7 @@ def test_a_mail_that_waits_says_for_how_long_and_why(say: Say, registry: Registr
 
 
 def test_who_is_refused_is_counted_and_not_named(say: Say, registry: Registry) -> None:
-    """Whoever may read the ledger may ask the doctor; addresses are the operator's (`gpuledger mail`)."""
+    """Whoever may read the ledger may ask the doctor; addresses are the operator's (`gpuledger admin mail`)."""
     made(registry, "failed", "550 no such user")
     (refused,) = [what for answer, what in say() if answer == "bad"]
     assert refused == "1 reader did not get 2026-W46: n...@example.com"

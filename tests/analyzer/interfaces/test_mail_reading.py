@@ -171,4 +171,4 @@ def test_many_corrected_weeks_are_few_lines() -> None:
     rows = tuple((f"2025-W{n:02d}", None, ("productive", "compute", 0, 5_000_000)) for n in range(10, 30))
     lines = Corrections("USD", rows).lines(None)
     assert lines[0] == "2025-W29: working 0.0 GPU-hours, +$5.00; in all 0.0 GPU-hours, +$5.00."
-    assert lines[-1] == "and earlier weeks: gpuledger report week 2025-W23"
+    assert lines[-1] == "and earlier weeks: gpuledger report 2025-W23"

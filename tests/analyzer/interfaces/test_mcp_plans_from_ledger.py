@@ -118,7 +118,7 @@ def test_questions_to_the_ledger_are_bounded(served_site: Served) -> None:
         f"  t{number}: {{cpus: 1, memory: 1 GB, gpu: 1, duration: {{history: job{number}}}}}\n"
         for number in range(HISTORIES_MOST + 1)
     )
-    assert "are for gpuledger plan" in refused(served_site, "read", f"{NODES}tasks:\n{rows}")
+    assert "are for gpuledger capacity plan" in refused(served_site, "read", f"{NODES}tasks:\n{rows}")
     nodes = "".join(f"  n{number}: {{cpus: 1, memory: 1 GB}}\n" for number in range(NODES_MOST + 1))
     task = "  t: {cpus: 1, memory: 1 GB, gpu: none, duration: 1 h}\n"
     assert "name groups" in refused(served_site, "read", f"nodes:\n{nodes}tasks:\n{task}")

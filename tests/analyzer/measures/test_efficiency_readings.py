@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.cli.report import report
+from analyzer.interfaces.cli.report import report_run
 from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.efficiency_text import not_known
 from analyzer.measures.efficiency import efficiency_query
@@ -249,7 +249,7 @@ def test_a_log_tells_the_step_time_of_a_report(
     log = tmp_path / "out.log"
     log.write_text("".join(f"step {n}: 0.50 s\n" for n in range(9)))
     pattern = r"step (?P<step>\d+): (?P<seconds>\S+) s"
-    assert report(["run", SFT, "--store", str(stored), "--steps-from", pattern, "--log", str(log)]) == 0
+    assert report_run([SFT, "--store", str(stored), "--steps-from", pattern, "--log", str(log)]) == 0
     assert "step time       0.5 s, the median of 9 in its log" in capsys.readouterr().out
 
 
@@ -264,4 +264,4 @@ def test_a_log_tells_the_step_time_of_a_report(
 def test_half_a_question_is_refused(flags: list[str], why: str) -> None:
     """Before anything is opened or asked."""
     with pytest.raises(ConfigError, match=why):
-        report(["run", "1", *flags])
+        report_run(["1", *flags])

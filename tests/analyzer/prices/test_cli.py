@@ -1,4 +1,4 @@
-"""`gpuledger prices` and `gpuledger teams`, as a person or a cron job meets them."""
+"""`gpuledger bill prices` and `gpuledger bill teams`, as a person or a cron job meets them."""
 
 import json
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""`gpuledger accept`, `reject`, `savings` and `compare`: on a store, on a running server, on recordings."""
+"""`gpuledger recommendations accept`, `reject`, `savings`, `runs compare`: on a store, on a server, on recordings."""
 
 from pathlib import Path
 

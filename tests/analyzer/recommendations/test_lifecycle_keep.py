@@ -106,9 +106,9 @@ def test_a_decision_keeps_what_was_said_and_what_it_was_said_of() -> None:
         assert rejections(session) == {second.id: NOW}
         with pytest.raises(ConfigError, match="say why"):
             decide(session, seen, lambda _: True, first.id, "rejected", Statement(" ", "cli:ada", NOW))
-        with pytest.raises(LedgerError, match="gpuledger recommend lists them"):
+        with pytest.raises(LedgerError, match="gpuledger recommendations lists them"):
             decide(session, seen, lambda _: True, "r-zzzzz", "accepted", SAID)
-        with pytest.raises(LedgerError, match="gpuledger recommend lists them"):
+        with pytest.raises(LedgerError, match="gpuledger recommendations lists them"):
             decide(session, Offer([], [], WEEK), lambda _: False, second.id, "accepted", SAID)
         assert len(predictions(session)) == 2
 

@@ -238,7 +238,7 @@ def test_a_book_that_is_empty_says_where_to_begin(session: Session, site: tuple[
     """Nothing is made up of nothing."""
     text = answer(Reader(session, site[1]), Request("savings"))
     assert "0 applied" in text
-    assert "gpuledger accept ID" in text
+    assert "gpuledger recommendations accept ID" in text
 
 
 def test_what_ran_through_the_change_is_not_counted_on_both_sides(session: Session) -> None:

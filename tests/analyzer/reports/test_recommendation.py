@@ -11,7 +11,7 @@ import pytest
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.advice import Advice
-from analyzer.interfaces.cli.report import recommend
+from analyzer.interfaces.cli.report import recommendations
 from analyzer.interfaces.questions.registry import answer, of_request
 from analyzer.interfaces.text.saving_words import bill_words, saving_column
 from analyzer.interfaces.text.schema import schema_text
@@ -220,7 +220,7 @@ def test_the_published_schema_is_the_model_s(
     if request.config.getoption("--update-golden"):
         SCHEMA.write_text(schema_text())
     assert SCHEMA.read_text() == schema_text()
-    assert recommend(["--schema"]) == 0
+    assert recommendations(["--schema"]) == 0
     assert capsys.readouterr().out == schema_text()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.cli.recording import price_micros, recording_report
-from analyzer.interfaces.cli.report import report
+from analyzer.interfaces.cli.report import report_recording
 from analyzer.interfaces.text.against_text import against_sentence
 from analyzer.interfaces.text.recording_text import recording_text
 from analyzer.interfaces.text.run_prediction import came_out
@@ -94,7 +94,7 @@ def test_a_price_that_is_none_is_refused(price: str) -> None:
 def test_every_form_is_written(recordings: Path, tmp_path: Path, form: str) -> None:
     """gpuledger run --report FILE asks for the form by the file's name."""
     out = tmp_path / "report"
-    assert report(["recording", str(recordings / "before.json"), "--format", form, "--out", str(out)]) == 0
+    assert report_recording([str(recordings / "before.json"), "--format", form, "--out", str(out)]) == 0
     text = out.read_text()
     assert "waiting for input" in text
     if form == "json":
@@ -103,7 +103,7 @@ def test_every_form_is_written(recordings: Path, tmp_path: Path, form: str) -> N
 
 def test_the_picture_loads_nothing(week: WeekReport) -> None:
     """A picture in a README must not call home from every reader's browser."""
-    drawn = picture(week_text(week, TextLayout()), "gpuledger report week")
+    drawn = picture(week_text(week, TextLayout()), "gpuledger report")
     assert drawn.startswith("<svg")
     assert "67,738" in drawn
     assert "@font-face" not in drawn

@@ -139,7 +139,7 @@ def test_an_empty_ledger_says_what_to_do() -> None:
     with Store.open(None) as store, store.session() as session:
         report = week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], [])
     text = week_text(report, TextLayout())
-    assert "run gpuledger analyze" in text
+    assert "run gpuledger admin analyze" in text
     assert "0 GPUs" not in text, "what is not known is not told as nothing"
 
 

@@ -1,4 +1,4 @@
-"""gpuledger size as people type it: golden answers, and a sentence for each mistake."""
+"""gpuledger capacity size as people type it: golden answers, and a sentence for each mistake."""
 
 import json
 from collections.abc import Callable

@@ -41,7 +41,7 @@ def now() -> int:
 
 
 def add_key(registry: Registry, role: str, **more: object) -> str:
-    """Make a key as `gpuledger access add` does, and return its text."""
+    """Make a key as `gpuledger admin access add` does, and return its text."""
     new = new_secret(role)
     registry.keys.add(AccessKey(new.id, role, "", digest(new.secret), now(), "test", **more))  # type: ignore[arg-type]
     return new.text

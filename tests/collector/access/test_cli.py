@@ -1,4 +1,4 @@
-"""`gpuledger access`: what it says, where it says it, and what a script can rely on."""
+"""`gpuledger admin access`: what it says, where it says it, and what a script can rely on."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def run(store: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[
 
 
 def test_a_key_goes_to_standard_output_alone(run: Callable[..., tuple[int, str, str]]) -> None:
-    """`gpuledger access add … > file` leaves a file that holds the key and nothing else."""
+    """`gpuledger admin access add … > file` leaves a file that holds the key and nothing else."""
     code, out, err = run("add", "--role", "read", "--team", "vision", "--team", "speech", "--name", "grafana")
     assert (code, out.count("\n"), out.startswith("gl_read_")) == (0, 1, True)
     assert "shown this once" in err

@@ -128,7 +128,7 @@ def test_what_is_measured_waits_for_a_join_token_that_works(
         assert delivered(config, spool, 3) == [False] * 3
     assert [record.message for record in caplog.records] == [
         f"http://127.0.0.1:{guarded.port} answered 403: not enrolled: no such join token; make one: "
-        "gpuledger access join; batches wait in the spool"
+        "gpuledger admin access join; batches wait in the spool"
     ]
     assert (spool.waiting, guarded.batches()) == (3, 0)
     (tmp_path / "join").write_text(token(guarded))

@@ -39,9 +39,9 @@ def test_a_server_beyond_loopback_without_a_key_says_how_to_make_one(
     for only in ("collector", "analyzer"):
         assert gpuledger.main(["serve", "--only", only, *beyond]) == WRONG_SETTINGS
         assert sentence in capsys.readouterr().err.splitlines()
-    command = shlex.split(sentence.partition("gpuledger access ")[2])
+    command = shlex.split(sentence.partition("gpuledger admin access ")[2])
     assert command == ["add", "--role", "admin", "--name", "me", "--store", str(store)]
-    assert served("access", *command).stdout.startswith("gl_admin_")
+    assert served("admin", "access", *command).stdout.startswith("gl_admin_")
     with open_registry(store.with_name(f"{store.name}.registry.sqlite")) as registry:
         require_way_in(Access(registry, is_loopback=False), CollectorConfig(store=store, listen="0.0.0.0:0"))
 

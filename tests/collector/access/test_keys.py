@@ -98,7 +98,7 @@ def test_rotation_has_no_gap(guarded: Site) -> None:
     shown_old, shown_new = parsed(old), parsed(new)
     assert shown_old is not None
     assert shown_new is not None
-    with pytest.raises(AccessError, match="has expired; gpuledger access rotate"):
+    with pytest.raises(AccessError, match="has expired; gpuledger admin access rotate"):
         later.principal(shown_old)
     assert later.principal(shown_new).teams == frozenset({"vision"})
 

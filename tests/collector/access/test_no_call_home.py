@@ -83,7 +83,7 @@ def test_an_agent_speaks_to_its_collector_alone(tmp_path: Path) -> None:
     metrics = Client(free_port())
     store = str(tmp_path / "s.duckdb")
     server = [sys.executable, "-m", "gpuledger", "serve", "--only", "collector", "--lake", "none", "--store", store]
-    making = [sys.executable, "-m", "gpuledger", "access", "join", "--store", store]
+    making = [sys.executable, "-m", "gpuledger", "admin", "access", "join", "--store", store]
     join = subprocess.run(making, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     (tmp_path / "join").write_text(join)
     settings = {

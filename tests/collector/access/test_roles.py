@@ -87,7 +87,7 @@ def test_loopback_alone_is_open_and_only_to_its_own_name(collector: Site) -> Non
     for host in ("gpuledger.example", "evil.example:8470", "127.0.0.1.evil.example", "localhost.evil.example"):
         answer = collector.client.get("/metrics", {"Host": host})
         assert (answer.status, answer.json["reason"]) == (FORBIDDEN, "host")
-        assert "gpuledger access add" in answer.json["detail"]
+        assert "gpuledger admin access add" in answer.json["detail"]
 
 
 def test_the_first_key_closes_the_door(collector: Site) -> None:

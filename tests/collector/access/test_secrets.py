@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run `gpuledger access …` on the site of this folder."""
-    line = ["access", words[0], "--store", str(folder / "s.duckdb"), *words[1:]]
+    """Run `gpuledger admin access …` on the site of this folder."""
+    line = ["admin", "access", words[0], "--store", str(folder / "s.duckdb"), *words[1:]]
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         assert gpuledger.main(line) == 0

@@ -147,9 +147,7 @@ def test_the_command_says_where_to_look_next(place: Place, tmp_path: Path) -> No
     assert code == 0
     assert said.isascii()
     assert "prices        1 of 2 GPU types; add --price a100-80gb=DOLLARS" in said
-    assert said.splitlines()[-1] == (
-        f"next: gpuledger report week --store {store}      gpuledger findings --store {store}"
-    )
+    assert said.splitlines()[-1] == (f"next: gpuledger report --store {store}      gpuledger findings --store {store}")
 
 
 def test_a_dry_run_writes_nothing(place: Place, tmp_path: Path) -> None:
