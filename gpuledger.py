@@ -125,7 +125,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "bill prices",
             "analyzer.interfaces.cli.prices:prices",
-            "the price list; bill prices check finds stale and missing rows",
+            "the price list; check finds stale and missing rows",
         ),
         Command(
             "bill prices import", "analyzer.interfaces.cli.price_import:bring", "a catalogue's rows as a price file"
@@ -135,9 +135,7 @@ COMMANDS: dict[str, Command] = {
             "analyzer.interfaces.cli.reconcile:import_focus",
             "what a bill in FOCUS says a GPU-hour costs",
         ),
-        Command(
-            "bill teams", "analyzer.interfaces.cli.prices:teams", "bill teams check lists runs that map to no team"
-        ),
+        Command("bill teams", "analyzer.interfaces.cli.prices:teams", "check lists the runs that map to no team"),
         Command("bill charges", "analyzer.interfaces.cli.charges:charges", "what teams are charged, beside the bill"),
         Command(
             "bill costs",
@@ -147,7 +145,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "bill budgets",
             "analyzer.interfaces.cli.report:budgets",
-            "what teams may spend a month, and where the month will end",
+            "what teams may spend a month, and where it will end",
         ),
         Command("bill month", "analyzer.interfaces.cli.report:bill_month", "a month's spend to date, and its forecast"),
         Command("bill units", "analyzer.interfaces.cli.report:bill_units", "cost per token, sample, step and request"),
@@ -191,7 +189,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "capacity request",
             "analyzer.interfaces.cli.capacity_gate:gate",
-            "may there be more GPUs: a request, its profile, the policy checks",
+            "more GPUs: a request, its profile, the policy checks",
         ),
         Command("capacity request list", "analyzer.interfaces.cli.capacity_gate:list_", "requests, the newest first"),
         Command(

@@ -44,7 +44,7 @@ def test_the_manual_has_every_command_and_flag(share: Path) -> None:
     """It is made of the parsers, and read where there is no network."""
     text = (share / "man" / "man1" / "gpuledger.1").read_text("utf-8").replace("\\-", "-")
     sections = dict(re.findall(r"^\.SS gpuledger (.*)\n((?:.*\n)*?)(?=\.S[SH] )", text, re.MULTILINE))
-    assert {*COMMANDS, "agent pause", "report week", "access add"} <= sections.keys()
+    assert {*COMMANDS, "agent pause", "report run", "admin access add"} <= sections.keys()
     assert "--log-format" in sections["agent"]
     assert "--log-format" in sections["serve"]
     assert "\\fB--s3-secret\\fR" not in text  # no flag: others would read it in ps

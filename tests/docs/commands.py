@@ -33,7 +33,7 @@ class Shown:
     def name(self) -> str:
         """The command of ours that it calls, the longest name first; empty for none."""
         plain = re.split(r"[^a-z ]", f"{self.text} ")[0].split()
-        return next((name for count in (3, 2, 1) if (name := " ".join(plain[:count])) in COMMANDS), "")
+        return next((name for count in (4, 3, 2, 1) if (name := " ".join(plain[:count])) in COMMANDS), "")
 
     @property
     def flags(self) -> set[str]:

@@ -115,8 +115,8 @@ def _known(word: str, site: Path, capsys: pytest.CaptureFixture[str], *, restore
     if re.fullmatch(r"f-\w{5}", word):
         return _id("f", site, capsys)
     if word == "7fk3q2zx":
-        main(["admin", "admin access", "add", "--role", "read", "--name", "of the documents"])
-        main(["admin", "admin access", "list"])
+        main(["admin", "access", "add", "--role", "read", "--name", "of the documents"])
+        main(["admin", "access", "list"])
         return str(re.findall(r"^(\w{8})\b.*of the documents", capsys.readouterr().out, re.MULTILINE)[-1])
     return {
         "demo/demo.duckdb": str(site / "gpuledger.duckdb"),

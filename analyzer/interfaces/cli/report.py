@@ -37,19 +37,21 @@ _RECORDED = ".json"  # what gpuledger run calls its recordings
 
 def report(argv: list[str]) -> int:
     """Print where the GPU time and money of a period went; without one, of the last complete week."""
-    options = _parsed(WEEK, "report", argv)
-    if options.mail or options.dry_run:
-        return _mail(options)
-    return _ask(WEEK, options)
+    return _report("report", argv)
 
 
 def report_team(argv: list[str]) -> int:
-    """Print the same of one team."""
-    if not argv or argv[0].startswith("-"):
-        if argv[:1] not in (["-h"], ["--help"]):
-            raise ConfigError("say which team: gpuledger report team NAME [PERIOD]")
-        return report(argv)
-    return report(["--team", *argv])
+    """Print the same of one team: NAME goes first."""
+    if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
+        raise ConfigError("say which team: gpuledger report team NAME [PERIOD]")
+    return _report("report team", argv if argv[0].startswith("-") else ["--team", *argv])
+
+
+def _report(name: str, argv: list[str]) -> int:
+    options = _parsed(WEEK, name, argv)
+    if options.mail or options.dry_run:
+        return _mail(options)
+    return _ask(WEEK, options)
 
 
 def report_run(argv: list[str]) -> int:

@@ -21,7 +21,7 @@ def test_what_is_declared_is_in_the_registry() -> None:
     modules = [import_module(f"{room.__name__}.{file.stem}") for file in Path(room.__path__[0]).glob("*_questions.py")]
     declared = [each for module in modules for each in vars(module).values() if isinstance(each, Question)]
     assert {each.name for each in declared} == set(QUESTIONS)
-    assert len(QUESTIONS) == 22
+    assert len(QUESTIONS) == 23
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,24 @@ def test_a_form_that_a_question_has_not_is_refused(what: str, form: str, words: 
         answer(Reader(session, Settings()), Request(what, format=form))  # type: ignore[arg-type]  # as typed
 
 
-@pytest.mark.parametrize("name", ["findings", "explain", "show", "savings", "budgets", "recommend", "report"])
-def test_a_command_takes_what_its_question_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        ("findings", "findings"),
+        ("findings_explain", "explain"),
+        ("recommendations_show", "show"),
+        ("savings", "savings"),
+        ("budgets", "budgets"),
+        ("recommendations", "recommend"),
+        ("report", "week"),
+        ("runs", "runs"),
+    ],
+)
+def test_a_command_takes_what_its_question_says(command: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` is made from the registry, so that no argument is there that the question does not read."""
     with pytest.raises(SystemExit):
-        getattr(report, name)(["week", "--help"] if name == "report" else ["--help"])
+        getattr(report, command)(["--help"])
     told = capsys.readouterr().out
-    question = QUESTIONS["week" if name == "report" else name]
+    question = QUESTIONS[what]
     assert question.about.split(";")[0].split(".")[0].casefold()[:40] in " ".join(told.split()).casefold()
     assert ("--since" in told) is question.is_dated
