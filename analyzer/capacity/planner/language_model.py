@@ -85,7 +85,8 @@ class ModelSettings:
         if not self.url:
             raise ConfigError(
                 "no language model is asked anything until you name one: write [model] with url and model into "
-                "gpuledger.toml (docs/assistant.md); or write the task file yourself: gpuledger capacity plan TASKS.yaml"
+                "gpuledger.toml (docs/assistant.md); or write the task file yourself: "
+                "gpuledger capacity plan TASKS.yaml"
             )
         return self
 
