@@ -35,7 +35,7 @@ def _setting(default: Any, help: str, least: float | None = None) -> Any:  # noq
 
 @dataclass(frozen=True, slots=True)
 class CollectorConfig:
-    """Every key with its default and its help; the README is tested against it."""
+    """Every key with its default and its help; docs/settings.md is tested against it."""
 
     store: Path = _setting(Path("gpuledger.duckdb"), "the DuckDB file that holds everything")  # noqa: RUF009
     listen: str = _setting("127.0.0.1:8470", "address and port; anything but loopback needs tokens or keys")

@@ -79,7 +79,7 @@ def _about(help: str, read: Reader = _text, least: float | None = None) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """Every key with its default and its help; the README is tested against it."""
+    """Every key with its default and its help; docs/settings.md is tested against it."""
 
     node: str = field(
         default="", metadata=_about("name of this host, as its scheduler calls it; the host name where empty")

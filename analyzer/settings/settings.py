@@ -22,7 +22,7 @@ SITE_ADDRESS = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Every key with its default and its help; the README is tested against it."""
+    """Every key with its default and its help; docs/settings.md is tested against it."""
 
     cluster: str = field(default="fleet", metadata=about("what the fleet is called on reports"))
     site_url: str = field(

@@ -26,7 +26,7 @@ def test_without_a_word_everything_has_a_default() -> None:
 
 
 def test_every_key_explains_itself() -> None:
-    """The README's table and --help are made of this."""
+    """The table of docs/settings.md and --help are made of this."""
     for name, (_, words) in settings().items():
         assert len(words) > 10, name
 

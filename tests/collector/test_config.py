@@ -32,7 +32,7 @@ def test_without_any_settings_the_defaults_hold() -> None:
 
 
 def test_every_key_has_a_default_and_a_help_text() -> None:
-    """The README lists them from here."""
+    """docs/settings.md lists them from here."""
     assert settings().keys() == {spec.name for spec in fields(CollectorConfig)}
     assert all(help_text for _, help_text in settings().values())
 

@@ -31,9 +31,10 @@ class Shown:
 
     @property
     def name(self) -> str:
-        """The command of ours that it calls, the longest name first; empty for none."""
+        """The command of ours that it calls, the longest name first, or a group alone; empty for none."""
         plain = re.split(r"[^a-z ]", f"{self.text} ")[0].split()
-        return next((name for count in (4, 3, 2, 1) if (name := " ".join(plain[:count])) in COMMANDS), "")
+        names = COMMANDS if len(plain) > 1 else {*COMMANDS, *(name.split()[0] for name in COMMANDS)}
+        return next((name for count in (4, 3, 2, 1) if (name := " ".join(plain[:count])) in names), "")
 
     @property
     def flags(self) -> set[str]:

@@ -29,7 +29,7 @@ def _no_key(table: TomlEntry, _: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Every key with its default and its help; the README is tested against it."""
+    """Every key with its default and its help; docs/settings.md is tested against it."""
 
     url: str = field(
         default="",

@@ -15,7 +15,7 @@ _KEY_LEAST = 16  # characters: as of a token
 
 @dataclass(frozen=True, slots=True)
 class AlarmSettings:
-    """Every key with its default and its help; the README is tested against it."""
+    """Every key with its default and its help; docs/settings.md is tested against it."""
 
     alertmanager: str = field(
         default="", metadata=about("address of Alertmanager, http://127.0.0.1:9093; empty: it is told nothing")

@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Z
 
 @dataclass(frozen=True, slots=True)
 class MailSettings:
-    """Every key with its default and its help; the README is tested against it."""
+    """Every key with its default and its help; docs/settings.md is tested against it."""
 
     sender: str = field(default="", metadata=about("the address that mails come from; without it nothing is mailed"))
     host: str = field(default="", metadata=about("the SMTP server"))
