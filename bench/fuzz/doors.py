@@ -30,7 +30,7 @@ from agent.wire.recording import read_recording
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.request import parsed_file
 from analyzer.capacity.planner.proposal import read_proposal
-from analyzer.capacity.planner.task_parser import read_tasks
+from analyzer.capacity.planner.task_file import read_tasks
 from analyzer.capacity.profile.canonical_json import parsed as profile
 from analyzer.errors import AnalyzerError
 from analyzer.finops.budgets.budget_file import BudgetBook

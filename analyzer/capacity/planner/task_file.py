@@ -26,11 +26,29 @@ placed. `{history: NAME, A100: 25 h}` takes runs of that name on the kinds that 
 is a task of `duration: 0 s` that is tied to it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
+from typing import Any, Final, get_args
+from zoneinfo import ZoneInfo
 
-from analyzer.capacity.planner.errors import ProblemError
-from analyzer.capacity.planner.problem import Duration, Network, Node, Problem, Task, meant
+import yaml
+
+from agent.wire.units import SECOND_US
+from analyzer.capacity.planner.amounts import moment_us, must_be, parse_moment, size_bytes, span_seconds, transfer_rate
+from analyzer.capacity.planner.errors import ProblemError, TaskFileError
+from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Path, Planned, Problem, Task, meant
+from analyzer.settings.toml_entry import AND, whole_micros
+from analyzer.settings.yaml_text import yaml_said
+from analyzer.text.words import plain
+
+_LETTERS_MOST: Final = 4 * 2**20
+_TASKS_MOST = _NODES_MOST = 10_000
+_NAME_LETTERS_MOST, _COUNT_MOST = 200, 10**9
+_MISTAKES_TOLD = 20
+_DEEPEST = 6
+_QUANTILES = ("p10", "p50", "p90")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +97,290 @@ def _of_kinds(task: Task, kinds: Sequence[str]) -> tuple[tuple[str, Duration], .
             raise ProblemError(f"task {task.name}: {name} may be {' or '.join(several)}; say a duration for each")
     others = {name: name for name in said if name not in found.values()}
     return tuple((kind, said[name]) for kind, name in (found | others).items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """Where seconds count from, and whose days are meant."""
+
+    starts_at: int
+    timezone: str
+
+    def until(self, value: object) -> int:
+        """Return a moment in whole seconds from the start, rounded down."""
+        after = moment_us(value, self.starts_at, ZoneInfo(self.timezone)) - self.starts_at
+        if after < 0:
+            raise ValueError("is before the start; say a later moment, or an earlier start")
+        return after // SECOND_US
+
+    def earliest(self, value: object) -> int:
+        """Return a moment in whole seconds from the start, rounded up; 0 where it has gone by."""
+        after = moment_us(value, self.starts_at, ZoneInfo(self.timezone)) - self.starts_at
+        return max(0, -(-after // SECOND_US))
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _NAME_LETTERS_MOST or not value.isprintable():
+        letters = f"a name of 1 to {_NAME_LETTERS_MOST} letters that can be printed"
+        raise ValueError(f"{must_be(letters, value)}; write a number in quotes")
+    return value
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(map(_name, value if isinstance(value, list) else [value]))
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _COUNT_MOST:
+        raise must_be("a whole number, 0 or more", value)
+    return value
+
+
+def _price(value: object) -> int:
+    """Return an amount of money in millionths."""
+    try:
+        amount = Decimal(str(value)) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
+    except InvalidOperation:
+        amount = None
+    micros = whole_micros(amount) if amount is not None and amount.is_finite() else None
+    if micros is None:
+        raise must_be("an amount such as 2.60, with at most six decimals", value)
+    return micros
+
+
+def _path(value: object) -> str:
+    if value not in get_args(Path) or not isinstance(value, str):
+        raise must_be(" or ".join(get_args(Path)), value)
+    return value
+
+
+def _gpu(value: object) -> dict[str, object]:
+    if value in ("none", "forbidden"):
+        return {"gpus": 0, "avoids_gpu_nodes": value == "forbidden"}
+    try:
+        return {"gpus": _count(value)}
+    except ValueError as error:
+        raise must_be("a whole number, none, or forbidden", value) from error
+
+
+def _ssd(value: object) -> dict[str, object]:
+    return {"needs_ssd": value} if isinstance(value, bool) else {"needs_ssd": True, "ssd_bytes": size_bytes(value)}
+
+
+def _durations(value: object) -> dict[str, object]:
+    """Return how long a task takes anywhere, or by kind of GPU, and the name of the runs that say it."""
+    if not isinstance(value, Mapping) or value.keys() & set(_QUANTILES):
+        return {"duration": _duration(value)}
+    kinds = tuple((_name(kind), _of(kind, _duration, each)) for kind, each in value.items() if kind != "history")
+    return {
+        "duration": None,
+        "durations": kinds,
+        **({"history": _name(value["history"])} if "history" in value else {}),
+    }
+
+
+def _duration(value: object) -> Duration:
+    if not isinstance(value, Mapping):
+        return Duration.of(span_seconds(value))
+    if unknown := [key for key in value if key not in _QUANTILES]:
+        raise ValueError(f"has an {_unknown(unknown[0], _QUANTILES)}")
+    if missing := [key for key in _QUANTILES if key not in value]:
+        raise ValueError(f"is not whole: {missing[0]} is missing")
+    try:
+        return Duration(*(_of(key, span_seconds, value[key]) for key in _QUANTILES))
+    except ProblemError as error:
+        raise ValueError(f"is wrong: {error}") from error
+
+
+def _of(key: str, read: "_Read", value: object) -> Any:  # noqa: ANN401 - whatever is read
+    """Return a value of a table within a value; what is wrong with it is told with its key."""
+    try:
+        return read(value)
+    except ValueError as error:
+        raise ValueError(f"of {plain(key)} {error}") from error
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+def _after(value: object) -> dict[str, int] | tuple[str, ...]:
+    """Return what a task waits for: of a list names alone, of a table the bytes of each edge."""
+    return (
+        {_name(task): _of(task, size_bytes, size) for task, size in value.items()}
+        if isinstance(value, Mapping)
+        else _names(value)
+    )
+
+
+# Of each key the field that it fills, or None where its reader says several, and what reads its value.
+_Read = Callable[[Any], Any]
+_Columns = Mapping[str, tuple[str | None, _Read]]
+_NETWORK: _Columns = {
+    **{medium: (medium, transfer_rate) for medium in ("local", "rack", "cross_rack", "storage")},
+    "path": ("path", _path),
+}
+
+
+def _node_columns(clock: _Clock) -> _Columns:
+    return {
+        "rack": ("rack", _name), "group": ("group", _name), "cpus": ("cpus", _count),
+        "memory": ("memory_bytes", size_bytes), "gpus": ("gpus", _count), "sku": ("sku", _name),
+        "hbm": ("hbm_bytes", size_bytes), "ssd": ("ssd_bytes", size_bytes),
+        "price_per_hour": ("price_micros_per_hour", _price),
+        "available_from": ("available_from_seconds", clock.earliest),
+    }  # fmt: skip
+
+
+def _task_columns(clock: _Clock) -> _Columns:
+    return {
+        "cpus": ("cpus", _count), "memory": ("memory_bytes", size_bytes), "gpu": (None, _gpu),
+        "hbm": ("hbm_bytes", size_bytes), "ssd": (None, _ssd), "duration": (None, _durations),
+        "output": ("output", size_bytes), "after": ("inputs", _after),
+        "not_before": ("earliest_start_seconds", clock.earliest), "finish_by": ("deadline_seconds", clock.until),
+        "node": ("node", _name), "group": ("group", _name), "planned": ("planned", _as_it_is),
+    }  # fmt: skip
+
+
+_MISSING = {
+    "gpu": "; say how many, none (it needs none), or forbidden (it must stay off GPU nodes)",
+    "duration": "; say it, as in 3 h, {H100: 10 h, A100: 25 h}, or {history: NAME}",
+}
+
+
+def read_tasks(
+    text: str, now: int, timezone: str = "UTC", where: str = "the task file", start: str | None = None
+) -> TaskFile:
+    """Return what a task file says; `now` in microseconds UTC is when it starts where neither it nor `start` says.
+
+    Raises:
+        TaskFileError: it is too long, no YAML, or says what no task file can; all that is wrong is told at once.
+    """
+    if len(text) > _LETTERS_MOST:
+        raise TaskFileError(f"{where} has {len(text):,} letters; split what has over {_LETTERS_MOST:,}")
+    top, starts_at = _parsed(where, text), now
+    if start is not None:
+        starts_at = parse_moment("--start", start, now, timezone)
+    elif isinstance(top, Mapping) and "start" in top:
+        starts_at = parse_moment(f"{where}: start", top["start"], now, timezone)
+    return _Reading(where, _Clock(starts_at, timezone)).file(top)
+
+
+def _parsed(where: str, text: str) -> object:
+    try:
+        return yaml_said(text, _DEEPEST)
+    except (ValueError, yaml.YAMLError) as error:
+        raise TaskFileError(f"{where} cannot be read as YAML: {' '.join(str(error).split())[:300]}") from error
+    except RecursionError as error:
+        raise TaskFileError(f"{where} is nested too deeply to be read") from error
+
+
+@dataclass
+class _Reading:
+    """One file as it is read, with what is wrong in it: each mistake with its place, its key and its value."""
+
+    where: str
+    clock: _Clock
+    mistakes: list[str] = field(default_factory=list)
+
+    def file(self, top: object) -> TaskFile:
+        """Return the file. Raises TaskFileError with all mistakes."""
+        columns: _Columns = {
+            "start": ("start", _as_it_is), "finish_by": ("finish_by", self.clock.until),
+            **{key: (key, _as_it_is) for key in ("network", "nodes", "tasks")},
+        }  # fmt: skip
+        found = self.fields(self.where, top, columns, ("nodes", "tasks"))
+        network = self.fields(f"{self.where}, network", found.get("network", {}), _NETWORK)
+        nodes, groups = self.nodes(found.get("nodes", {}))
+        tasks = {
+            name: self.task(f"{self.where}, task {name}", values)
+            for name, values in self.named("tasks", found.get("tasks", {}), _TASKS_MOST).items()
+        }
+        if self.mistakes:
+            more = len(self.mistakes) - _MISTAKES_TOLD
+            told = self.mistakes[:_MISTAKES_TOLD] + ([f"and {more:,} more"] if more > 0 else [])
+            raise TaskFileError(AND.join(told))
+        outputs = {name: values.pop("output", 0) for name, values in tasks.items()}
+        return TaskFile(
+            tasks=tuple(
+                Task(name, **values | {"inputs": _inputs(values.get("inputs", ()), outputs)})
+                for name, values in tasks.items()
+            ),
+            nodes=None if nodes is None else tuple(Node(name, **values) for name, values in nodes.items()),
+            network=Network(**network),
+            starts_at=self.clock.starts_at,
+            deadline_seconds=found.get("finish_by"),
+            inventory_groups=groups,
+        )
+
+    def nodes(self, values: object) -> tuple[dict[str, dict[str, Any]] | None, tuple[str, ...]]:
+        """Return the fields of the nodes, or None and the groups of the inventory where they are to be looked up."""
+        if values == "inventory":
+            return None, ()
+        if isinstance(values, Mapping) and [*values] == ["inventory"] and not isinstance(values["inventory"], Mapping):
+            groups = self.fields(f"{self.where}: nodes", values, {"inventory": ("groups", _names)})
+            return None, groups.get("groups", ())
+        columns = _node_columns(self.clock)
+        return {
+            name: self.fields(f"{self.where}, node {name}", each, columns, ("cpus", "memory"))
+            for name, each in self.named("nodes", values, _NODES_MOST).items()
+        }, ()
+
+    def task(self, where: str, values: object) -> dict[str, Any]:
+        """Return the fields of a task, and `output`."""
+        found = self.fields(where, values, _task_columns(self.clock), ("cpus", "memory", "gpu", "duration"))
+        if found.get("durations") and not found.get("gpus", 1):
+            self.mistakes.append(f"{where}: a duration by kind of GPU needs gpu: how many; else say one duration")
+        if "planned" in found:
+            columns: _Columns = {"node": ("node", _name), "start": ("start_seconds", self.clock.until)}
+            found["planned"] = Planned(**self.fields(f"{where}, planned", found["planned"], columns))
+        return found
+
+    def named(self, key: str, values: object, most: int) -> dict[str, object]:
+        """Return the tables of a key by their names, in the file's order."""
+        if not isinstance(values, Mapping):
+            self.mistakes.append(f"{self.where}: {key} must be keys and values")
+            return {}
+        if len(values) > most:
+            self.mistakes.append(f"{self.where} has {len(values):,} {key}; plan at most {most:,} at once")
+            return {}
+        found = {}
+        for name, each in values.items():
+            try:
+                found[_name(name)] = each
+            except ValueError as error:
+                self.mistakes.append(f"{self.where}: {key}: {plain(str(name))[:_NAME_LETTERS_MOST]!r} {error}")
+        return found
+
+    def fields(self, where: str, values: object, columns: _Columns, required: Collection[str] = ()) -> dict[str, Any]:
+        """Return what a table says, by field; what is wrong with it is noted."""
+        if not isinstance(values, Mapping):
+            self.mistakes.append(f"{where} must be keys and values: {', '.join(columns)}")
+            return {}
+        self.mistakes += [f"{where}: {_unknown(key, columns)}" for key in values if key not in columns]
+        found: dict[str, Any] = {}
+        for key, (name, read) in columns.items():
+            if key not in values and key not in required:
+                continue
+            if values.get(key) is None:
+                self.mistakes.append(f"{where}: {key} is missing{_MISSING.get(key, '')}")
+                continue
+            try:
+                value = read(values[key])
+                found |= value if name is None else {name: value}
+            except ValueError as error:
+                self.mistakes.append(f"{where}: {key} {error}")
+        return found
+
+
+def _inputs(after: dict[str, int] | tuple[str, ...], outputs: Mapping[str, int]) -> tuple[Input, ...]:
+    """Return what a task waits for; an unknown task is refused later."""
+    if isinstance(after, dict):
+        return tuple(Input(name, size) for name, size in after.items())
+    return tuple(Input(name, outputs.get(name, 0)) for name in after)
+
+
+def _unknown(key: object, known: Collection[str]) -> str:
+    near = get_close_matches(str(key)[:_NAME_LETTERS_MOST], known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(known)}"
+    return f"unknown key {plain(str(key))[:_NAME_LETTERS_MOST]!r}; {hint}"

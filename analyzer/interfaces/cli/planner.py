@@ -117,8 +117,8 @@ def _confirmed(options: argparse.Namespace, settings: Settings) -> bool:
 
 
 def _read(options: argparse.Namespace, settings: Settings) -> TaskFile:
-    from analyzer.capacity.planner.moments import parse_moment
-    from analyzer.capacity.planner.task_parser import read_tasks
+    from analyzer.capacity.planner.amounts import parse_moment
+    from analyzer.capacity.planner.task_file import read_tasks
 
     now = time.time_ns() // 1000
     name = "standard input" if options.file == _STANDARD_INPUT else options.file

@@ -21,7 +21,7 @@ from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.proposal import fingerprint, read_proposal
 from analyzer.capacity.planner.simulation import simulate
 from analyzer.capacity.planner.solve import solve
-from analyzer.capacity.planner.task_parser import read_tasks
+from analyzer.capacity.planner.task_file import read_tasks
 from analyzer.capacity.planner.validator import Verdict, validate
 from analyzer.errors import LedgerError
 from analyzer.interfaces.mcp.plan_documents import (

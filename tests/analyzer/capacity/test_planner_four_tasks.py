@@ -7,7 +7,7 @@ import pytest
 from analyzer.capacity.planner.plan import Plan, Solver
 from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.solve import solve
-from analyzer.capacity.planner.task_parser import read_tasks
+from analyzer.capacity.planner.task_file import read_tasks
 from tests.waiting import PATIENCE_SECONDS
 
 FILE = Path(__file__).with_name("planner_four_tasks.yaml")

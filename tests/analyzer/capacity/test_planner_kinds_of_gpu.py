@@ -18,7 +18,7 @@ from analyzer.capacity.planner.proposal import Placed, Proposal
 from analyzer.capacity.planner.simulation import simulate
 from analyzer.capacity.planner.solve import solve
 from analyzer.capacity.planner.tables import unjudged_rows
-from analyzer.capacity.planner.task_parser import read_tasks
+from analyzer.capacity.planner.task_file import read_tasks
 from analyzer.capacity.planner.validator import validate
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.planner import plan
