@@ -17,6 +17,7 @@ from analyzer.errors import ConfigError
 MICROS = Decimal(1_000_000)
 AND = ";\n"  # between the mistakes of one file
 _MOST = 10**12  # a trillion: sums of more would not fit the ledger's integers
+_KEY_LETTERS = 120  # of one that is not known: the nearest of a long one would take seconds to find
 _DIGITS_MOST = 40  # behind the point: 1e-999999999 is no price, and its fraction would fill the memory
 
 
@@ -65,7 +66,7 @@ class TomlEntry:
         Raises:
             ConfigError: some are not; the sentence names each of them with the nearest that is.
         """
-        if wrong := [key for key in self._values if key not in known]:
+        if wrong := [str(key)[:_KEY_LETTERS] for key in self._values if key not in known]:
             raise ConfigError(AND.join(f"{self.where}: unknown key {key!r}; {_hint(key, known)}" for key in wrong))
 
     def rows(self, key: str) -> "list[TomlEntry]":
@@ -82,9 +83,24 @@ class TomlEntry:
             entry.refuse_unknown(known)
         return found
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that were given, in the file's order."""
+        return tuple(self._values)
+
     def has(self, key: str) -> bool:
         """Say whether the key was given."""
         return key in self._values
+
+    def value(self, key: str) -> object:
+        """Return a value as it was read.
+
+        Raises:
+            ConfigError: it is missing.
+        """
+        if key not in self._values:
+            raise ConfigError(f"{self.where}: {key!r} is missing")
+        return self._values[key]
 
     def table(self, key: str, known: Collection[str]) -> "TomlEntry":
         """Return the table [key], empty where it is left out."""

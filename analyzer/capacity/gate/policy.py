@@ -1,7 +1,7 @@
 """The policy of the gates: a versioned file, the package's own or a site's over it, with a source for each number."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
@@ -10,12 +10,12 @@ from typing import Literal, get_args
 from analyzer.capacity.profile.signature import TrustedKey, trusted_of
 from analyzer.errors import ConfigError
 from analyzer.settings.toml_entry import TomlEntry, read_toml, toml_of
+from analyzer.settings.toml_model import Mistakes, between, keys_of, one_of, read_row
 
 _DEFAULT = "gates.toml"
 _TOP = ("version", "gates", "offer", "pilot", "key")
 _SAID = ("need", "waiver", "source", "as_of")
 _OFFER = ("step_gpus", "source", "as_of")
-_PILOT = ("gpus", "weeks", "history_gpu_hours", "within_days", "need_profile_after_weeks", "source", "as_of")
 _HUNDRED = 100
 _STEP_MOST = 10_000
 
@@ -92,60 +92,49 @@ def read_policy(path: Path | None = None) -> Policy:
     """Return a site's policy over the package's own, or that alone.
 
     Raises:
-        ConfigError: the file cannot be read, has a key that is not known, or a number without its source.
+        ConfigError: the file cannot be read, has a key that is not known, or a number without its source; it tells all.
     """
     own = files("analyzer.capacity.gate").joinpath(_DEFAULT).read_bytes()
-    base = _first(toml_of(_DEFAULT, own, _TOP), own)
+    base = toml_of(_DEFAULT, own, _TOP)
     if path is None:
-        return base
-    content = read_toml(path, _TOP)
-    return _over(base, content, path)
+        return _over(base, base, _DEFAULT, _digest(own))
+    return _over(base, read_toml(path, _TOP), path.name, _digest(_digest(own).encode(), path.read_bytes()))
 
 
-def _first(content: TomlEntry, raw: bytes) -> Policy:
-    table = content.table("gates", NAMES)
-    rules = tuple(_rule(table.table(name, (*_NUMBERS[name], *_SAID)), name, None) for name in NAMES)
-    empty = PilotRule(0, 0, 0, 0, 0, "")
-    pilot = _pilot(content.table("pilot", _PILOT), empty)
-    step = _step(content.table("offer", _OFFER), 0)
-    return Policy(_DEFAULT, content.day("version"), _digest(raw), rules, step, pilot, trusted_of(content))
+def _over(base: TomlEntry, site: TomlEntry, name: str, digest: str) -> Policy:
+    mistakes, rules = Mistakes(), []
+    for gate in NAMES:
+        with mistakes.gathered():
+            entry = _merged(
+                *(file.table("gates", NAMES).table(gate, (*_NUMBERS[gate], *_SAID)) for file in (base, site))
+            )
+            rules.append(_rule(gate, entry))
+    with mistakes.gathered():
+        offer = _merged(*(file.table("offer", _OFFER) for file in (base, site)))
+        step = between(1, _STEP_MOST)(offer, "step_gpus")
+        offer.text("source"), offer.day("as_of")
+    with mistakes.gathered():
+        entry = _merged(*(file.table("pilot", (*keys_of(PilotRule), "as_of")) for file in (base, site)))
+        entry.day("as_of")
+        pilot = read_row(entry, PilotRule, others=("as_of",))
+    with mistakes.gathered():
+        version, keys = site.day("version"), trusted_of(site)
+    mistakes.refuse()
+    return Policy(name, version, digest, tuple(rules), step, pilot, keys)
 
 
-def _over(base: Policy, content: TomlEntry, path: Path) -> Policy:
-    table = content.table("gates", NAMES)
-    rules = tuple(
-        _rule(table.table(rule.name, (*_NUMBERS[rule.name], *_SAID)), rule.name, rule) if table.has(rule.name) else rule
-        for rule in base.rules
-    )
-    return replace(
-        base,
-        name=path.name,
-        version=content.day("version"),
-        digest=_digest(base.digest.encode(), path.read_bytes()),
-        rules=rules,
-        step_gpus=_step(content.table("offer", _OFFER), base.step_gpus),
-        pilot=_pilot(content.table("pilot", _PILOT), base.pilot),
-        keys=trusted_of(content),
-    )
+def _merged(base: TomlEntry, site: TomlEntry) -> TomlEntry:
+    """Return a site's table over our own; who changes a number says where it comes from, and since when."""
+    given = {key: site.value(key) for key in site.keys}
+    is_changed = bool(given.keys() - {"need", "waiver", "as_of"})
+    kept = [key for key in base.keys if not (is_changed and key in ("source", "as_of"))]
+    return TomlEntry(site.where, {key: base.value(key) for key in kept} | given)
 
 
-def _rule(entry: TomlEntry, name: _GateName, base: Rule | None) -> Rule:
-    known = _NUMBERS[name]
-    given = {key: _number(entry, key) for key in known if base is None or entry.has(key)}
-    kept = dict(base.numbers) if base else {}
-    numbers = tuple((key, given[key] if key in given else kept[key]) for key in known)
-    told = base is None or given or entry.has("source")
-    source, as_of = (entry.text("source"), entry.day("as_of")) if told or base is None else (base.source, base.as_of)
-    need = _word(entry, "need", get_args(_Need), base.need if base else None)
-    waiver = _word(entry, "waiver", get_args(_Waiver), base.waiver if base else None)
-    return Rule(
-        name,
-        "optional" if need == "optional" else "required",
-        "nobody" if waiver == "nobody" else "approver",
-        numbers,
-        source,
-        as_of,
-    )
+def _rule(name: _GateName, entry: TomlEntry) -> Rule:
+    numbers = tuple((key, _number(entry, key)) for key in _NUMBERS[name])
+    need, waiver = one_of(get_args(_Need))(entry, "need"), one_of(get_args(_Waiver))(entry, "waiver")
+    return Rule(name, need, waiver, numbers, entry.text("source"), entry.day("as_of"))
 
 
 def _number(entry: TomlEntry, key: str) -> int:
@@ -153,33 +142,6 @@ def _number(entry: TomlEntry, key: str) -> int:
     if key == "percent" and number > _HUNDRED:
         raise ConfigError(f"{entry.where}: 'percent' is a share and at most {_HUNDRED}, not {number}")
     return number
-
-
-def _word(entry: TomlEntry, key: str, allowed: tuple[str, ...], default: str | None) -> str:
-    word = entry.text(key) if default is None else entry.text_or_none(key) or default
-    if word not in allowed:
-        raise ConfigError(f"{entry.where}: {key!r} must be {' or '.join(map(repr, allowed))}, not {word!r}")
-    return word
-
-
-def _step(entry: TomlEntry, default: int) -> int:
-    if default and not entry.has("step_gpus"):
-        return default
-    step = entry.count("step_gpus")
-    if not 1 <= step <= _STEP_MOST:
-        raise ConfigError(f"{entry.where}: 'step_gpus' must be 1 to {_STEP_MOST:,}, not {step}")
-    entry.text("source"), entry.day("as_of")
-    return step
-
-
-def _pilot(entry: TomlEntry, base: PilotRule) -> PilotRule:
-    numbers = [key for key in _PILOT if key not in ("source", "as_of")]
-    given = {key: entry.count(key) for key in numbers if not base.source or entry.has(key)}
-    if not given:
-        return base
-    entry.day("as_of")
-    kept = {key: getattr(base, key) for key in numbers}
-    return PilotRule(**{**kept, **given}, source=entry.text("source"))
 
 
 def _digest(*parts: bytes) -> str:

@@ -1,10 +1,9 @@
 """A request for more GPUs: what is asked, checked key by key, so that no figure in it can be absurd."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
 from pathlib import Path
 
 import yaml
@@ -12,6 +11,8 @@ import yaml
 from agent.wire.bounded import TooDeepError, json_said, toml_said
 from agent.wire.units import PERMILLE
 from analyzer.errors import ConfigError
+from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import Read, keys_of, read_row, toml_key
 from analyzer.settings.yaml_text import yaml_said
 
 GPUS_MOST = 100_000  # more than any site that is known to have bought at once; a slip of the finger, not a wish
@@ -20,155 +21,84 @@ HOURS_MOST = 5 * 52 * HOURS_A_WEEK  # five years: longer than GPUs are written o
 DAYS_MOST = HOURS_MOST // 24  # nobody plans further ahead either
 GROWTH_MOST = 1000
 NAME_MOST, WHY_MOST, WORK_MOST = 120, 500, 50
-KEYS = (
-    "team", "gpus", "sku", "weeks", "hours", "starts", "why", "work", "growth", "gpus_per_run", "today_gpus",
-    "purchase_option", "needed_for", "pilot",
-)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a team asks for. None of an optional key is: nobody said so.
-
-    `growth_permille` is how many times today's work it is for (3000: three times); `gpus_per_run` the size of a run.
-    """
-
-    team: str
-    gpus: int
-    sku: str
-    hours: int
-    starts: str  # ISO date
-    why: str
-    work: tuple[str, ...]
-    growth_permille: int | None = None
-    gpus_per_run: int | None = None
-    today_gpus: int | None = None
-    purchase_option: str | None = None
-    needed_for: str | None = None
-    pilot: bool = False
-
-    @property
-    def gpu_hours(self) -> int:
-        """GPUs times hours."""
-        return self.gpus * self.hours
+def _text(most: int) -> Read:
+    """Return what reads a text of so many characters at most, on one line."""
+    return lambda entry, key: _checked_text(entry, key, entry.value(key), most)
 
 
-def request_of(where: str, said: Mapping[str, object]) -> Request:
-    """Return the request that parsed TOML, JSON or YAML says; `where` names it in messages.
-
-    Raises:
-        ConfigError: a key is unknown or missing, or a value is none that a request can have.
-    """
-    _known(where, said, KEYS)
-    return Request(
-        team=_text(where, said, "team", NAME_MOST),
-        gpus=_count(where, said, "gpus", GPUS_MOST),
-        sku=_text(where, said, "sku", NAME_MOST),
-        hours=_hours(where, said),
-        starts=_day(where, said),
-        why=_text(where, said, "why", WHY_MOST),
-        work=_names(where, said),
-        growth_permille=_growth(where, said),
-        gpus_per_run=_count(where, said, "gpus_per_run", GPUS_MOST) if "gpus_per_run" in said else None,
-        today_gpus=_count(where, said, "today_gpus", GPUS_MOST) if "today_gpus" in said else None,
-        purchase_option=_optional(where, said, "purchase_option"),
-        needed_for=_optional(where, said, "needed_for"),
-        pilot=_pilot(where, said),
-    )
-
-
-def _known(where: str, said: Mapping[str, object], known: Collection[str]) -> None:
-    for key in said:
-        if key not in known:
-            near = get_close_matches(str(key)[:NAME_MOST], known, n=1)  # a long one would take seconds
-            hint = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(known)}"
-            raise ConfigError(f"{where}: unknown key {str(key)[:NAME_MOST]!r}; {hint}")
-
-
-def _text(where: str, said: Mapping[str, object], key: str, most: int) -> str:
-    value = said.get(key)
-    if value is None:
-        raise ConfigError(f"{where}: {key!r} is missing")
-    return _checked_text(where, key, value, most)
-
-
-def _optional(where: str, said: Mapping[str, object], key: str) -> str | None:
-    value = said.get(key)
-    return None if value is None else _checked_text(where, key, value, NAME_MOST)
-
-
-def _checked_text(where: str, key: str, value: object, most: int) -> str:
+def _checked_text(entry: TomlEntry, key: str, value: object, most: int) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{where}: {key!r} must be a text, not {_shown(value)}")
+        raise ConfigError(f"{entry.where}: {key!r} must be a text, not {_shown(value)}")
     if len(value) > most:
-        raise ConfigError(f"{where}: {key!r} has at most {most} characters, this has {len(value):,}")
+        raise ConfigError(f"{entry.where}: {key!r} has at most {most} characters, this has {len(value):,}")
     if not all(character.isprintable() for character in value):
-        raise ConfigError(f"{where}: {key!r} has a character that cannot be printed; write it on one line")
+        raise ConfigError(f"{entry.where}: {key!r} has a character that cannot be printed; write it on one line")
     return " ".join(value.split())
 
 
-def _names(where: str, said: Mapping[str, object]) -> tuple[str, ...]:
-    value = said.get("work")
-    if value is None:
-        raise ConfigError(f"{where}: 'work' is missing: the name of the runs that more GPUs are for, or a list of runs")
+def _names(entry: TomlEntry, key: str) -> tuple[str, ...]:
+    if not entry.has(key):
+        raise ConfigError(
+            f"{entry.where}: {key!r} is missing: the name of the runs that more GPUs are for, or a list of runs"
+        )
+    value = entry.value(key)
     listed = value if isinstance(value, list) else [value]
     if not 1 <= len(listed) <= WORK_MOST:
-        raise ConfigError(f"{where}: 'work' names 1 to {WORK_MOST} runs, not {len(listed)}")
-    return tuple(_checked_text(where, "work", each, NAME_MOST) for each in listed)
+        raise ConfigError(f"{entry.where}: {key!r} names 1 to {WORK_MOST} runs, not {len(listed)}")
+    return tuple(_checked_text(entry, key, each, NAME_MOST) for each in listed)
 
 
-def _count(where: str, said: Mapping[str, object], key: str, most: int) -> int:
-    value = said.get(key)
-    if value is None:
-        raise ConfigError(f"{where}: {key!r} is missing")
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ConfigError(f"{where}: {key!r} must be a whole number from 1 to {most:,}, not {_shown(value)}")
+def _gpus(entry: TomlEntry, key: str) -> int:
+    value = entry.value(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= GPUS_MOST:
+        raise ConfigError(f"{entry.where}: {key!r} must be a whole number from 1 to {GPUS_MOST:,}, not {_shown(value)}")
     return value
 
 
-def _hours(where: str, said: Mapping[str, object]) -> int:
-    given = [key for key in ("weeks", "hours") if said.get(key) is not None]
+def _hours(entry: TomlEntry, _: str) -> int:
+    given = [key for key in ("weeks", "hours") if entry.has(key)]
     if len(given) != 1:
-        raise ConfigError(f"{where}: say for how long, with either 'weeks' or 'hours'")
-    hours = _number(where, given[0], said[given[0]]) * (HOURS_A_WEEK if given == ["weeks"] else 1)
+        raise ConfigError(f"{entry.where}: say for how long, with either 'weeks' or 'hours'")
+    (key,) = given
+    hours = _number(entry, key) * (HOURS_A_WEEK if key == "weeks" else 1)
     if not 1 <= hours <= HOURS_MOST or hours != hours.to_integral_value():
         raise ConfigError(
-            f"{where}: {given[0]!r} must come to a whole number of hours, from 1 hour to "
-            f"{HOURS_MOST // HOURS_A_WEEK} weeks, not {_shown(said[given[0]])}"
+            f"{entry.where}: {key!r} must come to a whole number of hours, from 1 hour to "
+            f"{HOURS_MOST // HOURS_A_WEEK} weeks, not {_shown(entry.value(key))}"
         )
     return int(hours)
 
 
-def _growth(where: str, said: Mapping[str, object]) -> int | None:
-    value = said.get("growth")
-    if value is None:
-        return None
-    permille = _number(where, "growth", value) * PERMILLE
+def _growth(entry: TomlEntry, key: str) -> int:
+    permille = _number(entry, key) * PERMILLE
     if not 1 <= permille <= GROWTH_MOST * PERMILLE or permille != permille.to_integral_value():
         raise ConfigError(
-            f"{where}: 'growth' is how many times today's work it is for, over 0 and at most {GROWTH_MOST:,}, with at "
-            f"most three decimals, not {_shown(value)}"
+            f"{entry.where}: {key!r} is how many times today's work it is for, over 0 and at most {GROWTH_MOST:,}, "
+            f"with at most three decimals, not {_shown(entry.value(key))}"
         )
     return int(permille)
 
 
-def _number(where: str, key: str, value: object) -> Decimal:
+def _number(entry: TomlEntry, key: str) -> Decimal:
     """Return a number exactly as it was written; YAML alone gives floats, whose shortest form is what was written."""
+    value = entry.value(key)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-        raise ConfigError(f"{where}: {key!r} must be a number, not {_shown(value)}")
+        raise ConfigError(f"{entry.where}: {key!r} must be a number, not {_shown(value)}")
     try:
         number = Decimal(str(value))
     except (InvalidOperation, ValueError) as error:  # an integer of more digits than Python prints
-        raise ConfigError(f"{where}: {key!r} is far too large a number") from error
+        raise ConfigError(f"{entry.where}: {key!r} is far too large a number") from error
     if not number.is_finite() or abs(number) > HOURS_MOST:
-        raise ConfigError(f"{where}: {key!r} must be a number that can be, not {_shown(value)}")
+        raise ConfigError(f"{entry.where}: {key!r} must be a number that can be, not {_shown(value)}")
     return number
 
 
-def _day(where: str, said: Mapping[str, object]) -> str:
-    value = said.get("starts")
-    if value is None:
-        raise ConfigError(f"{where}: 'starts' is missing: the first day, such as 2026-12-01")
+def _day(entry: TomlEntry, key: str) -> str:
+    if not entry.has(key):
+        raise ConfigError(f"{entry.where}: {key!r} is missing: the first day, such as 2026-12-01")
+    value = entry.value(key)
     if isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
     try:
@@ -176,14 +106,55 @@ def _day(where: str, said: Mapping[str, object]) -> str:
             return date.fromisoformat(value).isoformat()
     except ValueError:
         pass
-    raise ConfigError(f"{where}: 'starts' must be a date such as 2026-12-01, not {_shown(value)}")
+    raise ConfigError(f"{entry.where}: {key!r} must be a date such as 2026-12-01, not {_shown(value)}")
 
 
-def _pilot(where: str, said: Mapping[str, object]) -> bool:
-    value = said.get("pilot", False)
+def _flag(entry: TomlEntry, key: str) -> bool:
+    value = entry.value(key)
     if not isinstance(value, bool):
-        raise ConfigError(f"{where}: 'pilot' must be true or false, not {_shown(value)}")
+        raise ConfigError(f"{entry.where}: {key!r} must be true or false, not {_shown(value)}")
     return value
+
+
+_NAME = toml_key(read=_text(NAME_MOST))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a team asks for, and by which keys of a file. None of an optional key is: nobody said so.
+
+    `growth_permille` is how many times today's work it is for (3000: three times); `gpus_per_run` the size of a run.
+    """
+
+    team: str = field(metadata=_NAME)
+    gpus: int = field(metadata=toml_key(read=_gpus))
+    sku: str = field(metadata=_NAME)
+    hours: int = field(metadata=toml_key("weeks", "hours", read=_hours))
+    starts: str = field(metadata=toml_key(read=_day))  # ISO date
+    why: str = field(metadata=toml_key(read=_text(WHY_MOST)))
+    work: tuple[str, ...] = field(metadata=toml_key(read=_names))
+    growth_permille: int | None = field(default=None, metadata=toml_key("growth", read=_growth))
+    gpus_per_run: int | None = field(default=None, metadata=toml_key(read=_gpus))
+    today_gpus: int | None = field(default=None, metadata=toml_key(read=_gpus))
+    purchase_option: str | None = field(default=None, metadata=_NAME)
+    needed_for: str | None = field(default=None, metadata=_NAME)
+    pilot: bool = field(default=False, metadata=toml_key(read=_flag))
+
+    @property
+    def gpu_hours(self) -> int:
+        """GPUs times hours."""
+        return self.gpus * self.hours
+
+
+def request_of(where: str, values: Mapping[str, object]) -> Request:
+    """Return the request that parsed TOML, JSON or YAML says; `where` names it in messages.
+
+    Raises:
+        ConfigError: keys are unknown or missing, or values are none that a request can have; it tells all of them.
+    """
+    known = keys_of(Request)
+    given = {key: value for key, value in values.items() if value is not None or key not in known}
+    return read_row(TomlEntry(where, given), Request)
 
 
 def _shown(value: object) -> str:

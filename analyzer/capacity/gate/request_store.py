@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from analyzer.capacity.gate.decided import Decided, Gate, Waiver, data_of, decided_of
+from analyzer.capacity.gate.decided import Decided, Gate, Waiver, decided_of
 from analyzer.capacity.gate.policy_check import request_id, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.history.judgement import reason_of
 from analyzer.ids import LENGTH, LONGEST, TYPED_LEAST
+from analyzer.text.as_json import plain_data
 from analyzer.text.words import plain
 from collector.errors import FullError
 from collector.registry import CapacityEvent, CapacityRequest, PilotsSeen, Registry
@@ -70,7 +71,7 @@ def identity_of(registry: Registry, request: Request, sha256: str) -> str:
 
 def _digest_of(request: Request, sha256: str) -> str:
     """Return what tells two requests apart."""
-    return hashlib.sha256(f"{json.dumps(data_of(request), sort_keys=True)}\n{sha256}".encode()).hexdigest()
+    return hashlib.sha256(f"{json.dumps(plain_data(request), sort_keys=True)}\n{sha256}".encode()).hexdigest()
 
 
 def decide(registry: Registry, judged: Callable[[], tuple[Decided, History | None]], teller: Teller) -> KeptRequest:
@@ -93,7 +94,7 @@ def decide(registry: Registry, judged: Callable[[], tuple[Decided, History | Non
 
 def _keep(registry: Registry, decided: Decided, history: History | None, teller: Teller) -> KeptRequest | None:
     """Keep a decision; None where it is on a pilot and another of the team has passed since `history` counted them."""
-    text = json.dumps(data_of(decided), sort_keys=True)
+    text = json.dumps(plain_data(decided), sort_keys=True)
     if len(text) > _LETTERS_MOST:
         raise ConfigError(
             f"what is decided has {len(text):,} letters, and at most {_LETTERS_MOST:,} are kept; name fewer runs, or "

@@ -10,7 +10,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
@@ -28,6 +28,7 @@ from analyzer.capacity.profile.canonical_json import canonical
 from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile, MeasuredBy
 from analyzer.errors import ConfigError
 from analyzer.settings.toml_entry import TomlEntry, read_toml
+from analyzer.settings.toml_model import Mistakes, one_of, read_rows, toml_key
 
 ALGORITHM = "ed25519"
 _PAGE = "gpuledger-page-1"  # what a page's signature begins with, so that it is never taken for a profile's
@@ -202,7 +203,11 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-_KEYS = ("name", "public_key", "by")
+def _public_key(entry: TomlEntry, key: str) -> str:
+    text = entry.text(key)
+    if exact_bytes(text, PUBLIC_BYTES) is None:
+        raise ConfigError(f"{entry.where}: {key!r} is no Ed25519 key as gpuledger capacity profile key prints it")
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +215,8 @@ class TrustedKey:
     """A key that is believed. A key of `run` cannot speak for a collector, whatever its file says."""
 
     name: str
-    public_key: str  # base64, as `gpuledger capacity profile key` prints it
-    by: MeasuredBy
+    public_key: str = field(metadata=toml_key(read=_public_key))  # base64, as gpuledger capacity profile key prints it
+    by: MeasuredBy = field(default="collector", metadata=toml_key(read=one_of(get_args(MeasuredBy))))
 
     @property
     def key_id(self) -> str:
@@ -223,27 +228,16 @@ def read_trusted(path: Path) -> tuple[TrustedKey, ...]:
     """Return the [[key]] entries of a TOML file.
 
     Raises:
-        ConfigError: the file cannot be read, an entry is wrong, or two are of one key.
+        ConfigError: the file cannot be read, entries are wrong, or two are of one key.
     """
     return trusted_of(read_toml(path, ("key",)))
 
 
 def trusted_of(content: TomlEntry) -> tuple[TrustedKey, ...]:
-    """Return the [[key]] entries of a file or of a part of one: a policy may hold them.
-
-    Raises:
-        ConfigError: an entry is wrong, or two are of one key.
-    """
-    keys = tuple(_key(entry) for entry in content.entries("key", _KEYS))
+    """Return the [[key]] entries of a file or of a part of one: a policy may hold them. Raises as read_trusted()."""
+    mistakes = Mistakes()
+    keys = read_rows(content, "key", TrustedKey, mistakes)
+    mistakes.refuse()
     if len({key.public_key for key in keys}) < len(keys):
         raise ConfigError(f"{content.where}: one key is listed twice; leave one of its entries")
     return keys
-
-
-def _key(entry: TomlEntry) -> TrustedKey:
-    public_key, by = entry.text("public_key"), entry.text_or_none("by") or "collector"
-    if exact_bytes(public_key, PUBLIC_BYTES) is None:
-        raise ConfigError(f"{entry.where}: 'public_key' is no Ed25519 key as gpuledger capacity profile key prints it")
-    if by not in get_args(MeasuredBy):
-        raise ConfigError(f"{entry.where}: 'by' is {by!r} and must be one of {', '.join(get_args(MeasuredBy))}")
-    return TrustedKey(entry.text("name"), public_key, "run" if by == "run" else "collector")

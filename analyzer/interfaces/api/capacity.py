@@ -28,13 +28,15 @@ from analyzer.capacity.gate.supply import History
 from analyzer.capacity.profile.read import read_document
 from analyzer.errors import ConfigError
 from analyzer.ids import pattern
-from analyzer.interfaces.api.capacity_body import Bodies, Posted, body_schema
 from analyzer.interfaces.api.capacity_model import (
+    Bodies,
     CapacityDocument,
     CapacityItem,
     CapacityListAsked,
     CapacityPage,
+    Posted,
     WaiverAsked,
+    body_schema,
 )
 from analyzer.interfaces.api.parameters import READS, refusals
 from analyzer.interfaces.api.posts import Post, answered, documented

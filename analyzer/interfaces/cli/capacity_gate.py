@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from analyzer.capacity.gate.decided import Decided, Rate, data_of, decided_of
+from analyzer.capacity.gate.decided import Decided, Rate, decided_of
 from analyzer.capacity.gate.policy import Policy, read_policy
 from analyzer.capacity.gate.policy_check import check_request
 from analyzer.capacity.gate.request import Request, read_request
@@ -83,7 +83,7 @@ def list_(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     found, zone = requests_of(options).all()
     if options.json:
-        print(as_json("gate_list", {"requests": [data_of(one) for one in found]}), end="")
+        print(as_json("gate_list", {"requests": found}), end="")
         return _OK
     print(list_text(found, zone, _paper(options)), end="")
     return _OK
@@ -241,7 +241,7 @@ def _write_page(decided: Decided, options: argparse.Namespace) -> None:
 
 def _print(decided: Decided, options: argparse.Namespace, *, is_kept: bool) -> None:
     if options.json:
-        print(as_json("gate", {"decided": data_of(decided)}), end="")
+        print(as_json("gate", {"decided": decided}), end="")
         return
     layout = _paper(options)
     text = decided_text(decided, layout, kept=is_kept)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from analyzer.capacity.gate.decided import Decided, decided_of
 from analyzer.capacity.gate.request_store import Event, KeptRequest, Teller, kept_request, kept_requests, waive
 from analyzer.interfaces.cli.by_command import where, who
-from analyzer.server_client import ask_server_json, zone_of
+from analyzer.server_client import ask_server_json, typed, zone_of
 from analyzer.settings.settings import settings_file
 from collector.registry import Registry
 
@@ -117,5 +117,5 @@ def teller() -> Teller:
 
 
 def _kept_of(item: dict[str, Any]) -> KeptRequest:
-    events = tuple(Event(**{name: event[name] for name in Event.__slots__}) for event in item["history"])
+    events = typed(tuple[Event, ...], item["history"])
     return KeptRequest(decided_of(item["decided"]), item["asked_at"], item["asked_by"], events)

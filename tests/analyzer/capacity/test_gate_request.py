@@ -59,7 +59,7 @@ def test_weeks_and_hours_are_one_thing() -> None:
     ("change", "says"),
     [
         ({"gpu": 32}, "unknown key 'gpu'; did you mean 'gpus'?"),
-        ({"colour": "red"}, "unknown key 'colour'; it may have team, gpus"),
+        ({"colour": "red"}, "unknown key 'colour'; it may have gpus, gpus_per_run, growth"),
         ({"gpus": 0}, "'gpus' must be a whole number from 1 to 100,000, not 0"),
         ({"gpus": -8}, "not -8"),
         ({"gpus": 10**30}, "from 1 to 100,000"),
@@ -98,6 +98,18 @@ def test_what_cannot_be_is_refused(change: dict[str, object], says: str) -> None
         request(**change)
     assert says in str(error.value)
     assert str(error.value).isprintable()
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    """One round mends the file."""
+    with pytest.raises(ConfigError) as error:
+        request(gpu=32, gpus=0, starts="tomorrow", team=None)
+    assert [line.partition(": ")[2][:30] for line in str(error.value).splitlines()] == [
+        "unknown key 'gpu'; did you mea",
+        "'team' is missing;",
+        "'gpus' must be a whole number ",
+        "'starts' must be a date such a",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.gate.decided import Decided, Waiver, data_of
+from analyzer.capacity.gate.decided import Decided, Waiver
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.policy_check import check_request, with_waivers
 from analyzer.capacity.gate.request import Request
@@ -18,7 +18,7 @@ from analyzer.capacity.gate.words import line
 from analyzer.capacity.profile.facts import Alternative, CapacityProfile
 from analyzer.capacity.profile.read import read_profile
 from analyzer.interfaces.cli.capacity_gate import gate
-from analyzer.text.as_json import as_json
+from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.layout import TextLayout
 from tests.analyzer.capacity.gate_asking import NOW, SOON, decided, policy, profile, read, request
 from tests.analyzer.capacity.gate_signing import policy_file, signed_text
@@ -52,7 +52,7 @@ def test_the_page_is_the_one_that_was_drawn(golden: Callable[[str, str], None]) 
 
 def test_the_data_is_stable(golden: Callable[[str, str], None]) -> None:
     """Programs read it: a field that goes is a change of the version."""
-    golden("capacity/gate_fail.json", as_json("gate", {"decided": data_of(decided())}))
+    golden("capacity/gate_fail.json", as_json("gate", {"decided": plain_data(decided())}))
 
 
 def hostile_profile() -> CapacityProfile:

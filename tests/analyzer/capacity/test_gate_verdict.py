@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.gate.decided import Decided, Gate, Outcome, Waiver, data_of, decided_of, verdict_of
+from analyzer.capacity.gate.decided import Decided, Gate, Outcome, Waiver, decided_of, verdict_of
 from analyzer.capacity.gate.policy_check import check_request, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
 from analyzer.capacity.gate.words import line
 from analyzer.errors import LedgerError
+from analyzer.text.as_json import plain_data
 from analyzer.text.layout import TextLayout
 from tests.analyzer.capacity.gate_asking import HOUR_MS, NOW, decided, policy, profile, request
 
@@ -124,7 +125,7 @@ def test_a_pilot_is_no_way_round_the_gates(history: History | None, changes: dic
 def test_a_decision_comes_back_as_it_was_kept() -> None:
     """The registry keeps it as data; and what is none of ours is told."""
     for one in (decided(), good(), pilot(NEW), with_waivers(decided(), (Waiver("useful", "x", "k", "approver", 1),))):
-        assert decided_of(data_of(one)) == one
+        assert decided_of(plain_data(one)) == one
     with pytest.raises(LedgerError, match="none that this version reads"):
         decided_of({"schema": "gpuledger-gate-9"})
     with pytest.raises(LedgerError, match="cannot be read"):

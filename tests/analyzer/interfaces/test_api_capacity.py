@@ -12,10 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
-from analyzer.capacity.gate.decided import data_of, decided_of
-from analyzer.interfaces.api import capacity_body
-from analyzer.interfaces.api.capacity_body import parsed
+from analyzer.capacity.gate.decided import decided_of
+from analyzer.interfaces.api import capacity_model
+from analyzer.interfaces.api.capacity_model import parsed
 from analyzer.interfaces.cli.capacity_gate import gate, list_, show, waive
+from analyzer.text.as_json import plain_data
 from collector.errors import RegistryError
 from dashboards.server.app import ServerConfig, create_server
 from tests.analyzer.capacity.gate_asking import SAID as DRAWN
@@ -89,7 +90,7 @@ def test_a_request_is_judged_kept_and_told_whole(own: Site) -> None:
     one = asked(own, why="whole")
     assert (one["verdict"], one["team"]) == ("FAIL", "team-nlp")
     decided = decided_of(one["decided"])
-    assert data_of(decided) == one["decided"]
+    assert plain_data(decided) == one["decided"]
     assert decided.evidence is not None
     assert decided.evidence.signed_by == "alpha"
     assert [gate.name for gate in decided.gates if gate.outcome == "FAIL"] == ["useful", "waiting", "recommendations"]
@@ -160,7 +161,7 @@ def test_a_body_is_parsed_off_the_loop(own: Site, monkeypatch: pytest.MonkeyPatc
         loops.append(asyncio._get_running_loop() is not None)
         return parsed(content)
 
-    monkeypatch.setattr(capacity_body, "parsed", seen)
+    monkeypatch.setattr(capacity_model, "parsed", seen)
     asked(own, why="off the loop")
     assert loops == [False]
 
@@ -195,11 +196,11 @@ def begun(own: Site) -> tuple[int, str]:
 
 def test_so_many_bodies_are_held_and_no_more(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them holds megabytes: who comes then comes again, and the server goes on."""
-    monkeypatch.setattr(capacity_body, "HELD_AT_ONCE", 0)
+    monkeypatch.setattr(capacity_model, "HELD_AT_ONCE", 0)
     answer = ask(own, why="too many")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     monkeypatch.undo()
-    monkeypatch.setattr(capacity_body, "RECEIVED_SECONDS", 0.01)
+    monkeypatch.setattr(capacity_model, "RECEIVED_SECONDS", 0.01)
     status, detail = begun(own)
     assert (status, "did not come within" in detail) == (503, True)
     monkeypatch.undo()
