@@ -164,7 +164,7 @@ OURS_ALONE = {
     "analyzer/findings/history/rule_versions.py",
     "dashboards/demo/demo.py",  # between the demo and its agents
     "dashboards/page_cache/page_file.py",  # pages that a server kept for itself
-    "dashboards/grafana/written.py",  # what it wrote the line before
+    "dashboards/grafana/panels.py",  # what it wrote the line before
 }
 ASKED = {  # answers of a server that the settings or a flag name, bounded in bytes before
     "collector/prometheus/answer.py",

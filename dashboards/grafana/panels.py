@@ -1,7 +1,11 @@
-"""The panels that all dashboards are made of: one look, and none without a description, a unit and thresholds."""
+"""What dashboards are made of: one look, no panel without a description, unit and thresholds, each query written once.
 
+docs/grafana.md says why each convention of the queries is one.
+"""
+
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from grafana_foundation_sdk.builders.bargauge import Panel as BarGauge
 from grafana_foundation_sdk.builders.common import (
@@ -11,11 +15,21 @@ from grafana_foundation_sdk.builders.common import (
     VizLegendOptions,
     VizTooltipOptions,
 )
-from grafana_foundation_sdk.builders.dashboard import FieldColor, ThresholdsConfig
+from grafana_foundation_sdk.builders.dashboard import (
+    Dashboard,
+    DashboardLink,
+    DatasourceVariable,
+    FieldColor,
+    QueryVariable,
+    Row,
+    ThresholdsConfig,
+)
 from grafana_foundation_sdk.builders.prometheus import Dataquery
 from grafana_foundation_sdk.builders.stat import Panel as Stat
 from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.builders.timeseries import Panel as Lines
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import (
     BigValueGraphMode,
     GraphTresholdsStyleMode,
@@ -27,29 +41,67 @@ from grafana_foundation_sdk.models.common import (
     VizOrientation,
 )
 from grafana_foundation_sdk.models.dashboard import (
+    DashboardCursorSync,
+    DashboardLinkType,
     DataSourceRef,
     DataTransformerConfig,
     DynamicConfigValue,
     FieldColorModeId,
+    Panel,
     Threshold,
     ThresholdsMode,
+    VariableHide,
+    VariableRefresh,
+    VariableSort,
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+CLUSTER = 'cluster=~"$cluster"'
+NODE = f'{CLUSTER}, instance=~"$node"'
+RUN = f'{CLUSTER}, run_id="$run"'
+# Of the cell itself: fields are called by their headings there, not by their labels.
+RUN_PAGE = "${pages}/runs/${__value.raw}"
+FINDING_PAGE = "${pages}/findings/${__value.raw}"
+_SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+_TAG = "gpuledger"
+_RATE = "$__rate_interval"
 _LETTERS = "ABCDEFGH"
 _GREEN, YELLOW, RED = "green", "yellow", "red"
-_WIDTH = 24  # columns of a dashboard
+_FINDING = {
+    "finding": "Finding", "kind": "Why", "confidence": "Sure", "team": "Team", "run_id": "Run", "Value": "At stake",
+}  # fmt: skip
+# What the SDK gives every variable: one id for all of them, and keys of intervals. Grafana takes the name for the id.
+_DEFAULTS = ("id", "auto", "auto_min", "auto_count")
 
 Limits = Sequence[tuple[float, str]]  # from which value on in which colour; below the first it is green
+Query = tuple[str, str]  # a query, and what names its series by their labels, in {{ }}; "" for their own name
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One query; `legend` names its series by their labels, in {{ }}."""
+def ledger(name: str, *by: str, where: str = "") -> str:
+    """Return a family of the ledger by these labels: of equal series of several servers one is taken."""
+    labels = ", ".join(("cluster", *by))
+    matchers = ", ".join(filter(None, (CLUSTER, where)))
+    return f"max by ({labels}) (gpuledger_fleet_{name}{{{matchers}}})"
 
-    expr: str
-    legend: str = ""
+
+def rate(counter: str, where: str) -> str:
+    """Return a counter's growth a second."""
+    return f"rate({counter}{{{where}}}[{_RATE}])"
+
+
+def numbered(query: str) -> str:
+    """Return a query by GPU with the number of each GPU, as people call it."""
+    return f"({query}) * on (cluster, instance, gpu_uuid) group_left (gpu_index) gpuledger_gpu_info{{{NODE}}}"
+
+
+def of_run(query: str) -> str:
+    """Return a query by GPU for those GPUs alone that the run holds."""
+    return f"{query} and on (cluster, instance, gpu_uuid) gpuledger_gpu_run_info{{{RUN}}}"
+
+
+def share(part: str, whole: str) -> str:
+    """Return a sum as a share of another, 0 to 1."""
+    return f"sum({part}) / sum({whole})"
 
 
 def lines(
@@ -60,7 +112,7 @@ def lines(
         Lines()
         .title(title)
         .description(about)
-        .datasource(SOURCE)
+        .datasource(_SOURCE)
         .unit(unit)
         .min(0)
         .height(8)
@@ -77,8 +129,8 @@ def lines(
     )
     if stacked:
         panel.stacking(StackingConfig().mode(StackingMode.NORMAL).group("A"))
-    for letter, query in zip(_LETTERS, queries, strict=False):
-        panel.with_target(Dataquery().ref_id(letter).expr(query.expr).legend_format(query.legend or "__auto"))
+    for letter, (expr, legend) in zip(_LETTERS, queries, strict=False):
+        panel.with_target(Dataquery().ref_id(letter).expr(expr).legend_format(legend or "__auto"))
     return panel
 
 
@@ -90,7 +142,7 @@ def stat(
         Stat()
         .title(title)
         .description(about)
-        .datasource(SOURCE)
+        .datasource(_SOURCE)
         .unit(unit)
         .height(4)
         .span(width)
@@ -108,7 +160,7 @@ def bars(title: str, about: str, unit: str, query: Query, *, limits: Limits = ()
         BarGauge()
         .title(title)
         .description(about)
-        .datasource(SOURCE)
+        .datasource(_SOURCE)
         .unit(unit)
         .min(0)
         .height(8)
@@ -116,7 +168,7 @@ def bars(title: str, about: str, unit: str, query: Query, *, limits: Limits = ()
         .orientation(VizOrientation.HORIZONTAL)
         .reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
         .thresholds(_thresholds(limits))
-        .with_target(Dataquery().ref_id("A").expr(query.expr).legend_format(query.legend or "__auto").instant())
+        .with_target(Dataquery().ref_id("A").expr(query[0]).legend_format(query[1] or "__auto").instant())
     )
 
 
@@ -137,7 +189,7 @@ def table(
         Table()
         .title(title)
         .description(about)
-        .datasource(SOURCE)
+        .datasource(_SOURCE)
         .unit(unit)
         .height(8)
         .span(width)
@@ -161,3 +213,96 @@ def table(
 def _thresholds(limits: Limits) -> ThresholdsConfig:
     steps = [Threshold(value=None, color=_GREEN), *(Threshold(value=value, color=color) for value, color in limits)]
     return ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)
+
+
+def dearest_findings() -> Table:
+    """Return the dearest open findings of the chosen teams, each with its page."""
+    labels = (name for name in _FINDING if name != "Value")
+    at_stake = ledger("finding_at_stake_usd", *labels, where='team=~"$team"')
+    about = "The 20 dearest findings of the week that are still open; each opens with its evidence."
+    links = {"finding": FINDING_PAGE, "run_id": RUN_PAGE}
+    return table("Dearest findings", about, "currencyUSD", _FINDING, f"sort_desc({at_stake})", links=links)
+
+
+def board(
+    uid: str,
+    title: str,
+    about: str,
+    since: str,
+    variables: Sequence[QueryVariable],
+    rows: Mapping[str, Sequence[Builder[Panel]]],
+    link: tuple[str, str] | None = None,
+) -> Dashboard:
+    """Return a dashboard of the time from `since`, such as now-6h, until now: rows of panels, each under its title.
+
+    `link` is the title and address of the page of ours that its head leads to.
+    """
+    made = (
+        Dashboard(title)
+        .uid(uid)
+        .description(about)
+        .tags([_TAG])
+        .readonly()
+        .tooltip(DashboardCursorSync.CROSSHAIR)
+        .refresh("1m")
+        .time(since, "now")
+        .timezone("browser")
+        .link(
+            DashboardLink("gpuledger")
+            .type(DashboardLinkType.DASHBOARDS)
+            .tags([_TAG])
+            .as_dropdown(True)
+            .include_vars(True)
+            .keep_time(True)
+        )
+        .with_variable(DatasourceVariable("datasource").label("Data source").type("prometheus"))
+    )
+    for variable in variables:
+        made.with_variable(variable)
+    if link is not None:
+        title, url = link
+        made.link(DashboardLink(title).type(DashboardLinkType.LINK).url(url).target_blank(True).icon("external link"))
+    for row, panels in rows.items():
+        made.with_row(Row(row))
+        for panel in panels:
+            made.with_panel(panel)
+    return made
+
+
+def chosen(name: str, label: str, values: str, *, many: bool = True) -> QueryVariable:
+    """Return a variable of what label_values(...) finds; of many all may be chosen, also where no label is found."""
+    variable = (
+        QueryVariable(name)
+        .label(label)
+        .datasource(_SOURCE)
+        .query({"query": values, "refId": name})
+        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(VariableSort.ALPHABETICAL_ASC)
+    )
+    return variable.multi(True).include_all(True).all_value(".*") if many else variable
+
+
+def pages() -> QueryVariable:
+    """Return the hidden variable of where our pages are: the server says so itself."""
+    found = chosen("pages", "Pages", f"label_values(gpuledger_fleet_info{{{CLUSTER}}}, url)", many=False)
+    return found.hide(VariableHide.HIDE_VARIABLE)
+
+
+def board_text(made: Dashboard) -> str:
+    """Return a dashboard as the JSON that Grafana reads, byte for byte the same each time."""
+    found: dict[str, Any] = json.loads(JSONEncoder().encode(made.build()))
+    for number, panel in enumerate(found["panels"], start=1):
+        panel["id"] = number  # a link to one panel stays what it is
+    found.pop("style")  # light or dark is the reader's choice
+    for variable in found["templating"]["list"]:
+        for key in _DEFAULTS:
+            variable.pop(key, None)
+    return json.dumps(_without_nulls(found), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _without_nulls(value: object) -> object:
+    """Grafana's own schema takes no null but that of the lowest threshold, which stands for minus infinity."""
+    if isinstance(value, dict):
+        is_step = value.keys() == {"value", "color"}
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None or is_step}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value

@@ -1,6 +1,6 @@
 """Our query conventions. docs/grafana.md says why each is one; a rule returns what is wrong, or None.
 
-They read PromQL by its words, which is enough for queries that are made by dashboards/grafana/queries.py.
+They read PromQL by its words, which is enough for queries that are made by dashboards/grafana/panels.py.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboards.grafana.written import dashboard_files
+from dashboards.grafana.__main__ import dashboard_files
 from tests.dashboards.grafana.boards import FOLDER, NAMES, Asking, board, everything, panels
 from tests.dashboards.grafana.conventions import EXCLUSIONS, RULES, complaints
 
