@@ -16,8 +16,8 @@ from bench.ledger_fleet import write as write_ledger
 from collector.config import CollectorConfig
 from collector.http.server import listen
 from collector.store.database import Store
-from dashboards.page_cache.prefetch import Prefetch
 from dashboards.server.app import ServerConfig, create_server
+from dashboards.server.prefetch import Prefetch
 
 RUN = f"slurm/big/{10_000 + 168 // 48}"  # on node n1, over the last week's first two days
 NODES_A_RACK = 16

@@ -17,7 +17,7 @@ EXCEPTIONS = {
     "dashboards.grafana": "makes the JSON beside it: make grafana",
     "dashboards/prometheus/": "people run it: promtool test rules (docs/alerts.md)",
     "dashboards/templates/parts/run_": "pages.py puts the name together: parts/run_{name}.html",
-    "dashboards.page_cache.prefetch:Prefetch.is_asked": "tests of restarts wait until all is made that is made ahead",
+    "dashboards.server.prefetch:Prefetch.is_asked": "tests of restarts wait until all is made that is made ahead",
 }
 
 PROGRAM = {

@@ -25,7 +25,7 @@ from collector.store.database import Store
 from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 from collector.store.tier_schema import make_tables
-from dashboards.demo.demo_site import write_settings
+from dashboards.demo import write_settings
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet, Row
 
 NODES, GPUS = 6, 2

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from dashboards.page_cache.cache import PageCache
-from dashboards.page_cache.page_file import PageRecord
+from dashboards.disk_cache import PageRecord
+from dashboards.page_cache import PageCache
 
 if TYPE_CHECKING:
     from fastapi import Request

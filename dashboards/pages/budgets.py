@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from agent.wire.units import MICROS
-from analyzer.charts.course import Course, month_course
+from analyzer.charts.figures import Course, month_course
 from analyzer.finops.budgets.budget_file import budget_book
 from analyzer.finops.budgets.month import BudgetLine, MonthReport, month_report
 from analyzer.finops.budgets.spent import spending

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 from urllib.parse import urlencode
 
 from agent.wire.units import HOUR_MS, HOUR_US, MICROS
-from analyzer.charts.over_time import stacked_bars
+from analyzer.charts.figures import stacked_bars
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import LedgerError
 from analyzer.interfaces.html.html import week_view

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from agent.wire.units import HOUR_US, SECOND_US, WEEK_US
-from analyzer.charts.over_time import stacked_bars
+from analyzer.charts.figures import stacked_bars
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.findings.rule_words import rule_words
 from analyzer.interfaces.api.request_service import RequestContext
@@ -23,7 +23,7 @@ from analyzer.text.words import days, moment_words, percent
 from collector.metrics.freshness import SILENT_SECONDS
 from dashboards.pages.answering import PAGE, PART, kind_of
 from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, neighbours, sheet_of
-from dashboards.routes.operations import Doctor
+from dashboards.routes import Doctor
 
 _HERE = "/health"
 _AGENTS_SHOWN = 60

@@ -12,9 +12,14 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.charts.over_time import stacked_bars
+from analyzer.charts.figures import stacked_bars
 from analyzer.charts.series import Chart, Trace
 from analyzer.errors import ConfigError
+from analyzer.finops.unit_cost.counted import Hour
+from analyzer.finops.unit_cost.counted import counted as hours_of_work
+from analyzer.finops.unit_cost.report import BACK_US, UnitReport, unit_report
+from analyzer.finops.unit_cost.text import change_words, digits
+from analyzer.finops.unit_cost.unit import Unit
 from analyzer.interfaces.api.costs import Bearer, Cost, CostsAsked, costs_of
 from analyzer.interfaces.api.parameters import LIMIT_MAX
 from analyzer.interfaces.api.request_service import RequestContext
@@ -43,16 +48,81 @@ from analyzer.text.words import (
 )
 from analyzer.text.words import money as money_words
 from dashboards.pages.budgets import budget_rows, budget_sheet, burn, burn_sheet, month_of
-from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, neighbours
+from dashboards.pages.marks import Mark, trend
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, neighbours, sheet_of
 from dashboards.pages.recommendations import outcomes, outcomes_sheet
-from dashboards.pages.unit_costs import runs_sheet, unit_costs, units_sheet
+
+_WORK_SHOWN = 12
+_UNIT_COLUMNS = {
+    "name": "name", "team": "team", "unit": "unit.column", "units": "units", "milliseconds": "milliseconds",
+    "cost_micros": "micros", "units_before": "units_before", "cost_micros_before": "micros_before",
+}  # fmt: skip
+_RUN_COLUMNS = {
+    "name": "name", "team": "team", "gpus": "gpus", "runs": "runs", "milliseconds_p50": "milliseconds",
+    "cost_micros_p50": "micros", "runs_before": "runs_before", "cost_micros_p50_before": "micros_before",
+}  # fmt: skip
+
+
+def unit_costs(context: RequestContext, period: Period) -> Mapping[str, object]:
+    """Return the unit economics of a period, of what may be seen: units, each with its trend, and whole runs.
+
+    `changes` has a sentence for each price of a unit that moved for good.
+    """
+    report = _unit_report(context, period)
+    hours = hours_of_work(context.session, period.start - BACK_US, period.end) if report.units else {}
+    days = list(day_starts(period.start - BACK_US, period.end, period.timezone))
+    changes = report.changes[:_WORK_SHOWN]
+    return {
+        "changes": [change_words(line, change, context.currency, period.timezone) for line, change in changes],
+        "units": [
+            (line, _trend(hours.get((line.name, line.team), []), line.unit, days))
+            for line in report.units[:_WORK_SHOWN]
+        ],
+        "runs": report.runs[:_WORK_SHOWN],
+        "more_units": max(0, len(report.units) - _WORK_SHOWN),
+        "more_runs": max(0, len(report.runs) - _WORK_SHOWN),
+        "notes": report.notes,
+    }
+
+
+def units_sheet(context: RequestContext, period: Period) -> Sheet:
+    """Return all units, exact."""
+    return sheet_of(_UNIT_COLUMNS, _unit_report(context, period).units)
+
+
+def runs_sheet(context: RequestContext, period: Period) -> Sheet:
+    """Return all whole runs, exact; times and costs are of the middle one."""
+    return sheet_of(_RUN_COLUMNS, _unit_report(context, period).runs)
+
+
+def _unit_report(context: RequestContext, period: Period) -> UnitReport:
+    return unit_report(context.session, period, context.reader.calendar, context.currency)
+
+
+def _trend(hours: list[Hour], unit: Unit, days: list[int]) -> Mark | None:
+    by_day = daily(hours, unit, days)
+    known = [value for value in by_day if value is not None]
+    return trend(by_day, f"from {digits(known[0])} to {digits(known[-1])}" if len(known) > 1 else "")
+
+
+def daily(hours: list[Hour], unit: Unit, days: list[int]) -> list[float | None]:
+    """Return by day what a unit's `per` cost; None for a day that told nothing, or had no price."""
+    costs: list[float | None] = []
+    for place, start in enumerate(days):
+        end = days[place + 1] if place + 1 < len(days) else None
+        own = [hour for hour in hours if start <= hour.start and (end is None or hour.start < end)]
+        units, micros = sum(hour.units(unit) or 0 for hour in own), [hour.micros for hour in own]
+        known = units and None not in micros
+        costs.append(sum(cost or 0 for cost in micros) * unit.per / units / MICROS if known else None)
+    return costs
+
 
 _HERE = "/money"
 BEARERS: dict[Bearer, str] = {
     "team": "team", "project": "project", "model": "model", "stage": "stage", "queue": "queue",
     "node_group": "node group", "sku": "GPU type",
 }  # fmt: skip
-_SHOWN = 30
+_BEARERS_SHOWN = 30
 NOBODY = "nobody (not allocated)"
 _CLASS_HEADS = [f"{name}_{unit}" for name in CLASSES for unit in ("milliseconds", "cost_micros")]
 _SILENT_HEADS = ("not_measured_milliseconds", "not_measured_cost_micros")
@@ -169,9 +239,9 @@ def cost_table(context: RequestContext, period: Period, by: Bearer) -> Mapping[s
     """
     whole = breakdown(context.session, period)
     costs = sorted(_costs(context, period, by), key=lambda cost: (not cost.held, cost.key is None))
-    rest = costs[_SHOWN - 2 : -1]
-    others = replace(_sum_of(rest), name=f"{len(rest):,} others") if len(costs) > _SHOWN else None
-    shown = costs if others is None else [*costs[: _SHOWN - 2], others, costs[-1]]
+    rest = costs[_BEARERS_SHOWN - 2 : -1]
+    others = replace(_sum_of(rest), name=f"{len(rest):,} others") if len(costs) > _BEARERS_SHOWN else None
+    shown = costs if others is None else [*costs[: _BEARERS_SHOWN - 2], others, costs[-1]]
     bearers = [*shown, _sum_of(costs)] if costs else []
     hours, micros, avoidable = _columns(shown, whole)
     lines = [_line(cost, hours[place], micros[place], avoidable[place]) for place, cost in enumerate(bearers)]

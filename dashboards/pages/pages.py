@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
 
-from analyzer.charts.over_time import stacked_bars
+from analyzer.charts.figures import stacked_bars
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.scope import Scope

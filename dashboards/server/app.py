@@ -29,29 +29,21 @@ from collector.http.server_metrics import add_server_metrics
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from collector.tenancy.analyzing import BookingLease
-from dashboards.analysis.booking import Booker
-from dashboards.analysis.job import ANALYZE_SECONDS, AnalysisJob
-from dashboards.analysis.job_page import JobPage
-from dashboards.page_cache.cache import PageCache
-from dashboards.page_cache.disk_cache import DiskCache
-from dashboards.page_cache.edition import edition_of
-from dashboards.page_cache.page_counts import PageCounts
-from dashboards.page_cache.prefetch import Prefetch
+from dashboards.analysis import ANALYZE_SECONDS, AnalysisJob, Booker, JobPage
+from dashboards.disk_cache import DiskCache, edition_of
+from dashboards.page_cache import PageCache, PageCounts
 from dashboards.pages.answering import Answering
-from dashboards.pages.assets import assets
-from dashboards.pages.frame import Frame
+from dashboards.pages.frame import Frame, assets
 from dashboards.pages.health import health_routes
 from dashboards.pages.money import money_routes
 from dashboards.pages.pages import Pages
 from dashboards.pages.placement import placement_routes
 from dashboards.pages.read_pages import ReadPages
 from dashboards.pages.requests import request_routes
-from dashboards.routes.capacity_profile import add_capacity_profile
-from dashboards.routes.operations import Doctor, add_doctor
-from dashboards.routes.prices import add_prices
+from dashboards.routes import Doctor, add_capacity_profile, add_doctor, add_prices
 from dashboards.server.login import Login
 from dashboards.server.mail_stop import mail_stop_routes
-from dashboards.server.prefetch_order import PrefetchOrder
+from dashboards.server.prefetch import Prefetch, PrefetchOrder
 from dashboards.server.report_route import Reports
 
 

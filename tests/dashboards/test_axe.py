@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from dashboards.demo.demo import DemoConfig, demo
+from dashboards.demo import DemoConfig, demo
 from tests.analyzer.interfaces.api_sites import Site
 from tests.analyzer.interfaces.test_api_capacity import asked, own
 from tests.browser import RUN, Visit

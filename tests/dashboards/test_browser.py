@@ -7,7 +7,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from dashboards.demo.demo import DemoConfig, demo
+from dashboards.demo import DemoConfig, demo
 from tests.browser import PATIENCE_MS, RUN, Visit
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
 from analyzer.interfaces.api.faults import BusyError
-from dashboards.page_cache import cache as module
-from dashboards.page_cache.cache import PAGE_BYTES, PageCache
-from dashboards.page_cache.page_file import PageRecord
+from dashboards import page_cache as module
+from dashboards.disk_cache import PageRecord
+from dashboards.page_cache import PAGE_BYTES, PageCache
 from tests.waiting import PATIENCE_SECONDS
 
 

@@ -19,9 +19,8 @@ from analyzer.ledger.teams import team_book
 from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import Settings
 from collector.errors import ConfigError
-from dashboards.cli.cli import demo as demo_command
-from dashboards.demo.demo import DemoConfig, DemoResult, demo
-from dashboards.demo.demo_site import write_settings
+from dashboards.cli import demo as demo_command
+from dashboards.demo import DemoConfig, DemoResult, demo, write_settings
 from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -118,7 +117,7 @@ def test_the_demo_says_how_to_read_on(
         asked.append(config)
         yield DemoResult("report\n", {"report": 0.1}, 1, "http://127.0.0.1:1", Path("s.duckdb"))
 
-    monkeypatch.setattr("dashboards.demo.demo.demo", built)
+    monkeypatch.setattr("dashboards.demo.demo", built)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     assert demo_command(words) == 0
     assert asked[0].port == port

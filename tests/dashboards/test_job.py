@@ -12,7 +12,7 @@ from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.http.server import settings_of
 from collector.store.database import Store
-from dashboards.analysis.job import AnalysisJob
+from dashboards.analysis import AnalysisJob
 from dashboards.server.app import ServerConfig, create_server
 from tests.dashboards.serving import served
 

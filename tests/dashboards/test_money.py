@@ -14,7 +14,7 @@ from analyzer.finops.unit_cost.unit import TOKENS
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store
-from dashboards.pages.unit_costs import daily
+from dashboards.pages.money import daily
 from dashboards.server.app import ServerConfig, create_server
 from tests.analyzer.reports import example_week
 from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE

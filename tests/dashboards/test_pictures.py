@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser
 
-from dashboards.demo.demo import DemoConfig, demo
+from dashboards.demo import DemoConfig, demo
 from tests.browser import RUN, Visit
 from tests.dashboards.pictures import KEPT, PIXELS, compared, keep, kept, steady, taken
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from dashboards.demo.demo import DemoConfig, demo
+from dashboards.demo import DemoConfig, demo
 from tests.browser import PATIENCE_MS, RUN, Visit
 
 MORE_STOPS = 20  # boxes that scroll are stops too, and are no ways

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.interfaces.api.scope import Scope
-from dashboards.page_cache.disk_cache import OLDEST_SECONDS, DiskCache
-from dashboards.page_cache.page_file import PageRecord, content_of, page_of, spelled
+from dashboards.disk_cache import OLDEST_SECONDS, DiskCache, PageRecord, content_of, page_of, spelled
 from dashboards.pages.fleet import FleetAsked
 
 KEY = (Scope(), False, "text/html", FleetAsked())

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from analyzer.errors import LedgerError
-from dashboards.page_cache import prefetch as module
-from dashboards.page_cache.prefetch import Prefetch
+from dashboards.server import prefetch as module
+from dashboards.server.prefetch import Prefetch
 from tests.waiting import until
 
 

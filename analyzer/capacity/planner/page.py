@@ -18,7 +18,7 @@ from analyzer.capacity.planner.tables import (
     why_words,
 )
 from analyzer.capacity.planner.text import Axis, axis
-from analyzer.charts.gantt import GanttRow, gantt
+from analyzer.charts.figures import GanttRow, gantt
 from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.templating import environment
 from analyzer.text.words import NO_BREAK, UNKNOWN, counted, moment_words, plain

@@ -16,7 +16,7 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.first_page import DecisionView, FirstPage, first_page, first_page_text
 from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END, PAGE_MARK, PAGE_MARK_END
 from analyzer.capacity.profile.signature import Envelope, signed_text
-from analyzer.charts.profile import Share, Size, Spread, class_bar, scaling, spreads
+from analyzer.charts.figures import Share, Size, Spread, class_bar, scaling, spreads
 from analyzer.errors import ConfigError
 from analyzer.ledger.breakdown import BreakdownLine
 from analyzer.text.layout import TextLayout

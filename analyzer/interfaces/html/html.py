@@ -75,7 +75,7 @@ def week_html(report: WeekReport) -> str:
 
 def finding_html(explained: Explained) -> str:
     """Return one finding with its picture as one self-contained HTML document."""
-    from analyzer.charts.over_time import (
+    from analyzer.charts.figures import (
         stacked_bars,
     )  # plotly takes a third of a second, and most answers draw nothing
 

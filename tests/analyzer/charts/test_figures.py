@@ -13,11 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plotly.offline import get_plotlyjs_version
 
-from analyzer.charts.course import Course, month_course
-from analyzer.charts.gantt import GanttRow, gantt
+from analyzer.charts.figures import (
+    Course,
+    GanttRow,
+    Share,
+    Size,
+    Spread,
+    class_bar,
+    gantt,
+    month_course,
+    scaling,
+    spreads,
+    stacked_bars,
+)
 from analyzer.charts.lanes import run_lanes
-from analyzer.charts.over_time import stacked_bars
-from analyzer.charts.profile import Share, Size, Spread, class_bar, scaling, spreads
 from analyzer.charts.scripts import DRAW, PLOTLY, policy, scripts
 from analyzer.charts.series import Chart, Trace
 from analyzer.charts.theme import CLEAR, palette

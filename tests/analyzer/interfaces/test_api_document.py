@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dashboards.demo.demo import DemoConfig, demo
+from dashboards.demo import DemoConfig, demo
 from tests.waiting import PATIENCE_SECONDS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "api.md"

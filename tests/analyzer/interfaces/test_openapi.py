@@ -16,7 +16,7 @@ from starlette.routing import Route
 from analyzer.interfaces.api.openapi import document
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
-from dashboards.demo.demo import DemoConfig, demo
+from dashboards.demo import DemoConfig, demo
 from dashboards.server.app import ServerConfig, create_server
 from tests.analyzer.interfaces.api_sites import TOKEN, collector, site
 from tests.dashboards.serving import served

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agent.wire.units import HOUR_US
-from analyzer.charts.over_time import stacked_bars
+from analyzer.charts.figures import stacked_bars
 from analyzer.charts.scripts import policy, scripts
 from analyzer.findings.explain.argue import Argument
 from analyzer.findings.explain.plot import Plot, Signal

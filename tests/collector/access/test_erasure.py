@@ -30,8 +30,7 @@ from collector.store.books import mirror
 from collector.store.database import Store
 from collector.store.open_store import open_store
 from collector.store.seal_mark import Mark
-from dashboards.page_cache.disk_cache import DiskCache
-from dashboards.page_cache.page_file import PageRecord
+from dashboards.disk_cache import DiskCache, PageRecord
 from tests.collector.batches import NOW
 from tests.collector.batches import body as encoded
 from tests.waiting import PATIENCE_SECONDS

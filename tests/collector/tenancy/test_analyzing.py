@@ -14,9 +14,7 @@ from collector.errors import HeldElsewhereError
 from collector.registry import Registry, open_registry
 from collector.tenancy.analyzing import NAME
 from collector.tenancy.tenant import Tenant
-from dashboards.analysis.booking import Booker
-from dashboards.analysis.job import AnalysisJob
-from dashboards.analysis.job_page import JobPage
+from dashboards.analysis import AnalysisJob, Booker, JobPage
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.analyzer.ledger.several import Site, in_folder
 from tests.exposed import exposed

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dashboards.demo.demo import DemoConfig, demo
+from dashboards.demo import DemoConfig, demo
 from simulator.fleet import Fleet
 from simulator.site import small_site
 from tests.analyzer.interfaces.api_sites import TOKEN

@@ -4,16 +4,127 @@ The file `edition` names what the newest of them are of: the program, the settin
 another edition than its own, all go: they are of another release, or of a ledger that has changed without it.
 """
 
+import hashlib
+import json
 import logging
 import os
 import threading
 import time
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dashboards.page_cache.page_file import BYTES, PAGES, PageRecord, content_of, name_of, page_of
+from analyzer.ledger.believed import believing
+from analyzer.queries.generation import release
+from analyzer.settings.settings import Settings
+from collector.errors import CollectorError
+
+if TYPE_CHECKING:
+    from collector.store.database import Store
+
+PAGES = 256
+BYTES = 64 * 2**20  # of all pages together
+_TEXT_BYTES = 16 * 2**20  # of one page: the cache bounds it in letters, of four bytes at most
+_LEVEL = 1  # of zlib: pages are written while somebody waits for others
+
+
+@dataclass(frozen=True, slots=True)
+class PageRecord:
+    """A page: the state of the ledger that it is of, and when that was read, microseconds UTC."""
+
+    state: Hashable
+    text: str
+    read_at: int
+
+
+def spelled(value: object) -> str:
+    """Return a key or a state in letters: two are spelled alike only where they are the same.
+
+    Raises:
+        TypeError: it is made of something else than words, numbers, tuples and dataclasses.
+    """
+    return json.dumps(value, default=_parts)
+
+
+def _parts(value: object) -> list[object]:
+    if not is_dataclass(value):
+        raise TypeError(f"BUG: a page is kept by a {type(value).__name__}, which has no spelling")
+    return [type(value).__qualname__, *(getattr(value, field.name) for field in fields(value))]
+
+
+def name_of(key: Hashable) -> str:
+    """Return the name of the page's file, which tells nobody what it is of."""
+    return hashlib.sha256(spelled(key).encode()).hexdigest()
+
+
+def content_of(key: Hashable, made: PageRecord) -> bytes:
+    """Return what the file holds."""
+    head = {"key": spelled(key), "state": spelled(made.state), "read_at": made.read_at}
+    content = json.dumps(head).encode() + b"\n" + zlib.compress(made.text.encode(), _LEVEL)
+    return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
+
+
+def page_of(file: bytes, key: Hashable, state: Hashable) -> PageRecord:
+    """Return the page that a file holds. Its state is `state` where it is of that, and else like no other.
+
+    Raises:
+        ValueError: it is damaged, or another's.
+    """
+    digest, _, content = file.partition(b"\n")
+    if digest != hashlib.sha256(content).hexdigest().encode():
+        raise ValueError("damaged")
+    line, _, text = content.partition(b"\n")
+    head = json.loads(line)
+    if head["key"] != spelled(key):
+        raise ValueError("another page's")
+    page = zlib.decompressobj().decompress(text, _TEXT_BYTES).decode()
+    of = state if head["state"] == spelled(state) else ("before the start", head["state"])
+    return PageRecord(of, page, head["read_at"])
+
+
+_ROOMS = Path(__file__).parents[1]
+_PACKAGES = ("agent/wire", "analyzer", "collector", "dashboards")
+_ANALYSIS = "SELECT list(a ORDER BY a)::VARCHAR FROM analysis a"
+
+
+def edition_of(store: "Store", settings: Settings) -> Callable[[], str | None]:
+    """Return what names the present edition, as 64 hexadecimal digits; it names None before the first analysis.
+
+    Each pass notes up to which batch it came and when, to the microsecond: another ledger in this one's place, an
+    older copy, or one that was analysed meanwhile, has another note.
+    """
+    program = f"{release()} {_digest()} {settings!r}"
+
+    def edition() -> str | None:
+        try:
+            with believing(store) as session:
+                (analysis,) = session.row(_ANALYSIS)
+        except CollectorError:  # it has been closed, or is read by as many as may
+            return None
+        return None if analysis is None else hashlib.sha256(f"{program} {analysis}".encode()).hexdigest()
+
+    return edition
+
+
+@cache
+def _digest() -> str:
+    """Return a digest of our own files, as this process was started from them.
+
+    In a checkout the release says nothing of what was changed.
+    """
+    found = hashlib.sha256()
+    for package in _PACKAGES:
+        for path in sorted((_ROOMS / package).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                found.update(f"{path.relative_to(_ROOMS)} {path.stat().st_size}\n".encode())
+                found.update(path.read_bytes())
+    return found.hexdigest()
+
 
 _LOG = logging.getLogger(__name__)
 OLDEST_SECONDS = 7 * 86_400.0

@@ -24,10 +24,10 @@ from collector.cli.serve import add_settings, config_of
 from collector.http.server import listen
 from collector.http.server import serve as collect_only
 from collector.store.open_store import open_store
-from dashboards.analysis.job import ANALYZE_SECONDS
+from dashboards.analysis import ANALYZE_SECONDS
 
 if TYPE_CHECKING:
-    from dashboards.demo.demo import DemoResult
+    from dashboards.demo import DemoResult
 
 _OK, _INTERRUPTED = 0, 130
 _COLUMNS = 80
@@ -76,9 +76,9 @@ def serve(argv: list[str]) -> int:
 
 def demo(argv: list[str]) -> int:
     """A simulated site through the real pipeline: 24 hosts, 192 GPUs, one week; report and page. No GPU needed."""
-    load("dashboards.demo.demo")
-    from dashboards.demo.demo import DemoConfig
-    from dashboards.demo.demo import demo as build_demo
+    load("dashboards.demo")
+    from dashboards.demo import DemoConfig
+    from dashboards.demo import demo as build_demo
 
     options = _demo_parser().parse_args(argv)
     plain = not sys.stdout.isatty()

@@ -2,17 +2,16 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
-from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from analyzer.interfaces.api.faults import BusyError
-from dashboards.page_cache.page_file import BYTES, PAGES, PageRecord
-
-if TYPE_CHECKING:
-    from dashboards.page_cache.disk_cache import DiskCache
+from dashboards.disk_cache import BYTES, PAGES, DiskCache, PageRecord
 
 PAGE_BYTES = 4 * 2**20  # larger ones are not kept
 _AT_ONCE = 4  # pages that are made for those who do not wait for them
@@ -27,7 +26,7 @@ class PageCache:
     kept on the shelf too, where there is one, and found there by the server that starts next.
     """
 
-    def __init__(self, pages: int = PAGES, size: int = BYTES, disk_cache: "DiskCache | None" = None) -> None:
+    def __init__(self, pages: int = PAGES, size: int = BYTES, disk_cache: DiskCache | None = None) -> None:
         self._pages, self._size = pages, size
         self._shelf = disk_cache
         self._kept: OrderedDict[Hashable, PageRecord] = OrderedDict()
@@ -85,7 +84,7 @@ class PageCache:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def _of_before(self, key: Hashable, state: Hashable, disk_cache: "DiskCache | None") -> PageRecord | None:
+    def _of_before(self, key: Hashable, state: Hashable, disk_cache: DiskCache | None) -> PageRecord | None:
         """Return the page that the server before this one kept."""
         found = disk_cache.get(key, state) if disk_cache is not None else None
         if found is None:
@@ -107,9 +106,9 @@ class PageCache:
     def _make_for_others(
         self,
         key: Hashable,
-        promised: "Future[PageRecord]",
+        promised: Future[PageRecord],
         make: Callable[[], PageRecord],
-        disk_cache: "DiskCache | None",
+        disk_cache: DiskCache | None,
     ) -> None:
         with suppress(Exception):  # those who wait are told; who comes later asks again
             self._make(key, promised, make, disk_cache)
@@ -117,9 +116,9 @@ class PageCache:
     def _make(
         self,
         key: Hashable,
-        promised: "Future[PageRecord]",
+        promised: Future[PageRecord],
         make: Callable[[], PageRecord],
-        disk_cache: "DiskCache | None",
+        disk_cache: DiskCache | None,
     ) -> PageRecord:
         try:
             made = make()
@@ -151,3 +150,29 @@ class PageCache:
             _, oldest = self._kept.popitem(last=False)
             self.bytes -= len(oldest.text)
         return page
+
+
+_PREFIX = "gpuledger_pages"
+
+
+class PageCounts(Collector):
+    """The counts of one server. `shelf` is None where its store is in memory; nothing is told of a disk then."""
+
+    def __init__(self, cache: PageCache, disk_cache: DiskCache | None) -> None:
+        self._cache = cache
+        self._shelf = disk_cache
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        """Yield the families, as prometheus_client asks for them."""
+        kept = GaugeMetricFamily(f"{_PREFIX}_kept_bytes", "Of pages that are kept, by where.", labels=["place"])
+        kept.add_metric(["memory"], self._cache.bytes)
+        if self._shelf is not None:
+            kept.add_metric(["disk"], self._shelf.bytes)
+        yield kept
+        yield CounterMetricFamily(
+            f"{_PREFIX}_made", "Pages and parts that were made from the ledger.", self._cache.made
+        )
+        if self._shelf is not None:
+            yield CounterMetricFamily(f"{_PREFIX}_found", "Of the server before, as it left them.", self._shelf.found)
+            about = "What the disk refused to keep, or gave back damaged."
+            yield CounterMetricFamily(f"{_PREFIX}_disk_failures", about, self._shelf.failed)

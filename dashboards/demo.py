@@ -3,6 +3,7 @@
 import json
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -10,9 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 import uvicorn
 from fastapi import FastAPI
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from agent import child
 from analyzer.analysis import analyze
@@ -20,13 +24,97 @@ from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.believed import believing
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
-from analyzer.settings.settings import Settings
+from analyzer.settings.settings import SETTINGS_NAME, Settings
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, StoreError
 from collector.store.database import Store
-from dashboards.demo.demo_site import write_settings
-from dashboards.demo.progress import Stage
 from dashboards.server.app import ServerConfig, create_server
+
+_PATIENCE_SECONDS = 2.0
+
+
+class Stage:
+    """One stage with its own bar, shown only where it lasts and stderr is a terminal; tells how long it took."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = time.monotonic()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self.seconds = 0.0
+
+    def __enter__(self) -> "Stage":
+        self._began = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.seconds = time.monotonic() - self._began
+        if self._bar is not None:
+            self._bar.stop()
+
+    def reached(self, done: int, of: int) -> None:
+        """Move the bar; the first move after two seconds shows it."""
+        if self._bar is None and time.monotonic() - self._began > _PATIENCE_SECONDS and sys.stderr.isatty():
+            columns = (TextColumn("{task.description:<12}"), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(self._title, total=of)
+            self._bar.start()
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done, total=of)
+
+
+_FILES = {
+    SETTINGS_NAME: """# The demo fleet: every figure is invented.
+[analyzer]
+cluster = "alpha"
+timezone = "Europe/Berlin"
+prices = "prices.toml"
+teams = "teams.toml"
+""",
+    "prices.toml": """# What the demo fleet pays, by an imaginary contract.
+currency = "USD"
+
+[[price]]
+sku = "H100-80GB"
+purchase_option = "reserved"
+usd_per_gpu_hour = 2.60
+from = 2026-01-01
+source = "imaginary contract"
+as_of = 2026-11-01
+
+[[price]]
+sku = "A100-80GB"
+purchase_option = "owned"
+usd_per_gpu_hour = 1.10
+from = 2026-01-01
+source = "imaginary books: depreciation, power, hall"
+as_of = 2026-11-01
+
+[[energy]]
+pue = 1.30
+carbon = "DEU"
+from = 2026-01-01
+source = "imaginary hall"
+as_of = 2026-11-01
+""",
+    "teams.toml": "# Whose runs they are, by Slurm account.\n"
+    + "".join(
+        f'\n[[rule]]\nteam = "team-{name}"\naccount = "{name}"\nfrom = 2026-01-01\n'
+        for name in ("nlp", "vision", "search", "speech")
+    ),
+}
+
+
+def write_settings(directory: Path) -> None:
+    """Write settings, prices and teams into a directory; what is there already stays."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in _FILES.items():
+        path = directory / name
+        if not path.exists():
+            path.write_text(text, encoding="utf-8")
+
 
 _STARTING_SECONDS = 20.0
 _STOPPING_SECONDS = 40.0  # a page that is being made, and what is on its way, may take half a minute

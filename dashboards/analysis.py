@@ -1,0 +1,221 @@
+"""One pass of the analysis beside a server: seal, see whose turn it is, make the ledger, book it into the lake."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from analyzer.analysis import analyze
+from analyzer.errors import AnalyzerError
+from analyzer.ledger.booking import Analysis
+from analyzer.reports.prediction_book import keep_recommendations
+from analyzer.settings.settings import Settings
+from collector.errors import CollectorError, HeldElsewhereError, RegistryError, TakenError
+from collector.store.adopting import catch_up
+from collector.store.books import mirror, mirror_findings
+
+if TYPE_CHECKING:
+    from analyzer.ledger.booking import Analysis
+    from collector.lake.sealing.sealer import Sealer
+    from collector.store.database import Store
+    from collector.tenancy.analyzing import BookingLease
+
+
+class Booker:
+    """Makes the passes of one store. `lease` is None where nobody else could book into its lake.
+
+    `tell` is called after each pass that booked, with its moment: who books is who raises alarms.
+    """
+
+    def __init__(
+        self,
+        store: "Store",
+        settings: Settings,
+        lease: "BookingLease | None",
+        sealer: "Sealer | None",
+        tell: Callable[[int], object] | None = None,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._sealer = sealer
+        self.lease = lease
+        self._tell = tell
+
+    def __call__(self, now_us: int) -> Analysis:
+        """Make one pass, and tell what it found. Raises as book() does."""
+        done = self.book(now_us)
+        if self._tell is not None:
+            self._tell(now_us)
+        return done
+
+    def book(self, now_us: int) -> Analysis:
+        """Make one pass; while another analyzer has the lease, follow its books instead.
+
+        Raises:
+            HeldElsewhereError: another has it; our hot file says what the lake's books say.
+            RegistryError: nobody can say who has it; nothing was booked.
+            TakenError: another has booked in spite of it; nothing of this pass was booked.
+        """
+        if self._sealer is not None:
+            self._sealer.once()  # so that the ledger speaks of what has just arrived
+        if self.lease is None:
+            done = analyze(self._store, self._settings, now_us=now_us)
+            mirror(self._store)
+            keep_recommendations(self._store, self._settings, now_us)
+            return done
+        try:
+            name = self.lease.take().name
+        except HeldElsewhereError:
+            catch_up(self._store)
+            mirror_findings(self._store)  # what people say here goes there
+            raise
+        done = analyze(self._store, self._settings, now_us=now_us)
+        with self.lease.guard():
+            mirror(self._store, name)
+            keep_recommendations(self._store, self._settings, now_us)
+        return done
+
+    def stop(self) -> None:
+        """Let another take the lease at once."""
+        if self.lease is not None:
+            self.lease.release()
+
+
+_LOG = logging.getLogger(__name__)
+ANALYZE_SECONDS = 300.0  # how often, where nobody says
+_STOPPING_SECONDS = 60  # for a day that is being written; a day is written whole or not at all
+
+_REASONS: dict[type[Exception], str] = {TakenError: "taken", RegistryError: "registry"}
+REASONS = ("held", "taken", "registry", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """How the newest analysis went. `generation` counts those that changed the ledger; `error` is None on success.
+
+    `held` says which other analyzer books into the lake, None where none does; `unbooked` counts passes by why
+    nothing of them was booked.
+    """
+
+    generation: int = 0
+    passes: int = 0
+    failures: int = 0
+    finished_at: int | None = None  # microseconds UTC
+    seconds: float | None = None
+    error: str | None = None
+    held: str | None = None
+    unbooked: Mapping[str, int] = field(default_factory=dict)
+
+
+class AnalysisJob:
+    """Runs `analyze` every so often, one pass at a time."""
+
+    def __init__(self, analyze: "Callable[[int], Analysis]", every_seconds: float) -> None:
+        self._analyze = analyze
+        self._every = every_seconds
+        self.after: Callable[[], None] = lambda: None  # called after each pass that the thread makes
+        self._ending = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="analysis", daemon=True)
+        self.last = Pass()
+
+    def start(self) -> None:
+        """Begin; the first pass runs at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the pass that is under way."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join(_STOPPING_SECONDS)
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether a pass is under way."""
+        return self._lock.locked()
+
+    def once(self) -> Pass:
+        """Run one pass now and return how it went; a failure is told, never raised."""
+        with self._lock:
+            began = time.monotonic()
+            now = time.time_ns() // 1000
+            try:
+                done = self._analyze(now)
+            except HeldElsewhereError as error:
+                self._stood_by(str(error))
+            except (AnalyzerError, CollectorError) as error:
+                self._failed(error)
+            else:
+                self._succeeded(done.rows + done.adjustments > 0)
+            taken = time.monotonic() - began
+            self.last = replace(
+                self.last, passes=self.last.passes + 1, finished_at=time.time_ns() // 1000, seconds=taken
+            )
+            return self.last
+
+    def _stood_by(self, sentence: str) -> None:
+        if self.last.held != sentence:
+            _LOG.info("%s", sentence)
+        self.last = replace(self.last, error=None, held=sentence, unbooked=self._counted("held"))
+
+    def _counted(self, reason: str) -> Mapping[str, int]:
+        return {**self.last.unbooked, reason: self.last.unbooked.get(reason, 0) + 1}
+
+    def _failed(self, error: AnalyzerError | CollectorError) -> None:
+        sentence = str(error)
+        reason = next((word for kind, word in _REASONS.items() if isinstance(error, kind)), "failed")
+        if self.last.error != sentence:  # a change of state is logged once
+            _LOG.error("the analysis failed: %s", sentence)
+        failures, unbooked = self.last.failures + 1, self._counted(reason)
+        self.last = replace(self.last, error=sentence, held=None, failures=failures, unbooked=unbooked)
+
+    def _succeeded(self, changed: bool) -> None:
+        if self.last.error is not None:
+            _LOG.warning("the analysis works again")
+        self.last = replace(self.last, error=None, held=None, generation=self.last.generation + changed)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            self.once()
+            self.after()
+            self._ending.wait(self._every)
+
+
+_PREFIX = "gpuledger_analysis"
+
+
+class JobPage(Collector):
+    """The page of one job. `lease` is None where nobody else could book into the lake; nothing is told of it then."""
+
+    def __init__(self, job: AnalysisJob, lease: "BookingLease | None") -> None:
+        self._job = job
+        self._lease = lease
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        """Yield the families, as prometheus_client asks for them."""
+        last = self._job.last
+        yield CounterMetricFamily(f"{_PREFIX}_passes", "Passes of the analysis.", last.passes)
+        about = "Of them those of which nothing was booked, by why: held or taken by another, the registry, or failed."
+        unbooked = CounterMetricFamily(f"{_PREFIX}_unbooked_passes", about, labels=["reason"])
+        for reason in REASONS:
+            unbooked.add_metric([reason], last.unbooked.get(reason, 0))
+        yield unbooked
+        if self._lease is not None:
+            yield from _lease(self._lease)
+
+
+def _lease(lease: "BookingLease") -> Iterator[GaugeMetricFamily]:
+    holder = lease.holder
+    is_mine = holder is not None and holder.is_mine
+    yield GaugeMetricFamily(f"{_PREFIX}_lease_held", "Whether this process books into the lake.", float(is_mine))
+    named = GaugeMetricFamily(
+        f"{_PREFIX}_lease_info", "Who does; no series while that is not known.", labels=["holder", "url"]
+    )
+    if holder is not None:
+        named.add_metric([holder.name, holder.url], 1)
+    yield named

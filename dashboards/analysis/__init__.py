@@ -1,1 +1,0 @@
-"""The analysis beside the server."""

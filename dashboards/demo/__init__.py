@@ -1,1 +1,0 @@
-"""The demo: a fleet that does not exist, through the real pipeline."""

@@ -1,1 +1,0 @@
-"""Pages that are kept, in memory and on disk."""

@@ -1,1 +1,0 @@
-"""Routes of /v1 that need the server itself."""
