@@ -106,7 +106,6 @@ WITHIN_FUNCTIONS = {
     "analyzer/interfaces/questions/formatted.py": START,
     "analyzer/interfaces/questions/sizing.py": START,
     "analyzer/interfaces/cli/capacity_gate.py": START,
-    "analyzer/interfaces/cli/kept_requests.py": START,
     "analyzer/interfaces/cli/capacity_profile.py": START,
     "analyzer/interfaces/cli/command.py": START,
     "analyzer/interfaces/cli/planner.py": START,

@@ -6,7 +6,7 @@ to buy               what is beyond the GPUs that stood free on the day with the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.wire.units import HOUR_US, PERMILLE
 from analyzer.capacity.gate.decided import InTime, Need, Offer, Option, Verdict
@@ -227,9 +227,9 @@ def options_of(
     is_fix_advised = verdict != "PASS" and bool(fixes)
     made = [_option("approve as asked", asked, "yes", lost, advised=verdict == "PASS" and not is_fix_advised), *fixes]
     if is_fix_advised:
-        made[1] = _advised(made[1])
+        made[1] = replace(made[1], advised=True)
     nothing = Option("", "approve nothing", 0, 0, 0 if rate is not None else None, "no", "it comes late", False)
-    return tuple(_lettered(letter, option) for letter, option in zip(_LETTERS, [*made, nothing], strict=False))
+    return tuple(replace(option, letter=letter) for letter, option in zip(_LETTERS, [*made, nothing], strict=False))
 
 
 def _fixes(request: Request, offer: Offer) -> list[Option]:
@@ -247,11 +247,3 @@ def _fixes(request: Request, offer: Offer) -> list[Option]:
 
 def _option(what: str, need: Need, in_time: InTime, if_wrong: str, *, advised: bool = False) -> Option:
     return Option("", what, need.more, need.to_buy, need.micros, in_time, if_wrong, advised)
-
-
-def _advised(one: Option) -> Option:
-    return Option(one.letter, one.what, one.more, one.to_buy, one.micros, one.in_time, one.if_wrong, True)
-
-
-def _lettered(letter: str, one: Option) -> Option:
-    return Option(letter, one.what, one.more, one.to_buy, one.micros, one.in_time, one.if_wrong, one.advised)

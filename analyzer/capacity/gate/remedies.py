@@ -1,6 +1,6 @@
 """The way of a team without history, and what would make gates pass that failed or could not be evaluated."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS, PERMILLE
@@ -10,6 +10,7 @@ from analyzer.capacity.gate.offer import INPUT_KINDS
 from analyzer.capacity.gate.policy import PilotRule
 from analyzer.capacity.gate.request import HOURS_A_WEEK, Request
 from analyzer.capacity.gate.supply import History
+from analyzer.capacity.profile.facts import Alternative
 from analyzer.text.rounding import nearest
 from analyzer.text.words import counted, gpu_hours, plain
 
@@ -85,7 +86,7 @@ def remedies_of(gates: Sequence[Gate], look: GateInput) -> tuple[Remedy, ...]:
     made = []
     for gate in open_ones:
         if gate not in by_fix:
-            text = _TEXTS[gate.name](look.policy.rule(gate.name), look)  # type: ignore[arg-type] # a gate's own name
+            text = _text(look.policy.rule(gate.name), look)  # type: ignore[arg-type] # a gate's own name
             made.append(Remedy((gate.label,), text if gate.required else f"{text}, or a waiver (optional gate)"))
         elif gate is by_fix[0]:
             made.append(Remedy(tuple(each.label for each in by_fix), _fix_text(by_fix, look)))
@@ -129,86 +130,70 @@ def _short_of(name: str, look: GateInput) -> str | None:
     return f"waiting for input is then about {after // 10} %" if after > rule.permille else None
 
 
-def _signed(_: "Rule", look: GateInput) -> str:
-    if look.read.state == "unknown_key":
-        return f"a [[key]] with the public key of {look.read.key_id} in the policy, once its holder is known"
-    if "edited" in (look.read.state, look.read.page):
-        return "the profile as gpuledger wrote it, unchanged"
-    return "a profile that a collector signed: gpuledger capacity profile"
+# What would pass a gate, by its name and, where there is more than one way, its case.
+_TEXTS = {
+    "signed": "a profile that a collector signed: gpuledger capacity profile",
+    "signed, unknown key": "a [[key]] with the public key of {key_id} in the policy, once its holder is known",
+    "signed, edited": "the profile as gpuledger wrote it, unchanged",
+    "age": "a profile of the last {days} days: gpuledger capacity profile",
+    "age, future": "a profile of a period that is over; or a clock that is right",
+    "measured": "agents on every host of the runs, then such runs again: gpuledger admin doctor says what is missing",
+    "runs": "a profile of {runs} runs of {work}, or of {gpu_hours} GPU-hours of them",
+    "runs, not known": "a teams file whose rules say whose runs of {work} are, then: gpuledger capacity profile --team",
+    "idle": "runs that give back what they do not use: gpuledger findings names them",
+    "memory": "a price for a smaller choice than {sku} in the profile, or a run that needs its memory",
+    "scaling": "one run of at least {hours} h on {sizes} that tells its steps or tokens",
+    "scaling, no size": "gpus_per_run in the request",
+    "scaling, bad": "runs of {better} GPUs, where they scale better: ask for that size",
+    "useful": "what is lost made less: gpuledger findings says where, gpuledger recommendations what to change",
+    "waiting": "input that comes faster: gpuledger findings says what limits it",
+    "recommendations": "do what is recommended ({advice}), or reject it with a reason: "
+    "gpuledger recommendations reject",
+    "cheaper": "one run of at least {hours} h on {cheaper}",
+    "team_idle": "use what the team leaves idle of {sku} first",
+    "alone": "a profile of runs of {work} alone: gpuledger capacity profile --runs",
+}
 
 
-def _age(rule: "Rule", look: GateInput) -> str:
-    if look.age_days < 0:
-        return "a profile of a period that is over; or a clock that is right"
-    return f"a profile of the last {rule.number('days')} days: gpuledger capacity profile"
+def _text(rule: "Rule", look: GateInput) -> str:
+    size, sizes = look.run_gpus, {each.gpus for each in look.profile.scaling}
+    open_ones = [one for one in _cheaper(look) if one.fits is not False]
+    cheaper = f"{look.policy.step_gpus} {plain(open_ones[0].sku.partition('-')[0])}" if open_ones else "a cheaper kind"
+    words = {
+        "key_id": look.read.key_id,
+        "work": plain(", ".join(look.request.work)),
+        "sku": look.sku,
+        "sizes": f"fewer than {size} GPUs" if size in look.sizes else f"{size} GPUs",
+        "better": look.profile.knee_gpus or min(sizes, default=None),
+        "advice": ", ".join(plain(each.id) for each in look.advice[:3]),
+        "cheaper": cheaper,
+    }
+    return _TEXTS[_case(rule.name, look)].format(**dict(rule.numbers), **words)
 
 
-def _measured(_rule: "Rule", _look: GateInput) -> str:
-    return "agents on every host of the runs, then such runs again: gpuledger admin doctor says what is missing"
+def _case(name: str, look: GateInput) -> str:
+    """Return which text says what would pass a gate; the first that holds counts."""
+    size, sizes = look.run_gpus, {each.gpus for each in look.profile.scaling}
+    cases = (
+        ("signed, unknown key", look.read.state == "unknown_key"),
+        ("signed, edited", "edited" in (look.read.state, look.read.page)),
+        ("age, future", look.age_days < 0),
+        ("runs, not known", not look.work.is_known),
+        ("scaling, no size", size is None),
+    )
+    alone = {
+        "memory": look.is_beside_others,
+        "scaling": look.is_scaling_of_others,
+        "cheaper": not look.is_whole and any(one.tried for one in _cheaper(look)),
+    }
+    found = next((case for case, is_so in cases if is_so and case.partition(",")[0] == name), None)
+    if found is not None:
+        return found
+    if alone.get(name):
+        return "alone"
+    is_bad = name == "scaling" and size in sizes and any(gpus < (size or 0) for gpus in sizes)
+    return "scaling, bad" if is_bad else name
 
 
-def _runs(rule: "Rule", look: GateInput) -> str:
-    work = plain(", ".join(look.request.work))
-    if not look.work.is_known:
-        return f"a teams file whose rules say whose runs of {work} are, then: gpuledger capacity profile --team"
-    return f"a profile of {rule.number('runs')} runs of {work}, or of {rule.number('gpu_hours')} GPU-hours of them"
-
-
-def _idle(_rule: "Rule", _look: GateInput) -> str:
-    return "runs that give back what they do not use: gpuledger findings names them"
-
-
-def _alone(look: GateInput) -> str:
-    return f"a profile of runs of {plain(', '.join(look.request.work))} alone: gpuledger capacity profile --runs"
-
-
-def _memory(_rule: "Rule", look: GateInput) -> str:
-    if look.is_beside_others:
-        return _alone(look)
-    return f"a price for a smaller choice than {look.sku} in the profile, or a run that needs its memory"
-
-
-def _scaling(rule: "Rule", look: GateInput) -> str:
-    size = look.run_gpus
-    seen = {each.gpus for each in look.profile.scaling}
-    if size is None:
-        return "gpus_per_run in the request"
-    if look.is_scaling_of_others:
-        return _alone(look)
-    if size in seen and any(gpus < size for gpus in seen):
-        return f"runs of {look.profile.knee_gpus or min(seen)} GPUs, where they scale better: ask for that size"
-    wanted = f"fewer than {size} GPUs" if size in look.sizes else f"{size} GPUs"
-    return f"one run of at least {rule.number('hours')} h on {wanted} that tells its steps or tokens"
-
-
-def _useful(_rule: "Rule", _look: GateInput) -> str:
-    return "what is lost made less: gpuledger findings says where, gpuledger recommendations what to change"
-
-
-def _waiting(_rule: "Rule", _look: GateInput) -> str:
-    return "input that comes faster: gpuledger findings says what limits it"
-
-
-def _recommendations(_rule: "Rule", look: GateInput) -> str:
-    named = ", ".join(plain(each.id) for each in look.advice[:3])
-    return f"do what is recommended ({named}), or reject it with a reason: gpuledger recommendations reject"
-
-
-def _cheaper(rule: "Rule", look: GateInput) -> str:
-    choices = [one for one in look.profile.alternatives if is_cheaper(one, look)]
-    if not look.is_whole and any(one.tried for one in choices):
-        return _alone(look)
-    open_ones = [one for one in choices if one.fits is not False]
-    what = f"{look.policy.step_gpus} {plain(open_ones[0].sku.partition('-')[0])}" if open_ones else "a cheaper kind"
-    return f"one run of at least {rule.number('hours')} h on {what}"
-
-
-def _team_idle(_rule: "Rule", look: GateInput) -> str:
-    return f"use what the team leaves idle of {look.sku} first"
-
-
-_TEXTS: dict[str, "Callable[[Rule, GateInput], str]"] = {
-    "signed": _signed, "age": _age, "measured": _measured, "runs": _runs, "idle": _idle, "memory": _memory,
-    "scaling": _scaling, "useful": _useful, "waiting": _waiting, "recommendations": _recommendations,
-    "cheaper": _cheaper, "team_idle": _team_idle,
-}  # fmt: skip
+def _cheaper(look: GateInput) -> list[Alternative]:
+    return [one for one in look.profile.alternatives if is_cheaper(one, look)]

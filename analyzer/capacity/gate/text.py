@@ -173,9 +173,9 @@ def _waive_words(decided: Decided, layout: TextLayout, *, kept: bool) -> list[st
         return [f"{decided.request_id} is kept nowhere; --store or --server keeps it, and lets it be waived", code]
     if not stops:
         return [f"kept as {decided.request_id}", code]
-    command = f'to waive: gpuledger capacity request override {decided.request_id} {stops[0]} --reason "..."'
-    role = "(role: approver)"
-    told = [f"{command} {role}"] if len(command) + len(role) < layout.width else [command, f"          {role}"]
+    command = f'gpuledger capacity request override {decided.request_id} {stops[0]} --reason "..."'
+    line = f"to waive: {command} (role: approver)"
+    told = [line] if len(line) < layout.width else ["to waive (role: approver):", f"  {command}"]
     return [*told, code]
 
 

@@ -12,7 +12,17 @@ from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.from_ledger import LeftOut
 from analyzer.capacity.planner.ledger import History
 from analyzer.capacity.planner.plan import Binding, Change, Plan, PlanAnswer, Solver, Transfer, Verdict
-from analyzer.capacity.planner.problem import MEDIA, Medium, Node, Planned, Problem, Task, lacks_duration, lacks_parts
+from analyzer.capacity.planner.problem import (
+    MEDIA,
+    Duration,
+    Medium,
+    Node,
+    Planned,
+    Problem,
+    Task,
+    lacks_duration,
+    lacks_parts,
+)
 
 if TYPE_CHECKING:
     from analyzer.capacity.planner.simulation import Outlook
@@ -35,16 +45,6 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
-class DurationFacts:
-    """How long a task runs: P10, P50 and P90. `runs` of the ledger it comes from; None where the file says it."""
-
-    p10_seconds: int
-    p50_seconds: int
-    p90_seconds: int
-    runs: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class TaskFact:
     """One task where and when it runs; from `data_from_at` to `data_until_at` it waits for its inputs to travel.
 
@@ -63,7 +63,7 @@ class TaskFact:
     is_critical: bool
     deadline_at: int | None  # its own
     after: tuple[str, ...]
-    duration: DurationFacts
+    duration: Duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ def _task(problem: Problem, plan: Plan, name: str) -> TaskFact:
         name in plan.critical,
         None if task.deadline_seconds is None else problem.starts_at + task.deadline_seconds * SECOND_US,
         tuple(each.task for each in task.inputs),
-        DurationFacts(duration.p10_seconds, duration.p50_seconds, duration.p90_seconds, duration.runs),
+        duration,
     )
 
 

@@ -1,11 +1,13 @@
-"""`gpuledger capacity request`, and its override, list and show: alone, on a site's store, or to a running server."""
+"""gpuledger capacity request, and its list, show and override: alone, on a site's store, or to a running server."""
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -13,26 +15,36 @@ from typing import Any
 from analyzer.capacity.gate.decided import Decided, Rate, decided_of
 from analyzer.capacity.gate.policy import Policy, read_policy
 from analyzer.capacity.gate.policy_check import check_request
-from analyzer.capacity.gate.request import Request, read_request
+from analyzer.capacity.gate.request import Request, parsed_file, read_request
 from analyzer.capacity.gate.request_store import (
+    Event,
+    KeptRequest,
+    Teller,
     decide,
     identity_of,
+    kept_request,
+    kept_requests,
 )
+from analyzer.capacity.gate.request_store import waive as waive_gate
 from analyzer.capacity.gate.supply import History, Supply
-from analyzer.capacity.gate.text import decided_text
-from analyzer.capacity.profile.read import ReadProfile, read_profile
+from analyzer.capacity.gate.text import decided_text, history_text, list_text, shown_of
+from analyzer.capacity.gate.work import work_of
+from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END, ReadProfile, read_envelope, read_profile
 from analyzer.capacity.profile.signature import TrustedKey
 from analyzer.errors import ConfigError, ProfileError
 from analyzer.findings.history.judgement import reason_of
-from analyzer.interfaces.cli.by_command import where
-from analyzer.interfaces.cli.kept_requests import PATH, registry_of_site, requests_of, teller
+from analyzer.interfaces.cli.by_command import where, who
 from analyzer.interfaces.cli.recording import price_micros
 from analyzer.ledger.believed import believing
-from analyzer.server_client import ask_server_json
-from analyzer.settings.settings import Settings
+from analyzer.server_client import ask_server_json, typed, zone_of
+from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout, has_colour, paint
+from collector.registry import Registry
 
+PATH = "/v1/capacity-requests"
+_LOCAL = "local"  # the role of who works on the site's own machine: who can do so can also write its files
+_FOR_EVER = 2**62
 _OK, _STOPPED = 0, 1
 _COLUMNS, _PAPER = 78, 80
 
@@ -76,8 +88,6 @@ def waive(argv: list[str]) -> int:
 
 def list_(argv: list[str]) -> int:
     """List the requests for more GPUs that a site keeps, the newest first."""
-    from analyzer.capacity.gate.text import list_text
-
     parser = _kept_parser("list", list_.__doc__)
     _add_paper(parser)
     options = parser.parse_args(argv)
@@ -91,8 +101,6 @@ def list_(argv: list[str]) -> int:
 
 def show(argv: list[str]) -> int:
     """Show a kept request: its gates, the other offer, and who decided and waived what, when."""
-    from analyzer.capacity.gate.text import history_text
-
     parser = _kept_parser("show", show.__doc__)
     parser.add_argument("id", metavar="ID", help="the request's id, q-...")
     _add_paper(parser)
@@ -156,8 +164,6 @@ def _judged(
     if not options.store or settings is None:
         currency = read.profile.currency if read else "USD"
         return check_request(request, read, policy, Supply(rate=_told(price, currency)), now)
-    from dataclasses import replace
-
     from analyzer.capacity.gate.site import supply_of
     from collector.store.database import Store
 
@@ -185,8 +191,6 @@ def _posted(options: argparse.Namespace) -> Decided:
     for name in ("policy", "price", "dry_run"):
         if getattr(options, name):
             raise ConfigError(f"--{name.replace('_', '-')} is for this machine; a server has its own policy and prices")
-    from analyzer.capacity.gate.request import parsed_file
-
     body: dict[str, object] = {"request": _plain(parsed_file(options.request))}
     if options.profile:
         body["profile"] = _document(options.profile)
@@ -202,8 +206,6 @@ def _plain(said: Any) -> Any:  # noqa: ANN401 - whatever TOML and YAML can say
 
 def _document(path: Path) -> object:
     """Return a profile's document as it is in the file; whether its signature holds is the server's to say."""
-    from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END
-
     _read(path)  # what is no profile is told here, before anything is sent
     text = path.read_text("utf-8")
     if text.lstrip()[:1] == "<":
@@ -223,10 +225,7 @@ def _read(path: Path, keys: Sequence[TrustedKey] = ()) -> ReadProfile:
 
 def _write_page(decided: Decided, options: argparse.Namespace) -> None:
     """Write page one with the verdict. Its figures keep their signature; its words are this machine's, and unsigned."""
-    from analyzer.capacity.gate.text import shown_of
-    from analyzer.capacity.gate.work import work_of
     from analyzer.capacity.profile.page import Form, form_of, in_form
-    from analyzer.capacity.profile.read import read_envelope
 
     if options.profile is None:
         raise ConfigError("--out writes the profile's page, and a pilot has no profile")
@@ -252,3 +251,91 @@ def _paper(options: argparse.Namespace) -> TextLayout:
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
     is_ascii = options.plain or not sys.stdout.isatty() or encoding != "utf8"
     return TextLayout(min(_PAPER, shutil.get_terminal_size((_PAPER, 24)).columns), is_ascii)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRequests:
+    """A store on this machine; a server may run on it."""
+
+    options: argparse.Namespace
+
+    def all(self) -> tuple[list[KeptRequest], str]:
+        """Return all, the newest first, and the time zone in which the site reads times."""
+        zone = where(self.options)[1].timezone
+        with registry_of_site(self.options) as registry:
+            return kept_requests(registry, 0, _FOR_EVER), zone
+
+    def one(self, request_id: str) -> tuple[KeptRequest, str]:
+        """Return one."""
+        zone = where(self.options)[1].timezone
+        with registry_of_site(self.options) as registry:
+            return kept_request(registry, request_id), zone
+
+    def waive(self, request_id: str, gate: str, reason: str) -> Decided:
+        """Waive one gate."""
+        with registry_of_site(self.options) as registry:
+            return waive_gate(registry, request_id, gate, reason, teller()).decided
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRequests:
+    """A running server."""
+
+    address: str
+
+    def all(self) -> tuple[list[KeptRequest], str]:
+        """Return all."""
+        pages = list(self._pages())
+        return [_kept_of(item) for page in pages for item in page["items"]], zone_of(pages[0])
+
+    def one(self, request_id: str) -> tuple[KeptRequest, str]:
+        """Return one."""
+        document = ask_server_json(self.address, f"{PATH}/{request_id}")
+        return _kept_of(document["request"]), zone_of(document)
+
+    def waive(self, request_id: str, gate: str, reason: str) -> Decided:
+        """Waive one gate."""
+        body: dict[str, object] = {"gate": gate, "reason": reason}
+        document = ask_server_json(self.address, f"{PATH}/{request_id}/waivers", body)
+        return decided_of(document["request"]["decided"])
+
+    def _pages(self) -> Iterator[dict[str, Any]]:
+        cursor: str | None = ""
+        while cursor is not None:
+            page = ask_server_json(self.address, f"{PATH}?cursor={cursor}" if cursor else PATH)
+            yield page
+            cursor = page["next_cursor"]
+
+
+def requests_of(options: argparse.Namespace) -> StoreRequests | ServerRequests:
+    """Return who is asked: the server of --server, or else the store here. What both raise:
+
+    Raises:
+        ConfigError: there is no such gate, or it cannot be waived.
+        LedgerError: there is no such request, or the server does not answer.
+        RegistryError: the registry does not answer.
+    """
+    return ServerRequests(options.server) if options.server else StoreRequests(options)
+
+
+def registry_of_site(options: argparse.Namespace) -> Registry:
+    """Return the registry beside the store that the arguments or the settings name."""
+    from collector.access.open_access import registry_of
+    from collector.config import load
+    from collector.store.there import check_there
+
+    file = settings_file(options.store, options.config) if options.store else options.config
+    config = load(file, os.environ)
+    store: Path = options.store or config.store
+    check_there(store, config.lake)
+    return registry_of(config, store)
+
+
+def teller() -> Teller:
+    """Return who says something on this machine, now."""
+    return Teller(who(), _LOCAL, time.time_ns() // 1000)
+
+
+def _kept_of(item: dict[str, Any]) -> KeptRequest:
+    events = typed(tuple[Event, ...], item["history"])
+    return KeptRequest(decided_of(item["decided"]), item["asked_at"], item["asked_by"], events)

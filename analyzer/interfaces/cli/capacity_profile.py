@@ -3,6 +3,7 @@
 import argparse
 import os
 import urllib.parse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _OK, _NOT_TRUSTED = 0, 1
 _DEFAULT_OUT = Path("profile.html")
 _PATH = "/v1/capacity-profile"
+_ALONE = "Self-measured by gpuledger run on one host: what the team has elsewhere, and what is free, is not known."
+_CHOSEN = "the one command that was watched"
+_CUT_OFF = "The watching was cut off before the command had ended."
 _ONE_THREAD = 1  # what is read is small: a second thread spins more than it reads
 
 
@@ -181,12 +185,27 @@ def _refuse_beside_recording(options: argparse.Namespace, runs: tuple[str, ...])
 
 
 def _from_recording(options: argparse.Namespace) -> "Ready":
-    from analyzer.capacity.profile.signature import of_user
-    from analyzer.interfaces.cli.profile_of_recording import profile_of_recording
-    from analyzer.interfaces.cli.recording import price_micros
+    """Return the profile of one command that `gpuledger run` watched: self-measured, and of that host alone.
 
-    made = profile_of_recording(options.recording, price_micros(options.price), options.team)
-    return _signed(made, options.key or of_user(os.environ))
+    Raises:
+        LedgerError: the file is no recording, or no GPU was seen in it.
+    """
+    from analyzer.capacity.profile.gather import Source, capacity_profile
+    from analyzer.capacity.profile.signature import of_user
+    from analyzer.capacity.profile.work import ProfileRequest
+    from analyzer.interfaces.cli.recording import booked, price_micros
+    from analyzer.reports.reader import Reader
+
+    path: Path = options.recording
+    with booked(path, price_micros(options.price)) as made:
+        header = made.recording.header
+        if not header.gpus:
+            raise LedgerError(f"{path.name} saw no GPU ({header.no_gpu}): there is nothing to profile")
+        source = Source(made.session, made.settings, Reader(made.session, made.settings).advised, "run", header.node)
+        found = capacity_profile(source, ProfileRequest(runs=(header.run_id,)))
+    caveats = (_ALONE, *(() if made.recording.end else (_CUT_OFF,)), *found.caveats)
+    own = replace(found, team=options.team, holdings=(), free=(), caveats=caveats, chosen=_CHOSEN)
+    return _signed(own, options.key or of_user(os.environ))
 
 
 def _signed(made: CapacityProfile, path: Path) -> "Ready":

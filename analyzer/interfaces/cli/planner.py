@@ -1,4 +1,4 @@
-"""The command `gpuledger capacity plan`: where and when each task of a file runs, and whether it is done by then."""
+"""gpuledger capacity plan: where and when each task of a file, or of a description, runs, and when all is done."""
 
 import argparse
 import os
@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
+from analyzer.capacity.planner.amounts import parse_moment
 from analyzer.capacity.planner.facts import PlanFacts
+from analyzer.capacity.planner.from_text import DESCRIPTION_BYTES, about, read_draft, to_confirm
+from analyzer.capacity.planner.language_model import ModelSettings
 from analyzer.capacity.planner.plan import SOLVERS
-from analyzer.capacity.planner.task_file import TaskFile
+from analyzer.capacity.planner.task_file import TaskFile, read_tasks
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.command import add_paper, is_ascii, opened, width_of, write
 from analyzer.settings.settings import Settings
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 _OK, _MISSED = 0, 1
 _STANDARD_INPUT = "-"
+_TASKS = "tasks.yaml"
+_YES = ("y", "yes")
 
 
 def plan(argv: list[str]) -> int:
@@ -107,8 +112,6 @@ def _settings_file(options: argparse.Namespace) -> Path | None:
 
 def _confirmed(options: argparse.Namespace, settings: Settings) -> bool:
     """Let a model make a task file of a description; return whether a person has confirmed it, to be read next."""
-    from analyzer.capacity.planner.language_model import ModelSettings
-    from analyzer.interfaces.cli.plan_from_text import from_text
     from analyzer.settings.settings import TABLES
 
     model = ModelSettings.read(_settings_file(options), TABLES)
@@ -117,9 +120,6 @@ def _confirmed(options: argparse.Namespace, settings: Settings) -> bool:
 
 
 def _read(options: argparse.Namespace, settings: Settings) -> TaskFile:
-    from analyzer.capacity.planner.amounts import parse_moment
-    from analyzer.capacity.planner.task_file import read_tasks
-
     now = time.time_ns() // 1000
     name = "standard input" if options.file == _STANDARD_INPUT else options.file
     file = read_tasks(_text(options.file), now, settings.timezone, name, options.start)
@@ -179,3 +179,74 @@ def _written(facts: PlanFacts, options: argparse.Namespace) -> str:
         return plan_html(facts)
     text = plan_text(facts, TextLayout(width_of(options.width), is_ascii(options)), options.top)
     return formatted(text, options.format, facts.title)
+
+
+def from_text(source: str, target: Path | None, model: ModelSettings, timezone: str) -> Path | None:
+    """Show what a model understood of a description, and return the task file that a person has confirmed.
+
+    None: nobody was asked, or the answer was no. Without a terminal nobody can confirm: the task file is written where
+    `target` says, or shown, and solved by the next command.
+
+    Raises:
+        ConfigError: no model is set, the description cannot be read, or a file is in the way.
+        ModelError: the model has made no task file of it.
+    """
+    model.ready()
+    if target is not None:
+        _free(target)
+    now = time.time_ns() // 1000
+    found = read_draft(model, _description(source), now, timezone)
+    text = to_confirm(found, now, timezone)
+    sys.stderr.write(f"{about(found)}\n\n")
+    if target is not None:
+        _write(target, text)
+        sys.stderr.write(f"It is in {target}; when every line is right: gpuledger capacity plan {target}\n")
+        return None
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        sys.stderr.write(
+            "\nTo plan it: keep it with --write tasks.yaml, read it, and run gpuledger capacity plan tasks.yaml\n"
+        )
+        return None
+    return _is_right(text)
+
+
+def _is_right(text: str) -> Path | None:
+    """Ask, and write the file where the answer is yes; anything else is no."""
+    path = Path(_TASKS)
+    _free(path)
+    sys.stderr.write(f"\nIs that what you mean? It is written to {path} and solved then [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in _YES:
+        sys.stderr.write("nothing was written, and nothing solved\n")
+        return None
+    _write(path, text)
+    return path
+
+
+def _description(name: str) -> str:
+    try:
+        if name == _STANDARD_INPUT:
+            content = sys.stdin.buffer.read(DESCRIPTION_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(DESCRIPTION_BYTES + 1)
+        return content.decode("utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read --from-text {name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--from-text {name} is no text in UTF-8") from error
+
+
+def _free(path: Path) -> None:
+    if path.exists():
+        raise ConfigError(f"{path} is there already; name another file, or move it away")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
