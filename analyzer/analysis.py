@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from analyzer.findings.history.history_tables import keep_rule_versions
 from analyzer.findings.history.keep import keep_findings
-from analyzer.findings.history.rule_versions import keep_rule_versions
 from analyzer.finops.charges.closing import Terms, close_runs, close_terms
 from analyzer.finops.charges.edited import terms_version
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates

@@ -1,17 +1,31 @@
-"""What a finding is: what, where, when, how sure, at stake, and the sentence a person reads."""
+"""What a finding is: what, where, when, how sure, at stake, and the sentence a person reads; and its document."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, ClassVar
 
-from analyzer.states import Confidence
+from pydantic import ConfigDict, Field
+
+from agent.wire.units import WEEK_US
+from analyzer.findings.history.history_tables import FindingHistory
+from analyzer.findings.history.judgement import Judgement, Mute
+from analyzer.findings.history.life import Life
+from analyzer.period import WEEKDAYS, Period, iso, local
+from analyzer.states import Confidence, booking
+from analyzer.text.display import Display, displays
+from analyzer.text.json_fields import WHOLE, CostMicros, Iso, Micros, Milliseconds, Name, Sentence
+from analyzer.text.words import CENTS_UNDER, day, gpu_hours, money
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidenceLine:
     """One line of the evidence: "loader workers", "8, each at 97-100 % of a core", "<- the limit"."""
 
-    what: str
-    seen: str
-    verdict: str = ""
+    __pydantic_config__: ClassVar[ConfigDict] = WHOLE
+
+    what: Sentence
+    seen: Sentence
+    verdict: Sentence = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +37,106 @@ class Finding:
     finding keeps it from week to week.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = WHOLE
+
     id: str
     rule: str
-    subject: str
-    run_ids: tuple[str, ...]
-    team: str | None
+    subject: Name
+    run_ids: tuple[Name, ...]
+    team: Name | None
     state: str
     cause: str
     what: str  # "input: preprocessing", "idle, memory held", "across racks"
-    milliseconds: int
-    at_stake_micros: int | None
+    milliseconds: Milliseconds
+    at_stake_micros: CostMicros | None
     confidence: Confidence
-    actor: str | None
-    first_at: int
-    last_at: int
+    actor: Annotated[str | None, Field(description="Who can act: run, platform or capacity.")]
+    first_at: Micros
+    last_at: Micros
     still_open: bool
-    caused_by: str | None
-    sentence: str  # who, where, how much of the time, the limit, the counterfactual; report.finding_told adds the price
-    evidence: tuple[Evidence, ...]
-    wrong_if: str
-    suspicion: bool = False  # below medium confidence: its seconds stay unexplained, and it claims nothing
-    hosts: tuple[str, ...] = ()
-    rule_version: str | None = None  # of its rule, when its last hour was judged; None where that was not kept
-    caused_on: str | None = None  # the host of the GPU that caused it
+    caused_by: Annotated[Name | None, Field(description="The GPU, node or run that is the root of it.")]
+    claim: Annotated[Sentence, Field(description="Who, where, how much of the time, and the limit: without figures.")]
+    evidence: tuple[EvidenceLine, ...]
+    wrong_if: Annotated[Sentence, Field(description="What would prove it wrong.")]
+    suspicion: Annotated[
+        bool, Field(description="Below medium confidence: its time stays unexplained, and it claims nothing.")
+    ] = False
+    hosts: tuple[Name, ...] = ()
+    rule_version: Annotated[
+        str | None, Field(description="Of this rule: its revision, and a digest of the numbers it reads.")
+    ] = None  # as its last hour was judged; None where that was not kept
+    caused_on: Annotated[Name | None, Field(description="The host of the GPU that caused it.")] = None
+
+
+# A type of its own, for a finding is made of the ledger alone: the site's clock and currency, and what people have said
+# of it since, are known where it is read.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingDocument(Finding):
+    """One loss of one subject, as every document has it. Its id stays; `at_stake_micros` is null without a price."""
+
+    label: Annotated[str, Field(description="What people are shown for the state and cause.")]
+    sentence: Annotated[Sentence, Field(description="Who, where, why, and what it has cost since when.")]
+    first_at_iso: Iso
+    last_at_iso: Iso
+    run_count: Annotated[int, Field(description="Of all runs: an assistant is told of the first of them.")]
+    host_count: Annotated[int, Field(description="Of all hosts, likewise.")]
+    life: Annotated[Life | None, Field(description="What the book says; null where it has no such finding yet.")]
+    judgement: Judgement | None
+    mute: Mute | None
+    display: Display
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open by the book; where the book has no such finding, by the period's own last hours."""
+        return self.still_open if self.life is None else self.life.state != "closed"
+
+
+def finding_documents(
+    found: Sequence[Finding],
+    period: Period,
+    currency: str,
+    history: FindingHistory,
+    whole: Sequence[Finding] | None = None,
+) -> tuple[FindingDocument, ...]:
+    """Return findings of a period as documents; as displayed, those of the `whole` list that they are of add up."""
+    listed = found if whole is None else whole
+    shown = displays([(finding.milliseconds, finding.at_stake_micros) for finding in listed], currency)
+    by_id = dict(zip((finding.id for finding in listed), shown, strict=True))
+    return tuple(
+        FindingDocument(
+            **{field.name: getattr(finding, field.name) for field in fields(Finding)},
+            label=booking(finding.state, None if finding.suspicion else finding.cause or None).label,
+            sentence=finding_sentence(finding, currency, period.timezone),
+            first_at_iso=iso(finding.first_at),
+            last_at_iso=iso(finding.last_at),
+            run_count=len(finding.run_ids),
+            host_count=len(finding.hosts),
+            life=history.lives.get(finding.id),
+            judgement=history.word(finding.id, period),
+            mute=history.mutes.get(finding.id),
+            display=by_id[finding.id],
+        )
+        for finding in found
+    )
+
+
+def finding_sentence(finding: Finding, currency: str, timezone: str) -> str:
+    """Return the sentence with its figures: "... 12.3 GPU-hours, $84 since Monday." """
+    return f"{finding.claim} {figures(finding, currency, timezone)}."
+
+
+def figures(finding: Finding, currency: str, timezone: str) -> str:
+    """Return "12.3 GPU-hours, $84 since Monday"; what is longer ago has a date, and what has ended both ends."""
+    hours = f"{gpu_hours(finding.milliseconds)} GPU-hours"
+    stake = finding.at_stake_micros
+    paid = "" if stake is None else f", {money(stake, currency, 2 if stake < CENTS_UNDER else 0)}"
+    return f"{hours}{paid} {_since(finding, timezone)}"
+
+
+def _since(finding: Finding, timezone: str) -> str:
+    first, last = local(finding.first_at, timezone), local(finding.last_at - 1, timezone)
+    if not finding.still_open:
+        return f"on {day(first)}" if first.date() == last.date() else f"from {day(first)} to {day(last)}"
+    if finding.last_at - finding.first_at < WEEK_US:
+        return f"since {WEEKDAYS[first.weekday()].capitalize()}"
+    return f"since {day(first)}"

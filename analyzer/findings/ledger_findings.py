@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.findings.finding import Finding
+from analyzer.findings.history.history_tables import rule_versions
 from analyzer.findings.history.naming import LossKey, longer_ids, named
-from analyzer.findings.history.rule_versions import rule_versions
 from analyzer.findings.rules.evidence import evidence, speedup
 from analyzer.findings.rules.sentence import host_words, limit_words, root_words, run_words, share_words
 from analyzer.findings.rules.words import SUSPICION, WORDS
@@ -271,7 +271,7 @@ def _finding(
         last_at=loss.last_us + HOUR_US,
         still_open=loss.may_go_on and loss.last_us >= newest_us - HOUR_US,
         caused_by=loss.root,
-        sentence=words.sentence.format(**values),
+        claim=words.sentence.format(**values),
         evidence=evidence(state, cause, windows),
         wrong_if=words.wrong_if.format(**values),
         suspicion=is_suspicion,

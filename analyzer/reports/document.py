@@ -1,23 +1,21 @@
 """What every JSON answer is made of: documents with a version, spans and amounts, and how they are shown."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.wire.units import HOUR_MS, MICROS
 from analyzer.ledger.coverage import Hours, Measured
 from analyzer.period import Period
 from analyzer.period import iso as iso
-from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import decimal, hours_decimals, money_decimals, symbol
+from analyzer.text.display import Display, DisplayRounding
+from analyzer.text.json_fields import CostMicros as CostMicros
+from analyzer.text.json_fields import Iso as Iso
+from analyzer.text.json_fields import Micros as Micros
+from analyzer.text.json_fields import Milliseconds as Milliseconds
 
 VERSION: Literal[1] = 1
 
-Micros = Annotated[int, Field(description="Microseconds since 1970, UTC.")]
-Iso = Annotated[str, Field(description="The same instant, ISO 8601, UTC.", json_schema_extra={"format": "date-time"})]
-Milliseconds = Annotated[int, Field(description="GPU time in milliseconds.")]
-CostMicros = Annotated[int, Field(description="Millionths of the currency.")]
 Class = Literal["useful", "avoidable", "overhead", "spare", "unknown"]
 Status = Literal["provisional", "open", "closed", "final"]
 
@@ -89,20 +87,13 @@ class MeasuredTime(Model):
         return cls(held_milliseconds=measured.held, not_measured_milliseconds=measured.silent)
 
 
-class Shown(Model):
-    """Amounts as people read them, rounded from the top down so that every column adds up."""
-
-    gpu_hours: str
-    cost: str | None
-
-
 class Amounts(Model):
     """GPU time and what it cost. `cost_micros` is of the part that has a price, null where no part has one."""
 
     milliseconds: Milliseconds
     cost_micros: CostMicros | None
     unpriced_milliseconds: Milliseconds = Field(description="The part of the time for which no price is known.")
-    display: Shown
+    display: Display
 
 
 class Document(Model):
@@ -123,26 +114,12 @@ class Listing(Document):
 Triple = tuple[int, int | None, int]  # milliseconds, cost in micros, milliseconds without a price
 
 
-class Rounding:
+class Rounding(DisplayRounding):
     """How one document's amounts are rounded: to the decimals that its total is shown with."""
 
     def __init__(self, total: Triple, currency: str) -> None:
+        super().__init__(total[0], total[1], currency)
         self.total = total
-        self.hour_decimals = hours_decimals(total[0])
-        self.cost_decimals = money_decimals(total[1])
-        self._sign = symbol(currency)
-
-    @property
-    def hours(self) -> tuple[int, int, int]:
-        """What GPU-hours are: the total in units that are shown, by what milliseconds are multiplied and divided."""
-        factor = 10**self.hour_decimals
-        return nearest(self.total[0] * factor, HOUR_MS), factor, HOUR_MS
-
-    @property
-    def costs(self) -> tuple[int, int, int]:
-        """The same of money."""
-        factor = 10**self.cost_decimals
-        return nearest((self.total[1] or 0) * factor, MICROS), factor, MICROS
 
     def whole(self) -> Amounts:
         """Return the total."""
@@ -155,18 +132,10 @@ class Rounding:
             milliseconds=milliseconds,
             cost_micros=micros,
             unpriced_milliseconds=unpriced,
-            display=Shown(gpu_hours=decimal(hours, self.hour_decimals), cost=self._money(cost)),
+            display=self.display(hours, cost),
         )
 
     def parts(self, exact: Sequence[Triple], hours: int, cost: int | None) -> list[Amounts]:
         """Return the parts of an amount whose rounded figures are known; as shown, they sum to it."""
-        (_, by_hours, per_hour), (_, by_cost, per_cost) = self.hours, self.costs
-        in_hours = apportion(hours, [part[0] * by_hours for part in exact], per_hour)
-        in_money = apportion(cost or 0, [(part[1] or 0) * by_cost for part in exact], per_cost)
-        shown = [None if part[1] is None else money for part, money in zip(exact, in_money, strict=True)]
-        return [self.amounts(*triple) for triple in zip(exact, in_hours, shown, strict=True)]
-
-    def _money(self, units: int | None) -> str | None:
-        if units is None:
-            return None
-        return f"{'-' if units < 0 else ''}{self._sign}{decimal(abs(units), self.cost_decimals)}"
+        rounded = self.apportioned([part[:2] for part in exact], hours, cost)
+        return [self.amounts(part, *figures) for part, figures in zip(exact, rounded, strict=True)]

@@ -13,7 +13,7 @@ from analyzer.errors import LedgerError
 from analyzer.findings.explain.argue import Argument
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.all_notices import PeriodNotices
-from analyzer.findings.history.case import FindingHistory
+from analyzer.findings.history.history_tables import FindingHistory
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation
@@ -100,7 +100,8 @@ class FilteredReader(Reader):
     def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
         """Return the findings of these runs, without the fleet's record and count of closed ones."""
         report = Reader.list_findings(self, period, everything=everything, sure=sure)
-        return replace(report, part=self.part, record=None, closed=None)
+        trend = None if report.trend is None else replace(report.trend, closed=None)
+        return replace(report, part=self.part, record=None, closed=None, trend=trend)
 
 
 @contextmanager

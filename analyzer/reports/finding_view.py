@@ -1,15 +1,12 @@
 """What text, page and document say of one finding beside its figures: the same words in each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.findings.explain.argue import Argument
 from analyzer.findings.explain.ruled_out import RuledOut
-from analyzer.findings.finding import Finding
-from analyzer.findings.finding_sentence import finding_sentence
-from analyzer.findings.history.judgement import Judgement, Mute
-from analyzer.findings.history.life import Life
+from analyzer.findings.finding import Finding, FindingDocument
 from analyzer.findings.rules.needs import MODERATE_PERMILLE, SEVERE_PERMILLE, need_words
 from analyzer.findings.rules.sentence import host_words
 from analyzer.period import Period, local
@@ -28,20 +25,6 @@ from analyzer.text.words import (
 )
 
 _RUNS_SHOWN = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """One finding of a period, its argument, what is kept of it, and what would help."""
-
-    finding: Finding
-    currency: str
-    timezone: str
-    argument: Argument | None = None
-    life: Life | None = None
-    judgement: Judgement | None = None
-    mute: Mute | None = None
-    advice: tuple[Recommendation, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,133 +61,127 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class FindingView:
-    """One finding in words, for templates."""
+class Explained:
+    """One finding of a period, its argument, and what would help; in words, as templates and text take them."""
 
-    finding: Finding
-    argument: Argument | None
-    words: Words
-    sentence: str
-    stake: str
-    state: str
-    actor: str
-    when: str
-    hosts: str
-    root: str
-    rule: str
-    need: str
-    ruled_out: tuple[str, ...]
-    apart: tuple[str, ...]
-    advice: tuple[Recommendation, ...]
-    judged: str
-    muted: str
-    runs: tuple[str, ...]
-    more_runs: int
+    period: Period
+    currency: str
+    finding: FindingDocument
+    argument: Argument | None = None
+    advice: tuple[Recommendation, ...] = ()
 
+    @property
+    def timezone(self) -> str:
+        """By whose clock it is read."""
+        return self.period.timezone
 
-def finding_view(explained: Explained) -> FindingView:
-    """Return what is said of it."""
-    finding, argument, zone = explained.finding, explained.argument, explained.timezone
-    words = Words(explained.currency, zone)
-    return FindingView(
-        finding,
-        argument,
-        words,
-        finding_sentence(finding, explained.currency, zone),
-        words.stake(finding),
-        state_words(finding, explained.life, zone),
-        actor_of(finding),
-        span_words(finding.first_at, finding.last_at, zone),
-        host_words(finding.hosts) if finding.hosts else "",
-        root_of(finding),
-        rules_words(finding, argument),
-        needs_of(argument),
-        ruled_out_of(argument),
-        apart_of(argument),
-        explained.advice,
-        judged_of(explained),
-        muted_of(explained),
-        finding.run_ids[:_RUNS_SHOWN],
-        max(0, len(finding.run_ids) - _RUNS_SHOWN),
-    )
+    @property
+    def words(self) -> Words:
+        """The site's words."""
+        return Words(self.currency, self.timezone)
 
+    @property
+    def stake(self) -> str:
+        """What is at stake, in money where it is known, and in GPU-hours."""
+        return self.words.stake(self.finding)
 
-def state_words(finding: Finding, life: Life | None, timezone: str) -> str:
-    """Return "open 6 d", "closed 14 Nov" or "open again 2 d"; without a book what the period itself shows."""
-    if life is None:
-        return "open" if finding.still_open else "ended"
-    if life.closed_at is not None:
-        return f"closed {day(local(life.closed_at - 1, timezone)).split(' ', 1)[1]}"
-    age = life.updated_at - life.opened_at
-    lasted = f"{age // DAY_US} d" if age >= DAY_US else f"{-(-age // HOUR_US)} h"
-    return f"open again {lasted}" if life.reopened else f"open {lasted}"
+    @property
+    def state(self) -> str:
+        """Its state: "open 6 d", "closed 14 Nov", "open again 2 d"; without a book what the period itself shows."""
+        life = self.finding.life
+        if life is None:
+            return "open" if self.finding.still_open else "ended"
+        if life.closed_at is not None:
+            return f"closed {day(local(life.closed_at - 1, self.timezone)).split(' ', 1)[1]}"
+        age = life.updated_at - life.opened_at
+        lasted = f"{age // DAY_US} d" if age >= DAY_US else f"{-(-age // HOUR_US)} h"
+        return f"open again {lasted}" if life.reopened else f"open {lasted}"
 
+    @property
+    def actor(self) -> str:
+        """Who can act: of a run its team."""
+        team = {"run": self.finding.team or "the run's owner"}
+        return plain(team.get(self.finding.actor or "", self.finding.actor or "nobody"))
 
-def rules_words(finding: Finding, argument: Argument | None) -> str:
-    """Return the rule with its version, and the date of all rules and thresholds by which its hours were judged."""
-    dates = sorted({version.partition("+")[0] for version in argument.rules}) if argument else []
-    rule = plain(" ".join(filter(None, (finding.rule, finding.rule_version))))
-    return rule + (f", rules of {', '.join(map(plain, dates))}" if dates else "")
+    @property
+    def when(self) -> str:
+        """From when to when it was seen."""
+        return span_words(self.finding.first_at, self.finding.last_at, self.timezone)
 
+    @property
+    def hosts(self) -> str:
+        """Its hosts; empty where it has none."""
+        return host_words(self.finding.hosts) if self.finding.hosts else ""
 
-def actor_of(finding: Finding) -> str:
-    """Return who can act: of a run its team."""
-    return plain({"run": finding.team or "the run's owner"}.get(finding.actor or "", finding.actor or "nobody"))
+    @property
+    def root(self) -> str:
+        """The GPU or run that caused it and where it is; empty where none is known."""
+        finding = self.finding
+        if finding.caused_by is None:
+            return ""
+        return plain(finding.caused_by) + (f" on {plain(finding.caused_on)}" if finding.caused_on else "")
 
+    @property
+    def rule(self) -> str:
+        """The rule with its version, and the date of all rules and thresholds by which its hours were judged."""
+        dates = sorted({version.partition("+")[0] for version in self.argument.rules}) if self.argument else []
+        rule = plain(" ".join(filter(None, (self.finding.rule, self.finding.rule_version))))
+        return rule + (f", rules of {', '.join(map(plain, dates))}" if dates else "")
 
-def root_of(finding: Finding) -> str:
-    """Return the GPU or run that caused it and where it is; empty where none is known."""
-    if finding.caused_by is None:
-        return ""
-    return plain(finding.caused_by) + (f" on {plain(finding.caused_on)}" if finding.caused_on else "")
+    @property
+    def need(self) -> str:
+        """The counterfactual and how severe the waiting is; empty where neither is known."""
+        if self.argument is None:
+            return ""
+        words = [] if self.argument.need is None else [need_words(self.argument.need)]
+        if self.argument.severity is not None:
+            bands = f"moderate from {MODERATE_PERMILLE // 10} %, severe from {SEVERE_PERMILLE // 10} % of a step"
+            words.append(f"{self.argument.severity} ({bands})")
+        return "; ".join(words)
 
+    @property
+    def ruled_out(self) -> tuple[str, ...]:
+        """The other explanations with what speaks against each."""
+        return causes_out(self.argument.ruled_out) if self.argument else ()
 
-def needs_of(argument: Argument | None) -> str:
-    """Return the counterfactual and how severe the waiting is; empty where neither is known."""
-    if argument is None:
-        return ""
-    words = [] if argument.need is None else [need_words(argument.need)]
-    if argument.severity is not None:
-        bands = f"moderate from {MODERATE_PERMILLE // 10} %, severe from {SEVERE_PERMILLE // 10} % of a step"
-        words.append(f"{argument.severity} ({bands})")
-    return "; ".join(words)
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """What else these runs spent and is booked apart: overhead, and findings of their own."""
+        out = self.argument.ruled_out if self.argument else ()
+        overhead = [f"{one.what}: {plain_sentence(one.why)}" for one in out if one.kind == "overhead"]
+        others = [plain_sentence(one.what) for one in out if one.kind == "finding"]
+        own = [f"findings of their own: {', '.join(others)}"] if others else []
+        return (*overhead, *own)
 
+    @property
+    def judged(self) -> str:
+        """What was said of it, when and why; empty where nobody has."""
+        if (word := self.finding.judgement) is None:
+            return ""
+        when = day(local(word.recorded_at, self.timezone))
+        return f"{word.verdict}, said {when} of {plain(word.period_label)}: {plain_sentence(word.because)}"
 
-def ruled_out_of(argument: Argument | None) -> tuple[str, ...]:
-    """Return the other explanations with what speaks against each."""
-    return causes_out(_out(argument))
+    @property
+    def muted(self) -> str:
+        """Until when it is muted and why; empty where it is not."""
+        if (mute := self.finding.mute) is None:
+            return ""
+        return f"until {until_words(mute.until, self.timezone)}: {plain_sentence(mute.because)}"
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs that are listed, those that lost most first."""
+        return self.finding.run_ids[:_RUNS_SHOWN]
+
+    @property
+    def more_runs(self) -> int:
+        """How many are not."""
+        return max(0, len(self.finding.run_ids) - _RUNS_SHOWN)
 
 
 def causes_out(ruled_out: Sequence[RuledOut]) -> tuple[str, ...]:
     """Return those that are causes, and not time of the same runs that is booked apart."""
     return tuple(f"{one.what}: {plain_sentence(one.why)}" for one in ruled_out if one.kind == "cause")
-
-
-def apart_of(argument: Argument | None) -> tuple[str, ...]:
-    """Return what else these runs spent and is booked apart: overhead, and findings of their own."""
-    overhead = [f"{one.what}: {plain_sentence(one.why)}" for one in _out(argument) if one.kind == "overhead"]
-    others = [plain_sentence(one.what) for one in _out(argument) if one.kind == "finding"]
-    own = [f"findings of their own: {', '.join(others)}"] if others else []
-    return (*overhead, *own)
-
-
-def _out(argument: Argument | None) -> tuple[RuledOut, ...]:
-    return () if argument is None else argument.ruled_out
-
-
-def judged_of(explained: Explained) -> str:
-    """Return what was said of it, when and why; empty where nobody has."""
-    if (word := explained.judgement) is None:
-        return ""
-    when = day(local(word.recorded_at, explained.timezone))
-    return f"{word.verdict}, said {when} of {plain(word.period_label)}: {plain_sentence(word.because)}"
-
-
-def muted_of(explained: Explained) -> str:
-    """Return until when it is muted and why; empty where it is not."""
-    if (mute := explained.mute) is None:
-        return ""
-    return f"until {until_words(mute.until, explained.timezone)}: {plain_sentence(mute.because)}"
 
 
 def of_runs(finding: Finding) -> str:

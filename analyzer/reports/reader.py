@@ -1,15 +1,14 @@
 """What can be read of a ledger, for one request: figures and findings, without layout and without transport."""
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import time_ns
 from typing import TypeVar
 
 from analyzer.findings.explain.argue import Argument, argue
-from analyzer.findings.finding import Finding
+from analyzer.findings.finding import Finding, FindingDocument, finding_documents
 from analyzer.findings.health.all_notices import PeriodNotices
-from analyzer.findings.history.case import FindingHistory, read_case
-from analyzer.findings.history.history_tables import lives
+from analyzer.findings.history.history_tables import FindingHistory, lives, read_case
 from analyzer.findings.still_costs import still_costs
 from analyzer.finops.charges.edited import edited
 from analyzer.finops.charges.held_query import charged
@@ -189,6 +188,12 @@ class Reader:
         """Return what is kept of the findings of a period: lives, judgements, mutes."""
         return read_case(self.session, period, self.clock())
 
+    def documents(
+        self, found: Sequence[Finding], period: Period, whole: Sequence[Finding] | None = None
+    ) -> tuple[FindingDocument, ...]:
+        """Return findings of a period with what is kept of them; as displayed, those of the `whole` list add up."""
+        return finding_documents(found, period, self.settings.currency, self.case(period), whole)
+
     def last_seen(self, finding_id: str) -> Period | None:
         """Return the week in which the ledger last saw a finding; None where its book has none of this id."""
         life = lives(self.session, self.now()).get(finding_id)
@@ -200,19 +205,16 @@ class Reader:
         Raises:
             LedgerError: the period has none of this id.
         """
-        found, case = self.findings(period), self.case(period)
+        found = self.findings(period)
         absent = (
             f"this period has no finding {finding_id!r}: gpuledger findings lists them; --since names another period"
         )
         finding = by_id(found, finding_id or "", absent)
         return Explained(
-            finding,
+            period,
             self.settings.currency,
-            self.settings.timezone,
+            self.documents([finding], period, found)[0],
             self.argued(finding, found, period),
-            case.lives.get(finding.id),
-            case.word(finding.id, period),
-            case.mutes.get(finding.id),
             tuple(one for one in self.offer(period).advice if one.stands and finding.id in one.finding_ids),
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from agent.wire.units import HOUR_US, WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.history.history_tables import judgements
-from analyzer.findings.history.record import Record, record_of
+from analyzer.findings.history.judgement import Record, record_of
 from analyzer.finops.charges.edited import Edited
 from analyzer.finops.charges.sums import Charged
 from analyzer.finops.reconcile.invoice_matches import InvoiceMatch, last_match

@@ -21,7 +21,7 @@ from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.ledger.unjudged import rules_in
 from analyzer.period import Period
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, fold, within
-from analyzer.reports.finding_list import FindingsReport, at_stake_column, trend
+from analyzer.reports.finding_list import FindingsReport, at_stake_column
 from analyzer.reports.reader import Reader
 from analyzer.reports.savings import checked
 from analyzer.reports.week import WeekReport, by_saving
@@ -277,12 +277,11 @@ def changes(report: WeekReport, previous: Breakdown, listed: FindingsReport) -> 
     moved = [key for key in before.keys() | now.keys() if now.get(key, 0) != before.get(key, 0)]
     moved = sorted(moved, key=lambda key: (-abs(now.get(key, 0) - before.get(key, 0)), key))[:_CHANGED_SHOWN]
     moved.sort(key=lambda key: CLASSES.index(key[0]))
-    followed = [(finding, listed.follow(finding.id)) for finding in listed.findings]
-    came = [(finding, trail.moved) for finding, trail in followed if trail and trail.moved in ("new", "growing")]
+    came = [(one, listed.moved[one.id]) for one in listed.findings if listed.moved.get(one.id) in ("new", "growing")]
     return {
         "unit": "money" if is_money else "GPU-hours",
         "states": [(*key, nearest(before.get(key, 0), unit), nearest(now.get(key, 0), unit)) for key in moved],
-        "trend": trend(listed),
+        "trend": listed.trend,
         "came": came[:_CAME_SHOWN],
     }
 

@@ -14,7 +14,7 @@ from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.scope import Scope
 from analyzer.period import Period
 from analyzer.reports.finding_charts import finding_charts
-from analyzer.reports.finding_view import Explained, Words, finding_view
+from analyzer.reports.finding_view import Explained, Words
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import run_names
 from dashboards.pages import fleet, run_page
@@ -165,7 +165,7 @@ class Pages:
             "finding.html",
             reader,
             week,
-            view=finding_view(explained),
+            view=explained,
             json_link=_json_link("explain", explained.finding.id, week),
             names=run_names(reader.session, explained.finding.run_ids),
             drawings=[(each, stacked_bars(each)) for each in shown],

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.notice import Notice, Span
 from analyzer.ids import short_id
 from analyzer.ledger.unjudged import Unjudged
@@ -61,9 +61,9 @@ def _cadence(name: str, runs: list[tuple[Saving, Checkpoints]]) -> Iterator[Noti
         [saving for saving, _ in off],
         f"saves every {now}, {best} would lose least: save {found.advice}; about {stake:,.1f} GPU-hours in this period",
         (
-            Evidence("interval", now, f"best is {best}"),
-            Evidence("time to save", f"{found.save_seconds.value or 0:.0f} s", "the GPUs stand still for it"),
-            Evidence("failures", f"one every {_hours(found.mtbf_seconds)} on {saving.nodes} hosts"),
+            EvidenceLine("interval", now, f"best is {best}"),
+            EvidenceLine("time to save", f"{found.save_seconds.value or 0:.0f} s", "the GPUs stand still for it"),
+            EvidenceLine("failures", f"one every {_hours(found.mtbf_seconds)} on {saving.nodes} hosts"),
         ),
         "the run saves for another reason than failures, or its failures are not those of the last four weeks",
     )
@@ -86,13 +86,13 @@ def _restore(name: str, runs: list[tuple[Saving, Checkpoints]]) -> Iterator[Noti
         name,
         [saving for saving, _ in long],
         f"{count} checkpoints, none ever seen restored: begin once from one before a failure does",
-        (Evidence("written", f"{count} in {held / HOUR_MS:,.0f} GPU-hours"),),
+        (EvidenceLine("written", f"{count} in {held / HOUR_MS:,.0f} GPU-hours"),),
         "they were read where nobody looks: by an evaluation, or in a run of another name",
     )
 
 
 def _notice(
-    rule: str, name: str, savings: list[Saving], sentence: str, evidence: tuple[Evidence, ...], wrong_if: str
+    rule: str, name: str, savings: list[Saving], sentence: str, evidence: tuple[EvidenceLine, ...], wrong_if: str
 ) -> Notice:
     teams = {saving.team for saving in savings}
     return Notice(

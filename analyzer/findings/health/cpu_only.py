@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
@@ -74,9 +74,11 @@ def _judged(works: Sequence[HostWork], limits: NoticeLimits = LIMITS) -> Iterato
         run_ids=(first.run_id,),
         team=first.team,
         evidence=(
-            Evidence("processors", f"{tenths(cores)} cores on average", f"{length_of_time(ms)} long"),
-            Evidence("GPUs", f"{gpus} held, none ever busy" if gpus else "none held"),
-            Evidence("free meanwhile", f"{gpu_hours(sum(work.free_ms for work in works))} GPU-hours on these hosts"),
+            EvidenceLine("processors", f"{tenths(cores)} cores on average", f"{length_of_time(ms)} long"),
+            EvidenceLine("GPUs", f"{gpus} held, none ever busy" if gpus else "none held"),
+            EvidenceLine(
+                "free meanwhile", f"{gpu_hours(sum(work.free_ms for work in works))} GPU-hours on these hosts"
+            ),
         ),
         wrong_if="the GPUs are used by a part of the run that nobody measures, or these cores are spare",
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
@@ -67,7 +67,7 @@ def _odd(group: str, version: str, usual: str, hosts: Sequence[HostDriver]) -> N
         "high" if is_older else "medium",
         node=nodes[0] if len(nodes) == 1 else None,
         evidence=tuple(
-            Evidence(f"driver {each}", f"{sum(host.driver == each for host in hosts)} of {len(hosts)} hosts")
+            EvidenceLine(f"driver {each}", f"{sum(host.driver == each for host in hosts)} of {len(hosts)} hosts")
             for each in sorted({host.driver or "" for host in hosts}, key=_order)
         ),
         wrong_if="these hosts are kept apart on purpose, as to try a driver, or the upgrade is under way",
@@ -82,7 +82,7 @@ def _behind(group: str, usual: str, fleet: str, nodes: list[str]) -> Notice:
         f"driver {usual} on {group} ({some(nodes)}), {fleet} on most of the fleet: plan its upgrade",
         "platform",
         "medium",
-        evidence=(Evidence("driver", usual, f"{fleet} on most hosts"),),
+        evidence=(EvidenceLine("driver", usual, f"{fleet} on most hosts"),),
         wrong_if="the newer driver no longer supports these GPUs",
     )
 

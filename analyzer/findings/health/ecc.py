@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agent.wire.units import WEEK_US
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
@@ -116,7 +116,7 @@ def notices_of(memory: Memory, limits: NoticeLimits = LIMITS) -> Iterator[Notice
             "uncorrected",
             memory,
             f"{times}: reset it when it is next free, and have it tested if there are more",
-            (Evidence("uncorrected errors", f"{memory.uncorrected:,}"),),
+            (EvidenceLine("uncorrected errors", f"{memory.uncorrected:,}"),),
             "the counter was set anew with the driver",
         )
     if memory.remapped > memory.remapped_before and memory.remapped >= limits.remapped_rows:
@@ -125,7 +125,7 @@ def notices_of(memory: Memory, limits: NoticeLimits = LIMITS) -> Iterator[Notice
             memory,
             f"{memory.remapped} rows of its memory replaced, {memory.remapped - memory.remapped_before} of them now: "
             "have it tested before its spare rows run out",
-            (Evidence("replaced rows", f"{memory.remapped}", f"{memory.remapped_before} before"),),
+            (EvidenceLine("replaced rows", f"{memory.remapped}", f"{memory.remapped_before} before"),),
             "they lie in many banks, each of which has eight to spare",
         )
     yield from _trend(memory, limits)
@@ -141,7 +141,7 @@ def _xids(memory: Memory, limits: NoticeLimits) -> Iterator[Notice]:
         "xid",
         memory,
         f"{said}: {XIDS[worst][1]}",
-        tuple(Evidence(f"Xid {xid}", counted(memory.xids[xid], "time"), XIDS[xid][0]) for xid in found),
+        tuple(EvidenceLine(f"Xid {xid}", counted(memory.xids[xid], "time"), XIDS[xid][0]) for xid in found),
         "a reset or a driver upgrade was tried there on purpose",
     )
 
@@ -160,14 +160,16 @@ def _trend(memory: Memory, limits: NoticeLimits) -> Iterator[Notice]:
             memory,
             f"{counts[0]:,} corrected memory errors this week, {counts[1]:,} the week before: they double, "
             "which often goes before an uncorrected one; have it tested when it is next free",
-            tuple(Evidence(f"{week} weeks before" if week else "this week", f"{n:,}") for week, n in enumerate(counts)),
+            tuple(
+                EvidenceLine(f"{week} weeks before" if week else "this week", f"{n:,}") for week, n in enumerate(counts)
+            ),
             "it was used more each week",
             is_sure=False,
         )
 
 
 def _notice(
-    kind: str, memory: Memory, sentence: str, evidence: tuple[Evidence, ...], wrong_if: str, *, is_sure: bool = True
+    kind: str, memory: Memory, sentence: str, evidence: tuple[EvidenceLine, ...], wrong_if: str, *, is_sure: bool = True
 ) -> Notice:
     rule = f"{_RULE}/{kind}"
     return Notice(

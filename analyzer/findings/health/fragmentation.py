@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agent.wire.units import HOUR_US
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
@@ -147,9 +147,9 @@ def _notice(
         "high" if told and why == "pieces" else "medium" if told else "low",
         run_ids=tuple(sorted(wait.run_id for wait in runs)),
         evidence=(
-            Evidence("waiting", f"{sum(len(each) for each in runs.values()):,} run-hours", "in whole hours"),
-            Evidence("free at most", _by_host(site.free.get(worst, ()), why)),
-            Evidence("why, says the scheduler", some(sorted({wait.reason or "nothing" for wait in runs}))),
+            EvidenceLine("waiting", f"{sum(len(each) for each in runs.values()):,} run-hours", "in whole hours"),
+            EvidenceLine("free at most", _by_host(site.free.get(worst, ()), why)),
+            EvidenceLine("why, says the scheduler", some(sorted({wait.reason or "nothing" for wait in runs}))),
         ),
         wrong_if=_WRONG_IF,
     )

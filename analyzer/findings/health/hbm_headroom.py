@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, Words
 from analyzer.findings.health.of_runs import OfRun, by_name, notice_of
@@ -68,16 +68,16 @@ def notices_of(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) -> Iterat
         "leave a tenth free (smaller micro-batch, activation checkpointing, sharding)",
         _confidence(worst.failed, is_flat),
         (
-            Evidence(
+            EvidenceLine(
                 "memory in use",
                 f"{percent(worst.full_permille)} at the most",
                 f"over {percent(limits.hbm_full_permille)}",
             ),
-            Evidence(
+            EvidenceLine(
                 "its course",
                 "flat: set aside, or cached" if is_flat else f"from {gib(worst.least)} to {gib(worst.most)}",
             ),
-            Evidence("ended for want of memory", counted(worst.failed, "run") + " of this name"),
+            EvidenceLine("ended for want of memory", counted(worst.failed, "run") + " of this name"),
         ),
         "its framework sets memory aside at the start (JAX, vLLM) or keeps what it has freed (PyTorch)",
     )

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
@@ -87,8 +87,8 @@ def _judged_replays(seen: Replays, limits: NoticeLimits = LIMITS) -> Iterator[No
         node=seen.node,
         gpu_uuid=seen.gpu_uuid,
         evidence=(
-            Evidence("replays", f"{seen.replays:,} in {counted(seen.hours, 'hour')}"),
-            Evidence("worst hour", f"{seen.worst_hour:,}", f"{limits.replays_per_hour} are recommended at most"),
+            EvidenceLine("replays", f"{seen.replays:,} in {counted(seen.hours, 'hour')}"),
+            EvidenceLine("worst hour", f"{seen.worst_hour:,}", f"{limits.replays_per_hour} are recommended at most"),
         ),
         wrong_if="they all came with one reset of the link",
     )
@@ -117,7 +117,7 @@ def _slow(port: Port, usual: int, group: str) -> Notice:
         port,
         f"{port.device} runs at {speed // _GIGABIT} Gbit/s where most ports of {group} run at {usual // _GIGABIT}: "
         "see cable, transceiver and the switch's port; every run that spans this host waits for it",
-        (Evidence("speed", f"{speed // _GIGABIT} Gbit/s", f"{usual // _GIGABIT} elsewhere"),),
+        (EvidenceLine("speed", f"{speed // _GIGABIT} Gbit/s", f"{usual // _GIGABIT} elsewhere"),),
         "it is another kind of port, for storage or management",
     )
 
@@ -127,12 +127,15 @@ def _erring(port: Port, rate: int, median: int) -> Notice:
         "errors",
         port,
         f"{port.device} had {rate:,} errors an hour, the median port beside it {median:,}: change its cable",
-        (Evidence("errors", f"{port.errors:,}", f"{rate:,} an hour"), Evidence("beside it", f"{median:,} an hour")),
+        (
+            EvidenceLine("errors", f"{port.errors:,}", f"{rate:,} an hour"),
+            EvidenceLine("beside it", f"{median:,} an hour"),
+        ),
         "they are drops of a full queue and no fault of the link",
     )
 
 
-def _of_port(kind: str, port: Port, sentence: str, evidence: tuple[Evidence, ...], wrong_if: str) -> Notice:
+def _of_port(kind: str, port: Port, sentence: str, evidence: tuple[EvidenceLine, ...], wrong_if: str) -> Notice:
     rule = f"{_RULE}/{kind}"
     return Notice(
         notice_id(rule, f"{port.node}/{port.device}"),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
@@ -91,10 +91,10 @@ def notices_of(mixture: Mixture, limits: NoticeLimits = LIMITS) -> Iterator[Noti
         node=mixture.nodes[0] if len(mixture.nodes) == 1 else None,
         run_ids=(mixture.run_id,),  # and no team: it names runs of others
         evidence=(
-            Evidence("over its promise, beside training", _share(mixture.missed)),
-            Evidence("over its promise, otherwise", _share(mixture.missed_alone)),
-            Evidence("training throttled or starved, beside it", _share(mixture.slowed)),
-            Evidence("training throttled or starved, otherwise", _share(mixture.slowed_alone)),
+            EvidenceLine("over its promise, beside training", _share(mixture.missed)),
+            EvidenceLine("over its promise, otherwise", _share(mixture.missed_alone)),
+            EvidenceLine("training throttled or starved, beside it", _share(mixture.slowed)),
+            EvidenceLine("training throttled or starved, otherwise", _share(mixture.slowed_alone)),
         ),
         wrong_if="the service has its peak in the hours in which training runs beside it",
     )
@@ -125,6 +125,8 @@ def _queue(queue: str, services: int, trainings: int) -> Notice:
         "in queues of their own neither waits for the other's GPUs",
         "platform",
         "low",
-        evidence=(Evidence("in this queue", f"{counted(services, 'service')}, {counted(trainings, 'training run')}"),),
+        evidence=(
+            EvidenceLine("in this queue", f"{counted(services, 'service')}, {counted(trainings, 'training run')}"),
+        ),
         wrong_if="its priorities or quotas already keep the two apart",
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, Words
 from analyzer.findings.health.of_runs import OfRun, by_name, notice_of
@@ -59,11 +59,11 @@ def notices_of(runs: Sequence[Pipes], limits: NoticeLimits = LIMITS) -> Iterator
         "train in mixed precision (BF16 with autocast; TF32 for what must stay FP32)",
         "high" if len(told) == len(found) else "medium",
         (
-            Evidence("SM activity", percent(sm)),
-            Evidence(
+            EvidenceLine("SM activity", percent(sm)),
+            EvidenceLine(
                 "tensor cores", f"{percent(tensor)} at most", f"under {percent(limits.precision_tensor_permille)}"
             ),
-            Evidence("FP32 pipe", percent(max(told)) if told else "not told"),
+            EvidenceLine("FP32 pipe", percent(max(told)) if told else "not told"),
         ),
         "its work is no matrix product (simulation, embeddings, graph kernels), or loses accuracy in BF16",
     )

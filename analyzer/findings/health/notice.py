@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
 
 from agent.wire.units import DAY_US
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.ids import short_id
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.states import Confidence
+from analyzer.text.json_fields import WHOLE, Name, Sentence
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -18,24 +21,26 @@ Actor = Literal["run", "platform", "capacity"]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing about one subject in one period.
+    """One thing to look at about one subject in one period. It claims no GPU time: what it costs stands in findings.
 
-    `subject` is what people call it: a run's name, a host, a GPU, a queue. The id depends on rule and subject alone,
-    so that a notice keeps it from week to week (analyzer.ids.short_id with the prefix "n").
+    The id depends on rule and subject alone, so that a notice keeps it from week to week (analyzer.ids.short_id with
+    the prefix "n").
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = WHOLE
 
     id: str
     rule: str  # "hardware/pcie_width", "fleet/fragmentation"
-    subject: str
-    sentence: str  # the number, what it means, what to do
+    subject: Annotated[Name, Field(description="What people call it: a run's name, a host, a GPU, a queue.")]
+    sentence: Sentence  # the number, what it means, what to do
     actor: Actor
     confidence: Confidence = "high"
-    node: str | None = None
-    gpu_uuid: str | None = None
-    run_ids: tuple[str, ...] = ()
-    team: str | None = None
-    evidence: tuple[Evidence, ...] = ()
-    wrong_if: str = ""
+    node: Name | None = None
+    gpu_uuid: Name | None = None
+    run_ids: tuple[Name, ...] = ()
+    team: Name | None = None
+    evidence: tuple[EvidenceLine, ...] = ()
+    wrong_if: Annotated[Sentence, Field(description="What would prove it wrong; empty where it is a plain fact.")] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class Words:
 
     sentence: str
     confidence: Confidence
-    evidence: Sequence[Evidence]
+    evidence: Sequence[EvidenceLine]
     wrong_if: str
 
 

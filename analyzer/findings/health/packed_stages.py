@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.gathering import rolled_until
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, Words
@@ -79,9 +79,9 @@ def notices_of(runs: Sequence[Turns], limits: NoticeLimits = LIMITS) -> Iterator
         f"and work {percent(gpu_share)} by turns: split it into a run for processors and a run for GPUs",
         "high" if all(run.turns >= 2 * limits.packed_turns for run in found) else "medium",
         (
-            Evidence("processors full, GPUs quiet", percent(cpu_share)),
-            Evidence("GPUs busy, processors not full", percent(gpu_share)),
-            Evidence("turns", f"{sum(run.turns for run in found):,}", f"in {minutes // 60:,} hours"),
+            EvidenceLine("processors full, GPUs quiet", percent(cpu_share)),
+            EvidenceLine("GPUs busy, processors not full", percent(gpu_share)),
+            EvidenceLine("turns", f"{sum(run.turns for run in found):,}", f"in {minutes // 60:,} hours"),
         ),
         "both stages need what the other keeps in memory, or the processors' stage is an evaluation",
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
@@ -78,7 +78,7 @@ def _silence(agent: Agent, newest: int | None, limits: NoticeLimits) -> Iterator
             "never_seen",
             agent,
             f"is owned and has never reported: {owns}; install its agent, or end its row in the fleet file",
-            (Evidence("last word", "none"),),
+            (EvidenceLine("last word", "none"),),
             "the host reports under another name",
         )
     elif newest is not None and agent.last_at is not None and agent.is_expected:
@@ -89,7 +89,7 @@ def _silence(agent: Agent, newest: int | None, limits: NoticeLimits) -> Iterator
                 "silent",
                 agent,
                 f"{why} for {length_of_time(silent_ms)}: {owns}; look at gpuledger-agent there",
-                (Evidence("last word", f"{length_of_time(silent_ms)} before the newest of the fleet"),),
+                (EvidenceLine("last word", f"{length_of_time(silent_ms)} before the newest of the fleet"),),
                 "its samples wait on its disk and come late",
             )
 
@@ -101,7 +101,7 @@ def _missing(agent: Agent, limits: NoticeLimits) -> Iterator[Notice]:
             agent,
             f"its spool was full and dropped {counted(agent.dropped_batches, 'batch').replace('batchs', 'batches')} "
             f"({agent.dropped_rows:,} rows): give it more disk, or find why the collector was out of reach",
-            (Evidence("dropped", f"{agent.dropped_rows:,} rows"),),
+            (EvidenceLine("dropped", f"{agent.dropped_rows:,} rows"),),
             "the rows were brought by an import since",
         )
     if not agent.gaps or not agent.told_ms or not agent.beat_ms:
@@ -112,7 +112,7 @@ def _missing(agent: Agent, limits: NoticeLimits) -> Iterator[Notice]:
             "gaps",
             agent,
             f"its agent missed {percent(missed)} of its beats: see what holds it up (top, a driver call that hangs)",
-            (Evidence("missed beats", f"{agent.gaps:,}", f"over {percent(limits.missed_beats_permille)}"),),
+            (EvidenceLine("missed beats", f"{agent.gaps:,}", f"over {percent(limits.missed_beats_permille)}"),),
             "the host was suspended or so full that everything on it waited",
         )
 
@@ -124,12 +124,12 @@ def _clock(agent: Agent, limits: NoticeLimits) -> Iterator[Notice]:
             agent,
             f"its clock is {agent.offset_ms / 1000:.1f} s off the collector's, and runs' starts and ends as uncertain: "
             "see its chrony or ntpd",
-            (Evidence("offset", f"{agent.offset_ms / 1000:.1f} s", f"over {limits.clock_offset_ms / 1000:.0f} s"),),
+            (EvidenceLine("offset", f"{agent.offset_ms / 1000:.1f} s", f"over {limits.clock_offset_ms / 1000:.0f} s"),),
             "it is the collector's clock that is wrong: then all agents say so",
         )
 
 
-def _notice(kind: str, agent: Agent, sentence: str, evidence: tuple[Evidence, ...], wrong_if: str) -> Notice:
+def _notice(kind: str, agent: Agent, sentence: str, evidence: tuple[EvidenceLine, ...], wrong_if: str) -> Notice:
     rule = f"{RULE}/{kind}"
     return Notice(
         notice_id(rule, agent.node),

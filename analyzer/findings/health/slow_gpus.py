@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.notice import Notice, Span
 from analyzer.ids import short_id
 from analyzer.measures.efficiency import efficiency_query
@@ -38,6 +38,6 @@ def notices_of(found: Iterable[Straggler]) -> Iterator[Notice]:
             node=one.node,
             gpu_uuid=one.gpu_uuid,
             run_ids=one.run_ids,
-            evidence=(Evidence("waited for it", hours, f"by the other ranks of {len(one.run_ids)} runs"),),
+            evidence=(EvidenceLine("waited for it", hours, f"by the other ranks of {len(one.run_ids)} runs"),),
             wrong_if="those runs gave the rank on it more to do than the others",
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, MIG_CAPABLE, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, Words
 from analyzer.findings.health.of_runs import OfRun, notice_of
@@ -114,15 +114,17 @@ def _smaller(use: Use, owned: Sequence[FleetKind], limits: NoticeLimits) -> str 
     return "a MIG slice of it" if model in MIG_CAPABLE and use.gpus == 1 else None
 
 
-def _evidence(uses: Sequence[Use]) -> Iterator[Evidence]:
-    yield Evidence("utilization", f"{percent(max(use.utilization for use in uses))} at most, as a mean of the run")
+def _evidence(uses: Sequence[Use]) -> Iterator[EvidenceLine]:
+    yield EvidenceLine("utilization", f"{percent(max(use.utilization for use in uses))} at most, as a mean of the run")
     for what, seen in (
         ("SM activity", [use.sm for use in uses]),
         ("tensor cores", [use.tensor for use in uses]),
         ("HBM bandwidth", [use.dram for use in uses]),
     ):
         known = [share for share in seen if share is not None]
-        yield Evidence(what, percent(max(known)) if known else "not told", "" if known else "bounded by utilization")
-    yield Evidence("memory in use", f"{gib(max(use.memory for use in uses))} at most")
+        yield EvidenceLine(
+            what, percent(max(known)) if known else "not told", "" if known else "bounded by utilization"
+        )
+    yield EvidenceLine("memory in use", f"{gib(max(use.memory for use in uses))} at most")
     cores = [use.millicores_per_gpu for use in uses if use.millicores_per_gpu is not None]
-    yield Evidence("processors", f"{tenths(max(cores) // 100)} cores a GPU" if cores else "not told")
+    yield EvidenceLine("processors", f"{tenths(max(cores) // 100)} cores a GPU" if cores else "not told")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, notice_id
 from analyzer.ledger.unjudged import Unjudged
@@ -65,9 +65,9 @@ def notices_of(unheld: Unheld, limits: NoticeLimits = LIMITS) -> Iterator[Notice
         node=unheld.node,
         gpu_uuid=unheld.gpu_uuid,
         evidence=(
-            Evidence("memory in use", f"never under {gib(unheld.bytes)}"),
-            Evidence("holders", "no run and no known process", length_of_time(unheld.ms)),
-            Evidence(
+            EvidenceLine("memory in use", f"never under {gib(unheld.bytes)}"),
+            EvidenceLine("holders", "no run and no known process", length_of_time(unheld.ms)),
+            EvidenceLine(
                 "utilization",
                 "not told" if unheld.utilization is None else f"{percent(unheld.utilization)} at most",
             ),

@@ -1,39 +1,61 @@
-"""The casebook in the store: lives as they were derived, judgements and mutes as they were said."""
+"""What is kept of findings in the store: lives as they were derived, judgements and mutes as they were said."""
 
-import secrets
+import json
 from collections import defaultdict
-from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from analyzer.findings.history.judgement import Claim, Judgement, Mute, Verdict
+from analyzer.findings.history.judgement import Judgement, Mute, Record, muted, record_of, word_on
 from analyzer.findings.history.life import Life, Spell, as_of
-from analyzer.findings.history.rule_versions import RuleVersions, rule_versions
+from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Period
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-_CLAIM = (
-    "finding_id", "subject", "team", "state", "cause", "confidence", "milliseconds", "cost_micros", "rules_version",
-)  # fmt: skip
-_JUDGED = ("period_start", "period_end", "period_label", "verdict", "because", "who", "recorded_at")
-_MUTED = ("mute_id", "finding_id", "until", "because", "who", "recorded_at", "team")
+RuleVersions = dict[str, dict[str, str]]  # by the version of all rules, then by the name of one
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """Who says something, why, and when: microseconds UTC."""
+class FindingHistory:
+    """What is kept of the findings of one period: lives as of its end, the last words, the mutes that hold.
 
-    because: str
-    who: str
-    recorded_at: int
+    Lives and mutes are by finding id; `closed` counts the findings that were closed in the period.
+    """
+
+    lives: Mapping[str, Life] = field(default_factory=dict)
+    judgements: Sequence[Judgement] = ()
+    mutes: Mapping[str, Mute] = field(default_factory=dict)
+    closed: int = 0
+
+    @property
+    def record(self) -> Record:
+        """How often we were right, so far."""
+        return record_of(self.judgements)
+
+    def word(self, finding_id: str, period: Period) -> Judgement | None:
+        """Return what was said last of a finding in this period."""
+        return word_on(self.judgements, finding_id, period)
+
+
+def read_case(session: "Session", period: Period, now_us: int) -> FindingHistory:
+    """Return what is kept of a period's findings. `now_us` decides which mutes still hold, and nothing else."""
+    return FindingHistory(
+        lives(session, period.end), judgements(session), muted(mutes(session), now_us), closed_within(session, period)
+    )
 
 
 def lives(session: "Session", moment_us: int) -> dict[str, Life]:
     """Return the lives of all findings as of a moment, by id."""
-    return {
-        one: life for one, of_one in _spells(session).items() if (life := as_of(of_one, one, moment_us)) is not None
-    }
+    spells: dict[str, list[Spell]] = defaultdict(list)
+    for finding_id, *spell in session.rows(
+        "SELECT finding_id, opened_at, updated_at, closed_at, hours, milliseconds, cost_micros, confidence "
+        "FROM finding_book ORDER BY finding_id, spell"
+    ):
+        spells[finding_id].append(Spell(*spell))
+    known = {finding_id: as_of(own, finding_id, moment_us) for finding_id, own in spells.items()}
+    return {finding_id: life for finding_id, life in known.items() if life is not None}
 
 
 def closed_within(session: "Session", period: Period) -> int:
@@ -49,60 +71,30 @@ def closed_within(session: "Session", period: Period) -> int:
 
 def judgements(session: "Session") -> list[Judgement]:
     """Return all that was ever said, in order."""
-    columns, known = ", ".join(("judgement_id", *_CLAIM, *_JUDGED)), rule_versions(session)
-    rows = session.rows(f"SELECT {columns} FROM finding_judgements ORDER BY recorded_at, judgement_id")
-    return [Judgement(row[0], _claim(row[1 : 1 + len(_CLAIM)], known), *row[1 + len(_CLAIM) :]) for row in rows]
-
-
-def _claim(values: tuple[Any, ...], known: RuleVersions) -> Claim:
-    claim = Claim(*values)
-    return replace(claim, rule_version=known.get(claim.rules_version, {}).get(claim.rule))
+    versions = rule_versions(session)
+    rows = session.rows(
+        "SELECT rules_version, judgement_id, finding_id, verdict, because, period_start, period_end, period_label, "
+        "recorded_at, confidence, milliseconds, state || '/' || cause "
+        "FROM finding_judgements ORDER BY recorded_at, judgement_id"
+    )
+    return [Judgement(*[*row, versions.get(rules, {}).get(row[-1])]) for rules, *row in rows]
 
 
 def mutes(session: "Session") -> list[Mute]:
     """Return all mutes that were ever said, in order; most of them have ended."""
-    rows = session.rows(f"SELECT {', '.join(_MUTED)} FROM finding_mutes ORDER BY recorded_at, mute_id")
+    rows = session.rows(
+        "SELECT mute_id, finding_id, until, because, recorded_at FROM finding_mutes ORDER BY recorded_at, mute_id"
+    )
     return [Mute(*row) for row in rows]
 
 
-def add_judgement(session: "Session", claim: Claim, period: Period, verdict: Verdict, said: Statement) -> Judgement:
-    """Add one word; what was said before stays.
-
-    Raises:
-        StoreError: the store refuses.
-    """
-    judgement = Judgement(
-        _id(), claim, period.start, period.end, period.label, verdict, said.because, said.who, said.recorded_at
-    )
-    values = (
-        judgement.judgement_id,
-        *(getattr(claim, name) for name in _CLAIM),
-        *(getattr(judgement, name) for name in _JUDGED),
-    )
-    session.load("finding_judgements", ("judgement_id", *_CLAIM, *_JUDGED), [values])
-    return judgement
+def keep_rule_versions(session: "Session", rules_version: str, limits: Thresholds) -> None:
+    """Write down once of what the rules consist by which a pass judges."""
+    if not session.rows("SELECT 1 FROM rule_versions WHERE rules_version = ?", [rules_version]):
+        row = (rules_version, json.dumps(limits.rule_versions(), sort_keys=True))
+        session.load("rule_versions", ("rules_version", "versions"), [row])
 
 
-def add_mute(session: "Session", finding_id: str, team: str | None, until: int, said: Statement) -> Mute:
-    """Add a mute; one that was said before ends with it.
-
-    Raises:
-        StoreError: the store refuses.
-    """
-    mute = Mute(_id(), finding_id, until, said.because, said.who, said.recorded_at, team)
-    session.load("finding_mutes", _MUTED, [astuple(mute)])
-    return mute
-
-
-def _id() -> str:
-    return secrets.token_hex(8)
-
-
-def _spells(session: "Session") -> dict[str, list[Spell]]:
-    found: dict[str, list[Spell]] = defaultdict(list)
-    for one, *spell in session.rows(
-        "SELECT finding_id, opened_at, updated_at, closed_at, hours, milliseconds, cost_micros, confidence "
-        "FROM finding_book ORDER BY finding_id, spell"
-    ):
-        found[one].append(Spell(*spell))
-    return found
+def rule_versions(session: "Session") -> RuleVersions:
+    """Return by what version of its own rule each was made: of each version of all rules what it consisted of."""
+    return {whole: json.loads(versions) for whole, versions in session.rows("FROM rule_versions")}

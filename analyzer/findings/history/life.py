@@ -5,11 +5,14 @@ comes back within a day is the same loss, and a sweep of forty runs of one name 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
 
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.states import Confidence
+from analyzer.text.json_fields import WHOLE, Micros
 
 QUIET_US = DAY_US  # so many whole hours without it close it; at least 23, so that no day is cut in two
 
@@ -43,21 +46,21 @@ class Spell:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What the book says of one finding, as of a moment: of its present or last spell, and how many came before."""
+    """When a finding was opened and closed, as of a moment: its present or last spell, and how many came before."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WHOLE
 
     finding_id: str
-    first_at: int  # when it was first opened at all
-    opened_at: int
-    updated_at: int  # the end of the last hour in which it was seen; the moment itself where it went on beyond that
-    closed_at: int | None
+    first_at: Annotated[Micros, Field(description="When it was first opened at all.")]
+    opened_at: Micros
+    updated_at: Annotated[Micros, Field(description="The end of the last hour in which it was seen.")]
+    closed_at: Micros | None  # of one that goes on beyond the moment, `updated_at` is the moment itself
     reopened: int
+    state: State = field(default="open", compare=False)
 
-    @property
-    def state(self) -> State:
-        """Open, closed, or open once more."""
-        if self.closed_at is not None:
-            return "closed"
-        return "reopened" if self.reopened else "open"
+    def __post_init__(self) -> None:
+        state = "closed" if self.closed_at is not None else "reopened" if self.reopened else "open"
+        object.__setattr__(self, "state", state)
 
 
 def spells(days: Sequence[SeenDay], known_until_us: int, ended_at: int | None) -> list[Spell]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.rules import serving_evidence as serving
 from analyzer.ledger.causes.evidence import per_gpu_rate
 from analyzer.ledger.thresholds import Thresholds
@@ -12,7 +12,7 @@ _LIMITS = Thresholds()
 _KILO, _MEGA, _GIGA = 1_000, 1_000_000, 1_000_000_000
 
 
-def evidence(state: str, cause: str | None, windows: Sequence[RunWindow]) -> tuple[Evidence, ...]:
+def evidence(state: str, cause: str | None, windows: Sequence[RunWindow]) -> tuple[EvidenceLine, ...]:
     """Return the lines for one state and cause; signals that were not reported are left out."""
     if not windows:
         return ()
@@ -43,7 +43,7 @@ def speedup(windows: Sequence[RunWindow]) -> str:
     return f"{max(1.1, 0.9 * 1000 / max(50, 1000 - still)):.1f}"
 
 
-def _lines(*lines: Evidence | None) -> tuple[Evidence, ...]:
+def _lines(*lines: EvidenceLine | None) -> tuple[EvidenceLine, ...]:
     return tuple(line for line in lines if line is not None)
 
 
@@ -87,20 +87,20 @@ def _span(values: Sequence[int]) -> str:
     return f"{low} %" if low == high else f"{low}-{high} %"
 
 
-def _workers(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
+def _workers(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | None:
     busiest = _known([window.busiest for window in windows])
     if not busiest:
         return None
     count = _known([window.workers for window in windows])
     most = f"{count[-1]}, " if count else ""
-    return Evidence(
+    return EvidenceLine(
         "loader workers",
         f"{most}the busiest at {_span(busiest)} of a core",
         _limit(seen=cause == "preprocessing" and _middle(busiest) >= _LIMITS.worker_full_permille),
     )
 
 
-def _input(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
+def _input(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | None:
     rates = _known(
         [
             None if window.pcie_in_kb is None else window.pcie_in_kb * window.gpus * 1000 // max(1, window.ms)
@@ -110,14 +110,14 @@ def _input(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
     if not rates or not rates[-1]:
         return None
     seen, best = _mean(rates) * _KILO, rates[len(rates) * 9 // 10] * _KILO
-    return Evidence(
+    return EvidenceLine(
         "input to GPUs",
         f"{_rate(seen)}; {_rate(best)} in the best tenth",
         _limit(seen=cause == "host_to_device" and _middle(_copied(windows)) >= _LIMITS.copy_kb_per_ms),
     )
 
 
-def _disk(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
+def _disk(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | None:
     busy = _known([window.disk_busy for window in windows])
     if not busy:
         return None
@@ -125,64 +125,66 @@ def _disk(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
     rate = f"{_rate(_mean(read))} read, " if read else ""
     is_full = cause == "storage" and _middle(busy) >= _LIMITS.disk_busy_permille
     verdict = "has room" if _mean(busy) < 500 else _limit(seen=is_full)
-    return Evidence("local disks", f"{rate}{_percent(_mean(busy))} busy", verdict)
+    return EvidenceLine("local disks", f"{rate}{_percent(_mean(busy))} busy", verdict)
 
 
-def _mount(windows: Sequence[RunWindow], cause: str | None) -> Evidence | None:
+def _mount(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | None:
     read = _known([window.mount_read for window in windows])
     if not read or not read[-1]:
         return None
     waiting = _known([window.waiting for window in windows])
     tail = f", {_percent(_mean(waiting))} of the workers waiting in the kernel" if waiting else ""
-    return Evidence(
+    return EvidenceLine(
         "network mount",
         f"{_rate(_mean(read))} read{tail}",
         _limit(seen=cause == "network_storage" and _middle(waiting) >= _LIMITS.waiting_permille),
     )
 
 
-def _cores(windows: Sequence[RunWindow]) -> Evidence | None:
+def _cores(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     used, have = (
         _known([window.cores_used_milli for window in windows]),
         _known([window.cores_milli for window in windows]),
     )
     if used and have:
         verdict = "has room" if _mean(used) * 10 < _mean(have) * 8 else ""
-        return Evidence("CPU", f"{_mean(used) / 1000:.0f} of {_mean(have) / 1000:.0f} allotted cores busy", verdict)
+        return EvidenceLine("CPU", f"{_mean(used) / 1000:.0f} of {_mean(have) / 1000:.0f} allotted cores busy", verdict)
     busy = _known([window.cpu_busy for window in windows])
     return (
-        Evidence("CPU", f"{_percent(_mean(busy))} of the host's cores busy", "has room" if _mean(busy) < 700 else "")
+        EvidenceLine(
+            "CPU", f"{_percent(_mean(busy))} of the host's cores busy", "has room" if _mean(busy) < 700 else ""
+        )
         if busy
         else None
     )
 
 
-def _spinning(windows: Sequence[RunWindow]) -> Evidence | None:
+def _spinning(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     busy, tensor = _known([window.utilization for window in windows]), _known([window.tensor for window in windows])
     if not busy:
         return None
     tail = f", tensor cores {_percent(_mean(tensor))}" if tensor else ""
-    return Evidence("GPUs", f"busy {_percent(_mean(busy))} in the driver's sense{_sm(windows)}{tail}")
+    return EvidenceLine("GPUs", f"busy {_percent(_mean(busy))} in the driver's sense{_sm(windows)}{tail}")
 
 
-def _fabric(windows: Sequence[RunWindow]) -> Evidence | None:
+def _fabric(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     rates = _known([None if window.rdma_out is None else window.rdma_out // (600 * window.nodes) for window in windows])
-    return Evidence("RDMA ports", f"{_mean(rates) / _GIGA:.2f} GB/s out of each host on average") if rates else None
+    return EvidenceLine("RDMA ports", f"{_mean(rates) / _GIGA:.2f} GB/s out of each host on average") if rates else None
 
 
-def _clock(windows: Sequence[RunWindow]) -> Evidence | None:
+def _clock(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     worst = max(window.slowed_most for window in windows)
-    return Evidence("SM clock", f"down by up to {_percent(worst)} on the slowest GPU") if worst >= 30 else None
+    return EvidenceLine("SM clock", f"down by up to {_percent(worst)} on the slowest GPU") if worst >= 30 else None
 
 
-def _power(windows: Sequence[RunWindow]) -> Evidence | None:
+def _power(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     power = _known([window.power for window in windows])
-    return Evidence("board power", f"{_percent(_mean(power))} of its limit") if power else None
+    return EvidenceLine("board power", f"{_percent(_mean(power))} of its limit") if power else None
 
 
-def _chip(windows: Sequence[RunWindow]) -> Evidence | None:
+def _chip(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     busy = _known([window.utilization for window in windows])
-    return Evidence("GPUs", f"busy {_percent(_mean(busy))} in the driver's sense{_sm(windows)}") if busy else None
+    return EvidenceLine("GPUs", f"busy {_percent(_mean(busy))} in the driver's sense{_sm(windows)}") if busy else None
 
 
 def _sm(windows: Sequence[RunWindow]) -> str:

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from analyzer.findings.finding import Finding
-from analyzer.findings.finding_sentence import finding_sentence
+from analyzer.findings.finding import Finding, finding_sentence
 from analyzer.findings.health.notice import Notice
 from analyzer.interfaces.alarms.alarm import Alarm, Floor, alarming, is_urgent, urgent_notices
 from analyzer.period import ALARMS_PERIOD

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.findings.history.judgement import BECAUSE_MAX, Verdict
+from analyzer.findings.history.judgement import BECAUSE_MAX, Judgement, Mute, Verdict
 from analyzer.findings.history.say import keep_judgement, keep_mute
-from analyzer.interfaces.api.finding_item import FindingId, MuteItem, WordItem
+from analyzer.interfaces.api.findings import FindingId
 from analyzer.interfaces.api.parameters import Opt, Parameters, Text
 from analyzer.interfaces.api.posts import Post, answered, audit, documented, said_by
 from analyzer.interfaces.api.when import When
@@ -41,13 +41,13 @@ class MuteAsked(Parameters):
 class JudgementDocument(Document):
     """What was kept."""
 
-    judgement: WordItem
+    judgement: Judgement
 
 
 class MuteDocument(Document):
     """What was kept."""
 
-    mute: MuteItem
+    mute: Mute
 
 
 def finding_word_routes(service: "RequestService") -> APIRouter:
@@ -68,8 +68,8 @@ def _add(router: APIRouter, service: "RequestService", word: Post[A]) -> None:
 def _judge(context: "RequestContext", request: Request, finding_id: str, asked: JudgementAsked) -> JudgementDocument:
     period, said = context.period(asked.since, asked.until), said_by(request, asked.because)
     kept = keep_judgement(context.whole.session, context.findings(period), period, finding_id, asked.verdict, said)
-    audit(request, "judge", kept.claim.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
-    return JudgementDocument(**context.head(), judgement=WordItem.of(kept))
+    audit(request, "judge", kept.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
+    return JudgementDocument(**context.head(), judgement=kept)
 
 
 def _mute(context: "RequestContext", request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
@@ -77,7 +77,7 @@ def _mute(context: "RequestContext", request: Request, finding_id: str, asked: M
     zone = context.reader.settings.timezone
     kept = keep_mute(context.whole.session, context.findings(period), period, finding_id, asked.until, zone, said)
     audit(request, "mute", kept.finding_id, f"until {asked.until}", said)
-    return MuteDocument(**context.head(), mute=MuteItem.of(kept))
+    return MuteDocument(**context.head(), mute=kept)
 
 
 _JUDGEMENT = Post(

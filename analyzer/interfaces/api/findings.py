@@ -2,19 +2,20 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.findings.finding import Finding
-from analyzer.ids import by_id
-from analyzer.interfaces.api.finding_item import FindingContext, FindingId, FindingItem, RecordItem, finding_items
+from analyzer.findings.finding import Finding, FindingDocument
+from analyzer.findings.history.judgement import Record
+from analyzer.ids import by_id, pattern
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import known_hours, measured
 from analyzer.ledger.which_run import find_run
-from analyzer.period import Period
 from analyzer.reports.document import Coverage, Document, Listing, MeasuredTime, Span
+
+FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or how it begins.")]
 
 
 class FindingsAsked(Spanned, Paged):
@@ -35,15 +36,15 @@ class FindingPage(Listing):
     period: Span
     hours: Coverage
     measured: MeasuredTime
-    record: RecordItem | None = Field(description="How often we were right; null for a key of some teams.")
-    items: list[FindingItem]
+    record: Record | None = Field(description="How often we were right; null for a key of some teams.")
+    items: list[FindingDocument]
 
 
-class FindingDocument(Document):
+class FindingAnswer(Document):
     """One finding."""
 
     period: Span
-    finding: FindingItem
+    finding: FindingDocument
     recommendation_ids: list[str]
 
 
@@ -56,10 +57,10 @@ def finding_routes(service: RequestService) -> APIRouter:
         """What was avoidable in a period, by who lost it and why."""
         return service.answer(request, lambda context: _finding_page(context, asked))
 
-    @router.get("/findings/{finding_id}", response_model=FindingDocument, responses=READS, tags=["findings"])
+    @router.get("/findings/{finding_id}", response_model=FindingAnswer, responses=READS, tags=["findings"])
     def finding(request: Request, finding_id: FindingId, asked: Annotated[Spanned, Query()]) -> Response:
         """One finding of a period: what was seen, and what would prove it wrong."""
-        return service.answer(request, lambda context: _finding_document(context, finding_id, asked))
+        return service.answer(request, lambda context: _finding_answer(context, finding_id, asked))
 
     return router
 
@@ -78,14 +79,9 @@ def _finding_page(context: RequestContext, asked: FindingsAsked) -> FindingPage:
         period=Span.of(period),
         hours=Coverage.of(known_hours(context.session, period)),
         measured=MeasuredTime.of(measured(context.session, period)),
-        record=RecordItem.of(context.whole.case(period).record) if context.scope.teams is None else None,
-        items=finding_items(found, shown, finding_context(context, period)),
+        record=context.whole.case(period).record if context.scope.teams is None else None,
+        items=list(context.whole.documents(shown, period, found)),
     )
-
-
-def finding_context(context: RequestContext, period: Period) -> FindingContext:
-    """Return what is written beside the figures of findings of a period."""
-    return FindingContext(context.currency, context.reader.settings.timezone, period, context.whole.case(period))
 
 
 def _is_wanted(finding: Finding, asked: FindingsAsked, run_id: str | None) -> bool:
@@ -104,7 +100,7 @@ def _key(finding: Finding) -> tuple[bool, int, int, str]:
     return finding.suspicion, -(finding.at_stake_micros or 0), -finding.milliseconds, finding.id
 
 
-def _finding_document(context: RequestContext, finding_id: str, asked: Spanned) -> FindingDocument:
+def _finding_answer(context: RequestContext, finding_id: str, asked: Spanned) -> FindingAnswer:
     """Return one finding.
 
     Raises:
@@ -113,9 +109,9 @@ def _finding_document(context: RequestContext, finding_id: str, asked: Spanned) 
     period = context.period(asked.since, asked.until)
     absent = f"{period.label} has no finding {finding_id}: /v1/findings lists them; since names another"
     found = by_id(context.findings(period), finding_id, absent)
-    return FindingDocument(
+    return FindingAnswer(
         **context.head(),
         period=Span.of(period),
-        finding=finding_items([found], [found], finding_context(context, period))[0],
+        finding=context.whole.documents([found], period)[0],
         recommendation_ids=[advice.id for advice in context.advice(period) if found.id in advice.finding_ids],
     )

@@ -8,12 +8,11 @@ from starlette.responses import Response
 
 from analyzer.findings.health.notice import Notice
 from analyzer.interfaces.api.faults import GoneError
-from analyzer.interfaces.api.finding_item import Seen
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Paged, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import NotJudged
 from analyzer.ledger.unjudged import by_rule
-from analyzer.reports.document import Listing, Model, Span
+from analyzer.reports.document import Listing, Span
 
 
 class NoticesAsked(Spanned, Paged):
@@ -25,28 +24,11 @@ class NoticesAsked(Spanned, Paged):
     confidence: Annotated[list[Literal["high", "medium", "low"]], Field(max_length=VALUES_MAX)] = Field([])
 
 
-class NoticeItem(Model):
-    """One thing to look at. It claims no GPU time: what it costs stands in the findings. Its id stays."""
-
-    id: str
-    rule: str
-    subject: str = Field(description="What people call it: a run's name, a host, a GPU, a queue.")
-    sentence: str
-    actor: Literal["run", "platform", "capacity"]
-    confidence: Literal["high", "medium", "low"]
-    node: str | None
-    gpu_uuid: str | None
-    run_ids: list[str]
-    team: str | None
-    evidence: list[Seen]
-    wrong_if: str = Field(description="What would prove it wrong; empty where it is a plain fact.")
-
-
 class NoticePage(Listing):
     """Notices of a period in the order of their rules. They are of the samples as well as of the ledger."""
 
     period: Span
-    items: list[NoticeItem]
+    items: list[Notice]
     not_judged: list[NotJudged] = Field(
         description="Every rule that lacked a signal, of findings too; empty to who sees some teams alone."
     )
@@ -83,7 +65,7 @@ def _notice_page(context: RequestContext, asked: NoticesAsked) -> NoticePage:
         **context.head(),
         next_cursor=context.next((shown[-1].rule, shown[-1].id), period) if len(found) > begin + len(shown) else None,
         period=Span.of(period),
-        items=[_item(notice) for notice in shown],
+        items=shown,
         not_judged=[NotJudged(rule=rule, missing=missing) for rule, missing in by_rule(context.unjudged(period))],
     )
 
@@ -94,21 +76,4 @@ def _is_wanted(notice: Notice, asked: NoticesAsked) -> bool:
         and (not asked.rule or any(f"{notice.rule}/".startswith(f"{rule}/") for rule in asked.rule))
         and (not asked.node or notice.node in asked.node)
         and (not asked.confidence or notice.confidence in asked.confidence)
-    )
-
-
-def _item(notice: Notice) -> NoticeItem:
-    return NoticeItem(
-        id=notice.id,
-        rule=notice.rule,
-        subject=notice.subject,
-        sentence=notice.sentence,
-        actor=notice.actor,
-        confidence=notice.confidence,
-        node=notice.node,
-        gpu_uuid=notice.gpu_uuid,
-        run_ids=list(notice.run_ids),
-        team=notice.team,
-        evidence=[Seen(what=line.what, seen=line.seen, verdict=line.verdict) for line in notice.evidence],
-        wrong_if=notice.wrong_if,
     )

@@ -10,9 +10,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.errors import LedgerError
-from analyzer.findings.finding import Finding
-from analyzer.interfaces.api.finding_item import FindingItem, finding_items
-from analyzer.interfaces.api.findings import finding_context
+from analyzer.findings.finding import Finding, FindingDocument
 from analyzer.interfaces.api.parameters import READS, Parameters, Selected
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import NotJudged, RunId, span_of
@@ -40,7 +38,7 @@ class Profile(Document):
     entries: list[Entry]
     activity: Activity | None
     signals: list[Signal] = Field(description="A signal that nobody reported is missing.")
-    evidence: list[FindingItem] = Field(description="Their findings, suspicions too.")
+    evidence: list[FindingDocument] = Field(description="Their findings, suspicions too.")
     not_judged: list[NotJudged]
 
 
@@ -111,6 +109,6 @@ def _profile(context: RequestContext, chosen: Selection, period: Period, found: 
         entries=spent,
         activity=activity(session, chosen, period),
         signals=signals(session, chosen, period),
-        evidence=finding_items(found, found, finding_context(context, period)),
+        evidence=list(context.whole.documents(found, period)),
         not_judged=[NotJudged(rule=each.rule, missing=each.missing) for each in missing],
     )

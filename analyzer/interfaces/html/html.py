@@ -18,7 +18,7 @@ from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.reports.charged import charge_lines
 from analyzer.reports.finding_charts import finding_charts
-from analyzer.reports.finding_view import Explained, finding_view
+from analyzer.reports.finding_view import Explained
 from analyzer.reports.group_table import group_lines
 from analyzer.reports.week import WeekReport
 from analyzer.text.templating import TEMPLATES, environment
@@ -81,8 +81,7 @@ def finding_html(explained: Explained) -> str:
 
     plot = explained.argument.plot if explained.argument else None
     charts = [(each, stacked_bars(each)) for each in finding_charts(explained.finding, plot, explained.timezone)]
-    view = finding_view(explained)
-    return environment().get_template("finding_document.html").render(view=view, charts=charts)
+    return environment().get_template("finding_document.html").render(view=explained, charts=charts)
 
 
 def text_html(title: str, text: str) -> str:

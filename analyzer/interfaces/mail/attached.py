@@ -54,7 +54,7 @@ def _finding(one: Finding, report: WeekReport) -> list[str]:
         report.period.label, one.id, one.rule, one.subject, one.team or "", one.what, one.confidence, one.actor or "",
         _hours(one.milliseconds), report.currency, _money(one.at_stake_micros),
         *(local(at, zone).isoformat(timespec="minutes") for at in (one.first_at, one.last_at)),
-        "yes" if one.still_open else "no", one.sentence,
+        "yes" if one.still_open else "no", one.claim,
     ]  # fmt: skip
 
 

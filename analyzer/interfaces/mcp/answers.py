@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from analyzer.interfaces.mcp.untrusted import Said
+from analyzer.findings.finding import FindingDocument
+from analyzer.interfaces.mcp.untrusted import Said, marked_model
 from analyzer.reports.document import Amounts, Coverage, MeasuredTime, Model, Span
 
 
@@ -15,29 +16,7 @@ class Page(Model):
     cursor: str | None
 
 
-class FindingTold(Model):
-    """One loss of one subject."""
-
-    id: str
-    rule: str
-    label: str = Field(description="The state and cause that the lost time is booked to.")
-    confidence: str
-    suspicion: bool = Field(description="It claims no time: below medium confidence.")
-    still_open: bool
-    gpu_hours: str
-    milliseconds: int
-    at_stake: str | None = Field(description="Money as reports show it; null where no price is known, never 0 for it.")
-    at_stake_micros: int | None = Field(description="The same, exact, in millionths of the currency.")
-    first_at_iso: str
-    last_at_iso: str
-    actor: str | None = Field(description="Who can act: run, platform or capacity.")
-    subject: Said
-    team: Said | None
-    runs: list[Said] = Field(description="The first of them; `run_count` counts all.")
-    run_count: int
-    hosts: list[Said] = Field(description="The first of them; `host_count` counts all.")
-    host_count: int
-    sentence: Said = Field(description="Who, where, why, and what it has cost since when.")
+FindingTold = marked_model(FindingDocument)  # the same fields, with all that the fleet wrote marked
 
 
 class Findings(Page):
@@ -46,15 +25,7 @@ class Findings(Page):
     period: Span
     hours: Coverage
     measured: MeasuredTime
-    items: list[FindingTold]
-
-
-class Seen(Model):
-    """One line of the evidence: what was looked at, what was seen, and what follows."""
-
-    what: Said
-    seen: Said
-    verdict: Said
+    items: list[FindingTold]  # type: ignore[valid-type]  # made while it runs
 
 
 class Explained(Model):
@@ -63,13 +34,7 @@ class Explained(Model):
     generation: str
     currency: str
     period: Span
-    finding: FindingTold
-    evidence: list[Seen] = Field(description="The first lines; `evidence_count` counts all.")
-    evidence_count: int
-    wrong_if: Said = Field(description="What would prove it wrong.")
-    caused_by: Said | None = Field(description="The GPU, node or run that is the root of it.")
-    judged: str | None = Field(description="right, wrong or planned, where somebody has said so.")
-    judged_because: Said | None
+    finding: FindingTold  # type: ignore[valid-type]  # made while it runs
     recommendation_ids: list[str] = Field(
         description="What answers it; `gpuledger recommendations show ID` has the lines to paste."
     )

@@ -7,9 +7,9 @@ from urllib.parse import quote
 from pydantic import BaseModel, ValidationError
 
 from analyzer.errors import UnansweredError
+from analyzer.findings.finding import FindingDocument
 from analyzer.interfaces.api.costs import Cost, CostPage
-from analyzer.interfaces.api.finding_item import FindingItem
-from analyzer.interfaces.api.findings import FindingDocument, FindingPage
+from analyzer.interfaces.api.findings import FindingAnswer, FindingPage
 from analyzer.interfaces.api.run_list import Run, RunPage
 from analyzer.interfaces.api.topology import Node, TopologyPage
 from analyzer.interfaces.mcp.answers import (
@@ -17,22 +17,20 @@ from analyzer.interfaces.mcp.answers import (
     CostTold,
     Explained,
     Findings,
-    FindingTold,
     NodeTold,
     RackTold,
     Runs,
     RunTold,
-    Seen,
     Topology,
 )
 from analyzer.interfaces.mcp.site import Query, Site
-from analyzer.interfaces.mcp.untrusted import LIST_MOST, marked_or_none, marked_text, marked_texts, sentence
+from analyzer.interfaces.mcp.untrusted import LIST_MOST, marked, marked_or_none, marked_text
 from analyzer.reports.document import Listing
 from analyzer.states import CLASSES
 
 ROWS, ROWS_MOST = 20, 50
 ANSWER_BYTES = 64 * 1024  # of one answer
-_RACKS_MOST, _EVIDENCE_MOST = 64, 24
+_RACKS_MOST = 64
 
 Document = TypeVar("Document", bound=BaseModel)
 Read = TypeVar("Read", bound=Listing)
@@ -46,22 +44,12 @@ async def findings(site: Site, query: Query, rows: int, shown: str | None) -> Fi
 
 async def explained(site: Site, finding_id: str, query: Query, shown: str | None) -> Explained:
     """Return one finding with its evidence."""
-    found = await _asked(site, f"/v1/findings/{quote(finding_id, safe='')}", query, shown, FindingDocument)
-    item = found.finding
+    found = await _asked(site, f"/v1/findings/{quote(finding_id, safe='')}", query, shown, FindingAnswer)
     return Explained(
         generation=found.generation,
         currency=found.currency,
         period=found.period,
-        finding=_finding(item),
-        evidence=[
-            Seen(what=sentence(line.what), seen=sentence(line.seen), verdict=sentence(line.verdict))
-            for line in item.evidence[:_EVIDENCE_MOST]
-        ],
-        evidence_count=len(item.evidence),
-        wrong_if=sentence(item.wrong_if),
-        caused_by=marked_or_none(item.caused_by),
-        judged=item.judgement.verdict if item.judgement else None,
-        judged_because=sentence(item.judgement.because) if item.judgement else None,
+        finding=marked(found.finding, FindingDocument),
         recommendation_ids=found.recommendation_ids[:LIST_MOST],
     )
 
@@ -118,32 +106,7 @@ def _findings(page: FindingPage) -> Findings:
         period=page.period,
         hours=page.hours,
         measured=page.measured,
-        items=[_finding(item) for item in page.items],
-    )
-
-
-def _finding(item: FindingItem) -> FindingTold:
-    return FindingTold(
-        id=item.id,
-        rule=item.rule,
-        label=item.label,
-        confidence=item.confidence,
-        suspicion=item.suspicion,
-        still_open=item.still_open,
-        gpu_hours=item.display.gpu_hours,
-        milliseconds=item.milliseconds,
-        at_stake=item.display.cost,
-        at_stake_micros=item.at_stake_micros,
-        first_at_iso=item.first_at_iso,
-        last_at_iso=item.last_at_iso,
-        actor=item.actor,
-        subject=marked_text(item.subject),
-        team=marked_or_none(item.team),
-        runs=marked_texts(item.run_ids),
-        run_count=len(item.run_ids),
-        hosts=marked_texts(item.hosts),
-        host_count=len(item.hosts),
-        sentence=sentence(item.sentence),
+        items=[marked(item, FindingDocument) for item in page.items],
     )
 
 

@@ -23,11 +23,13 @@ BY = argument("--by", choices=get_args(By), default=None, help="what the second 
 
 
 def _week(reader: Reader, request: Request) -> WeekReport:
-    return reader.week(reader.period(request.since, request.until), checked_by(request.by))
+    report = reader.week(reader.period(request.since, request.until), checked_by(request.by))
+    return replace(report, findings=reader.documents(report.findings, report.period))
 
 
 def _run(reader: Reader, request: Request) -> RunReport:
     report = reader.run(request.subject or "last")
+    report = replace(report, findings=reader.documents(report.findings, report.span))
     if len(report.nodes) > 1 or request.traffic:
         return replace(report, traffic=reader.traffic(report.facts.run_id, report.span))
     return report

@@ -6,27 +6,13 @@ from collections.abc import Mapping
 from analyzer.findings.explain.argue import Argument
 from analyzer.findings.explain.signs import Sign
 from analyzer.findings.finding import Finding
-from analyzer.findings.finding_sentence import finding_sentence
 from analyzer.interfaces.text.finding_plot import plot_lines
 from analyzer.period import local
 from analyzer.reports.finding_charts import whose_gpus
-from analyzer.reports.finding_view import (
-    Explained,
-    actor_of,
-    apart_of,
-    judged_of,
-    muted_of,
-    needs_of,
-    of_runs,
-    root_of,
-    ruled_out_of,
-    rules_words,
-    state_words,
-)
+from analyzer.reports.finding_view import Explained, of_runs
 from analyzer.reports.recommendation_words import saves_words
-from analyzer.text.as_json import plain_data
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import counted, day, gpu_hours, money, plain, plain_sentence, span_words
+from analyzer.text.words import counted, day, gpu_hours, money, plain, plain_sentence
 
 _COLUMN, _HEAD = 14, 8
 _WHAT, _SEEN, _SAID = 25, 22, 4
@@ -34,32 +20,32 @@ _RUNS_SHOWN = 6
 
 
 def explain_data(explained: Explained) -> Mapping[str, object]:
-    """Return it for --json: the finding's own fields, and beside them the rest."""
-    beside = {name: plain_data(getattr(explained, name)) for name in ("argument", "life", "judgement", "mute")}
-    sentence = {"told": finding_sentence(explained.finding, explained.currency, explained.timezone)}
-    ids = {"recommendation_ids": [one.id for one in explained.advice]}
-    return dict(plain_data(explained.finding)) | sentence | beside | ids
+    """Return it for --json: the finding as every document has it, what argues for it, and what answers it."""
+    return {
+        "finding": explained.finding,
+        "argument": explained.argument,
+        "recommendation_ids": [one.id for one in explained.advice],
+    }
 
 
 def explain_text(explained: Explained, layout: TextLayout) -> str:
     """Return the text."""
     finding, argument = explained.finding, explained.argument
-    sentence = finding_sentence(finding, explained.currency, explained.timezone)
-    found = [*_head(explained, layout), "", *layout.wrap(plain_sentence(sentence))]
+    found = [*_head(explained, layout), "", *layout.wrap(plain_sentence(finding.sentence))]
     if seen := _seen(finding, argument, layout):
         found += ["", *seen]
-    if needs := needs_of(argument):
-        found += ["", *layout.labelled("NEEDS", needs, _COLUMN)]
+    if explained.need:
+        found += ["", *layout.labelled("NEEDS", explained.need, _COLUMN)]
     if argument is not None and argument.plot is not None:
         whose = whose_gpus(finding, argument.plot)
         lines = plot_lines(argument.plot, layout, explained.timezone, whose)
         found += ["", *lines] if lines else []
     found.append("")
-    found += _listed("RULED OUT", ruled_out_of(argument), layout)
-    found += _listed("APART", apart_of(argument), layout)
+    found += _listed("RULED OUT", explained.ruled_out, layout)
+    found += _listed("APART", explained.apart, layout)
     found += _saves(explained, layout)
     found += layout.labelled("WRONG IF", plain_sentence(finding.wrong_if), _COLUMN)
-    for label, words in (("JUDGED", judged_of(explained)), ("MUTED", muted_of(explained))):
+    for label, words in (("JUDGED", explained.judged), ("MUTED", explained.muted)):
         found += layout.labelled(label, words, _COLUMN) if words else []
     ask = f"  is this right?  gpuledger findings judge {finding.id} right --because WHY"
     following = f"gpuledger recommendations show {explained.advice[0].id}" if explained.advice else "gpuledger findings"
@@ -67,20 +53,17 @@ def explain_text(explained: Explained, layout: TextLayout) -> str:
 
 
 def _head(explained: Explained, layout: TextLayout) -> list[str]:
-    finding, zone = explained.finding, explained.timezone
+    finding = explained.finding
     found = _title(explained, layout)
-    rule = f"{rules_words(finding, explained.argument)}   {actor_of(finding)} can act"
-    found += _field("rule", rule, layout)
+    found += _field("rule", f"{explained.rule}   {explained.actor} can act", layout)
     where = f" on {counted(len(finding.hosts), 'host')}" if finding.hosts else ""
     hours = f"{gpu_hours(finding.milliseconds)} GPU-hours{of_runs(finding)}{where}"
-    found += _field("when", f"{span_words(finding.first_at, finding.last_at, zone)}, {hours}", layout)
-    if explained.life is not None and explained.life.reopened:
-        first = day(local(explained.life.first_at, zone))
-        found += _field(
-            "", f"first seen {first}, opened again {counted(explained.life.reopened, 'time')} since", layout
-        )
-    if root := root_of(finding):
-        found += _field("root", root, layout)
+    found += _field("when", f"{explained.when}, {hours}", layout)
+    if finding.life is not None and finding.life.reopened:
+        first = day(local(finding.life.first_at, explained.timezone))
+        found += _field("", f"first seen {first}, opened again {counted(finding.life.reopened, 'time')} since", layout)
+    if explained.root:
+        found += _field("root", explained.root, layout)
     return found + (_field("runs", _runs(finding), layout) if finding.run_ids else [])
 
 
@@ -91,7 +74,7 @@ def _title(explained: Explained, layout: TextLayout) -> list[str]:
     if finding.at_stake_micros is not None:
         at_stake = money(finding.at_stake_micros, explained.currency)
     confidence = f"{finding.confidence}, claims nothing" if finding.suspicion else finding.confidence
-    right = f"{at_stake}  {confidence}  {state_words(finding, explained.life, explained.timezone)}"
+    right = f"{at_stake}  {confidence}  {explained.state}"
     left = layout.cut(f"{finding.id}  {plain(finding.subject)}: {finding.what}", layout.width - 2)
     if len(left) + len(right) + 2 > layout.width - 2:
         return [left, f"{'':<{_HEAD}}{right}"]

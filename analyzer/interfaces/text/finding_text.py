@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from analyzer.findings.finding import Finding
+from analyzer.findings.finding import Finding, FindingDocument
 from analyzer.findings.still_costs import StillCosts
 from analyzer.interfaces.text.notice_text import notice_lines
 from analyzer.interfaces.text.record_text import overconfident_words
 from analyzer.period import local
-from analyzer.reports.finding_list import FindingsReport, at_stake_column, trend
+from analyzer.reports.finding_list import FindingsReport, at_stake_column
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, day, decimal, gpu_hours, moment_words, money, plain, plain_sentence, symbol
@@ -39,7 +39,7 @@ def _whose(report: FindingsReport, layout: TextLayout) -> list[str]:
     return layout.wrap(f"of {report.part.words}", "") if report.part else []
 
 
-def _row(report: FindingsReport, finding: Finding, amount: str, layout: TextLayout, what: int) -> str:
+def _row(report: FindingsReport, finding: FindingDocument, amount: str, layout: TextLayout, what: int) -> str:
     return (
         f"{_mark(report, finding)} {finding.id:<7} {layout.cut(finding.subject, 16):<17}"
         f"{layout.cut(finding.what, what - 1):<{what}}{amount:>10}  {_SURE[finding.confidence]:<6}"
@@ -54,14 +54,12 @@ def _counts(report: FindingsReport) -> str:
     return f"{counted(len(report.findings), 'finding')}, {still:,} still open"
 
 
-def _mark(report: FindingsReport, finding: Finding) -> str:
+def _mark(report: FindingsReport, finding: FindingDocument) -> str:
     """Return one character for how a finding moved; the foot of the list says what it means."""
-    followed = report.follow(finding.id)
-    if followed is None:
-        return " "
-    if followed.muted_until is not None:
+    if finding.mute is not None:
         return "m"
-    return "x" if followed.state == "closed" else _MARKS.get(followed.moved or "", " ")
+    is_closed = finding.life is not None and finding.life.state == "closed"
+    return "x" if is_closed else _MARKS.get(report.moved.get(finding.id, ""), " ")
 
 
 def _rest(report: FindingsReport, shown: Sequence[Finding], amounts: dict[str, str], width: int) -> list[str]:
@@ -81,7 +79,7 @@ def _rest(report: FindingsReport, shown: Sequence[Finding], amounts: dict[str, s
 
 def _foot(report: FindingsReport, layout: TextLayout) -> list[str]:
     found = [""]
-    if (moves := trend(report)) is not None:
+    if (moves := report.trend) is not None:
         again = f" ({moves.again} again)" if moves.again else ""
         words = f"+ new {moves.new}{again} · ^ growing {moves.growing} · as before {moves.steady}"
         words += f" · v shrinking {moves.shrinking}"

@@ -186,7 +186,7 @@ def large(number: int) -> str:
 def run_sentence(report: RunReport) -> str:
     """Return the answer: the largest finding's own sentence, or how the run did."""
     if report.findings:
-        return report.findings[0].sentence
+        return report.findings[0].claim
     useful, whole = report.breakdown.of("useful"), report.breakdown.measured
     if not whole.milliseconds:
         return "Nothing was measured of its GPU time: what it did with it is not known."

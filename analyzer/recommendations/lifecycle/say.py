@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.history.history_tables import Statement
 from analyzer.findings.history.judgement import reason_of
+from analyzer.findings.history.say import Statement
 from analyzer.ids import by_id
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word, new_word_id, predictions

@@ -152,4 +152,4 @@ def _known(recording: str) -> Row:
 
 
 def _sentences(booked: Booked) -> tuple[str, ...]:
-    return tuple(f"{finding.confidence}: {finding.sentence}" for finding in booked.findings)
+    return tuple(f"{finding.confidence}: {finding.claim}" for finding in booked.findings)

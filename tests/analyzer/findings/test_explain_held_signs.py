@@ -208,7 +208,7 @@ def test_no_figure_stays_marked_as_the_limit(perturbed: Perturbed) -> None:
     for finding in perturbed.anew:
         assert not [line for line in finding.evidence if "<-" in line.verdict], finding.rule
         for limit in (" are full", " is at 9", " have room"):
-            assert limit not in finding.sentence or finding.cause == "loader_software", finding.sentence
+            assert limit not in finding.claim or finding.cause == "loader_software", finding.claim
 
 
 def test_idle_findings_of_a_site_show_what_was_measured(both: Both) -> None:

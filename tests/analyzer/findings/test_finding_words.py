@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.findings.finding_sentence import figures, finding_sentence
+from analyzer.findings.finding import figures, finding_sentence
 from analyzer.findings.ledger_findings import findings
 from analyzer.findings.rules.needs import need, need_words, severity
 from analyzer.findings.rules.sentence import host_words, limit_words, run_words, share_words
@@ -104,7 +104,7 @@ def test_one_sentence_says_who_where_why_how_much_and_since_when() -> None:
         "is at 98 % of a core while the disk idles; the loader delivers 16.7 MB/s, this run needs 33.3. 1.0 GPU-hours "
         "on Mon 10 Nov."
     )
-    assert found["thermal"].sentence.startswith("Heat slows GPUs of s0 for run slurm/alpha/straggling")
+    assert found["thermal"].claim.startswith("Heat slows GPUs of s0 for run slurm/alpha/straggling")
 
 
 def test_since_when_is_a_day_people_know() -> None:

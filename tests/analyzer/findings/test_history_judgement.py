@@ -6,18 +6,18 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.findings.history.judgement import (
+    JUDGED_LEAST,
     MUTE_DAYS_MAX,
-    Claim,
     Judgement,
     Mute,
     last_words,
     mute_until,
     muted,
     reason_of,
+    record_of,
     verdict_of,
     word_on,
 )
-from analyzer.findings.history.record import JUDGED_LEAST, record_of
 from analyzer.interfaces.text.record_text import overconfident_words, record_words
 from analyzer.period import Calendar
 from analyzer.text.words import NO_BREAK
@@ -25,14 +25,13 @@ from analyzer.text.words import NO_BREAK
 WEEK = Calendar().week(2026, 46)
 NEXT = Calendar().week(2026, 47)
 NOW = NEXT.start
-CLAIM = Claim("f-7kq2", "llama-sft", "team-nlp", "starved", "preprocessing", "high", 3_600_000, 2_600_000, "rules")
 
 
-def word(verdict: str, at: int = 0, finding_id: str = "f-7kq2", confidence: str = "high") -> Judgement:
+def word(verdict: str, at: int = 0, finding_id: str = "f-7kq2") -> Judgement:
     """Return one judgement of the week."""
-    claim = replace(CLAIM, finding_id=finding_id, confidence=confidence)
-    kind = verdict_of(verdict)
-    return Judgement(f"{at:04}", claim, WEEK.start, WEEK.end, WEEK.label, kind, "seen it", "cli:ada", NOW + at)
+    span = (WEEK.start, WEEK.end, WEEK.label)
+    said = (f"{at:04}", finding_id, verdict_of(verdict), "seen it")
+    return Judgement(*said, *span, NOW + at, "high", 3_600_000, "starved/preprocessing", "1.abc")
 
 
 def words(right: int, wrong: int, planned: int = 0) -> list[Judgement]:
@@ -76,7 +75,7 @@ def test_a_rule_that_breaks_its_promise_is_named_once_enough_were_judged() -> No
     (one,) = record_of(words(JUDGED_LEAST - 4, 4)).overconfident
     assert "16 of 20 judged were right (80 %, promised are 95 %)" in overconfident_words(one)
     assert record_of(words(19, 1)).overconfident == ()  # 95 % keeps it
-    medium = [replace(each, claim=replace(each.claim, confidence="medium")) for each in words(1, 30)]
+    medium = [replace(each, confidence="medium") for each in words(1, 30)]
     assert record_of(medium).overconfident == ()
 
 
@@ -93,7 +92,7 @@ def test_a_mute_ends() -> None:
 
 def test_the_last_mute_counts_until_it_ends() -> None:
     """A mute is taken back by one that ends sooner."""
-    first = Mute("1", "f-7kq2", NOW + 100, "known", "cli:ada", NOW, None)
+    first = Mute("1", "f-7kq2", NOW + 100, "known", NOW)
     second = replace(first, mute_id="2", until=NOW + 10, recorded_at=NOW + 1)
     assert muted([first], NOW + 99) == {"f-7kq2": first}
     assert muted([first], NOW + 100) == {}

@@ -8,13 +8,11 @@ import pytest
 
 from analyzer.analysis import analyze
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.findings.history.case import read_case
-from analyzer.findings.history.history_tables import Statement, judgements, mutes
-from analyzer.findings.history.judgement import muted
+from analyzer.findings.history.history_tables import judgements, mutes, read_case
+from analyzer.findings.history.judgement import Tally, VersionTally, muted, record_of
 from analyzer.findings.history.keep import keep_findings
 from analyzer.findings.history.naming import finding_id
-from analyzer.findings.history.record import Tally, VersionTally, record_of
-from analyzer.findings.history.say import keep_judgement, keep_mute
+from analyzer.findings.history.say import Statement, keep_judgement, keep_mute
 from analyzer.findings.ledger_findings import findings
 from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.pending import Versions
@@ -172,7 +170,7 @@ def test_a_finding_names_the_version_of_its_own_rule_and_a_judgement_keeps_it() 
         keep_judgement(session, [after], NEXT, after.id, "wrong", replace(SAID, recorded_at=NOW + 1))
         (tally,) = record_of(judgements(session)).rules
         whole = session.rows("SELECT count(*), count(DISTINCT versions) FROM rule_versions")
-    assert kept.claim.rule_version == before.rule_version == Thresholds().rule_versions()["held_idle/abandoned"]
+    assert kept.rule_version == before.rule_version == Thresholds().rule_versions()["held_idle/abandoned"]
     assert after.rule_version not in (None, before.rule_version)
     said = ((before.rule_version, Tally(1, 1, 0)), (after.rule_version, Tally(1, 0, 0)))
     assert tally.versions == tuple(VersionTally(*one) for one in said)
@@ -209,7 +207,7 @@ def test_what_was_said_survives_the_analysis_and_stays_what_was_judged(tmp_path:
         case = read_case(session, WEEK, NOW)
         text = answer(Reader(session, site, clock=lambda: NOW), Request("explain", found[0].id))
     assert [one.verdict for one in said] == ["wrong", "planned"]
-    assert said[0].claim.milliseconds == before
+    assert said[0].milliseconds == before
     assert case.record.high.judged == 1
     assert "planned, said" in text
 

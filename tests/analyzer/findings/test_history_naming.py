@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
-from analyzer.findings.history.case import read_case
+from analyzer.findings.history.history_tables import read_case
 from analyzer.findings.history.naming import LossKey, finding_id, named
 from analyzer.findings.ledger_findings import findings
 from analyzer.ids import LENGTH

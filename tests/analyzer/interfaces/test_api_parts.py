@@ -54,9 +54,9 @@ def amounts(breakdown: dict[str, Any]) -> list[tuple[str, str, int, int | None]]
 
 
 def findings(site: Site, query: str = "", team: str | None = None) -> list[dict[str, Any]]:
-    """Return the findings of a list."""
-    found: list[dict[str, Any]] = site.json(f"/v1/read?what=findings&format=json&{DAY}{query}", team)["findings"]
-    return found
+    """Return the findings of a list, without the figures that are rounded so that one list adds up."""
+    found = site.json(f"/v1/read?what=findings&format=json&{DAY}{query}", team)["findings"]
+    return [{**one, "display": None} for one in found]
 
 
 @pytest.mark.parametrize("team", TEAMS)

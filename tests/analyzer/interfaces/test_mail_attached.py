@@ -42,7 +42,7 @@ def test_the_tables_sum_to_the_week(week: WeekReport) -> None:
 def test_no_cell_is_a_formula(week: WeekReport) -> None:
     """A run's name is its user's text, and finance opens the file."""
     teams = tuple(replace(row, team=HOSTILE) if row.held else row for row in week.teams)
-    findings = tuple(replace(one, subject=HOSTILE, team="+1", sentence="@SUM(A1)") for one in week.findings)
+    findings = tuple(replace(one, subject=HOSTILE, team="+1", claim="@SUM(A1)") for one in week.findings)
     for each in attachments(replace(week, teams=teams, findings=findings), None):
         cells = [cell for row in csv.reader(StringIO(each.text, newline="")) for cell in row]
         assert not [cell for cell in cells if cell.lstrip().startswith(("=", "+", "-", "@"))]

@@ -72,7 +72,7 @@ def test_findings_are_those_of_the_api(site: tuple[Path, Settings]) -> None:
     for item in answer["items"]:
         own = api[item["id"]]
         assert (item["milliseconds"], item["at_stake_micros"]) == (own["milliseconds"], own["at_stake_micros"])
-        assert (item["gpu_hours"], item["at_stake"]) == (own["display"]["gpu_hours"], own["display"]["cost"])
+        assert item["display"] == own["display"]
 
 
 def test_costs_sum_to_the_total_of_the_api(site: tuple[Path, Settings]) -> None:
@@ -91,8 +91,8 @@ def test_a_finding_is_explained_with_what_would_prove_it_wrong(site: tuple[Path,
     first = told(site, "findings", SINCE | {"rows": 1})["items"][0]
     answer = told(site, "explain_finding", SINCE | {"finding_id": first["id"]})
     assert answer["finding"]["id"] == first["id"]
-    assert answer["wrong_if"]["untrusted"]
-    assert answer["evidence_count"] >= len(answer["evidence"]) > 0
+    assert answer["finding"]["wrong_if"]["untrusted"]
+    assert answer["finding"]["evidence"][0]["seen"]["untrusted"]
 
 
 def test_topology_counts_hosts_and_gpus(site: tuple[Path, Settings]) -> None:

@@ -103,8 +103,8 @@ def test_findings_are_counted_as_they_are_listed(small: tuple[Fleet, Settings]) 
         listed = findings(session, MONDAY, MONDAY + DAY)
         counted = findings(session, MONDAY, MONDAY + DAY, with_evidence=False)
     assert any(finding.evidence for finding in listed)
-    bare = [replace(finding, evidence=(), sentence="", wrong_if="", what="") for finding in listed]
-    assert bare == [replace(finding, sentence="", wrong_if="", what="") for finding in counted]
+    bare = [replace(finding, evidence=(), claim="", wrong_if="", what="") for finding in listed]
+    assert bare == [replace(finding, claim="", wrong_if="", what="") for finding in counted]
 
 
 def test_what_nobody_mapped_and_nobody_held_has_a_name(small: tuple[Fleet, Settings]) -> None:

@@ -180,7 +180,7 @@ def test_nothing_has_to_be_restarted_where_nothing_runs(session: Session) -> Non
         last_at=MONDAY + HOUR,
         still_open=False,
         caused_by="n2g",
-        sentence="",
+        claim="",
         evidence=(),
         wrong_if="",
     )

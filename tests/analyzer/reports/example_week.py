@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from agent.wire.units import HOUR_US
-from analyzer.findings.finding import Evidence, Finding
+from analyzer.findings.finding import EvidenceLine, Finding
 from analyzer.period import Calendar, Period
 from analyzer.recommendations.recommendation import Artefact, Range, Recommendation, python
 from analyzer.states import booking
@@ -367,10 +367,10 @@ _EVIDENCE = {
         "41.0 % of this run ($1,202.50) went into waiting for input. The loader is the limit, not the disk: 8 workers "
         "per rank instead of 4 would do.",
         (
-            Evidence("loader workers", "64 (4 per rank), each at 96-99 % of a core", "<- the limit"),
-            Evidence("input to GPUs", "3.4 GB/s; 6.3 GB/s in the best tenth of the run"),
-            Evidence("storage", "/data on nvme: 0.9 of 5.8 GB/s seen, 9 % busy", "has room"),
-            Evidence("CPU", "80 of 128 allotted cores busy; 128 more cores unallotted", "has room"),
+            EvidenceLine("loader workers", "64 (4 per rank), each at 96-99 % of a core", "<- the limit"),
+            EvidenceLine("input to GPUs", "3.4 GB/s; 6.3 GB/s in the best tenth of the run"),
+            EvidenceLine("storage", "/data on nvme: 0.9 of 5.8 GB/s seen, 9 % busy", "has room"),
+            EvidenceLine("CPU", "80 of 128 allotted cores busy; 128 more cores unallotted", "has room"),
         ),
         "synthetic input does not make a step at least 1.4x faster",
     ),
@@ -378,9 +378,9 @@ _EVIDENCE = {
         "8 nodes in rack-1 and rack-2 are ranked alternately, so the ring crosses the spine 8 times. Ranked rack by "
         "rack it would cross 2 times.",
         (
-            Evidence("ranks per rack", "1 2 1 2 1 2 1 2 (of the job)", "known for all nodes"),
-            Evidence("spine traffic", "293 TB an hour (RDMA: estimate)", "over 10 % of its bytes"),
-            Evidence("GPUs", "NVML busy 97 %, tensor 6 % in 645.1 GPU-hours"),
+            EvidenceLine("ranks per rack", "1 2 1 2 1 2 1 2 (of the job)", "known for all nodes"),
+            EvidenceLine("spine traffic", "293 TB an hour (RDMA: estimate)", "over 10 % of its bytes"),
+            EvidenceLine("GPUs", "NVML busy 97 %, tensor 6 % in 645.1 GPU-hours"),
         ),
         "contiguous ranks do not shorten a step by 3 % within 50 steps",
     ),
@@ -413,7 +413,7 @@ def _finding(parts: list[str]) -> Finding:
         W46.end,
         still_open=True,
         caused_by=None,
-        sentence=sentence,
+        claim=sentence,
         evidence=evidence,
         wrong_if=wrong_if,
         rule_version="3",

@@ -12,6 +12,8 @@ from analyzer.findings.explain.argue import Argument
 from analyzer.findings.explain.plot import Plot, Signal
 from analyzer.findings.explain.ruled_out import RuledOut
 from analyzer.findings.explain.signs import Sign
+from analyzer.findings.finding import finding_documents
+from analyzer.findings.history.history_tables import FindingHistory
 from analyzer.findings.rules.needs import Need
 from analyzer.interfaces.html.html import finding_html
 from analyzer.reports.finding_charts import finding_charts
@@ -46,7 +48,8 @@ def explained(subject: str = "llama-sft") -> Explained:
     """Return the example's finding of waiting for input, with a plot."""
     finding = replace(example_week.findings()[2], subject=subject, hosts=("n14", "n15"))
     advice = tuple(one for one in example_week.recommendations() if finding.id in one.finding_ids)
-    return Explained(finding, "USD", "Europe/Berlin", ARGUMENT, advice=advice)
+    (document,) = finding_documents([finding], example_week.W46, "USD", FindingHistory())
+    return Explained(example_week.W46, "USD", document, ARGUMENT, advice)
 
 
 def test_the_document_reads_as_it_was_drawn(golden: Callable[[str, str], None]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.notice import Notice, Span, Words
 from analyzer.findings.health.serving.figures import ServiceFigures, gpu_hours_of, percent
 from analyzer.ledger.unjudged import Unjudged
@@ -50,7 +50,9 @@ def notices_of(starts: Starts, span: Span) -> Iterator[Notice]:
         return
     days = max(1, (span.end_us - span.start_us) // DAY_US)
     usual, longest = (starts.usual_ms or 0) / 1000, starts.longest_ms / 1000
-    answered = Evidence("first answer", f"{(starts.answer_ms or 0) / 60_000:.1f} min after a run began, in the median")
+    answered = EvidenceLine(
+        "first answer", f"{(starts.answer_ms or 0) / 60_000:.1f} min after a run began, in the median"
+    )
     about = ServiceFigures(starts.service, starts.team, starts.run_ids, starts.held_ms)
     words = Words(
         f"{starts.service} spent {gpu_hours_of(starts.starting_ms)} GPU-hours on starting, "
@@ -58,8 +60,8 @@ def notices_of(starts: Starts, span: Span) -> Iterator[Notice]:
         f"{usual:,.0f} s in the median. Weights on local disk, fewer restarts or a warm reserve shorten it.",
         "high",
         (
-            Evidence("starts", f"{starts.starts} GPUs in {days} {'day' if days == 1 else 'days'}"),
-            Evidence("start of a GPU", f"{usual:,.0f} s in the median, {longest:,.0f} s at the longest"),
+            EvidenceLine("starts", f"{starts.starts} GPUs in {days} {'day' if days == 1 else 'days'}"),
+            EvidenceLine("start of a GPU", f"{usual:,.0f} s in the median, {longest:,.0f} s at the longest"),
             *((answered,) if starts.answer_ms is not None else ()),
         ),
         "the service starts as often and as long after its weights lie on local disk",

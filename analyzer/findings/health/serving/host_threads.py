@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.notice import Words
 from analyzer.findings.health.serving.figures import (
     FULL_PERMILLE,
@@ -32,20 +32,20 @@ def notice_words(figures: ServiceFigures) -> Words | str | None:
             "medium",
             (
                 *_full(figures),
-                Evidence("requests without a kernel", f"at least {gpu_hours_of(figures.host_full_ms)} GPU-hours"),
+                EvidenceLine("requests without a kernel", f"at least {gpu_hours_of(figures.host_full_ms)} GPU-hours"),
             ),
             "more cores or more server processes do not raise requests a second at the same latency",
         )
     return None
 
 
-def _full(figures: ServiceFigures) -> Iterator[Evidence]:
+def _full(figures: ServiceFigures) -> Iterator[EvidenceLine]:
     """Yield what of the host was full."""
     if (figures.busiest or 0) >= FULL_PERMILLE:
-        yield Evidence("busiest process", f"up to {(figures.busiest or 0) / 10:.0f} % of a core", "<- the limit")
+        yield EvidenceLine("busiest process", f"up to {(figures.busiest or 0) / 10:.0f} % of a core", "<- the limit")
     if (figures.cores or 0) >= FULL_PERMILLE:
-        yield Evidence("cores", f"up to {(figures.cores or 0) / 10:.0f} % of those allotted", "<- the limit")
+        yield EvidenceLine("cores", f"up to {(figures.cores or 0) / 10:.0f} % of those allotted", "<- the limit")
     if (figures.throttled or 0) >= THROTTLED_PERMILLE:
-        yield Evidence(
+        yield EvidenceLine(
             "quota", f"throttled for up to {(figures.throttled or 0) / 10:.0f} % of the time", "<- the limit"
         )

@@ -1,6 +1,6 @@
 """A KV cache that is full while requests wait: the memory is the limit, and the stack preempts what it had begun."""
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.notice import Words
 from analyzer.findings.health.serving.figures import ServiceFigures, is_worth_naming, percent
 
@@ -18,8 +18,8 @@ def notice_words(figures: ServiceFigures) -> Words | str | None:
             "context, a smaller cache type, more GPU memory for it or one more replica would let them in.",
             "high",
             (
-                Evidence("KV cache", f"95 % and more in use, and a queue, for {share} of the time", "<- the limit"),
-                Evidence("fullest ten minutes", f"{(figures.kv_most or 0) / 10:.0f} % in use on average"),
+                EvidenceLine("KV cache", f"95 % and more in use, and a queue, for {share} of the time", "<- the limit"),
+                EvidenceLine("fullest ten minutes", f"{(figures.kv_most or 0) / 10:.0f} % in use on average"),
             ),
             "the same load on a cache twice the size queues as long",
         )

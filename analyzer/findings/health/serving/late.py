@@ -1,6 +1,6 @@
 """First tokens later than promised while other replicas of the service stand by: requests go the wrong way."""
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.notice import Words
 from analyzer.findings.health.serving.figures import ServiceFigures, gpu_hours_of
 
@@ -19,8 +19,10 @@ def notice_words(figures: ServiceFigures) -> Words | str | None:
             f"ten minutes while {runs} of it stood by: see how requests spread.",
             "medium",
             (
-                Evidence("late, with replicas standing by", f"{figures.late_windows / 6:.1f} hours", "<- the limit"),
-                Evidence("standing by meanwhile", f"{gpu_hours_of(figures.late_standing_ms)} GPU-hours"),
+                EvidenceLine(
+                    "late, with replicas standing by", f"{figures.late_windows / 6:.1f} hours", "<- the limit"
+                ),
+                EvidenceLine("standing by meanwhile", f"{gpu_hours_of(figures.late_standing_ms)} GPU-hours"),
             ),
             "requests spread evenly over its replicas are as late",
         )

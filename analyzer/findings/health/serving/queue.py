@@ -1,6 +1,6 @@
 """Requests that wait while the GPU has nothing to do: whatever holds them up, it is not the GPU."""
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.notice import Words
 from analyzer.findings.health.serving.figures import ServiceFigures, gpu_hours_of, is_worth_naming, percent
 
@@ -18,7 +18,7 @@ def notice_words(figures: ServiceFigures) -> Words | str | None:
             "host threads, the scheduler or its limits hold them up, and more GPUs would not help.",
             "medium",
             (
-                Evidence(
+                EvidenceLine(
                     "queue beside idle GPUs",
                     f"at least {gpu_hours_of(figures.queue_idle_ms)} GPU-hours",
                     "<- the limit",

@@ -1,6 +1,6 @@
 """A GPU that is busy with one request at a time. What little of the chip it uses is booked as underused/unbatched."""
 
-from analyzer.findings.finding import Evidence
+from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.notice import Words
 from analyzer.findings.health.serving.figures import ServiceFigures, gpu_hours_of, is_worth_naming, percent
 
@@ -23,10 +23,10 @@ def notice_words(figures: ServiceFigures) -> Words | str | None:
             "so. Batching would answer them together on the same GPU.",
             "medium",
             (
-                Evidence(
+                EvidenceLine(
                     "requests at once", f"about 1 for {gpu_hours_of(figures.single_ms)} GPU-hours", "<- unbatched"
                 ),
-                Evidence("queue meanwhile", f"{figures.single_queued / 10:.0f} % of the time"),
+                EvidenceLine("queue meanwhile", f"{figures.single_queued / 10:.0f} % of the time"),
             ),
             "batching does not raise requests a second at the same latency",
         )
