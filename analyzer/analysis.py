@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings.history.history_tables import keep_rule_versions
 from analyzer.findings.history.keep import keep_findings
-from analyzer.finops.charges.closing import Terms, close_runs, close_terms
-from analyzer.finops.charges.edited import terms_version
+from analyzer.finops.charges.closing import Terms, close_runs, close_terms, terms_version
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
 from analyzer.ledger.amounts.amount_booking import book_amounts, find_due_amounts
 from analyzer.ledger.booking import Analysis, Progress, Rules, book_all

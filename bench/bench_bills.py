@@ -18,16 +18,14 @@ from pathlib import Path
 from random import Random
 from typing import get_args
 
-from analyzer.finops.charges.held_query import read_held
-from analyzer.finops.charges.sums import charges
-from analyzer.finops.focus.columns import Version
+from analyzer.finops.charges.sums import charges, read_held
+from analyzer.finops.focus.columns import Issuer, Version
 from analyzer.finops.focus.export import ExportOptions, export_focus
-from analyzer.finops.focus.issuer import Issuer
 from analyzer.interfaces.api.costs import Bearer
 from analyzer.interfaces.api.grouping import grouped
 from analyzer.interfaces.api.selection import Selection
 from analyzer.period import Period
-from analyzer.prices.charge_rows import Charge
+from analyzer.prices.rows import Charge
 from analyzer.queries.dimensions import Dimension
 from analyzer.queries.ledger_query import breakdown
 from analyzer.reports.by_team import teams

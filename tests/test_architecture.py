@@ -101,7 +101,7 @@ WITHIN_FUNCTIONS = {
     "agent/sampling/wiring.py": "a source that this host has not costs no memory",
     "agent/settings/config.py": "a host without services loads nothing of them",
     "analyzer/server_client.py": START,
-    "analyzer/finops/forecast/fitted.py": OPTIONAL,
+    "analyzer/finops/forecast.py": OPTIONAL,
     "analyzer/finops/non_gpu_costs/rates.py": START,
     "analyzer/interfaces/questions/formatted.py": START,
     "analyzer/interfaces/questions/sizing.py": START,
@@ -127,8 +127,8 @@ DOORS = {
     "duckdb": ("collector/store/",),
     "sqlalchemy": ("collector/registry/",),
     "psycopg": ("collector/registry/",),
-    "statsforecast": ("analyzer/finops/forecast/fitted.py",),
-    "numpy": ("simulator/", "analyzer/finops/forecast/fitted.py"),  # what is fitted takes its arrays
+    "statsforecast": ("analyzer/finops/forecast.py",),
+    "numpy": ("simulator/", "analyzer/finops/forecast.py"),  # what is fitted takes its arrays
     "simulator": ("simulator/",),  # the demo starts it as a child; nothing that ships may come to need it
     # The API is readings, typed: it lives with them. An assistant asks it in its own process.
     "fastapi": ("collector/", "dashboards/", "analyzer/interfaces/api/", "analyzer/interfaces/mcp/"),
@@ -141,11 +141,11 @@ DOORS = {
     "grafana_foundation_sdk": ("dashboards/grafana/",),  # of developers alone: no server makes dashboards
 }
 
-# Who reads JSON, TOML or YAML without the bounds of agent/wire/bounded.py and analyzer/settings/yaml_text.py: what it
+# Who reads JSON, TOML or YAML without the bounds of agent/wire/bounded.py and analyzer/settings/bounded.py: what it
 # reads was written by us, or comes from who was asked, in bounds of bytes of its own.
 PARSERS = {"json.loads", "json.load", "tomllib.loads", "tomllib.load", "orjson.loads", "model_validate_json"}
 YAML_PARSERS = {"load", "load_all", "safe_load", "full_load", "unsafe_load", "parse", "compose", "scan"}
-BOUNDED = {"agent/wire/bounded.py", "analyzer/settings/yaml_text.py", "analyzer/interfaces/api/posts.py"}
+BOUNDED = {"agent/wire/bounded.py", "analyzer/settings/bounded.py", "analyzer/interfaces/api/posts.py"}
 OURS_ALONE = {
     "agent/sources/processes/holdings.py",  # what the agent remembered in columns of its own
     "collector/pipeline/decoding/verdict.py",  # between the collector and its own decoders

@@ -24,7 +24,7 @@ PLACES = {
     "fleet": ("collector/registry/database.py",),
     "assistant": ("analyzer/interfaces/mcp/",),
     "planning": ("analyzer/capacity/planner/cp_sat.py",),
-    "forecast": ("analyzer/finops/forecast/fitted.py",),
+    "forecast": ("analyzer/finops/forecast.py",),
     "dev": ("dashboards/grafana/",),
 }
 

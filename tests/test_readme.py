@@ -15,8 +15,7 @@ from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.teams import team_book
 from analyzer.prices.price_book import price_book
-from analyzer.settings.placement import Advising, Guards
-from analyzer.settings.settings import OWN_TABLE, Settings
+from analyzer.settings.settings import Advising, Guards, Settings
 from collector.config import CollectorConfig
 from collector.config import load as load_collector
 from gpuledger import COMMANDS
@@ -57,7 +56,7 @@ def settings_keys(package: str) -> list[Field[Any]]:
     if package == "model":
         return list(fields(ModelSettings))
     tops = {"agent": AgentConfig, "collector": CollectorConfig, "analyzer": Settings}
-    return [key for key in fields(tops[package]) if key.name not in OWN_TABLE]
+    return [key for key in fields(tops[package]) if key.name not in ("guards", "advising")]
 
 
 def settings_table(package: str) -> str:

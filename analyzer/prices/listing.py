@@ -3,17 +3,14 @@
 from datetime import UTC, datetime
 
 from agent.wire.units import HOUR_US
-from analyzer.prices.charge_rows import Charge
-from analyzer.prices.derived.spot import Spot
 from analyzer.prices.list_prices import list_prices, on_demand
-from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import Tariff
-from analyzer.prices.options import ANY
 from analyzer.prices.price_book import PriceBook
-from analyzer.prices.row_names import place_of
-from analyzer.prices.site import Derived, PriceRow
+from analyzer.prices.rows import ANY, Charge
+from analyzer.prices.site import Derived, PriceRow, place_of
+from analyzer.prices.spot import Spot
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import counted
+from analyzer.text.words import counted, dollars
 
 PAPER = TextLayout(82, ascii=True)  # lines of at most 80 columns
 _KIND = ("sku", "purchase_option", "node_group", "provider", "region")

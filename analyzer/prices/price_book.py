@@ -9,15 +9,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analyzer.errors import ConfigError
-from analyzer.prices.charge_rows import Charge
-from analyzer.prices.derived.keys import DerivedRow
-from analyzer.prices.derived.parts import PricePart
+from analyzer.period import Period
+from analyzer.prices.derived import DerivedRow, PricePart
 from analyzer.prices.non_gpu_rows import NonGpuPrices, Tariff
-from analyzer.prices.regions import Regions
+from analyzer.prices.rows import Charge, Regions
 from analyzer.prices.site import Derived, PriceRow, SitePrices, price_books, read_price_file
 from analyzer.settings.settings import Settings
+from analyzer.text.words import counted
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
 
 _LATER = ("provider", "region")  # keys that rows did not always have: where they are not used, the version is the same
 
@@ -183,3 +187,54 @@ def price_book(settings: Settings) -> PriceBook:
             f"{settings.prices} counts in {book.currency}, the ledger in {settings.currency}; make them agree"
         )
     return book
+
+
+_SHUT = ("closed", "final")
+_CURE = "run gpuledger admin analyze"
+
+
+@dataclass(frozen=True, slots=True)
+class Repriced:
+    """How many hours of a period bear another version than `now`, of those that may still change and of the others."""
+
+    open_hours: int
+    closed_hours: int
+    booked: tuple[str, ...]
+    now: str
+
+
+def repriced(session: "Session", period: Period, settings: Settings) -> Repriced | None:
+    """Return which hours of a period the present prices have not reached; None where all bear them.
+
+    Also None where the settings name no price file: nobody says then that others hold now.
+
+    Raises:
+        ConfigError: the price file is wrong.
+    """
+    if settings.prices is None:
+        return None
+    now = price_book(settings).version
+    rows = session.rows(
+        "SELECT status, coalesce(price_version, ''), count(*) FROM ledger_hours "
+        "WHERE hour >= $start AND hour < $end AND price_version IS DISTINCT FROM $now GROUP BY ALL",
+        {"start": period.start, "end": period.end, "now": now},
+    )
+    if not rows:
+        return None
+    shut = sum(hours for status, _, hours in rows if status in _SHUT)
+    versions = tuple(sorted({version for _, version, _ in rows if version}))
+    return Repriced(sum(hours for *_, hours in rows) - shut, shut, versions, now)
+
+
+def repriced_words(one: Repriced | None) -> list[str]:
+    """Return the sentence for whoever reads the figures, without its full stop; nothing where there is none to say."""
+    if one is None:
+        return []
+    many = one.open_hours + one.closed_hours
+    before = f"book {', '.join(one.booked)}" if one.booked else "no price"
+    were = f"{counted(many, 'hour')} {'was' if many == 1 else 'were'}"
+    said = f"prices changed after {were} booked ({before}, now {one.now}): {_CURE}"
+    if not one.closed_hours:
+        return [said]
+    which = "closed hours" if one.closed_hours == many else f"{one.closed_hours:,} of them are closed,"
+    return [f"{said}; {which} keep their figures and get corrections"]

@@ -20,8 +20,9 @@ instance_type = "p5.48xlarge"
 purchase_option = "on_demand"
 from = 2026-07-20
 
-Prices made of other figures are [[reserved]], [[owned]] and [[spot]] (derived/); what teams are charged is [[charge]]
-(charging/); what costs besides GPUs is [[energy]], [[storage]], [[checkpoints]] and [[host]] (beside/).
+Prices made of other figures are [[reserved]], [[owned]] and [[spot]] (derived.py, spot.py); what teams are charged is
+[[charge]] (rows.py); what costs besides GPUs is [[energy]], [[storage]], [[checkpoints]] and [[host]]
+(non_gpu_rows.py).
 """
 
 from collections.abc import Sequence
@@ -30,20 +31,14 @@ from datetime import date
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.prices.charge_rows import Charge
-from analyzer.prices.derived.keys import PRICE_MOST_MICROS
-from analyzer.prices.derived.owned import Owned
-from analyzer.prices.derived.parts import PricePart
-from analyzer.prices.derived.reserved import Reserved
-from analyzer.prices.derived.spot import Spot, read_spot
+from analyzer.prices.derived import PRICE_MOST_MICROS, Owned, PricePart, Reserved
 from analyzer.prices.list_prices import ListPrice, list_prices
-from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import BESIDE_KEYS, NonGpuPrices, read_beside
-from analyzer.prices.options import GpuPrice, option_of
-from analyzer.prices.overlaps import refuse_overlaps
-from analyzer.prices.regions import Regions, read_regions
+from analyzer.prices.rows import ANY, Charge, GpuPrice, Regions, option_of, read_regions, refuse_overlaps
+from analyzer.prices.spot import Spot, read_spot
 from analyzer.settings.toml_entry import TomlEntry, read_toml, toml_of
 from analyzer.settings.toml_model import Mistakes, read_rows, since, toml_key, until
+from analyzer.text.words import dollars
 
 _KEYS = ("currency", "regions", "price", "list_price", "reserved", "owned", "spot", "charge", *BESIDE_KEYS)
 _LIST_KEYS = ("provider", "region", "instance_type", "purchase_option", "from", "until", "node_group")
@@ -212,3 +207,18 @@ def _date_or_none(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None  # "undated (…)": the source has no date, and we invent none
+
+
+def place_of(row: PriceRow | Derived) -> str:
+    """Return where a row says that it holds: "in rack-1, aws us-east-1"; empty where it does not."""
+    *_, node_group = row.subject
+    named = " ".join(part for part in row.place if part)
+    told = ", ".join(part for part in (node_group, named) if part)
+    return f"in {told}" if told else ""
+
+
+def name_of(row: PriceRow | Derived, micros: int | None) -> str:
+    """Return a row with its price: "H100-80GB (spot) in rack-1 at 2.60"; `micros` None leaves the price out."""
+    sku, option, _ = row.subject
+    where = f" {place}" if (place := place_of(row)) else ""
+    return f"{sku or 'any GPU'} ({option or ANY}){where}" + (f" at {dollars(micros)}" if micros is not None else "")

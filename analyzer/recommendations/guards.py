@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.wire.units import DAY_SECONDS, HOUR_MS, HOUR_US, MICROS
 from analyzer.recommendations.recommendation import Alternative, Recommendation
-from analyzer.settings.placement import DEFAULT, HUNDRED, Guards
+from analyzer.settings.settings import DEFAULT, HUNDRED, Guards
 
 
 def without_doubles(advice: Sequence[Recommendation]) -> list[Recommendation]:

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.errors import ConfigError
-from analyzer.finops.budgets.month import MonthReport
-from analyzer.finops.budgets.month_query import read_month
-from analyzer.finops.targets.target_query import targets
-from analyzer.finops.targets.targets import Target
+from analyzer.finops.budgets.month import MonthReport, read_month
+from analyzer.finops.targets import Target, targets
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.ledger.coverage import known_hours
 from analyzer.period import Period, local

@@ -10,9 +10,8 @@ from analyzer.findings.finding import Finding, FindingDocument, finding_document
 from analyzer.findings.health.all_notices import PeriodNotices
 from analyzer.findings.history.history_tables import FindingHistory, lives, read_case
 from analyzer.findings.still_costs import still_costs
-from analyzer.finops.charges.edited import edited
-from analyzer.finops.charges.held_query import charged
-from analyzer.finops.charges.sums import Charged
+from analyzer.finops.charges.closing import edited
+from analyzer.finops.charges.sums import Charged, charged
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
 from analyzer.ids import TYPED_LEAST, by_id
 from analyzer.ledger.coverage import fleet, known_hours, ledger_end, measured, newest_hour_end, unjudged
@@ -24,8 +23,7 @@ from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.measures.traffic.tariff import tariff_book
 from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.period import ALARMS_PERIOD, Calendar, Period
-from analyzer.prices.price_book import price_book
-from analyzer.prices.repriced import repriced
+from analyzer.prices.price_book import price_book, repriced
 from analyzer.queries.generation import ByGeneration
 from analyzer.recommendations.advice_options import AdviceOptions, LossSource
 from analyzer.recommendations.advise import runs_of

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from analyzer.finops.non_gpu_costs.cost_query import energy_of, read_drawn_of_run
+from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn_of_run
 from analyzer.finops.non_gpu_costs.energy import MILLIJOULES_PER_KWH, summed_energy
 from analyzer.finops.non_gpu_costs.rates import Rates
 from analyzer.period import Period

@@ -7,7 +7,7 @@ from agent.wire.units import HOUR_US, WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.history.history_tables import judgements
 from analyzer.findings.history.judgement import Record, record_of
-from analyzer.finops.charges.edited import Edited
+from analyzer.finops.charges.closing import Edited
 from analyzer.finops.charges.sums import Charged
 from analyzer.finops.reconcile.invoice_matches import InvoiceMatch, last_match
 from analyzer.ledger import coverage
@@ -15,7 +15,7 @@ from analyzer.ledger.closing import closes_at, final_at
 from analyzer.ledger.coverage import Hours, Measured, NotJudged, Sku, Unheld
 from analyzer.ledger.running import like_before
 from analyzer.period import Calendar, Period, micros
-from analyzer.prices.repriced import Repriced
+from analyzer.prices.price_book import Repriced
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, breakdown
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation

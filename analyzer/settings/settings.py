@@ -1,19 +1,100 @@
-"""The analyzer's settings: the [analyzer] table of the one TOML file, environment over it, into one frozen object."""
+"""The analyzer's settings: the tables [analyzer] and [placement] of the one TOML file, the environment over them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from analyzer.errors import ConfigError
 from analyzer.period import WEEKDAYS, Calendar
-from analyzer.settings.placement import KEYS, TABLE, Advising, Guards
-from analyzer.settings.toml_model import about, read_settings
-from analyzer.settings.web_address import web_address
+from analyzer.settings.toml_model import about, keys_of, read_settings
+
+_PLAIN = re.compile(r"[A-Za-z0-9._~/:@%?&=+\[\]-]+")
+
+
+def web_address(setting: str, text: str, *, is_base: bool = True) -> str:
+    """Return an http address as it is used; of a base, to which paths are added, without the slash at its end.
+
+    Raises:
+        ConfigError: it is none, or a base has a query; the sentence begins with the setting's name.
+    """
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigError(f"{setting} is {text!r}: {error}") from error
+    is_whole = parts.scheme in ("http", "https") and host and port != 0 and _PLAIN.fullmatch(text)
+    if not is_whole or (is_base and parts.query):
+        raise ConfigError(f"{setting} is {text!r}: no address like https://gpuledger.example")
+    return text.rstrip("/") if is_base else text
+
+
+def proxy_address(setting: str, text: str, url: str) -> str:
+    """Return the address of a proxy through which an address of https is reached; nothing of what we say is read there.
+
+    Raises:
+        ConfigError: it is none, bears a password, or the address behind it is not of https.
+    """
+    proxy = web_address(setting, text)
+    if not proxy.startswith("http://") or "@" in proxy or urlsplit(proxy).path:
+        raise ConfigError(f"{setting} is {text!r}: no address like http://proxy.example:3128, without a password")
+    if not url.startswith("https://"):
+        raise ConfigError(f"{setting} is for addresses of https alone: it would read what else we say")
+    return proxy
+
+
+TABLE = "placement"
+HUNDRED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """The numbers of the guards, the table [placement] of the settings.
+
+    12 hours and 10 percent are the Vertical Pod Autoscaler's (in-recommendation-bounds-eviction-lifetime-threshold,
+    pod-update-threshold); that there is a limit on how much is moved at once is the Kubernetes descheduler's
+    (maxNoOfPodsToEvictTotal), its size is ours, as is all else.
+    """
+
+    least_gain: int = field(
+        default=10, metadata=about("a restart is recommended where it gains so much at P20, in whole currency units")
+    )
+    least_gain_percent: int = field(default=10, metadata=about("and so much of what the restart itself costs"))
+    hours_between_moves: int = field(default=12, metadata=about("how long a run is left alone once it was moved"))
+    moved_percent: int = field(
+        default=5, metadata=about("how much of the fleet's GPUs may be restarted at once; one run may be more")
+    )
+    rejected_hours: int = field(default=24, metadata=about("how long what was rejected is not recommended again"))
+    horizon_days: int = field(default=28, metadata=about("how far ahead a saving counts at most"))
+    valid_days: int = field(default=14, metadata=about("how long after its period a recommendation holds"))
+
+    def __post_init__(self) -> None:
+        for name in ("least_gain_percent", "moved_percent"):
+            if getattr(self, name) > HUNDRED:
+                raise ConfigError(f"[{TABLE}] {name} is a share and at most {HUNDRED}, not {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Advising:
+    """How long the whole fleet is planned for, and whether realised savings correct what is assumed; both are ours."""
+
+    plan_seconds: int = field(
+        default=10, metadata=about("how long a plan of the whole fleet may be searched for at most; 0 makes none")
+    )
+    learn_shares: bool = field(
+        default=False,
+        metadata=about("whether shares that twenty realised cases of a kind show take the place of the assumed ones"),
+    )
+
+
+DEFAULT = Guards()
+KEYS = (*keys_of(Guards), *keys_of(Advising))
+
 
 TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms", "model")
 SETTINGS_NAME = "gpuledger.toml"  # the settings that lie beside a store are that store's
-OWN_TABLE = ("guards", "advising")  # what [placement] says
 # A key that [mail] and [alarms] once had, with what has taken its place.
 SITE_ADDRESS = {
     "base_url": "site_url of [analyzer], or GPULEDGER_ANALYZER_SITE_URL: one for mails, alarms, alerts and cookies"

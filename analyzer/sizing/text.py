@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from agent.wire.units import GIB
-from analyzer.prices.options import ANY
+from analyzer.prices.rows import ANY
 from analyzer.sizing.fitting import Fit, HourlyRate
 from analyzer.sizing.memory import MemoryPart
 from analyzer.sizing.sized import LOOK_BACK_DAYS, Check, OfKind, Similar, Sized, Spread

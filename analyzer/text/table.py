@@ -82,7 +82,7 @@ def csv_table(columns: Sequence[TableColumn[Row]], rows: Iterable[Row]) -> str:
     """Return a table as CSV, with exact figures."""
     return csv_text(
         [column.name for column in columns],
-        ([_exact(column.unit, column.value(row)) for column in columns] for row in rows),
+        ([_exact(column, row) for column in columns] for row in rows),
     )
 
 
@@ -92,7 +92,7 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
     for row in rows:
-        writer.writerow([safe_cell(plain(value)) if isinstance(value, str) else value for value in row])
+        writer.writerow([_cell(value) for value in row])
     return out.getvalue()
 
 
@@ -129,11 +129,15 @@ def hours_digits(milliseconds: int) -> Decimal:
     return round(Decimal(milliseconds) / HOUR_MS, 6)
 
 
-def _exact(unit: CellUnit, value: object) -> object:
-    if value is None:
-        return None
-    exact = unit.exact(value)
-    return decimal_digits(exact) if isinstance(exact, Decimal) else exact
+def _exact(column: TableColumn[Row], row: Row) -> object:
+    value = column.value(row)
+    return None if value is None else column.unit.exact(value)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str):
+        return safe_cell(plain(value))
+    return decimal_digits(value) if isinstance(value, Decimal) else value
 
 
 GPU_TIME = CellUnit(gpu_hours, hours_digits)  # of milliseconds

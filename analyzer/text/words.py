@@ -9,6 +9,7 @@ from analyzer.period import Period, local
 from analyzer.text.rounding import nearest
 
 CENTS_UNDER = 10 * MICROS  # amounts below are told with their cents: 0 would say that nothing is there
+_CENT_MICROS = 10_000
 UNKNOWN = "-"
 AT_LEAST = "≥"
 NO_BREAK = "\u00a0"  # holds a figure and its unit on one line; text pages print it as a space
@@ -50,6 +51,13 @@ def amount(micros: int, decimals: int = 2) -> str:
 def at_least(told: str, is_part: bool) -> str:
     """Return an amount, marked where a part of the GPU time that it is of has no price: the same everywhere."""
     return f"{AT_LEAST}{told}" if is_part and told != UNKNOWN else told
+
+
+def dollars(micros: int) -> str:
+    """Return an amount with two decimals, or with as many as it has where cents would hide some: 2.60, 2.744705."""
+    whole, rest = divmod(micros, MICROS)
+    cents = f"{whole:,}.{rest // _CENT_MICROS:02d}"
+    return cents if rest % _CENT_MICROS == 0 else f"{whole:,}.{rest:06d}".rstrip("0")
 
 
 def money_decimals(micros: int | None) -> int:

@@ -22,13 +22,13 @@ from analyzer.charts.scripts import DRAW, PLOTLY
 from analyzer.finops.unit_cost.report import UnitLine
 from analyzer.finops.unit_cost.text import digits, short
 from analyzer.interfaces.doctor.words import length_words, size
-from analyzer.prices.money import dollars
 from analyzer.text.templating import TEMPLATES
 from analyzer.text.words import (
     UNKNOWN,
     amount,
     at_least,
     bytes_words,
+    dollars,
     gpu_hours,
     moment_words,
     money,

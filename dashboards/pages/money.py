@@ -15,19 +15,17 @@ from agent.wire.units import HOUR_MS, MICROS
 from analyzer.charts.figures import stacked_bars
 from analyzer.charts.series import Chart, Trace
 from analyzer.errors import ConfigError
-from analyzer.finops.unit_cost.counted import Hour
-from analyzer.finops.unit_cost.counted import counted as hours_of_work
 from analyzer.finops.unit_cost.report import BACK_US, UnitReport, unit_report
 from analyzer.finops.unit_cost.text import change_words, digits
-from analyzer.finops.unit_cost.unit import Unit
+from analyzer.finops.unit_cost.units import Hour, Unit
+from analyzer.finops.unit_cost.units import counted as hours_of_work
 from analyzer.interfaces.api.costs import Bearer, Cost, CostsAsked, costs_of
 from analyzer.interfaces.api.parameters import LIMIT_MAX
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.ledger.breakdown import column_like, rounded
 from analyzer.ledger.coverage import unjudged
 from analyzer.period import Period, day_starts, local
-from analyzer.prices.checking.check import complaints
-from analyzer.prices.checking.fleet import owned_kinds
+from analyzer.prices.check import complaints, owned_kinds
 from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.prices.site import Derived, PriceRow
 from analyzer.queries.ledger_query import Breakdown, breakdown, ledger_sums

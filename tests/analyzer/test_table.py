@@ -21,6 +21,9 @@ def test_paper_has_words_and_csv_has_exact_figures() -> None:
         "  vision              -        -",
     ]
     assert csv_table(COLUMNS, LINES) == "team,gpu_hours,cost\nnlp,1,2.600001\nvision,,\n"
+    assert csv_table(COLUMNS, [("-", -3_600_000, -500)]).endswith("\n'-,-1,-0.0005\n"), (
+        "less than nothing is no formula"
+    )
 
 
 def test_cells_that_must_add_up_are_written_together() -> None:

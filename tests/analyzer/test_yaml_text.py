@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.settings.yaml_text import respelled_yaml, yaml_said
+from analyzer.settings.bounded import respelled_yaml, yaml_said
 
 DEEPEST = 5
 BOMB = "a: &a [x, x]\n" + "".join(

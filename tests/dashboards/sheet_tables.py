@@ -10,12 +10,21 @@ from fractions import Fraction
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.finops.unit_cost.text import digits, short
-from analyzer.finops.unit_cost.unit import UNITS
+from analyzer.finops.unit_cost.units import UNITS
 from analyzer.interfaces.doctor.words import length_words, size
 from analyzer.period import local
-from analyzer.prices.money import dollars
 from analyzer.states import CLASSES
-from analyzer.text.words import UNKNOWN, amount, bytes_words, day, gpu_hours, moment_words, money_decimals, percent
+from analyzer.text.words import (
+    UNKNOWN,
+    amount,
+    bytes_words,
+    day,
+    dollars,
+    gpu_hours,
+    moment_words,
+    money_decimals,
+    percent,
+)
 from dashboards.pages.health import BARS
 from dashboards.pages.money import BEARERS, NOBODY
 

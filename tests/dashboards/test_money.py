@@ -9,8 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from analyzer.finops.unit_cost.counted import Hour
-from analyzer.finops.unit_cost.unit import TOKENS
+from analyzer.finops.unit_cost.units import TOKENS, Hour
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store

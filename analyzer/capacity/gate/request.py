@@ -11,9 +11,9 @@ import yaml
 from agent.wire.bounded import TooDeepError, json_said, toml_said
 from agent.wire.units import PERMILLE
 from analyzer.errors import ConfigError
+from analyzer.settings.bounded import yaml_said
 from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.toml_model import Read, keys_of, read_row, toml_key
-from analyzer.settings.yaml_text import yaml_said
 
 GPUS_MOST = 100_000  # more than any site that is known to have bought at once; a slip of the finger, not a wish
 HOURS_A_WEEK = 168

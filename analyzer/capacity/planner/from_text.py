@@ -12,7 +12,7 @@ from analyzer.capacity.planner import task_file
 from analyzer.capacity.planner.errors import ModelError, ProblemError
 from analyzer.capacity.planner.language_model import Message, ModelSettings, complete
 from analyzer.capacity.planner.task_file import TaskFile, read_tasks
-from analyzer.settings.yaml_text import respelled_yaml
+from analyzer.settings.bounded import respelled_yaml
 from analyzer.text.words import counted, plain_sentence
 
 ROUNDS = 3

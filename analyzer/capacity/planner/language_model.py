@@ -13,9 +13,9 @@ from agent.connection import TooSlowError, ask, host_of, pause_seconds, why
 from agent.wire.bounded import json_said
 from analyzer.capacity.planner.errors import ModelError
 from analyzer.errors import ConfigError
+from analyzer.settings.settings import proxy_address
 from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.toml_model import about, read_settings, secret_text, toml_key
-from analyzer.settings.web_address import proxy_address
 from collector.access.gate import is_loopback
 
 _TABLE = "model"

@@ -15,8 +15,7 @@ from agent.wire.units import HOUR_SECONDS
 from analyzer.capacity.planner.plan import Placement, Plan, Transfer
 from analyzer.capacity.planner.problem import Medium, Network, Node, Problem, Task, TransferRate
 from analyzer.capacity.planner.proposal import Placed, Proposal, fingerprint
-from analyzer.prices.money import dollars
-from analyzer.text.words import bytes_words, counted, plain, plain_sentence
+from analyzer.text.words import bytes_words, counted, dollars, plain, plain_sentence
 
 _NAMES_TOLD = 5
 MEDIA: dict[Medium, str] = {

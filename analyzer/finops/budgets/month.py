@@ -1,4 +1,4 @@
-"""A month against its budgets: spent so far, where it will end, and how sure that is. Pure, but for one reading.
+"""A month against its budgets: what was spent each day, where it will end, and how sure that is.
 
 The rows of teams, of what maps to no team, and of what nobody held sum to the fleet, spent and expected alike: what is
 owned is known best, so what nobody will hold is what the fleet is expected to cost less what teams are.
@@ -6,16 +6,97 @@ owned is known best, so what nobody will hold is what the fleet is expected to c
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from agent.wire.units import DAY_US
-from analyzer.finops.budgets.budget_file import FLEET, Budget
-from analyzer.finops.budgets.spent import Spending, Whose, spending
-from analyzer.finops.forecast.forecast import Forecast, days_missing, forecast
-from analyzer.period import Period, local, midnight
+from agent.wire.units import DAY_US, HOUR_US
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.finops.budgets.budget_file import FLEET, Budget, budget_book
+from analyzer.finops.forecast import Forecast, days_missing, forecast
+from analyzer.ledger.coverage import ledger_end
+from analyzer.period import Calendar, Period, day_starts, local, midnight
+from analyzer.queries.booked import booked
+from analyzer.settings.settings import Settings
+from collector.store.session import Session
 
 if TYPE_CHECKING:
     from collector.store.session import Session
+
+# By hour and run first: a fleet has a hundred rows of the ledger where that has one.
+_BY_DAY = f"""
+WITH by_hour AS (
+    SELECT hour, run_id, coalesce(sum(cost_micros), 0)::BIGINT AS micros,
+        coalesce(sum(milliseconds) FILTER (WHERE cost_micros IS NULL), 0)::BIGINT AS unpriced
+    FROM ledger WHERE hour >= $start AND hour < $end GROUP BY ALL
+)
+SELECT d.day, h.team, h.project, h.run_id IS NOT NULL, sum(h.micros)::BIGINT, sum(h.unpriced)::BIGINT
+FROM {booked("by_hour")} h ASOF JOIN (SELECT unnest($days) AS day) d ON h.hour >= d.day
+GROUP BY ALL
+"""
+
+Whose = tuple[str | None, str | None, bool]  # team, project, whether a run held the GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """Days of the site's clock: their first instants, and whether the ledger has all hours of each."""
+
+    starts: tuple[int, ...]
+    whole: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Cost by day in millionths of whoever held GPUs; what has no price is not in it, and `unpriced` says how long."""
+
+    days: Days
+    by_day: Mapping[Whose, Sequence[int]]
+    unpriced_milliseconds: Mapping[Whose, int]
+
+    def of(self, wanted: "Sequence[Whose]") -> list[int]:
+        """Return by day what these cost together."""
+        rows = [self.by_day[whose] for whose in wanted]
+        return [sum(column) for column in zip(*rows, strict=True)] if rows else [0] * len(self.days.starts)
+
+    def history(self, wanted: "Sequence[Whose]", until: int) -> list[int | None]:
+        """Return the days before the one that begins at `until`; None is a day of which hours are missing.
+
+        A day of 23 or 25 hours counts as 24 of its hours: else the Sundays after it would be forecast to be like it.
+        """
+        ends = [*self.days.starts[1:], until]
+        every = zip(self.days.starts, ends, self.days.whole, self.of(wanted), strict=True)
+        return [
+            cost * 24 * HOUR_US // (end - start) if is_whole else None
+            for start, end, is_whole, cost in every
+            if start < until
+        ]
+
+
+def spending(session: "Session", timezone: str, since: int, until: int) -> Spending:
+    """Return what was spent each day from the day of `since`, or of the ledger's first hour, to `until`."""
+    (first,) = session.row("SELECT min(hour) FROM ledger_hours WHERE hour >= ? AND hour < ?", [since, until])
+    if first is None:
+        return Spending(Days((), ()), {}, {})
+    starts = list(day_starts(first, until, timezone))
+    known = session.rows(
+        "SELECT d.day, count(*) FROM ledger_hours h ASOF JOIN (SELECT unnest($days) AS day) d ON h.hour >= d.day "
+        "WHERE h.hour >= $start AND h.hour < $end GROUP BY ALL",
+        {"days": starts, "start": since, "end": until},
+    )
+    rows = session.rows(_BY_DAY, {"days": starts, "start": since, "end": until})
+    place = {start: number for number, start in enumerate(starts)}
+    by_day: dict[Whose, list[int]] = {}
+    unpriced: dict[Whose, int] = {}
+    for day, team, project, held, cost, milliseconds in rows:
+        whose = (team, project, held)
+        by_day.setdefault(whose, [0] * len(starts))[place[day]] += cost
+        unpriced[whose] = unpriced.get(whose, 0) + milliseconds
+    hours = dict(known)
+    end = midnight(local(starts[-1], timezone).date() + timedelta(days=1), timezone)
+    whole = tuple(hours.get(start, 0) * HOUR_US == after - start for start, after in pairwise([*starts, end]))
+    return Spending(Days(tuple(starts), whole), by_day, unpriced)
+
 
 Verdict = Literal["over", "likely over", "may be over", "within"]
 _HISTORY_DAYS = 98  # fourteen weeks: enough to test forecasts of a month on, and to read at any size
@@ -202,3 +283,21 @@ def _ending(said: Forecast, before: int, so_far: int, missing: int) -> Ending:
         return Ending(expected, None, None, said.model, missing)
     low = max(before + so_far, before + said.low)
     return Ending(expected, min(low, expected), max(expected, before + said.high + more), said.model)
+
+
+def read_month(session: Session, calendar: Calendar, settings: Settings, month: str | None) -> MonthReport:
+    """Return a month against its budgets; without a word, the month of the newest hour.
+
+    Raises:
+        ConfigError: the word names no month.
+        LedgerError: the ledger is empty, or has nothing of it.
+    """
+    now = ledger_end(session)
+    period = calendar.month_of(now - 1) if month is None else calendar.parse(month, now)
+    if calendar.month_of(period.start) != period:
+        raise ConfigError(f"{month} is no month: write one such as {local(now - 1, period.timezone):%Y-%m}")
+    allowed = budget_book(settings).of(period.first_day)
+    found = month_report(session, period, now, settings.currency, allowed)
+    if found is None:
+        raise LedgerError(f"the ledger has nothing of {period.label}")
+    return found

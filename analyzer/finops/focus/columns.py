@@ -123,3 +123,14 @@ _OWN: tuple[Column, ...] = (
 def columns(version: Version) -> tuple[Column, ...]:
     """Return the columns of a version in the order in which they are written: FOCUS by name, then ours by name."""
     return tuple(column for column in (*FOCUS, *_OWN) if version in column.versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """The names on a bill. `timezone` decides where a month and a day begin."""
+
+    version: Version
+    provider: str
+    account: str
+    currency: str
+    timezone: str

@@ -1,20 +1,24 @@
-"""Export a period of the ledger as FOCUS: one pass, a charge period at a time, held to the ledger before it is kept."""
+"""Export a period of the ledger: as FOCUS, held to the ledger before it is kept, or as rows for a spreadsheet.
+
+One pass, a charge period at a time.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from analyzer.errors import LedgerError
 from analyzer.finops.focus.charges import Settled, adjustments, charges, days, hours_in, place_hosts, places, statuses
-from analyzer.finops.focus.columns import columns
-from analyzer.finops.focus.exact import MILLIONTHS, scaled
-from analyzer.finops.focus.issuer import Issuer
-from analyzer.finops.focus.rows import FocusRow, RowContext, adjustment_row, hours_of, usage_rows
+from analyzer.finops.focus.columns import Column, Issuer, columns
+from analyzer.finops.focus.rows import MILLIONTHS, FocusRow, RowContext, adjustment_row, hours_of, scaled, usage_rows
 from analyzer.finops.focus.write import FileFormat, write
-from analyzer.period import Period
+from analyzer.period import Period, local
+from analyzer.queries.booked import booked
 from analyzer.queries.ledger_query import ledger_sums
+from analyzer.states import booking
 from collector.store.session import Session
 
 
@@ -130,3 +134,70 @@ class _Tally:
                 raise LedgerError(f"BUG: the bill is {self.effective} and {self.billed} billed, the ledger {ledger}")
 
         return check
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("day", "text", False, "the site's day"),
+    Column("holder", "text", False, "team, unmapped (a run of no known team) or nobody"),
+    Column("team", "text", True, "the team"),
+    Column("cost_centre", "text", True, "its cost centre"),
+    Column("project", "text", True, "the run's project"),
+    Column("run_id", "text", True, "the run that held"),
+    Column("run_name", "text", True, "its name"),
+    Column("stage", "text", True, "the kind of work"),
+    Column("sku", "text", True, "the GPU kind"),
+    Column("purchase_option", "text", True, "on_demand, reserved, spot or owned"),
+    Column("class", "text", False, "useful, avoidable, overhead, spare or unknown"),
+    Column("state", "text", False, "the ledger's state"),
+    Column("cause", "text", True, "its cause"),
+    Column("gpu_milliseconds", "decimal", False, "GPU time, exactly"),
+    Column("gpu_hours", "decimal", False, "the same, rounded down to a billionth"),
+    Column("cost", "decimal", True, "to the millionth; empty where no price is known"),
+    Column("currency", "text", False, "the ledger's"),
+    Column("status", "text", True, "provisional, open, closed or final: the day's least settled hour's"),
+    Column("model", "text", True, "the model that the run is of"),
+)
+_WORDS = (
+    "run_id", "run_name", "team", "cost_centre", "project", "stage", "model", "sku", "purchase_option", "state",
+    "cause",
+)  # fmt: skip
+_ROWS = f"""
+SELECT l.run_id, l.name, l.team, l.cost_centre, l.project, l.stage, l.model, l.sku, l.purchase_option, l.state, l.cause,
+    sum(l.milliseconds), sum(l.cost_micros), l.cost_micros IS NULL AS unpriced
+FROM {booked("ledger")} l WHERE l.hour >= $start AND l.hour < $end
+GROUP BY ALL
+ORDER BY l.team NULLS LAST, l.run_id NULLS LAST, l.sku, l.purchase_option, l.state, l.cause, unpriced
+"""
+
+
+def export_csv(session: Session, period: Period, currency: str, path: Path) -> int:
+    """Write the file and return how many rows it has; their time and cost sum to the ledger's of the period.
+
+    Raises:
+        LedgerError: the ledger has no hour of the period.
+        ConfigError: the file cannot be written.
+    """
+    with session.transaction():
+        known = statuses(session, period)
+        if not known.by_hour:
+            raise LedgerError(f"the ledger has no hour of {period.label}; gpuledger admin analyze books what is there")
+        return write(path, COLUMNS, _day_rows(session, period, currency, known), "csv", lambda: None)
+
+
+def _day_rows(session: Session, period: Period, currency: str, known: Settled) -> Iterator[FocusRow]:
+    for start, end in days(period):
+        day = f"{local(start, period.timezone).date()}"
+        status = known.least(start, end)
+        for row in session.rows(_ROWS, {"start": start, "end": end}):
+            yield {"day": day, "currency": currency, **({"status": status} if status else {}), **_row(row)}
+
+
+def _row(row: tuple[Any, ...]) -> FocusRow:
+    *words, milliseconds, cost, _ = row
+    known = dict(zip(_WORDS, words, strict=True))
+    known["holder"] = "nobody" if known["run_id"] is None else "unmapped" if known["team"] is None else "team"
+    known["class"] = booking(known["state"], known["cause"]).klass
+    amounts: FocusRow = {"gpu_milliseconds": Decimal(milliseconds), "gpu_hours": hours_of(milliseconds)}
+    if cost is not None:
+        amounts["cost"] = scaled(cost, MILLIONTHS)
+    return {name: str(value) for name, value in known.items() if value is not None} | amounts

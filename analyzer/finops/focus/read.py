@@ -14,10 +14,24 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from agent.wire.bounded import json_said
 from analyzer.errors import ConfigError
-from analyzer.finops.focus.json_cell import json_object
 from analyzer.period import micros
-from analyzer.settings.csv_lines import BoundedLines
+from analyzer.settings.bounded import BoundedLines
+
+_MAX_LETTERS = 20_000
+
+
+def json_object(text: str | None) -> dict[str, object]:
+    """Return the object that a cell holds; empty where there is none, or it is none: it only helps to name things."""
+    if text is None or len(text) > _MAX_LETTERS:
+        return {}
+    try:
+        found = json_said(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
 
 NEEDED = (
     "BilledCost", "BillingCurrency", "ChargeCategory", "ChargePeriodEnd", "ChargePeriodStart", "EffectiveCost",

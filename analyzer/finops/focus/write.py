@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.focus.columns import CURRENCY_DIGITS, DECIMALS, Column
-from analyzer.finops.focus.repeated import Value
-from analyzer.finops.focus.rows import FocusRow
+from analyzer.finops.focus.rows import FocusRow, Value
 from analyzer.text.table import decimal_digits, safe_cell
 
 FileFormat = Literal["csv", "parquet"]

@@ -3,14 +3,13 @@
 from dataclasses import asdict
 
 from agent.wire.units import MICROS
-from analyzer.finops.non_gpu_costs.cost_query import Costs
+from analyzer.finops.non_gpu_costs.costs import Costs
 from analyzer.finops.non_gpu_costs.energy import EnergySum
 from analyzer.measures.traffic.text import bill_words
-from analyzer.prices.money import dollars
 from analyzer.prices.non_gpu_rows import Energy, Tariff
 from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import UNKNOWN, bytes_words, decimal, money, percent, plain, symbol
+from analyzer.text.words import UNKNOWN, bytes_words, decimal, dollars, money, percent, plain, symbol
 
 _EDITED = (
     "Rates changed after hours of it were final: these keep the rates, and the hosts their node groups, of when they "

@@ -1,4 +1,4 @@
-"""Hold an invoice against the ledger, GPU kind by GPU kind and day by day, and say why they differ. Pure.
+"""Hold an invoice against the ledger, GPU kind by GPU kind and day by day, and say why they differ.
 
 A difference is split into what hours and what prices make of it; the two sum to it, to the millionth.
 """
@@ -8,7 +8,39 @@ from dataclasses import dataclass
 
 from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.finops.reconcile.bill import Bill, Billed
-from analyzer.finops.reconcile.booked import OwnedTime
+from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTime:
+    """GPU milliseconds that were owned, what they cost, and how much of them no agent saw or no price is known of.
+
+    `owned_ms` is what of it the site owns itself: nobody bills that.
+    """
+
+    milliseconds: int
+    cost_micros: int
+    owned_ms: int
+    owned_micros: int
+    unseen_ms: int
+    unpriced_ms: int
+
+
+def booked(session: Session, start: int, end: int) -> dict[tuple[str, int], OwnedTime]:
+    """Return the ledger of a span by GPU kind and UTC day."""
+    rows = session.rows(
+        """
+        SELECT coalesce(sku, 'unknown'), hour // $day_us * $day_us, sum(milliseconds), coalesce(sum(cost_micros), 0),
+            coalesce(sum(milliseconds) FILTER (purchase_option = 'owned'), 0),
+            coalesce(sum(cost_micros) FILTER (purchase_option = 'owned'), 0),
+            coalesce(sum(milliseconds) FILTER (state = 'unobserved' AND cause = 'never_seen'), 0),
+            coalesce(sum(milliseconds) FILTER (cost_micros IS NULL), 0)
+        FROM ledger WHERE hour >= $start AND hour < $end GROUP BY 1, 2
+        """,
+        {"day_us": DAY_US, "start": start, "end": end},
+    )
+    return {(sku, int(day)): OwnedTime(*map(int, amounts)) for sku, day, *amounts in rows}
+
 
 _MATCHED_PERMILLE = 10  # ours: a bill and a ledger that differ by more than 1 % do not say the same
 _SAME_HOURS = 1_000  # hours are the same where they differ by less than a thousandth

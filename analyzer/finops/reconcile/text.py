@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime
 
 from analyzer.finops.reconcile.bill import Bill
 from analyzer.finops.reconcile.compare import Comparison, Difference, Reason
-from analyzer.prices.money import dollars
-from analyzer.text.words import UNKNOWN, counted
+from analyzer.text.words import UNKNOWN, counted, dollars
 
 _CENT = 10_000
 _AMOUNT = 13

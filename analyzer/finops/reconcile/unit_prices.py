@@ -12,9 +12,8 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from agent.wire.units import DAY_US
 from analyzer.finops.focus.read import BillLine
-from analyzer.finops.reconcile.bill import HOUR_UNITS
-from analyzer.finops.reconcile.skus import SkuMap
-from analyzer.prices.options import ANY
+from analyzer.finops.reconcile.bill import HOUR_UNITS, SkuMap
+from analyzer.prices.rows import ANY
 from analyzer.prices.site import PriceRow
 
 _MICROS = Decimal(1_000_000)

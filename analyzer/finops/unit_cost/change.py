@@ -1,14 +1,119 @@
-"""When the cost of a unit moved, what that costs a week, and which of its factors moved with it. Pure."""
+"""When the cost of a unit moved, what that costs a week, and which of its factors moved with it. Pure.
 
-from collections.abc import Sequence
+Traffic has days and weekends in it, so an hour is compared with the same hour of days of its kind (working day or
+weekend) before. Where there is none, it is left out: one week does not say whether Saturdays are dear. The moment is
+where the running sum of what is above and below the middle turns (CUSUM, Page, 1954); what is robust (medians, 1.4826
+times the median deviation, 3.5 of it) is as algorithms.md 7 has it.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import exp, log, sqrt
+from statistics import fmean, median
 from typing import Literal
 
 from agent.wire.units import HOUR_MS
-from analyzer.finops.unit_cost.counted import Hour
-from analyzer.finops.unit_cost.shift import At, ratio_at, shift
-from analyzer.finops.unit_cost.unit import REQUESTS, TOKENS_SERVED, Unit
+from analyzer.finops.unit_cost.units import REQUESTS, TOKENS_SERVED, Hour, Unit
 from analyzer.period import Period, local
+
+_LEAST_RATIO = 1.25  # smaller ones are told by the table of weeks
+_LEAST_AFTER = 12  # hours
+_LEAST_BEFORE = 72
+_SAME_SIDE = 0.8  # of the hours after must lie on the side of the shift
+_SURE = 3.5
+_TURNS_MOST = 6
+_TO_SIGMA = 1.4826
+_NOISE_LEAST = 0.05  # of a logarithm: what repeats to the digit would make any difference sure
+_BLOCK = 6  # hours that count as one observation: neighbours are alike (ours)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """One hour: when, what kind of day and which hour of it, and the quantity (more than 0)."""
+
+    start: int
+    weekend: bool
+    hour: int
+    amount: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """From `at` on the quantity is `ratio` times what it was; `sure` is how many standard errors that is."""
+
+    at: int
+    ratio: float
+    sure: float
+
+
+def shift(series: Sequence[At]) -> Shift | None:
+    """Return the one shift of level that stands out, or None."""
+    if len(series) < _LEAST_BEFORE + _LEAST_AFTER:
+        return None
+    place = _turn(series)
+    before, after = _compared(series, place)
+    if len(after) < _LEAST_AFTER or not before:
+        return None
+    moved = median(after)
+    if abs(moved) < log(_LEAST_RATIO) or sum((one > 0) == (moved > 0) for one in after) < _SAME_SIDE * len(after):
+        return None
+    noise = max(_NOISE_LEAST, _TO_SIGMA * _spread(before), _TO_SIGMA * _spread([one - moved for one in after]))
+    # The standard error of a median is 1.2533 times that of a mean (normal distribution).
+    error = 1.2533 * noise * sqrt(_BLOCK / len(before) + _BLOCK / len(after))
+    sure = abs(moved) / error
+    return Shift(series[place].start, exp(moved), sure) if sure > _SURE else None
+
+
+def _turn(series: Sequence[At]) -> int:
+    """Return where the level most likely changes: levels of before tell the place, and the place what is before."""
+    place, seen = len(series), set[int]()
+    while place not in seen and len(seen) < _TURNS_MOST:
+        seen.add(place)
+        levels = _levels(series[:place])
+        off = [
+            log(each.amount) - levels[each.weekend, each.hour] if (each.weekend, each.hour) in levels else None
+            for each in series
+        ]
+        after = [one for one in off[place:] if one is not None]
+        known = [one for one in off if one is not None]
+        middle = median(after) / 2 if after else fmean(known)  # a median would be that of before, and no sum turn
+        sums = list(accumulate(0.0 if one is None else one - middle for one in off))
+        places = range(_LEAST_BEFORE, len(series) - _LEAST_AFTER + 1)
+        place = max(places, key=lambda number: abs(sums[number - 1]) + abs(sums[-1] - sums[number - 1]))
+    return place
+
+
+def ratio_at(series: Sequence[At], moment: int) -> float | None:
+    """Return how many times what it was the quantity is from a moment on; None where there is nothing to compare."""
+    place = next((number for number, each in enumerate(series) if each.start >= moment), len(series))
+    _, after = _compared(series, place)
+    return exp(median(after)) if after else None
+
+
+def _compared(series: Sequence[At], place: int) -> tuple[list[float], list[float]]:
+    """Return how far hours before and after lie from what such hours were before, as logarithms."""
+    levels = _levels(series[:place])
+
+    def off(hours: Iterable[At]) -> list[float]:
+        return [
+            log(each.amount) - levels[each.weekend, each.hour] for each in hours if (each.weekend, each.hour) in levels
+        ]
+
+    return off(series[:place]), off(series[place:])
+
+
+def _levels(series: Iterable[At]) -> dict[tuple[bool, int], float]:
+    by_kind: dict[tuple[bool, int], list[float]] = {}
+    for each in series:
+        by_kind.setdefault((each.weekend, each.hour), []).append(log(each.amount))
+    return {kind: median(amounts) for kind, amounts in by_kind.items()}
+
+
+def _spread(deviations: Sequence[float]) -> float:
+    middle = median(deviations)
+    return median(abs(one - middle) for one in deviations)
+
 
 _Factor = Literal["GPUs", "price", "units", "tokens a request"]
 MOVED_LEAST = 1.1  # a factor that moved less is said not to have changed

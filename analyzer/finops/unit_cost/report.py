@@ -1,21 +1,119 @@
-"""Unit economics of a period: what units of work, whole runs and waiting came to, against the time before."""
+"""Unit economics of a period: units of work, whole runs, waiting, use by teams and scaling, against the time before."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from agent.wire.units import PERMILLE
 from analyzer.finops.unit_cost.change import Changed, changed
-from analyzer.finops.unit_cost.compute import Compute, compute_by_team
-from analyzer.finops.unit_cost.counted import Hour, Whose, counted
-from analyzer.finops.unit_cost.scaled import ScalingReport, scaling_report
-from analyzer.finops.unit_cost.unit import UNITS, Unit
-from analyzer.finops.unit_cost.weeks import Week, by_week, hours_cost, said_enough, weeks_between
+from analyzer.finops.unit_cost.units import (
+    UNITS,
+    Hour,
+    Unit,
+    Week,
+    Whose,
+    by_week,
+    counted,
+    hours_cost,
+    said_enough,
+    weeks_between,
+)
 from analyzer.ledger.amounts.corrections import Correction, corrections
 from analyzer.ledger.coverage import known_hours as hours_of
 from analyzer.ledger.running import known_part, like_before
+from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, reported_progress
+from analyzer.measures.efficiency.of_run import peer_of
+from analyzer.measures.efficiency.scaling import Peer, Scaling, Signature, scaling, signature
 from analyzer.period import Calendar, Period
 from analyzer.queries.amount_gaps import Gap, gaps
+from analyzer.queries.labels import labels_of
 from analyzer.queries.statements import statements
+from analyzer.states import words_of
+from analyzer.text.rounding import nearest
 from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from analyzer.period import Period
+    from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """What one team held, of it what was not measured and what was useful, in GPU milliseconds; and its cost.
+
+    `activity_permille` is the mean activity of the SMs where it is measured, else of NVML's utilization. `team` None is
+    unmapped. None is not known.
+    """
+
+    team: str | None
+    milliseconds: int
+    unobserved: int
+    useful: int
+    micros: int | None
+    activity_permille: int | None
+    useful_permille_before: int | None = None
+
+    @property
+    def useful_permille(self) -> int | None:
+        """The useful share of what was measured."""
+        measured = self.milliseconds - self.unobserved
+        return nearest(PERMILLE * self.useful, measured) if measured > 0 else None
+
+    @property
+    def micros_a_useful_hour(self) -> float | None:
+        """What a GPU-hour of useful work cost, with all that was held beside it."""
+        return None if self.micros is None or not self.useful else self.micros * 3_600_000 / self.useful
+
+
+def compute_by_team(session: "Session", period: "Period", before: "Period | None") -> tuple[Compute, ...]:
+    """Return every team that held GPUs, dearest first; `before` is what they are compared with, where it is known."""
+    then = {one.team: one.useful_permille for one in _read(session, before)} if before is not None else {}
+    return tuple(replace(one, useful_permille_before=then.get(one.team)) for one in _read(session, period))
+
+
+def _read(session: "Session", period: "Period") -> list[Compute]:
+    (query,) = statements("finops/unit_cost/compute.sql")
+    span = {"start": period.start, "end": period.end, "useful": words_of("useful")}
+    return [Compute(*row) for row in session.rows(query, span)]
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """One model on one kind of GPU, at the sizes that were seen: the period's runs, and those of the weeks before."""
+
+    model: str
+    batch: str | None
+    sku: str
+    scaling: Scaling
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingReport:
+    """What scaled, worst first; `unsized` counts models of the period of which no two sizes can be compared."""
+
+    scaled: tuple[Scaled, ...] = ()
+    unsized: int = 0
+
+
+def scaling_report(session: "Session", period: Period, since: int) -> ScalingReport:
+    """Return how what trained in a period scaled, from what runs said of themselves since then."""
+    (query,) = statements("finops/unit_cost/trained.sql")
+    span = {"since": since, "start": period.start, "end": period.end, "others": list(NOT_TRAINING)}
+    rows = session.rows(query, span)
+    said = reported_progress(session, [row[0] for row in rows])
+    alike: dict[Signature, list[Peer]] = defaultdict(list)
+    here: set[Signature] = set()
+    for run_id, name, gpus, sku, labels, is_now in rows:
+        own, peer = signature(name, labels_of(labels), sku), peer_of(gpus, said.get(run_id))
+        if own is not None and peer is not None:
+            alike[own].append(peer)
+            here |= {own} if is_now else set()
+    tables = {own: scaling(alike[own], is_batch_known=own.batch is not None) for own in here}
+    found = [Scaled(own.model, own.batch, own.sku, table) for own, table in tables.items() if table.sizes]
+    found.sort(key=lambda one: (one.scaling.sizes[-1].efficiency, one.model, one.sku, one.batch or ""))
+    return ScalingReport(tuple(found), len(tables) - len(found))
+
 
 BACK_US = 28 * 86_400_000_000  # four weeks before the period: what changes of level are seen against
 _AT_ONCE_US = 24 * 3_600_000_000  # changes of one name that lie no further apart are one change

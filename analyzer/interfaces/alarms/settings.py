@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.settings.settings import SITE_ADDRESS
+from analyzer.settings.settings import SITE_ADDRESS, proxy_address, web_address
 from analyzer.settings.toml_model import about, read_settings
-from analyzer.settings.web_address import proxy_address, web_address
 
 TABLE = "alarms"
 _KEY_LEAST = 16  # characters: as of a token

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from analyzer.finops.charges.edited import Edited, edited_words
+from analyzer.finops.charges.closing import Edited, edited_words
 from analyzer.interfaces.cli.command import report_of
 from analyzer.interfaces.cli.prices_asked import add_money, asking_money
 from analyzer.reports.request import Format, Request

@@ -8,17 +8,15 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.finops.charges.edited import edited, edited_words
-from analyzer.finops.focus.columns import VERSIONS
-from analyzer.finops.focus.export import Exported, ExportOptions, export_focus
-from analyzer.finops.focus.issuer import Issuer
+from analyzer.finops.charges.closing import edited, edited_words
+from analyzer.finops.focus.columns import VERSIONS, Issuer
+from analyzer.finops.focus.export import Exported, ExportOptions, export_csv, export_focus
 from analyzer.finops.focus.rows import hours_of
-from analyzer.finops.focus.spreadsheet import export_csv
 from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import ledger_end
 from analyzer.period import Calendar, Period
-from analyzer.prices.money import dollars
 from analyzer.settings.settings import Settings, settings_file
+from analyzer.text.words import dollars
 from collector.config import load
 from collector.store.database import Store
 from collector.store.session import Session

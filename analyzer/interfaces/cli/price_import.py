@@ -5,13 +5,21 @@ import sys
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.prices.importing.gpuhunt import SOURCE as GPUHUNT
-from analyzer.prices.importing.gpuhunt import read_gpuhunt
-from analyzer.prices.importing.new_rows import day, write_new
-from analyzer.prices.importing.offers import Catalogue, LeftOutError, Offer, chosen_offers, name_of
-from analyzer.prices.importing.rows import Dating, price_file
-from analyzer.prices.importing.skypilot import SOURCE as SKYPILOT
-from analyzer.prices.importing.skypilot import read_skypilot
+from analyzer.prices.catalogues import (
+    GPUHUNT,
+    SKYPILOT,
+    Catalogue,
+    Dating,
+    LeftOutError,
+    Offer,
+    chosen_offers,
+    day,
+    name_of,
+    price_file,
+    read_gpuhunt,
+    read_skypilot,
+    write_new,
+)
 
 _FORMS = {"skypilot": (SKYPILOT, read_skypilot), "gpuhunt": (GPUHUNT, read_gpuhunt)}
 

@@ -9,19 +9,17 @@ from time import time_ns
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.focus.read import is_own, read_focus
-from analyzer.finops.reconcile.bill import Bill
-from analyzer.finops.reconcile.by_server import reconcile_by_server
+from analyzer.finops.reconcile.bill import Bill, SkuMap
 from analyzer.finops.reconcile.compare import Comparison
 from analyzer.finops.reconcile.invoice_matches import InvoiceSource, digest_of, keep
-from analyzer.finops.reconcile.reconcile import reconcile
-from analyzer.finops.reconcile.skus import SkuMap
+from analyzer.finops.reconcile.reconcile import reconcile, reconcile_by_server
 from analyzer.finops.reconcile.text import ROWS_SHOWN, comparison_data, label_of, reconcile_text
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
 from analyzer.interfaces.cli.by_command import who
 from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import Calendar
-from analyzer.prices.importing.new_rows import day, write_new
+from analyzer.prices.catalogues import day, write_new
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.as_json import as_json
 from collector.config import load

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.words import line as request_line
-from analyzer.finops.anomalies.anomaly_query import Anomalies, anomalies
-from analyzer.finops.anomalies.text import anomaly_words
+from analyzer.finops.anomalies import Anomalies, anomalies, anomaly_words
 from analyzer.finops.budgets.budget_file import budget_book
 from analyzer.finops.budgets.month import BudgetLine, MonthReport, month_report
 from analyzer.finops.budgets.text import between, over_words, since_words
-from analyzer.finops.non_gpu_costs.cost_query import energy_of, read_drawn
+from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn
 from analyzer.finops.non_gpu_costs.energy import EnergySum
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
 from analyzer.finops.unit_cost.report import UnitReport, unit_report

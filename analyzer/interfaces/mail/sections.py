@@ -3,7 +3,7 @@
 from datetime import date
 
 from agent.wire.units import MICROS
-from analyzer.finops.charges.edited import edited_words
+from analyzer.finops.charges.closing import edited_words
 from analyzer.finops.charges.sums import Charged
 from analyzer.finops.reconcile.invoice_matches import match_words
 from analyzer.interfaces.mail.content import Extras, Month, Section, Table
@@ -15,7 +15,7 @@ from analyzer.interfaces.text.sentences import judged_words, unpriced_words
 from analyzer.interfaces.text.week_text import silent_words, status_words
 from analyzer.ledger.breakdown import column_like
 from analyzer.period import local
-from analyzer.prices.repriced import repriced_words
+from analyzer.prices.price_book import repriced_words
 from analyzer.reports.charged import charge_lines
 from analyzer.reports.group_table import team_lines
 from analyzer.reports.week import WeekReport

@@ -10,14 +10,12 @@ from datetime import UTC, datetime
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
-from analyzer.finops.budgets.month import BudgetLine, MonthReport
-from analyzer.finops.budgets.month_query import read_month
+from analyzer.finops.budgets.month import BudgetLine, MonthReport, read_month
 from analyzer.ledger.teams import team_book
 from analyzer.measures.traffic.fleet import read_fleet_traffic
 from analyzer.measures.traffic.locality import ClassBytes
 from analyzer.measures.traffic.tariff import TariffBook
-from analyzer.prices.checking.check import complaints
-from analyzer.prices.checking.fleet import booked_kinds, owned_kinds
+from analyzer.prices.check import booked_kinds, complaints, owned_kinds
 from analyzer.prices.price_book import price_book
 from analyzer.reports.reader import Reader
 

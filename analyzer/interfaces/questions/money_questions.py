@@ -5,21 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from analyzer.errors import ConfigError
-from analyzer.finops.anomalies.anomaly_query import Anomalies, anomalies
-from analyzer.finops.anomalies.text import anomalies_text
+from analyzer.finops.anomalies import Anomalies, anomalies, anomalies_text
 from analyzer.finops.budgets.budget_file import refuse_unbound
-from analyzer.finops.budgets.month import MonthReport
-from analyzer.finops.budgets.month_query import read_month
+from analyzer.finops.budgets.month import MonthReport, read_month
 from analyzer.finops.budgets.text import budgets_text, over_check
-from analyzer.finops.charges.report import ChargesReport, charges_report
+from analyzer.finops.charges.report import ChargesReport, charge_csv, charge_data, charge_text, charges_report
 from analyzer.finops.charges.sums import Bearer
-from analyzer.finops.charges.text import charge_csv, charge_data, charge_text
-from analyzer.finops.demand.outlook import Outlook, outlook
-from analyzer.finops.demand.text import demand_text
-from analyzer.finops.non_gpu_costs.cost_query import Costs, read_costs
+from analyzer.finops.demand import Outlook, demand_text, outlook
+from analyzer.finops.non_gpu_costs.costs import Costs, read_costs
 from analyzer.finops.non_gpu_costs.text import costs_data, costs_text
-from analyzer.finops.portfolio.text import portfolio_text
-from analyzer.finops.portfolio.workload_query import Portfolio, portfolio
+from analyzer.finops.portfolio import Portfolio, portfolio, portfolio_text
 from analyzer.finops.unit_cost.report import UnitReport, unit_report, with_teams
 from analyzer.finops.unit_cost.text import units_text
 from analyzer.interfaces.questions.ledger_questions import BY

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.interfaces.questions.question import Question
 from analyzer.ledger.teams import team_book
-from analyzer.prices.checking.check import complaints
-from analyzer.prices.checking.complaint import Complaint
-from analyzer.prices.checking.fleet import booked_kinds, owned_kinds
+from analyzer.prices.check import Complaint, booked_kinds, complaints, owned_kinds
 from analyzer.prices.listing import PAPER, beside_lines, book_lines, hint_lines, list_lines, price_json
 from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.reports.reader import Reader

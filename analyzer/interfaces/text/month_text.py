@@ -1,7 +1,7 @@
 """The report of a month as text: the week's sections over the month, then targets, then budgets."""
 
 from analyzer.finops.budgets.text import budget_lines
-from analyzer.finops.targets.text import target_lines
+from analyzer.finops.targets import target_lines
 from analyzer.interfaces.text.week_text import week_sections
 from analyzer.reports.month import MonthPage
 from analyzer.text.layout import TextLayout

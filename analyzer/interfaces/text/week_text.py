@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from analyzer.finops.charges.edited import edited_words
+from analyzer.finops.charges.closing import edited_words
 from analyzer.finops.reconcile.invoice_matches import match_words
 from analyzer.interfaces.text.by_what_text import by_what_words
 from analyzer.interfaces.text.record_text import record_words
@@ -12,7 +12,7 @@ from analyzer.interfaces.text.sentences import cost_words, first_sentence, fleet
 from analyzer.ledger.breakdown import breakdown_lines, went
 from analyzer.ledger.coverage import CLOSED, Silent
 from analyzer.period import local
-from analyzer.prices.repriced import repriced_words
+from analyzer.prices.price_book import repriced_words
 from analyzer.reports.charged import charge_lines
 from analyzer.reports.group_table import group_lines
 from analyzer.reports.week import WeekReport

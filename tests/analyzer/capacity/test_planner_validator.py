@@ -28,7 +28,7 @@ MAY_IMPORT = (
     "analyzer.capacity.planner.plan",
     "analyzer.capacity.planner.errors",
     "analyzer.text.words",
-    "analyzer.prices.money",
+    "analyzer.text.words",
 )
 EXAMPLE = four_tasks()
 BEST = {"T1": ("gpuA", 0), "T2": ("ssdA", 10_810), "T3": ("ssdA", 0), "T4": ("ssdA", 18_011)}

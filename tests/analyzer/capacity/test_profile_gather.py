@@ -9,7 +9,7 @@ from analyzer.capacity.profile.facts import CapacityProfile, Scale
 from analyzer.capacity.profile.readings import knee
 from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.errors import LedgerError
-from analyzer.prices.carbon import intensity
+from analyzer.prices.non_gpu_rows import intensity
 from tests.analyzer.capacity.profile_small_site import profile_of, settings, small_site
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 

@@ -4,13 +4,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analyzer.finops.charges.report import ChargesReport, charges_report
+from analyzer.finops.charges.report import ChargesReport, charge_csv, charge_data, charges_report
 from analyzer.finops.charges.sums import Bearer
-from analyzer.finops.charges.text import charge_csv, charge_data
-from analyzer.finops.focus.export import ExportOptions, export_focus
-from analyzer.finops.focus.issuer import Issuer
-from analyzer.finops.focus.spreadsheet import export_csv
-from analyzer.finops.non_gpu_costs.cost_query import read_costs
+from analyzer.finops.focus.columns import Issuer
+from analyzer.finops.focus.export import ExportOptions, export_csv, export_focus
+from analyzer.finops.non_gpu_costs.costs import read_costs
 from analyzer.finops.non_gpu_costs.text import costs_data
 from analyzer.queries.dimensions import ledger_source
 from analyzer.reports.reader import Reader

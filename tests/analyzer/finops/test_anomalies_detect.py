@@ -3,7 +3,7 @@
 from random import Random
 
 from agent.wire.units import HOUR_US, WEEK_US
-from analyzer.finops.anomalies.detect import odd, weeks_missing
+from analyzer.finops.anomalies import odd, weeks_missing
 
 START = 10 * WEEK_US
 END = START + WEEK_US

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from analyzer.finops.anomalies.anomaly_query import Anomalies, anomalies
-from analyzer.finops.anomalies.text import anomalies_text
+from analyzer.finops.anomalies import Anomalies, anomalies, anomalies_text
 from analyzer.finops.unit_cost.report import UnitReport, unit_report
 from analyzer.period import Calendar
 from analyzer.text.layout import TextLayout

@@ -11,16 +11,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError
-from analyzer.finops.non_gpu_costs.cost_query import Costs, costs_of, read_drawn
-from analyzer.finops.non_gpu_costs.energy import Drawn, energy
-from analyzer.finops.non_gpu_costs.energy_by_team import TeamEnergy, energy_by_team
-from analyzer.finops.non_gpu_costs.stored import Hosted, Written, checkpoint_micros, host_micros, storage_micros
+from analyzer.finops.non_gpu_costs.costs import (
+    Costs,
+    Hosted,
+    Written,
+    checkpoint_micros,
+    costs_of,
+    host_micros,
+    read_drawn,
+    storage_micros,
+)
+from analyzer.finops.non_gpu_costs.energy import Drawn, TeamEnergy, energy, energy_by_team
 from analyzer.finops.non_gpu_costs.text import costs_text
 from analyzer.interfaces.cli.non_gpu_costs import costs as command
 from analyzer.measures.traffic.tariff import Bill, TariffBook
 from analyzer.period import Period
-from analyzer.prices.carbon import CLOUD_REGIONS, COUNTRIES, Intensity, intensity, near
-from analyzer.prices.non_gpu_rows import Checkpoints, Energy, Host, NonGpuPrices, Storage
+from analyzer.prices.non_gpu_rows import (
+    CLOUD_REGIONS,
+    COUNTRIES,
+    Checkpoints,
+    Energy,
+    Host,
+    Intensity,
+    NonGpuPrices,
+    Storage,
+    intensity,
+    near,
+)
 from analyzer.prices.price_book import PriceBook
 from analyzer.text.layout import TextLayout
 from collector.lake.tiers.pieces import Span

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.budgets.budget_file import Budget
-from analyzer.finops.budgets.month import BudgetLine, Ending, MonthReport, month_report, with_verdicts
-from analyzer.finops.budgets.spent import Days, Spending, Whose
+from analyzer.finops.budgets.month import (
+    BudgetLine,
+    Days,
+    Ending,
+    MonthReport,
+    Spending,
+    Whose,
+    month_report,
+    with_verdicts,
+)
 from analyzer.finops.budgets.text import budgets_text, first_sentence, over_words
 from analyzer.interfaces.questions.money_questions import BUDGETS
 from analyzer.period import Calendar

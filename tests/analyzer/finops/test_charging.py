@@ -15,16 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.finops.charges.held_query import read_held
-from analyzer.finops.charges.report import ChargesReport, charges_report
-from analyzer.finops.charges.sums import Bearer, Charged, HeldHour, charges
-from analyzer.finops.charges.text import charge_csv, charge_data, charge_text
+from analyzer.finops.charges.report import ChargesReport, charge_csv, charge_data, charge_text, charges_report
+from analyzer.finops.charges.sums import Bearer, Charged, HeldHour, charges, read_held
 from analyzer.interfaces.cli.charges import charges as command
 from analyzer.ledger.coverage import Hours
 from analyzer.period import Period
-from analyzer.prices.charge_rows import Charge
-from analyzer.prices.checking.check import complaints
+from analyzer.prices.check import complaints
 from analyzer.prices.price_book import PriceBook
+from analyzer.prices.rows import Charge
 from analyzer.reports.reader import Reader
 from analyzer.text.layout import TextLayout
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.wire.units import HOUR_MS
-from analyzer.finops.demand.mix import Rates, best_mix, mix_of, scaled
+from analyzer.finops.demand import Rates, best_mix, mix_of, scaled
 
 RATES = Rates(reserved=2_000_000, on_demand=4_000_000, spot=1_500_000)
 

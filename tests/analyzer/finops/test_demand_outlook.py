@@ -1,7 +1,6 @@
 """Demand is what was asked for: queues count from the request on, and a fleet that is full does not hide them."""
 
-from analyzer.finops.demand.outlook import Outlook, outlook
-from analyzer.finops.demand.text import demand_text
+from analyzer.finops.demand import Outlook, demand_text, outlook
 from analyzer.prices.price_book import PriceBook
 from analyzer.prices.site import PriceRow
 from analyzer.text.layout import TextLayout

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.finops.budgets.month_query import read_month
-from analyzer.finops.charges.edited import edited as charges_edited
-from analyzer.finops.charges.edited import edited_words
-from analyzer.finops.charges.text import charge_text
+from analyzer.finops.budgets.month import read_month
+from analyzer.finops.charges.closing import edited as charges_edited
+from analyzer.finops.charges.closing import edited_words
+from analyzer.finops.charges.report import charge_text
 from analyzer.interfaces.text.week_text import prices_words
 from analyzer.period import Calendar
 from analyzer.queries.dimensions import ledger_source

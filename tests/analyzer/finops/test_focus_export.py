@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.focus.charges import Charge
-from analyzer.finops.focus.columns import FOCUS, Version, columns
-from analyzer.finops.focus.exact import exact_shares, nano_hours, scaled
+from analyzer.finops.focus.columns import FOCUS, Issuer, Version, columns
 from analyzer.finops.focus.export import Exported, ExportOptions, export_focus
-from analyzer.finops.focus.issuer import Issuer
-from analyzer.finops.focus.rows import RowContext, usage_rows
+from analyzer.finops.focus.rows import RowContext, exact_shares, nano_hours, scaled, usage_rows
 from analyzer.finops.focus.write import FileFormat, write
 from analyzer.period import Period
 from analyzer.states import BOOKINGS

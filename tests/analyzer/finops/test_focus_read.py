@@ -9,7 +9,7 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.finops.focus.read import is_own, read_focus
-from analyzer.settings.csv_lines import ROW_MOST
+from analyzer.settings.bounded import ROW_MOST
 from tests.analyzer.finops.focus_books import DAY, NOVEMBER
 from tests.analyzer.finops.reconcile_invoices import LINE, invoice
 from tests.analyzer.finops.test_focus_export import VERSIONS, exported, small

@@ -4,7 +4,7 @@ import csv
 from decimal import Decimal
 from pathlib import Path
 
-from analyzer.finops.focus.spreadsheet import COLUMNS, export_csv
+from analyzer.finops.focus.export import COLUMNS, export_csv
 from tests.analyzer.finops.focus_books import DAY, MS_PER_HOUR, NOVEMBER, Books
 from tests.analyzer.finops.test_focus_export import MONTH, WORK
 

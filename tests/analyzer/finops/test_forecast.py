@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.finops.forecast.backtest import backtest
-from analyzer.finops.forecast.fitted import fitted
-from analyzer.finops.forecast.forecast import ORIGINS_LEAST, days_missing, forecast
-from analyzer.finops.forecast.models import CORE, Model, seasonal_naive, weekday_mean
+from analyzer.finops.forecast import (
+    CORE,
+    ORIGINS_LEAST,
+    Model,
+    backtest,
+    days_missing,
+    fitted,
+    forecast,
+    seasonal_naive,
+    weekday_mean,
+)
 
 WEEK = [100, 120, 110, 130, 125, 20, 10]
 

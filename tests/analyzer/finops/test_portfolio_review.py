@@ -1,8 +1,6 @@
 """The portfolio: the word follows what the GPUs did, and what was not measured gets none."""
 
-from analyzer.finops.portfolio.review import Workload, review
-from analyzer.finops.portfolio.text import portfolio_text
-from analyzer.finops.portfolio.workload_query import portfolio
+from analyzer.finops.portfolio import Workload, portfolio, portfolio_text, review
 from analyzer.period import Calendar
 from analyzer.text.layout import TextLayout
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, WEEK, Written

@@ -6,11 +6,10 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.finops.focus.read import read_focus
-from analyzer.finops.reconcile.bill import Bill, gather
+from analyzer.finops.reconcile.bill import Bill, SkuMap, gather, known_instances
 from analyzer.finops.reconcile.compare import Comparison, Difference
 from analyzer.finops.reconcile.invoice_matches import InvoiceSource, digest_of, keep, last_match, match_words
 from analyzer.finops.reconcile.reconcile import reconcile
-from analyzer.finops.reconcile.skus import SkuMap, known_instances
 from analyzer.finops.reconcile.text import label_of, reconcile_text
 from analyzer.period import Period
 from tests.analyzer.finops.focus_books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books

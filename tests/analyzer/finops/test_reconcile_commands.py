@@ -9,7 +9,7 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.finops.focus.read import read_focus
-from analyzer.finops.reconcile.skus import SkuMap
+from analyzer.finops.reconcile.bill import SkuMap
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
 from analyzer.interfaces.cli.focus import csv, focus
 from analyzer.interfaces.cli.reconcile import import_focus, prices_reconcile

@@ -1,8 +1,6 @@
 """Targets: useful is read, not utilization; what is not known is not missed."""
 
-from analyzer.finops.targets.target_query import targets
-from analyzer.finops.targets.targets import Headroom, HeldTime, Target, all_targets
-from analyzer.finops.targets.text import target_lines
+from analyzer.finops.targets import Headroom, HeldTime, Target, all_targets, target_lines, targets
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.period import Calendar
 from analyzer.text.layout import TextLayout

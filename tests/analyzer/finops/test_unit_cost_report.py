@@ -4,7 +4,7 @@ import pytest
 
 from analyzer.finops.unit_cost.report import UnitReport, unit_report
 from analyzer.finops.unit_cost.text import digits, short, units_text
-from analyzer.finops.unit_cost.unit import REQUESTS
+from analyzer.finops.unit_cost.units import REQUESTS
 from analyzer.period import Calendar
 from analyzer.text.layout import TextLayout
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Written

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.finops.unit_cost.text import trend, units_text
-from analyzer.finops.unit_cost.unit import REQUESTS
-from analyzer.finops.unit_cost.weeks import Week, prices, weeks_between
+from analyzer.finops.unit_cost.units import REQUESTS, Week, prices, weeks_between
 from analyzer.period import Calendar
 from analyzer.text.layout import TextLayout
 from tests.analyzer.finops.test_unit_cost_report import ALL, ranker, read

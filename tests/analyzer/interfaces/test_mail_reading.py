@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.finops.anomalies.anomaly_query import anomalies
+from analyzer.finops.anomalies import anomalies
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.corrected import CLOSES_AFTER_US, Corrections

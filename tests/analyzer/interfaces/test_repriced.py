@@ -9,8 +9,7 @@ from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.text import mail_text
 from analyzer.interfaces.text.week_text import week_text
-from analyzer.prices.price_book import price_book
-from analyzer.prices.repriced import Repriced, repriced, repriced_words
+from analyzer.prices.price_book import Repriced, price_book, repriced, repriced_words
 from analyzer.reports.reader import Reader
 from analyzer.reports.week import WeekReport
 from analyzer.settings.settings import Settings

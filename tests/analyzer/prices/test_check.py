@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.interfaces.cli.prices import prices
-from analyzer.prices.checking.check import complaints
-from analyzer.prices.checking.fleet import KindHour, Owned
+from analyzer.prices.check import KindHour, Owned, complaints
 from analyzer.prices.price_book import PriceBook
 from analyzer.settings.settings import Settings
 from collector.store.database import Store

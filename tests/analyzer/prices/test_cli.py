@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.interfaces.cli.prices import prices, teams
-from analyzer.prices.checking.check import complaints
-from analyzer.prices.checking.fleet import Owned
-from analyzer.prices.money import dollars
+from analyzer.prices.check import Owned, complaints
 from analyzer.prices.price_book import PriceBook
+from analyzer.text.words import dollars
 from collector.store.database import Store
 
 NOW_US = int(datetime(2026, 11, 16, tzinfo=UTC).timestamp()) * 1_000_000

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError
-from analyzer.prices.checking.check import complaints
-from analyzer.prices.derived.parts import PricePart, spread_over_hours
+from analyzer.prices.check import complaints
+from analyzer.prices.derived import PricePart, spread_over_hours
 from analyzer.prices.price_book import PriceBook
 from analyzer.prices.price_file import PriceFile
 from analyzer.settings.settings import Settings

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from analyzer.prices.checking.check import complaints
+from analyzer.prices.check import complaints
 from analyzer.prices.price_book import PriceBook
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "prices.md"

@@ -7,8 +7,7 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.price_import import bring
-from analyzer.prices.importing.gpuhunt import read_gpuhunt
-from analyzer.prices.importing.skypilot import read_skypilot
+from analyzer.prices.catalogues import read_gpuhunt, read_skypilot
 from analyzer.prices.price_book import PriceBook
 
 # As in skypilot-org/skypilot-catalog catalogs/v8: Lambda's total memory is one GPU's, Nebius' is all GPUs'.

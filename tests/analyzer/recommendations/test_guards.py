@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from analyzer.recommendations.guards import Moment, guarded
 from analyzer.recommendations.recommendation import Constraint, Recommendation
-from analyzer.settings.placement import DEFAULT, Guards
+from analyzer.settings.settings import DEFAULT, Guards
 from tests.analyzer.recommendations.advice import DAY, DOLLAR, HOUR, advice, restart
 
 NOW = 100 * DAY

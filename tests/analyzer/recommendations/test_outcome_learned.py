@@ -4,8 +4,7 @@ from analyzer.recommendations.advice_options import AdviceOptions
 from analyzer.recommendations.lifecycle.prediction import shares_version
 from analyzer.recommendations.lifecycle.realised import CalibrationCase, learned_shares, shares_of
 from analyzer.recommendations.saving import ASSUMED, CASES_LEAST, calibrated, sureness
-from analyzer.settings.placement import Advising
-from analyzer.settings.settings import Settings
+from analyzer.settings.settings import Advising, Settings
 from tests.analyzer.ledger.fleet import Fleet
 
 PREDICTED = {"p20": 1, "p50": 2, "p80": 3}

@@ -24,8 +24,7 @@ from analyzer.recommendations.proposal import Proposal, Trigger, against
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import ASSUMED
 from analyzer.reports.reader import Reader
-from analyzer.settings.placement import Advising
-from analyzer.settings.settings import Settings
+from analyzer.settings.settings import Advising, Settings
 from analyzer.text.layout import TextLayout
 from collector.store.session import Session
 from tests.analyzer.findings.health_fleets import TRAINING

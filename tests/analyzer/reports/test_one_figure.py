@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from analyzer.finops.focus.columns import Issuer
 from analyzer.finops.focus.export import ExportOptions, export_focus
-from analyzer.finops.focus.issuer import Issuer
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.html import mail_html

@@ -8,13 +8,12 @@ import pytest
 
 from agent.wire.units import HOUR_US
 from analyzer.findings.explain.ruled_out import RuledOut
-from analyzer.finops.non_gpu_costs.cost_query import read_drawn, read_drawn_by_team, read_drawn_of_run
+from analyzer.finops.non_gpu_costs.costs import read_drawn, read_drawn_by_team, read_drawn_of_run
 from analyzer.finops.non_gpu_costs.rates import Rates
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.period import Period
-from analyzer.prices.carbon import Intensity
-from analyzer.prices.non_gpu_rows import Energy, NonGpuPrices
+from analyzer.prices.non_gpu_rows import Energy, Intensity, NonGpuPrices
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import RunReport
 from analyzer.reports.run_before import EarlierRun, earlier_runs

@@ -1,0 +1,388 @@
+"""How much GPU time is asked for, how much will be, and what mix of buying it would cost least.
+
+A reserved GPU is paid for whether it is used or not; one more pays where it would be wanted for a larger share of the
+hours than its price is of the one on demand (the newsvendor's rule). Prices in millionths for a GPU-hour.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from agent.wire.units import DAY_US, HOUR_MS, HOUR_US
+from analyzer.finops.forecast import Forecast, forecast
+from analyzer.ledger.breakdown import column_like
+from analyzer.period import day_starts, local, midnight
+from analyzer.queries.statements import statements
+from analyzer.text.layout import TextLayout
+from analyzer.text.rounding import nearest
+from analyzer.text.words import UNKNOWN, amount, counted, decimal, gpu_hours, moment_words, money, plain, symbol
+
+if TYPE_CHECKING:
+    from analyzer.prices.price_book import PriceBook
+    from collector.store.session import Session
+
+_STEPS_MOST = 400  # sizes that are tried; fleets of more GPUs are tried in larger steps
+_WEEK_HOURS = 168
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a GPU-hour costs by way of buying; None: nobody has said a price, and that way is left out."""
+
+    reserved: int | None
+    on_demand: int | None
+    spot: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """A number of GPUs held for good beside those that are owned, and what a week of it costs in millionths.
+
+    `short_hours` is how many hours a week more is wanted than is held, `short_gpus` how many GPUs more at the most.
+    """
+
+    held_gpus: int
+    micros_a_week: int
+    on_demand_gpu_hours: int
+    spot_gpu_hours: int
+    short_hours: int
+    short_gpus: int
+
+
+def best_mix(firm: Sequence[int], loose: Sequence[int], owned_gpus: int, rates: Rates) -> Mix | None:
+    """Return the cheapest mix; None where prices are missing that it needs: of reserving and of buying on demand.
+
+    `firm` and `loose` are GPU milliseconds wanted in each hour, `loose` of what may be interrupted. Owned GPUs are
+    there at no further cost.
+    """
+    if rates.reserved is None or rates.on_demand is None or not firm:
+        return None
+    most = max(-(-(a + b) // HOUR_MS) for a, b in zip(firm, loose, strict=True))
+    step = max(1, -(-(most - owned_gpus) // _STEPS_MOST))
+    sizes = range(0, max(0, most - owned_gpus) + step, step)
+    return min((mix_of(firm, loose, owned_gpus, size, rates) for size in sizes), key=lambda mix: mix.micros_a_week)
+
+
+def mix_of(firm: Sequence[int], loose: Sequence[int], owned_gpus: int, held_gpus: int, rates: Rates) -> Mix:
+    """Return what holding so many GPUs costs a week, where all that is wanted is bought."""
+    room = (owned_gpus + held_gpus) * HOUR_MS
+    short = [max(0, need - room) for need in firm]
+    left = [max(0, room - need) for need in firm]
+    over = [max(0, extra - free) for extra, free in zip(loose, left, strict=True)]
+    spot_ms = sum(over) if rates.spot is not None else 0
+    demand_ms = sum(short) + (0 if rates.spot is not None else sum(over))
+    hours = len(firm)
+    paid = held_gpus * hours * HOUR_MS * (rates.reserved or 0) + demand_ms * (rates.on_demand or 0)
+    paid += spot_ms * (rates.spot or 0)
+    return Mix(
+        held_gpus,
+        paid * _WEEK_HOURS // (hours * HOUR_MS),
+        demand_ms * _WEEK_HOURS // (hours * HOUR_MS),
+        spot_ms * _WEEK_HOURS // (hours * HOUR_MS),
+        sum(a + b > 0 for a, b in zip(short, over, strict=True)) * _WEEK_HOURS // hours,
+        -(-max(a + b for a, b in zip(short, over, strict=True)) // HOUR_MS),
+    )
+
+
+def scaled(hours: Sequence[int], part: int, whole: int) -> list[int]:
+    """Return hours of a demand that is `part` of `whole` of this one."""
+    return [amount * part // whole for amount in hours] if whole else list(hours)
+
+
+SkuAndOption = tuple[str | None, str]  # SKU, stage
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Runs that wait for GPUs of one kind now."""
+
+    sku: str | None
+    runs: int
+    gpus: int
+
+
+def asked_for(session: "Session", start: int, end: int) -> dict[SkuAndOption, dict[int, int]]:
+    """Return GPU milliseconds by kind and hour that were asked for."""
+    (query,) = statements("finops/demand/asked.sql")
+    found: dict[SkuAndOption, dict[int, int]] = {}
+    for sku, stage, hour, milliseconds in session.rows(query, {"start": start, "end": end}):
+        found.setdefault((sku, stage), {})[hour] = milliseconds
+    return found
+
+
+def waiting_runs(session: "Session", now: int) -> tuple[Waiting, ...]:
+    """Return what waits at the end of the newest hour, most GPUs first."""
+    rows = session.rows(
+        "SELECT sku, count(*), sum(gpus)::BIGINT FROM runs WHERE submitted_at < ? AND started_at IS NULL "
+        "AND ended_at IS NULL GROUP BY ALL ORDER BY 3 DESC, 1",
+        [now],
+    )
+    return tuple(Waiting(*row) for row in rows)
+
+
+def summed_hours(demand: Mapping[SkuAndOption, Mapping[int, int]], wanted: "list[SkuAndOption]") -> dict[int, int]:
+    """Return GPU milliseconds by hour of several kinds."""
+    found: dict[int, int] = {}
+    for kind in wanted:
+        for hour, milliseconds in demand[kind].items():
+            found[hour] = found.get(hour, 0) + milliseconds
+    return found
+
+
+_HISTORY_DAYS = 98
+AHEAD_DAYS = 28
+_MIX_DAYS_LEAST = 7
+# Stages whose runs are short or begin again cheaply; what trains or serves is not counted as such (ours).
+_INTERRUPTIBLE = ("data preparation", "evaluation")
+
+
+@dataclass(frozen=True, slots=True)
+class StageLine:
+    """GPU milliseconds that one stage asked for in the last four weeks that are known, and will in the next four."""
+
+    stage: str
+    days: int  # of them known: less than 28 where the ledger is young
+    milliseconds: int
+    ahead: Forecast | None
+
+
+@dataclass(frozen=True, slots=True)
+class SkuMix:
+    """The mix of one kind of GPU now and the cheapest one at the demand that is likely; None: what `missing` says."""
+
+    sku: str | None
+    owned_gpus: int
+    reserved_gpus: int
+    rates: Rates
+    now: Mix | None
+    best: Mix | None
+    best_high: Mix | None  # at the upper end of the forecast
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Demand as of the newest hour that is known."""
+
+    timezone: str
+    currency: str
+    known_until: int
+    days: int
+    stages: tuple[StageLine, ...]
+    whole: StageLine
+    waiting: tuple[Waiting, ...]
+    mixes: tuple[SkuMix, ...]
+
+
+def outlook(
+    session: "Session", now: int, timezone: str, currency: str, prices: "PriceBook", gpus: Mapping[SkuAndOption, int]
+) -> Outlook:
+    """Read what was asked for and say what will be. `gpus` are those that the fleet has, by SKU and option."""
+    today = midnight(local(now, timezone).date(), timezone)
+    (first,) = session.row("SELECT min(hour) FROM ledger_hours WHERE hour >= ?", [today - _HISTORY_DAYS * DAY_US])
+    start = today if first is None else _whole_day(first, timezone)
+    demand = asked_for(session, start, today)
+    days = _days(start, today, timezone)
+    stages = sorted({stage for _, stage in demand})
+    lines = [
+        _line(stage, summed_hours(demand, [kind for kind in demand if kind[1] == stage]), days) for stage in stages
+    ]
+    whole = _line("all", summed_hours(demand, list(demand)), days)
+    mixes = tuple(_mix(sku, demand, days, whole, now, prices, gpus) for sku in _skus(demand, gpus))
+    ordered = tuple(sorted(lines, key=lambda line: (-line.milliseconds, line.stage)))
+    return Outlook(timezone, currency, now, len(days) - 1, ordered, whole, waiting_runs(session, now), mixes)
+
+
+def _whole_day(first: int, timezone: str) -> int:
+    start = midnight(local(first, timezone).date(), timezone)
+    return start if start == first else midnight(local(start + 36 * HOUR_US, timezone).date(), timezone)
+
+
+def _days(start: int, end: int, timezone: str) -> list[int]:
+    """Return the first instants of the days from `start` to `end`, both included."""
+    return [*day_starts(start, end, timezone), end]
+
+
+def _line(stage: str, hours: Mapping[int, int], days: Sequence[int]) -> StageLine:
+    by_day = [sum(hours.get(hour, 0) for hour in range(start, end, HOUR_US)) for start, end in pairwise(days)]
+    last = by_day[-AHEAD_DAYS:]
+    return StageLine(stage, len(last), sum(last), forecast(by_day, AHEAD_DAYS))
+
+
+def _skus(demand: Mapping[SkuAndOption, object], gpus: Mapping[SkuAndOption, int]) -> list[str]:
+    return sorted({sku for sku, _ in (*demand, *gpus) if sku is not None})
+
+
+def _mix(
+    sku: str,
+    demand: Mapping[SkuAndOption, Mapping[int, int]],
+    days: Sequence[int],
+    whole: StageLine,
+    now: int,
+    prices: "PriceBook",
+    gpus: Mapping[SkuAndOption, int],
+) -> SkuMix:
+    owned = sum(count for (kind, option), count in gpus.items() if kind == sku and option == "owned")
+    reserved = sum(count for (kind, option), count in gpus.items() if kind == sku and option == "reserved")
+    rates = Rates(*(_rate(prices, sku, option, now) for option in ("reserved", "on_demand", "spot")))
+    missing = [
+        f"no {name} price of {sku}"
+        for name, rate in (("reserved", rates.reserved), ("on-demand", rates.on_demand))
+        if rate is None
+    ]
+    if len(days) - 1 < _MIX_DAYS_LEAST:
+        missing.append("less than a week is known")
+    if missing:
+        return SkuMix(sku, owned, reserved, rates, None, None, None, tuple(missing))
+    hours = range(days[0], days[-1], HOUR_US)
+    firm, loose = (
+        _hours(demand, [kind for kind in demand if kind[0] == sku and (kind[1] in _INTERRUPTIBLE) is is_loose], hours)
+        for is_loose in (False, True)
+    )
+    likely, high = _growth(whole)
+    grown = [scaled(firm, *likely), scaled(loose, *likely)]
+    at_most = [scaled(firm, *high), scaled(loose, *high)] if high else None
+    return SkuMix(
+        sku,
+        owned,
+        reserved,
+        rates,
+        mix_of(grown[0], grown[1], owned, reserved, rates),
+        best_mix(grown[0], grown[1], owned, rates),
+        best_mix(at_most[0], at_most[1], owned, rates) if at_most else None,
+        (),
+    )
+
+
+def _growth(whole: StageLine) -> tuple[tuple[int, int], tuple[int, int] | None]:
+    """Return how demand grows as (part, whole), likely and at the upper end: from the history's days to those ahead."""
+    ahead = whole.ahead
+    if ahead is None or not whole.milliseconds:
+        return (1, 1), None
+    past = whole.milliseconds * AHEAD_DAYS // whole.days  # of as many days as lie ahead
+    high = None if ahead.high is None else (ahead.high, past)
+    return (ahead.total, past), high
+
+
+def _hours(demand: Mapping[SkuAndOption, Mapping[int, int]], kinds: list[SkuAndOption], hours: range) -> list[int]:
+    found = summed_hours(demand, kinds)
+    return [found.get(hour, 0) for hour in hours]
+
+
+def _rate(prices: "PriceBook", sku: str, option: str, now: int) -> int | None:
+    """Return the price of this very option; one that holds for any option says nothing of what another would cost."""
+    price = prices.price(sku, option, now)
+    return price.micros_per_gpu_hour if price is not None and price.option == option else None
+
+
+def demand_text(report: Outlook, layout: TextLayout) -> str:
+    """Return the outlook as text; the columns of asked and ahead add up."""
+    head = f"demand, {report.timezone}"
+    known = f"known until {moment_words(report.known_until, report.timezone)}"
+    lines = [head + known.rjust(max(2 + len(known), layout.width - 2 - len(head))), ""]
+    lines += [*layout.wrap(_first(report)), "", *_stages(report, layout), ""]
+    for each in report.mixes:
+        lines += [*_mix_lines(each, report, layout), ""]
+    if any(each.owned_gpus and each.now is not None for each in report.mixes):
+        lines += [*layout.wrap("What is owned is paid for, used or not, and is in no cost of these tables."), ""]
+    return layout.page([*lines, "next: gpuledger bill budgets      gpuledger bill prices"])
+
+
+def _first(report: Outlook) -> str:
+    whole = report.whole
+    if not whole.milliseconds:
+        if not whole.days:
+            return "Less than a whole day is known: what is asked for in one is not."
+        return "Nobody asked for a GPU in a whole day that is known."
+    asked = f"{gpu_hours(whole.milliseconds, 0)} GPU-hours were asked for in {counted(whole.days, 'day')}"
+    if whole.ahead is None:
+        return f"{asked}; a forecast needs a week."
+    said = f"{asked}; the next {AHEAD_DAYS} days ask for about {gpu_hours(whole.ahead.total, 0)}{_between(whole)}"
+    held = "".join(
+        f" {each.runs:,} {'run waits' if each.runs == 1 else 'runs wait'} for {each.gpus:,}"
+        f" {plain(each.sku or 'GPUs')} now."
+        for each in report.waiting
+    )
+    return f"{said}.{held}"
+
+
+def _between(line: StageLine) -> str:
+    ahead = line.ahead
+    if ahead is None or ahead.low is None or ahead.high is None:
+        return " (how sure that is, is not known yet)"
+    return f" ({gpu_hours(ahead.low, 0)} to {gpu_hours(ahead.high, 0)})"
+
+
+def _stages(report: Outlook, layout: TextLayout) -> list[str]:
+    width = 24 + layout.extra
+    whole = report.whole
+    asked = _column([line.milliseconds for line in report.stages], whole.milliseconds)
+    head = f"{'GPU-HOURS ASKED FOR':<{width}}{f'last {whole.days} days':>14}{f'next {AHEAD_DAYS}':>14}"
+    found = [f"{head}{'80 % between':>24}"]
+    for place, line in enumerate((*report.stages, whole)):
+        ahead = UNKNOWN if line.ahead is None else gpu_hours(line.ahead.total, 0)
+        span = UNKNOWN
+        if line.ahead is not None and line.ahead.low is not None and line.ahead.high is not None:
+            span = f"{gpu_hours(line.ahead.low, 0)} to {gpu_hours(line.ahead.high, 0)}"
+        known = asked[place] if whole.days else UNKNOWN
+        found.append(f"  {layout.cut(line.stage, width - 3):<{width - 2}}{known:>14}{ahead:>14}{span:>24}")
+    found += layout.wrap(
+        "each run's GPUs for as long as it ran, from when it was asked for: waiting is not less demand"
+    )
+    if any(line.ahead is not None for line in report.stages):
+        found += layout.wrap("each stage is forecast by itself, so the next days need not add up")
+    return found
+
+
+def _column(exact: list[int], total: int) -> list[str]:
+    rounded = nearest(total, HOUR_MS)
+    return [*column_like(rounded, exact, HOUR_MS, 0), decimal(rounded, 0)]
+
+
+def _mix_lines(each: SkuMix, report: Outlook, layout: TextLayout) -> list[str]:
+    name = plain(each.sku or "GPUs")
+    if each.now is None or each.best is None:
+        said = f"{name}: no mix can be told: {', '.join(each.missing)}."
+        return layout.wrap(f"{said} Write them into the price file: gpuledger bill prices.")
+    sign = symbol(report.currency).strip()
+    width = 28 + layout.extra
+    found = [f"{name + ': A WEEK':<{width}}{'held':>8}{'on demand':>11}{'spot':>9}{'short':>9}{'cost ' + sign:>13}"]
+    rows: list[tuple[str, Mix | None]] = [("with what is held now", each.now), ("cheapest, likely demand", each.best)]
+    rows.append(("cheapest, high demand", each.best_high))
+    for label, mix in rows:
+        if mix is None:
+            found.append(f"  {label:<{width - 2}}{'not known yet':>50}")
+            continue
+        held = each.owned_gpus + mix.held_gpus
+        found.append(
+            f"  {label:<{width - 2}}{held:>8,}{mix.on_demand_gpu_hours:>11,}{mix.spot_gpu_hours:>9,}"
+            f"{f'{mix.short_hours} h':>9}{amount(mix.micros_a_week, 0):>13}"
+        )
+    return [*found, *layout.wrap(_says(each, report.currency))]
+
+
+def _says(each: SkuMix, currency: str) -> str:
+    if each.now is None or each.best is None:
+        raise AssertionError("BUG: what is missing was told")
+    saves = each.now.micros_a_week - each.best.micros_a_week
+    more = each.best.held_gpus - each.reserved_gpus
+    if more == 0 or saves <= 0:
+        kept = "What is reserved is what would cost least." if each.reserved_gpus else "To reserve none costs least."
+        return f"{kept} {_risk(each.now)}."
+    change = f"{abs(more):,} {'more' if more > 0 else 'fewer'} reserved"
+    spot = (
+        f" Spot is for {counted(each.best.spot_gpu_hours, 'GPU-hour')} that may be interrupted."
+        if each.best.spot_gpu_hours
+        else ""
+    )
+    return f"{change} would save {money(saves, currency, 0)} a week. {_risk(each.best)}.{spot}"
+
+
+def _risk(mix: Mix) -> str:
+    if not mix.short_hours:
+        return "Never more is wanted than is held"
+    return (
+        f"What it risks: in {counted(mix.short_hours, 'hour')} a week more is wanted than is held, up to"
+        f" {counted(mix.short_gpus, 'GPU')}, which on demand may not be there"
+    )

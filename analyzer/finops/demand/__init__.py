@@ -1,1 +1,0 @@
-"""How much GPU time is asked for, how much will be, and what mix of buying it would cost least."""

@@ -1,0 +1,347 @@
+"""Catalogues of prices become rows of a price file, dated and with their source, for a person to look over.
+
+gpuhunt (https://github.com/dstackai/gpuhunt), one provider's CSV:
+instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size,gpu_vendor,flags,…
+Traps: `price` is the whole instance's; `gpu_memory` is one GPU's, in GB that are GiB; `spot` is a word, and a spot
+price is what was asked when the catalogue was made, not a series.
+
+SkyPilot, catalogs/v8/<provider>/vms.csv of https://github.com/skypilot-org/skypilot-catalog:
+InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice
+Traps: `Price` is the whole instance's. A GPU's memory is `Gpus[0].MemoryInfo` of GpuInfo: `TotalGpuMemoryInMiB` is one
+GPU's in some providers' files and all GPUs' in others. A row without InstanceType (of GCP) is an accelerator without
+its host, and no price that anybody pays. GpuInfo is a Python literal, and is read as one, never run.
+"""
+
+import argparse
+import ast
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from pathlib import Path
+
+from analyzer.errors import ConfigError
+from analyzer.prices.list_prices import canonical_sku
+from analyzer.prices.site import price_books
+from analyzer.settings.bounded import BoundedLines
+from analyzer.settings.toml_entry import exact
+from analyzer.text.words import dollars
+
+_ROWS_MOST = 2_000_000
+_NAME_MOST = 120
+_GPUS_MOST = 1024
+_FORMULA = ("=", "+", "-", "@")  # how a spreadsheet's formula begins: no name of an instance does
+_NUMBER_MOST = 40
+_TOLD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One instance type in one place: its GPUs and its price an hour, as the catalogue has it."""
+
+    sku: str
+    purchase_option: str
+    region: str
+    zone: str | None
+    instance_type: str
+    gpus: int
+    price: Fraction
+    told: str  # the price as it was written
+
+    @property
+    def micros_per_gpu_hour(self) -> int:
+        """One GPU's part of an hour, to the nearest millionth."""
+        micros = self.price * 1_000_000 / self.gpus
+        return (2 * micros.numerator + micros.denominator) // (2 * micros.denominator)
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """What a file offers, and how many of its rows were left out, by reason."""
+
+    offers: list[Offer] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+class LeftOutError(ValueError):
+    """A row is no offer of whole GPUs at a price; its message is the reason."""
+
+
+def read_catalogue(
+    path: Path, columns: Collection[str], offers_of: Callable[[Mapping[str, str]], Sequence[Offer]]
+) -> Catalogue:
+    """Return the offers of a CSV; rows of which `offers_of` says LeftOutError are counted by its reason.
+
+    Raises:
+        ConfigError: it cannot be read, is no CSV, or lacks a column.
+    """
+    found = Catalogue()
+    for line in _lines(path, columns):
+        try:
+            found.offers += offers_of(line)
+        except LeftOutError as reason:
+            found.left_out[str(reason)] += 1
+    return found
+
+
+def _lines(path: Path, columns: Collection[str]) -> Iterator[Mapping[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            bounded = BoundedLines(path, file)
+            lines = csv.DictReader(bounded, restval="")
+            if lacking := [name for name in columns if name not in (lines.fieldnames or ())]:
+                raise ConfigError(f"{path} is not such a catalogue: it has no column {', '.join(lacking)}")
+            bounded.next_row()
+            for number, line in enumerate(lines, 1):
+                bounded.next_row()
+                if number > _ROWS_MOST:
+                    raise ConfigError(f"{path} has more than {_ROWS_MOST:,} rows; cut it to the provider that is paid")
+                yield line
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text") from error
+    except csv.Error as error:
+        raise ConfigError(f"{path} is no CSV: {error}") from error
+
+
+def name_of(text: str, what: str) -> str:
+    """Return a name that may stand in a price file.
+
+    Raises:
+        LeftOutError: it is empty, too long, not printable, or begins as a formula does.
+    """
+    name = text.strip()
+    if not name:
+        raise LeftOutError(f"no {what}")
+    if len(name) > _NAME_MOST or not name.isprintable() or name.startswith(_FORMULA):
+        raise LeftOutError(f"{what} that is no name")
+    return name
+
+
+def number_of(text: str, what: str) -> Fraction:
+    """Return a number above 0, exactly as written.
+
+    Raises:
+        LeftOutError: it is none.
+    """
+    try:
+        number = exact(Decimal(text.strip())) if len(text) <= _NUMBER_MOST else None
+    except InvalidOperation:
+        number = None
+    if not number:
+        raise LeftOutError(f"no {what}")
+    return number
+
+
+def gpus_of(text: str) -> int:
+    """Return how many GPUs an instance has.
+
+    Raises:
+        LeftOutError: none, or a part of one.
+    """
+    count = number_of(text or "0", "GPU")
+    if count.denominator != 1:
+        raise LeftOutError("a part of a GPU")
+    if count > _GPUS_MOST:
+        raise LeftOutError(f"more than {_GPUS_MOST:,} GPUs")
+    return int(count)
+
+
+def chosen_offers(offers: Sequence[Offer]) -> list[tuple[Offer, int]]:
+    """Return one offer for each GPU and way of paying, with how many others cost the same.
+
+    Raises:
+        ConfigError: several prices or regions are left for one; which is paid is not ours to guess.
+    """
+    groups: dict[tuple[str, str], list[Offer]] = {}
+    for offer in sorted(offers, key=_order):
+        groups.setdefault((offer.sku, offer.purchase_option), []).append(offer)
+    found = []
+    for (sku, option), group in sorted(groups.items()):
+        if len({(one.micros_per_gpu_hour, one.region) for one in group}) > 1:
+            raise ConfigError(_contested(sku, option, group))
+        found.append((group[0], len({(one.instance_type, one.zone) for one in group}) - 1))
+    return found
+
+
+def _contested(sku: str, option: str, group: Sequence[Offer]) -> str:
+    told = list(
+        dict.fromkeys(
+            f"{one.zone or one.region} {one.instance_type} {dollars(one.micros_per_gpu_hour)}" for one in group
+        )
+    )
+    more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+    return (
+        f"{sku} ({option}) has more than one price: {', '.join(told[:_TOLD])}{more}; say which is paid by --region,"
+        " --instance-type or --sku"
+    )
+
+
+def _order(offer: Offer) -> tuple[str, str, int, str, str]:
+    return offer.sku, offer.purchase_option, offer.micros_per_gpu_hour, offer.region, offer.instance_type
+
+
+_GPUHUNT_COLUMNS = ("instance_name", "location", "price", "gpu_count", "gpu_name", "gpu_memory", "spot")
+GPUHUNT = "gpuhunt catalogue"
+_OPTIONS = {"true": "spot", "false": "on_demand"}
+
+
+def read_gpuhunt(path: Path) -> Catalogue:
+    """Return the offers of a gpuhunt catalogue.
+
+    Raises:
+        ConfigError: it cannot be read, or is none.
+    """
+    return read_catalogue(path, _GPUHUNT_COLUMNS, _gpuhunt_offers)
+
+
+def _gpuhunt_offers(line: Mapping[str, str]) -> list[Offer]:
+    gpus = gpus_of(line["gpu_count"])
+    if line.get("gpu_vendor", "").strip().lower() not in ("", "nvidia"):
+        raise LeftOutError("not NVIDIA")
+    option = _OPTIONS.get(line["spot"].strip().lower())
+    if option is None:
+        raise LeftOutError("neither spot nor not")
+    memory = round(number_of(line["gpu_memory"], "GPU memory"))
+    return [
+        Offer(
+            canonical_sku(name_of(line["gpu_name"], "GPU name"), str(memory)),
+            option,
+            name_of(line["location"], "region"),
+            None,
+            name_of(line["instance_name"], "instance type"),
+            gpus,
+            number_of(line["price"], "price"),
+            line["price"].strip(),
+        )
+    ]
+
+
+_SKYPILOT_COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region", "GpuInfo")
+SKYPILOT = "SkyPilot catalogue"
+_INFO_MOST = 2000
+_MIB_PER_GIB = 1024
+
+
+def read_skypilot(path: Path) -> Catalogue:
+    """Return the offers of a SkyPilot catalogue, on demand and spot.
+
+    Raises:
+        ConfigError: it cannot be read, or is none.
+    """
+    return read_catalogue(path, _SKYPILOT_COLUMNS, _skypilot_offers)
+
+
+def _skypilot_offers(line: Mapping[str, str]) -> list[Offer]:
+    gpus = gpus_of(line["AcceleratorCount"])
+    if not line["InstanceType"].strip():
+        raise LeftOutError("an accelerator without its host")
+    sku = canonical_sku(name_of(line["AcceleratorName"], "GPU name"), str(_memory_gib(line["GpuInfo"])))
+    region, instance = name_of(line["Region"], "region"), name_of(line["InstanceType"], "instance type")
+    zone = line.get("AvailabilityZone", "").strip()
+    where = (region, name_of(zone, "zone") if zone else None, instance, gpus)
+    told = (("on_demand", line["Price"]), ("spot", line.get("SpotPrice", "")))
+    found = [
+        Offer(sku, option, *where, number_of(text, "price"), text.strip()) for option, text in told if text.strip()
+    ]
+    if not found:
+        raise LeftOutError("no price")
+    return found
+
+
+def _memory_gib(info: str) -> int:
+    """Return one GPU's memory, to the nearest GiB."""
+    try:
+        gpu = ast.literal_eval(info)["Gpus"][0] if len(info) <= _INFO_MOST else {}
+        maker, mib = gpu["Manufacturer"], gpu["MemoryInfo"]["SizeInMiB"]
+    except (ValueError, SyntaxError, TypeError, KeyError, IndexError, MemoryError, RecursionError) as error:
+        raise LeftOutError("GPU memory not told") from error
+    if str(maker).upper() != "NVIDIA":
+        raise LeftOutError("not NVIDIA")
+    if isinstance(mib, bool) or not isinstance(mib, int | float) or not _MIB_PER_GIB <= mib <= 2**24:
+        raise LeftOutError("GPU memory not told")
+    return round(mib / _MIB_PER_GIB)
+
+
+@dataclass(frozen=True, slots=True)
+class Dating:
+    """Who offers, by which catalogue of which version, as of when; from when it is paid, until when, and where."""
+
+    provider: str
+    catalogue: str
+    version: str
+    as_of: date
+    starts: date
+    ends: date | None
+    node_group: str | None
+
+
+def price_file(chosen: Sequence[tuple[Offer, int]], dating: Dating) -> str:
+    """Return the text of a price file with these rows. It has been read as such before it is returned.
+
+    Raises:
+        ConfigError: the dates contradict one another.
+    """
+    head = [
+        f"# Rows of a {dating.catalogue}, written by gpuledger bill prices import. Nothing reads this file by itself:",
+        "# look the rows over, and put those that are paid into the site's price file.",
+        'currency = "USD"',
+    ]
+    text = "\n".join([*head, *(line for offer, others in chosen for line in _row(offer, others, dating))]) + "\n"
+    price_books("the rows", text.encode(), ())
+    return text
+
+
+def _row(offer: Offer, others: int, dating: Dating) -> list[str]:
+    also = f" (and {others} more at this price)" if others else ""
+    price = f"{offer.told} an hour for {offer.gpus} GPUs" if offer.gpus > 1 else f"{offer.told} an hour"
+    source = f"{dating.catalogue} {dating.version}: {dating.provider} {offer.instance_type}{also}, {price}"
+    until = [f"until = {dating.ends.isoformat()}"] if dating.ends else []
+    group = [f"node_group = {_quoted(dating.node_group)}"] if dating.node_group else []
+    return [
+        "",
+        "[[price]]",
+        f"sku = {_quoted(offer.sku)}",
+        f"purchase_option = {_quoted(offer.purchase_option)}",
+        f"provider = {_quoted(dating.provider)}",
+        f"region = {_quoted(offer.zone if offer.purchase_option == 'spot' and offer.zone else offer.region)}",
+        *group,
+        f"usd_per_gpu_hour = {dollars(offer.micros_per_gpu_hour).replace(',', '')}",
+        f"from = {dating.starts.isoformat()}",
+        *until,
+        f"source = {_quoted(source)}",
+        f"as_of = {dating.as_of.isoformat()}",
+    ]
+
+
+def _quoted(text: str) -> str:
+    """Return a TOML string; JSON writes the same, but for DEL, which no name here has."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def day(text: str) -> date:
+    """Return the day that an option names; argparse tells what is none."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-11-01") from error
+
+
+def write_new(text: str, out: Path) -> None:
+    """Write price rows to a new file.
+
+    Raises:
+        ConfigError: the file is there already, or cannot be written.
+    """
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise ConfigError(f"{out} is there already, and is not written over; name a new file") from error
+    except OSError as error:
+        raise ConfigError(f"cannot write {out}: {error.strerror}") from error

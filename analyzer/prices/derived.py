@@ -1,0 +1,331 @@
+"""Prices that are made of other figures: a contract with a payment in advance ([[reserved]]), GPUs that are owned.
+
+Reserved: what is paid in advance is amortised evenly over the hours of the term.
+
+[[reserved]]
+sku = "H100-80GB"
+usd_upfront_per_node = 105_120    # or usd_upfront_per_gpu
+gpus_per_node = 8
+usd_per_gpu_hour = 1.10           # what each hour costs beside it; 0 where all was paid in advance
+from = 2026-01-01
+until = 2027-01-01                # the term; it must be there
+source = "contract 4711"
+as_of = 2026-11-01
+
+Hours in which such a GPU stands free cost the same; the ledger shows them as unallocated.
+
+Owned: capital, power, space and staff make up what a GPU-hour costs.
+
+[[owned]]
+sku = "A100-80GB"
+gpus_per_node = 8
+usd_capital_per_node = 160_000    # or _per_gpu; what was paid for the hosts with their part of racks and network
+usd_resale_per_node = 16_000      # optional: what it will fetch at the end
+depreciation_years = 5            # straight line, by the hour
+in_service = 2024-03-01           # optional: since when it is written off; `from` where it is left out
+watts_per_node = 4_800            # or _per_gpu; what the hosts draw at the mean, cooling left out
+usd_per_kwh = 0.11
+pue = 1.30                        # cooling and losses of the hall, applied once, here; 1 where the tariff has them
+usd_space_per_node_month = 190    # or _per_gpu_month
+usd_staff_per_node_month = 240
+from = 2026-01-01                 # since when these figures hold
+source = "books of 2026"
+as_of = 2026-11-01
+
+A month is a twelfth of 8,760 hours. What is left out is not in the price, and `gpuledger bill prices check` says so;
+a part that another one includes is 0. After its years the capital is written off, and the price falls by it.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from agent.wire.units import HOUR_US
+from analyzer.errors import ConfigError
+from analyzer.prices.rows import GpuPrice
+from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_model import between, fixed, since, toml_key, until
+from analyzer.text.words import dollars
+
+
+@dataclass(frozen=True, slots=True)
+class PricePart:
+    """One part of a GPU-hour's price over a period: millionths an hour as a fraction, and in words how they came about.
+
+    An amount that is spread over n hours seldom divides into whole millionths. Hour i gets what lies between the i-th
+    and the next whole sum, so that the hours sum to the amount, and no hour is a millionth off.
+    """
+
+    name: str
+    micros: Fraction
+    starts_at: int
+    ends_at: int | None
+    how: str
+
+    def micros_at(self, at_us: int) -> int:
+        """Return what it adds to the hour that this microsecond lies in; 0 outside its period."""
+        if at_us < self.starts_at or (self.ends_at is not None and at_us >= self.ends_at):
+            return 0
+        hour = (at_us - self.starts_at) // HOUR_US
+        whole, by = self.micros.numerator, self.micros.denominator
+        return whole * (hour + 1) // by - whole * hour // by
+
+
+def spread_over_hours(name: str, total: Fraction, starts_at: int, ends_at: int, how: str) -> PricePart:
+    """Return an amount spread evenly over the hours of a period."""
+    return PricePart(name, total / ((ends_at - starts_at) // HOUR_US), starts_at, ends_at, how)
+
+
+GPUS_PER_NODE = "gpus_per_node"
+_GPUS_MOST = 1024
+PRICE_MOST_MICROS = 10**12  # a million an hour: what is more was meant per node, per year, or not at all
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Millionths of the currency, said of one GPU or of a node of `gpus`."""
+
+    micros: int
+    gpus: int
+
+    @property
+    def per_gpu(self) -> Fraction:
+        """One GPU's part of it, in millionths."""
+        return Fraction(self.micros, self.gpus)
+
+    @property
+    def told(self) -> str:
+        """As it was said: "200,000.00 a node of 8"."""
+        return dollars(self.micros) + (f" a node of {self.gpus}" if self.gpus > 1 else " a GPU")
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedRow(GpuPrice):
+    """What all derived rows have: what they are the price of, over which period, and who says so."""
+
+    sku: str
+    node_group: str | None
+    provider: str | None
+    region: str | None
+    starts_at: int = field(metadata=since())
+    ends_at: int | None = field(metadata=until())
+    source: str
+    as_of: date
+
+    stale_days: ClassVar[int] = 90  # as of prices that were written; books and tariffs are made by the year
+
+    def parts(self) -> tuple[PricePart, ...]:
+        """Return what a GPU-hour's price consists of; nothing where it has no parts."""
+        raise NotImplementedError
+
+    def micros_at(self, at_us: int) -> int | None:
+        """Return what a GPU-hour costs at this microsecond; None where it does not say."""
+        return sum(part.micros_at(at_us) for part in self.parts()) if self.covers(at_us) else None
+
+    def faults(self, today: date) -> list[tuple[str, str]]:
+        """Return what is to be asked of it besides its age, as (kind, sentence with the way out)."""
+        raise NotImplementedError
+
+
+def amount_keys(stem: str, unit: str = "", *, is_needed: bool = False) -> dict[str, Any]:
+    """Return the metadata of an amount that is said of a GPU or of a node.
+
+    Of usd_staff and _month these are the keys usd_staff_per_gpu_month and usd_staff_per_node_month.
+    """
+    keys = f"{stem}_per_gpu{unit}", f"{stem}_per_node{unit}", GPUS_PER_NODE
+    return toml_key(*keys, read=_amount if is_needed else amount_or_none)
+
+
+def amount_or_none(entry: TomlEntry, gpu: str) -> Amount | None:
+    """Return an amount that is said of a GPU or of a node, or None where it is left out; `gpu` is the GPU's key.
+
+    Raises:
+        ConfigError: both are given, or a node's without its GPUs.
+    """
+    node = _of_node(gpu)
+    if entry.has(gpu) and entry.has(node):
+        raise ConfigError(f"{entry.where}: give one of {gpu!r} and {node!r}, not both")
+    if entry.has(gpu):
+        return Amount(entry.micros(gpu), 1)
+    return Amount(entry.micros(node), _gpus_per_node(entry, node)) if entry.has(node) else None
+
+
+def _amount(entry: TomlEntry, gpu: str) -> Amount:
+    found = amount_or_none(entry, gpu)
+    if found is None:
+        raise ConfigError(f"{entry.where}: {gpu!r} is missing (or {_of_node(gpu)!r})")
+    return found
+
+
+def _of_node(gpu: str) -> str:
+    return gpu.replace("_per_gpu", "_per_node")
+
+
+def _gpus_per_node(entry: TomlEntry, key: str) -> int:
+    """Return how many GPUs share what is said of a node."""
+    if not entry.has(GPUS_PER_NODE):
+        raise ConfigError(f"{entry.where}: {key!r} needs {GPUS_PER_NODE!r}, such as 8")
+    gpus: int = between(1, _GPUS_MOST)(entry, GPUS_PER_NODE)
+    return gpus
+
+
+def _term_end(entry: TomlEntry, key: str) -> int:
+    ends_at = entry.end(key)
+    if ends_at is None:
+        raise ConfigError(f"{entry.where}: 'until' is missing: what is paid in advance is spread over the term")
+    return ends_at
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved(DerivedRow):
+    """A reservation: what was paid in advance, and what an hour costs beside it in millionths."""
+
+    purchase_option: str | None = field(metadata=fixed("reserved"))
+    upfront: Amount = field(metadata=amount_keys("{money}_upfront", is_needed=True))
+    micros_per_gpu_hour: int = field(metadata=toml_key("{money}_per_gpu_hour", read=TomlEntry.micros))
+    term_ends_at: int = field(metadata=toml_key("until", read=_term_end))  # as ends_at, which a term must have
+
+    def parts(self) -> tuple[PricePart, ...]:
+        """Return what a GPU-hour consists of."""
+        start, hours = self.starts_at, (self.term_ends_at - self.starts_at) // HOUR_US
+        how = f"{self.upfront.told} over the {hours:,} hours of the term"
+        upfront = spread_over_hours("upfront", self.upfront.per_gpu, start, self.term_ends_at, how)
+        by_hour = Fraction(self.micros_per_gpu_hour)
+        return (
+            upfront,
+            PricePart(
+                "by the hour", by_hour, start, self.term_ends_at, f"{dollars(self.micros_per_gpu_hour)} a GPU-hour"
+            ),
+        )
+
+    def faults(self, today: date) -> list[tuple[str, str]]:
+        """Return what is to be asked of it besides its age: what comes after the term, once it is over or nearly so."""
+        end = datetime.fromtimestamp(self.term_ends_at // 1_000_000, UTC).date()
+        if end > today:
+            return []
+        return [("over", f"its term ended {end}; write what such GPUs cost now, or take them out of the fleet")]
+
+
+HOURS_PER_MONTH = 730  # a twelfth of 8,760
+_years = between(1, 30)
+_PUE_MOST = 3  # surveys of halls find 1.1 to 2; what is more is a percentage, or watts
+_WATTS = ("watts_per_gpu", "watts_per_node")
+
+
+def _in_service(entry: TomlEntry, key: str) -> int:
+    starts_at = entry.hour("from")
+    in_service = entry.hour_or_none(key)
+    if in_service is not None and in_service > starts_at:
+        raise ConfigError(f"{entry.where}: {key!r} must not be later than 'from'")
+    return starts_at if in_service is None else in_service
+
+
+def _written_off(entry: TomlEntry, key: str) -> int:
+    """Return when the years are over that it is written off in."""
+    years = _years(entry, key)
+    moment = datetime.fromtimestamp(_in_service(entry, "in_service") // 1_000_000, UTC)
+    leap = (moment.month, moment.day) == (2, 29)
+    try:
+        later = moment.replace(year=moment.year + years, day=28 if leap else moment.day)
+    except ValueError as error:
+        raise ConfigError(f"{entry.where}: {key!r} ends after the year 9999") from error
+    return int(later.timestamp()) * 1_000_000
+
+
+def read_pue(entry: TomlEntry, key: str = "pue") -> int:
+    """Return what the hall adds to what the machines draw, in millionths: 1,300,000 for 1.30."""
+    millionths = entry.micros(key)
+    if not 1_000_000 <= millionths <= _PUE_MOST * 1_000_000:
+        raise ConfigError(f"{entry.where}: {key!r} must be 1 to {_PUE_MOST}, such as 1.30, not {dollars(millionths)}")
+    return millionths
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """What a GPU draws with its part of the host, in micro-watts, the tariff, and what cooling adds, in millionths."""
+
+    watts: Amount
+    micros_per_kwh: int
+    pue_millionths: int
+
+    @property
+    def micros_per_hour(self) -> Fraction:
+        """What an hour of it costs, in millionths."""
+        kilowatts = self.watts.per_gpu / 1_000_000 / 1000
+        return kilowatts * Fraction(self.pue_millionths, 1_000_000) * self.micros_per_kwh
+
+
+def _power(entry: TomlEntry, tariff: str) -> Power | None:
+    watts = amount_or_none(entry, _WATTS[0])
+    if watts is None:
+        if extra := [key for key in (tariff, "pue") if entry.has(key)]:
+            raise ConfigError(f"{entry.where}: {extra[0]!r} needs 'watts_per_gpu' or 'watts_per_node'")
+        return None
+    if missing := [key for key in (tariff, "pue") if not entry.has(key)]:
+        raise ConfigError(f"{entry.where}: watts need {missing[0]!r}; pue = 1 where the tariff has the cooling")
+    return Power(watts, entry.micros(tariff), read_pue(entry))
+
+
+@dataclass(frozen=True, slots=True)
+class Owned(DerivedRow):
+    """What was paid, since when and over how many years, and what runs on; None was not told."""
+
+    purchase_option: str | None = field(metadata=fixed("owned"))
+    capital: Amount = field(metadata=amount_keys("{money}_capital", is_needed=True))
+    resale: Amount | None = field(metadata=amount_keys("{money}_resale"))
+    years: int = field(metadata=toml_key("depreciation_years", read=_years))
+    in_service: int = field(metadata=toml_key(read=_in_service))
+    written_off: int = field(metadata=toml_key("depreciation_years", read=_written_off))
+    power: Power | None = field(metadata=toml_key("{money}_per_kwh", "pue", *_WATTS, read=_power))
+    space: Amount | None = field(metadata=amount_keys("{money}_space", "_month"))  # a month
+    staff: Amount | None = field(metadata=amount_keys("{money}_staff", "_month"))
+
+    stale_days: ClassVar[int] = 400
+
+    def __post_init__(self) -> None:
+        if self.resale is not None and self.resale.per_gpu > self.capital.per_gpu:
+            raise ValueError("the resale value is more than the capital; is one of them a node's?")
+
+    def parts(self) -> tuple[PricePart, ...]:
+        """Return what a GPU-hour consists of; a part that was not told is left out."""
+        found = [self._depreciation()]
+        start, end = self.starts_at, self.ends_at
+        if self.power is not None:
+            found.append(PricePart("power", self.power.micros_per_hour, start, end, _power_words(self.power)))
+        for name, monthly in (("space", self.space), ("staff", self.staff)):
+            if monthly is not None:
+                how = f"{monthly.told} a month of {HOURS_PER_MONTH} hours"
+                found.append(PricePart(name, monthly.per_gpu / HOURS_PER_MONTH, start, end, how))
+        return tuple(found)
+
+    def faults(self, today: date) -> list[tuple[str, str]]:
+        """Return what is to be asked of it besides its age, each with the way out."""
+        parts = (("power", self.power), ("space", self.space), ("staff", self.staff))
+        lacking = [name for name, part in parts if part is None]
+        found = []
+        if lacking:
+            names = " and ".join(", ".join(lacking).rsplit(", ", 1))
+            found.append(("missing", f"{names} not in the price; give the figures, or 0 where another includes them"))
+        written_off = datetime.fromtimestamp(self.written_off // 1_000_000, UTC).date()
+        if written_off <= today and (self.ends_at is None or self.written_off < self.ends_at):
+            found.append(
+                (
+                    "over",
+                    f"written off since {written_off}: from then on it costs what runs on; end it with 'until' if the"
+                    " GPUs are gone, or lengthen depreciation_years if they are still being paid for",
+                )
+            )
+        return found
+
+    def _depreciation(self) -> PricePart:
+        worth = self.capital.per_gpu - (self.resale.per_gpu if self.resale else 0)
+        less = f" less {self.resale.told} resale" if self.resale and self.resale.micros else ""
+        how = f"{self.capital.told}{less} over {self.years} {'year' if self.years == 1 else 'years'}"
+        return spread_over_hours("depreciation", worth, self.in_service, self.written_off, how)
+
+
+def _power_words(power: Power) -> str:
+    watts = dollars(power.watts.micros).removesuffix(".00")
+    whose = f" a node of {power.watts.gpus}" if power.watts.gpus > 1 else " a GPU"
+    return f"{watts} W{whose} x PUE {dollars(power.pue_millionths)} x {dollars(power.micros_per_kwh)} a kWh"
