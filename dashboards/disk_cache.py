@@ -11,7 +11,6 @@ import os
 import threading
 import time
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -145,25 +144,21 @@ class DiskCache:
         self._edition = edition
         self._pages, self._size = pages, size
         self._signed: str | None = None  # what the file `edition` says
-        self._files: OrderedDict[str, tuple[int, float]] = OrderedDict()  # bytes and since when; the oldest first
         self._lock = threading.Lock()
         self._is_open = self._is_failing = False
-        self.bytes = self.found = self.failed = 0  # `failed`: what the disk refused, or gave back damaged
+        self.found = self.failed = 0  # `failed`: what the disk refused, or gave back damaged
 
     def open(self) -> None:
         """Take over what the server before left, if that was this release on this ledger; else drop it."""
         with self._lock, self._trying():
             self._make_folder()
             sign = self._folder / _EDITION
-            self._signed = sign.read_text() if sign.exists() else None
-            is_ours = self._signed is not None and self._signed == self._edition()
+            signed = sign.read_text() if sign.exists() else None
+            is_ours = signed is not None and signed == self._edition()
             for path in self._folder.iterdir():
                 if path.name.endswith(_ASIDE) or (not is_ours and path.name.endswith((_PAGE, _EDITION))):
                     path.unlink()
-            self._signed = self._signed if is_ours else None
-            found = [(path.stat(), path.name) for path in self._folder.glob(f"*{_PAGE}")]
-            for about, name in sorted(found, key=lambda each: each[0].st_mtime):
-                self._take(name, about.st_size, about.st_mtime)
+            self._signed = signed if is_ours else None
             self._bound()
             self._is_open = True  # else nothing is signed: what lies there may be another's
 
@@ -174,16 +169,15 @@ class DiskCache:
 
     def get(self, key: Hashable, state: Hashable) -> PageRecord | None:
         """Return the page of a key, or None. Its state is `state` where it is of that, and else like no other."""
-        name = name_of(key) + _PAGE
-        with self._lock:
-            if name not in self._files:
-                return None
+        path = self._folder / (name_of(key) + _PAGE)
+        if not self._is_open or not path.exists():
+            return None
         try:
-            made = page_of((self._folder / name).read_bytes(), key, state)
+            made = page_of(path.read_bytes(), key, state)
         except (OSError, ValueError):
-            with self._lock:
-                self.failed += 1
-                self._drop(name)
+            self.failed += 1
+            with suppress(OSError):
+                path.unlink()
             return None
         self.found += 1
         return made
@@ -194,7 +188,6 @@ class DiskCache:
         with self._lock, self._trying():
             if self._sign():
                 self._write(name, content)
-                self._take(name, len(content), time.time())
                 self._bound()
 
     def _sign(self) -> bool:
@@ -218,25 +211,20 @@ class DiskCache:
         self._folder.mkdir(_FOLDER_MODE, exist_ok=True)
         self._folder.chmod(_FOLDER_MODE)
 
-    def _take(self, name: str, size: int, written_at: float) -> None:
-        before, _ = self._files.pop(name, (0, 0.0))
-        self._files[name] = size, written_at
-        self.bytes += size - before
+    def _files(self) -> list[tuple[Path, os.stat_result]]:
+        """Return the pages that lie there, what was written longest ago first."""
+        files = [(path, path.stat()) for path in self._folder.glob(f"*{_PAGE}")]
+        return sorted(files, key=lambda file: file[1].st_mtime)
 
     def _bound(self) -> None:
         """Drop what is too old, and of the rest what was written longest ago, until all fits."""
-        too_old = time.time() - OLDEST_SECONDS
-        while self._files:
-            name, (_, written_at) = next(iter(self._files.items()))
-            if len(self._files) <= self._pages and self.bytes <= self._size and written_at > too_old:
+        files, too_old = self._files(), time.time() - OLDEST_SECONDS
+        size = sum(about.st_size for _, about in files)
+        for place, (path, about) in enumerate(files):
+            if len(files) - place <= self._pages and size <= self._size and about.st_mtime > too_old:
                 break
-            self._drop(name)
-
-    def _drop(self, name: str) -> None:
-        size, _ = self._files.pop(name, (0, 0.0))
-        self.bytes -= size
-        with suppress(OSError):
-            (self._folder / name).unlink()
+            path.unlink(missing_ok=True)
+            size -= about.st_size
 
     @contextmanager
     def _trying(self) -> Iterator[None]:
@@ -250,3 +238,10 @@ class DiskCache:
             self._is_failing = True
         else:
             self._is_failing = False
+
+    @property
+    def bytes(self) -> int:
+        """How much lies there."""
+        with suppress(OSError):
+            return sum(about.st_size for _, about in self._files())
+        return 0

@@ -16,7 +16,7 @@ EXCEPTIONS = {
     "collector.store.no_pandas:_Absent.find_spec": "Python asks it for each module (sys.meta_path)",
     "dashboards.grafana": "makes the JSON beside it: make grafana",
     "dashboards/prometheus/": "people run it: promtool test rules (docs/alerts.md)",
-    "dashboards/templates/parts/run_": "pages.py puts the name together: parts/run_{name}.html",
+    "dashboards/templates/parts/run_": "run_page.py puts the name together: parts/run_{name}.html",
     "dashboards.server.prefetch:Prefetch.is_asked": "tests of restarts wait until all is made that is made ahead",
 }
 

@@ -7,13 +7,17 @@ looks at samples, comes as a part of its own.
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
 
 from agent.wire.units import HOUR_MS, HOUR_US, MICROS
 from analyzer.charts.figures import stacked_bars
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import LedgerError
+from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.html.html import week_view
 from analyzer.interfaces.text.notice_text import notice_line
 from analyzer.interfaces.text.sentences import next_step
@@ -32,7 +36,7 @@ from collector.store.session import Session
 from dashboards.pages.grid import fleet_grid, node_panel
 from dashboards.pages.health import unjudged_rules
 from dashboards.pages.marks import BarSegment, Mark, cost_steps
-from dashboards.pages.read_pages import neighbours
+from dashboards.pages.read_pages import PAGE, PART, PageState, ReadPage, ReadPages, kind_of, neighbours, site_page
 
 T = TypeVar("T")
 _At = Literal["now", "week"]
@@ -65,6 +69,47 @@ class FleetAsked:
         return f"?{words}" if words else ""
 
 
+def fleet_routes(pages: ReadPages) -> APIRouter:
+    """Return the routes of the page and of its parts."""
+    router = APIRouter()
+
+    @router.get("/")
+    def home(request: Request, asked: Annotated[FleetAsked, Depends(FleetAsked)]) -> Response:
+        return pages.page(request, fleet(asked))
+
+    @router.get("/parts/{name}")
+    def part(request: Request, name: str, asked: Annotated[FleetAsked, Depends(FleetAsked)]) -> Response:
+        return pages.page(request, fleet_part(name, asked, kind_of(request)))
+
+    return router
+
+
+def fleet(asked: FleetAsked) -> ReadPage:
+    """Return the page in one state."""
+    return site_page(_state("/", asked), "home.html", lambda context: shell(context.whole, asked))
+
+
+def fleet_part(name: str, asked: FleetAsked, kind: str = PART) -> ReadPage:
+    """Return one part of the page."""
+    template = "part.html" if kind == PAGE else f"parts/{name}.html"
+
+    def view(context: RequestContext) -> _View:
+        if name not in _PARTS:
+            raise LedgerError(f"the page has no part {name!r}: {', '.join(_PARTS)}")
+        shown = _PARTS[name](context.whole, asked, context.whole.period(asked.week))
+        return {"name": name, "asked": asked, "json_link": _json_link(asked)} | shown
+
+    return site_page(_state(f"/parts/{name}", asked), template, view, kind)
+
+
+def _state(path: str, asked: FleetAsked) -> PageState:
+    return PageState(path, asked.week, {"at": asked.at or "", "node": asked.node or ""})
+
+
+def _json_link(asked: FleetAsked) -> str:
+    return PageState("/v1/read", None, {"what": "week", "since": asked.week or "", "format": "json"}).link()
+
+
 def shell(reader: Reader, asked: FleetAsked) -> _View:
     """Return what the page shows at once."""
     period = reader.period(asked.week)
@@ -76,6 +121,7 @@ def shell(reader: Reader, asked: FleetAsked) -> _View:
         "period": period,
         "title": f"{'week' if '-W' in period.label else 'period'} {period.label}",
         "asked": asked,
+        "json_link": _json_link(asked),
         "known": hours,
         "before": before,
         "after": after,
@@ -212,17 +258,6 @@ def runs_in_view(reader: Reader) -> list[str]:
     lost = [finding.run_ids[0] for finding in _listed(reader, period).findings[:_FINDINGS_SHOWN] if finding.run_ids]
     now = [run_id for run_id, *_ in run_list(reader.session, _newest(reader, period))]
     return list(dict.fromkeys(lost + now[:_RUNNING_SHOWN]))
-
-
-def fleet_part(reader: Reader, name: str, asked: FleetAsked) -> _View:
-    """Return what one part shows.
-
-    Raises:
-        LedgerError: there is no such part, or the ledger is empty.
-    """
-    if name not in _PARTS:
-        raise LedgerError(f"the page has no part {name!r}: {', '.join(_PARTS)}")
-    return _PARTS[name](reader, asked, reader.period(asked.week))
 
 
 def classes(report: WeekReport) -> list[tuple[Class, BreakdownLine | None, float, float]]:

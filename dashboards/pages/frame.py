@@ -98,13 +98,23 @@ def assets() -> APIRouter:
 
 
 OWN = Path(__file__).parents[1] / "templates"
-# Nothing inline, nothing from elsewhere, no frame around it; forms come to us alone.
-STRICT = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+# Nothing inline, nothing from elsewhere, no frame around it; plotly's pictures of charts are blobs, which leave the
+# browser by no way.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action {forms}; frame-ancestors 'none'"
+)
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache"}
+# Of a page without forms.
+SECURITY = _HEADERS | {
+    "Content-Security-Policy": _POLICY.format(forms="'none'"),
+    "Referrer-Policy": "no-referrer",
+    "Vary": "Authorization, Cookie, Sec-Fetch-Dest",
+}
+# Of a page whose forms come to us alone.
+STRICT = _HEADERS | {
+    "Content-Security-Policy": _POLICY.format(forms="'self'"),
     "Referrer-Policy": "same-origin",  # with none at all, browsers do not say either where a form of ours came from
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "private, no-cache",
     "Vary": "Authorization, Cookie",
 }
 _PAGES = (

@@ -21,8 +21,7 @@ from analyzer.period import Period
 from analyzer.queries.ledger_query import ledger_sums
 from analyzer.text.words import days, moment_words, percent
 from collector.metrics.freshness import SILENT_SECONDS
-from dashboards.pages.answering import PAGE, PART, kind_of
-from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, neighbours, sheet_of
+from dashboards.pages.read_pages import PAGE, PART, PageState, ReadPage, ReadPages, Sheet, kind_of, neighbours, sheet_of
 from dashboards.routes import Doctor
 
 _HERE = "/health"
@@ -59,11 +58,10 @@ def health_routes(pages: ReadPages, doctor: Doctor) -> APIRouter:
         def view(context: RequestContext) -> Mapping[str, object]:
             return _health_view(context, week, doctor, reads_ledger=ledger is not None)
 
-        asked = PageState(_HERE, week)
+        shown = ReadPage(PageState(_HERE, week), "health.html", view)
         if ledger is not None:  # who asks for the ledger is told of that reading, and waits for it
-            return pages.fresh(request, asked, "health.html", view)
-        read_at = doctor.last.looked_at if doctor.last is not None else None
-        return pages.recent(request, ReadPage(asked, "health.html", view), read_at)
+            return pages.fresh(request, shown)
+        return pages.recent(request, shown, doctor.last.looked_at if doctor.last is not None else None)
 
     @router.get(f"{_HERE}/rules")
     def rules(request: Request, week: str | None = None) -> Response:

@@ -21,7 +21,7 @@ from collector.access.forms import body_of, fields_of
 from collector.registry import Registry
 from collector.registry.roles import Right
 from dashboards.pages.frame import STRICT
-from dashboards.pages.read_pages import PageState, ReadPages
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages
 
 _HERE = "/requests"
 _SHOWN = 100
@@ -35,16 +35,14 @@ def request_routes(pages: ReadPages, registry: Registry) -> APIRouter:
     @router.get(_HERE)
     def every(request: Request, before: str | None = None) -> Response:
         asked = PageState(_HERE, None, {"before": before or ""})
-        return pages.fresh(request, asked, "requests.html", lambda context: _list(context, registry, before))
+        return pages.fresh(request, ReadPage(asked, "requests.html", lambda context: _list(context, registry, before)))
 
     @router.get(f"{_HERE}/{{request_id}}")
     def one(request: Request, request_id: str) -> Response:
-        return pages.fresh(
-            request,
-            PageState(_HERE),
-            "request.html",
-            lambda context: _request_view(context, registry, request_id, request),
-        )
+        def view(context: RequestContext) -> Mapping[str, object]:
+            return _request_view(context, registry, request_id, request)
+
+        return pages.fresh(request, ReadPage(PageState(_HERE), "request.html", view))
 
     @router.post(f"{_HERE}/{{request_id}}/waivers")
     async def drop(request: Request, request_id: str) -> Response:
@@ -63,7 +61,7 @@ def _waived(
     try:
         told = waive(registry, request_id, fields.get("gate", ""), fields.get("reason", ""), teller, _sees(scope))
     except AnalyzerError as error:
-        return pages.told(PageState(_HERE), scope.teams, error)
+        return pages.refused(ReadPage(PageState(_HERE), "request.html", lambda _: {}), scope, error)
     return RedirectResponse(f"{_HERE}/{told.decided.request_id}", _SEE_OTHER, STRICT)
 
 

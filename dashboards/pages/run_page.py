@@ -1,13 +1,19 @@
 """The page of one run: what it cost so far and will, its timeline, where its time went, and what to change."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated
 from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
 
 from agent.wire.units import MICROS
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import LedgerError
 from analyzer.findings.explain.argue import argue
 from analyzer.findings.finding import Finding
+from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
 from analyzer.interfaces.text.run_text import head_pairs, not_judged_words, projection, run_sentence
 from analyzer.ledger.breakdown import breakdown_lines
@@ -23,10 +29,61 @@ from analyzer.states import CLASSES
 from analyzer.text.rounding import apportion
 from analyzer.text.words import gpu_hours, hours_decimals, money, percent, symbol
 from dashboards.pages.marks import cost_steps
-from dashboards.pages.run_timeline import SIGNALS, known_span, state_shares
+from dashboards.pages.read_pages import PAGE, PART, WEEK_JSON, PageState, ReadPage, ReadPages, kind_of, site_page
+from dashboards.pages.run_timeline import (
+    SIGNALS,
+    Remembered,
+    TimelineAsked,
+    as_csv,
+    as_json,
+    known_span,
+    read_timeline,
+    state_shares,
+)
 
 _CENTS = 100
+_TIMELINE_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 _Tile = tuple[str, str, str, str]  # one figure at the top: its title, itself, what stands under it, its class
+
+
+def run_routes(pages: ReadPages) -> APIRouter:
+    """Return the routes of the page, of its parts and of its timeline."""
+    router, remembered = APIRouter(), Remembered()
+
+    @router.get("/runs/{run_id:path}/parts/{name}")
+    def part(request: Request, run_id: str, name: str) -> Response:
+        return pages.page(request, run_part_page(run_id, name, kind_of(request)))
+
+    @router.get("/runs/{run_id:path}/timeline")
+    def zoom(request: Request, run_id: str, asked: Annotated[TimelineAsked, Depends(TimelineAsked)]) -> Response:
+        def view(context: RequestContext) -> str:
+            known = remembered.of(context.generation)
+            shown = read_timeline(context.session, known, run_id, asked, context.reader.settings.timezone)
+            return as_csv(shown) if asked.format == "csv" else as_json(shown)
+
+        state = PageState(f"/runs/{run_id}/timeline", None, {name: str(value) for name, value in asdict(asked).items()})
+        return pages.page(request, site_page(state, "", view, _TIMELINE_TYPES[asked.format]))
+
+    @router.get("/runs/{run_id:path}")
+    def run(request: Request, run_id: str) -> Response:
+        return pages.page(request, run_page(run_id))
+
+    return router
+
+
+def run_page(run_id: str) -> ReadPage:
+    """Return the page of the run that a person means."""
+    return site_page(PageState(f"/runs/{run_id}"), "run.html", lambda context: shell(context.whole, run_id))
+
+
+def run_part_page(run_id: str, name: str, kind: str = PART) -> ReadPage:
+    """Return one part of the page."""
+    template = "part.html" if kind == PAGE else f"parts/run_{name}.html"
+
+    def view(context: RequestContext) -> Mapping[str, object]:
+        return {"name": f"run_{name}", "json_link": WEEK_JSON, **run_part(context.whole, name, run_id)}
+
+    return site_page(PageState(f"/runs/{run_id}/parts/{name}"), template, view, kind)
 
 
 def shell(reader: Reader, text: str) -> dict[str, object]:
@@ -146,8 +203,8 @@ def _sections(reader: Reader, report: RunReport) -> list[tuple[str, list[tuple[s
 
 def run_chart(timeline: Sequence[Point], timezone: str) -> Chart | None:
     """Return what share of a run's GPUs was in each state over its life; None where nothing is known of it."""
-    starts, states = state_shares(timeline)
+    starts, states = state_shares(timeline, 100)
     if not starts:
         return None
-    traces = tuple(Trace(label, klass, tuple(round(100 * share, 2) for share in own)) for klass, label, own in states)
+    traces = tuple(Trace(label, klass, tuple(round(share, 2) for share in own)) for klass, label, own in states)
     return chart("What its GPUs did", "% of its GPUs", starts, timezone, traces)

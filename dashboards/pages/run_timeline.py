@@ -288,8 +288,8 @@ def _span(known: tuple[int, int], asked: TimelineAsked, run_id: str) -> tuple[in
     return start, end
 
 
-def state_shares(points: Sequence[Point]) -> tuple[list[int], list[tuple[Class, str, list[float]]]]:
-    """Return when each stretch begins, and of each state its share of each stretch.
+def state_shares(points: Sequence[Point], whole: int = 1) -> tuple[list[int], list[tuple[Class, str, list[float]]]]:
+    """Return when each stretch begins, and of each state its share of each stretch, of which all are `whole`.
 
     States are in the order of their classes, within a class the largest first.
     """
@@ -299,7 +299,7 @@ def state_shares(points: Sequence[Point]) -> tuple[list[int], list[tuple[Class, 
         total = sum(point.milliseconds for point in own) or 1
         for point in own:
             state = booking(point.state, point.cause)
-            shares[state.klass, state.label][place] += point.milliseconds / total
+            shares[state.klass, state.label][place] += whole * point.milliseconds / total
     states = sorted(shares, key=lambda state: (CLASSES.index(state[0]), -sum(shares[state]), state[1]))
     return [at for at, _ in stretches], [(*state, shares[state]) for state in states]
 

@@ -32,14 +32,15 @@ from collector.tenancy.analyzing import BookingLease
 from dashboards.analysis import ANALYZE_SECONDS, AnalysisJob, Booker, JobPage
 from dashboards.disk_cache import DiskCache, edition_of
 from dashboards.page_cache import PageCache, PageCounts
-from dashboards.pages.answering import Answering
+from dashboards.pages.finding import finding_routes
+from dashboards.pages.fleet import fleet_routes
 from dashboards.pages.frame import Frame, assets
 from dashboards.pages.health import health_routes
 from dashboards.pages.money import money_routes
-from dashboards.pages.pages import Pages
 from dashboards.pages.placement import placement_routes
-from dashboards.pages.read_pages import ReadPages
+from dashboards.pages.read_pages import Answering, ReadPages
 from dashboards.pages.requests import request_routes
+from dashboards.pages.run_page import run_routes
 from dashboards.routes import Doctor, add_capacity_profile, add_doctor, add_prices
 from dashboards.server.login import Login
 from dashboards.server.mail_stop import mail_stop_routes
@@ -105,28 +106,24 @@ def create_server(config: ServerConfig, store: Store, loss_source: LossSource | 
         is_simulated=config.is_simulated,
     )
     add_doctor(app, doctor)
-    own, pages = Pages(reader, frame, answering), ReadPages(service, frame, answering)
-    _add_pages(app, config, own, pages, doctor)
-    ahead = PrefetchOrder(own, pages, reports, answering, disk_cache)
+    pages = ReadPages(service, frame, answering)
+    _add_pages(app, config, pages, doctor)
+    ahead = PrefetchOrder(pages, reports, disk_cache)
     prefetch = app.state.prefetch = Prefetch(ahead.first, ahead.rest, lambda: job.is_passing)
     job.after = prefetch.ask
     _run_beside(app, prefetch.start, prefetch.stop)
     return app
 
 
-def _add_pages(
-    app: FastAPI,
-    config: ServerConfig,
-    own: Pages,
-    pages: ReadPages,
-    doctor: Doctor,
-) -> None:
+def _add_pages(app: FastAPI, config: ServerConfig, pages: ReadPages, doctor: Doctor) -> None:
     access = app.state.access
     is_secure = config.settings.site_url.startswith("https://")
     for router in (
         assets(),
         Login(access, pages.frame, is_secure=is_secure).router(),
-        own.router(),
+        fleet_routes(pages),
+        run_routes(pages),
+        finding_routes(pages),
         money_routes(pages),
         placement_routes(pages),
         request_routes(pages, access.registry),

@@ -10,8 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from analyzer.interfaces.mail.unsubscribe import known_subscription, masked, stop
 from collector.errors import RegistryError
 from collector.registry import Mails
-from dashboards.pages.frame import OWN
-from dashboards.pages.pages import SECURITY
+from dashboards.pages.frame import OWN, SECURITY
 
 # A page of its own: it may send its one form to us, and nothing else; no search engine lists it, no cache keeps it.
 _HEADERS = SECURITY | {

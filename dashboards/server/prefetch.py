@@ -15,12 +15,12 @@ from analyzer.interfaces.api.faults import BusyError
 from analyzer.interfaces.api.scope import Scope
 from collector.errors import CollectorError
 from dashboards.disk_cache import DiskCache
-from dashboards.pages.answering import Answering
+from dashboards.pages.fleet import WARMED, FleetAsked, fleet, fleet_part, runs_in_view
 from dashboards.pages.health import unjudged
 from dashboards.pages.money import money
-from dashboards.pages.pages import Pages
 from dashboards.pages.placement import VIEWS, placement
-from dashboards.pages.read_pages import ReadPages
+from dashboards.pages.read_pages import ReadPage, ReadPages
+from dashboards.pages.run_page import PARTS, run_page, run_part_page
 from dashboards.server.report_route import Reports
 
 _LOG = logging.getLogger(__name__)
@@ -28,7 +28,9 @@ MOST_SECONDS = 240.0  # of one turn: less than from one pass to the next
 _LOOK_SECONDS = 0.2
 _STOPPING_SECONDS = 10.0
 
-_Views = Callable[[], "Iterable[Callable[[], object]]"]
+_Making = Iterable[Callable[[], object]]
+_Views = Callable[[], _Making]
+_WHOLE = Scope()
 
 
 class Prefetch:
@@ -37,7 +39,9 @@ class Prefetch:
     A turn that is asked for while another runs begins anew: what is of the present ledger already takes no time.
     """
 
-    def __init__(self, first: _Views, rest: _Views, is_passing: Callable[[], bool]) -> None:
+    def __init__(
+        self, first: Callable[[], _Making], rest: Callable[[], _Making], is_passing: Callable[[], bool]
+    ) -> None:
         self._first, self._rest = first, rest
         self._is_passing = is_passing
         self._asked, self._ending = threading.Event(), threading.Event()
@@ -110,49 +114,46 @@ class Prefetch:
                 self.turns += 1
 
 
-_Making = Iterator[Callable[[], object]]
-_WHOLE = Scope()
-
-
 class PrefetchOrder:
-    """The views of one site: of the whole of it, then of those whose keys opened a page lately."""
+    """What is made ahead of one site: pages of the whole of it, then of those whose keys opened a page lately."""
 
-    def __init__(
-        self, own: Pages, pages: ReadPages, reports: Reports, answering: Answering, disk_cache: DiskCache | None
-    ) -> None:
-        self._own = own
+    def __init__(self, pages: ReadPages, reports: Reports, disk_cache: DiskCache | None) -> None:
         self._pages = pages
         self._reports = reports
-        self._answering = answering
-        self._shelf = disk_cache
+        self._disk_cache = disk_cache
 
     def first(self) -> _Making:
         """Yield what makes each page that is opened first, as far as it is seen at once."""
-        if self._shelf is not None:
-            yield self._shelf.follow
-        yield from self._own.first(_WHOLE)
-        for shown in (money(), placement()):
-            yield partial(self._pages.ahead, shown, _WHOLE)
+        if self._disk_cache is not None:
+            yield self._disk_cache.follow
+        yield from self._ahead(_WHOLE, *_home(), money(), placement())
 
     def rest(self) -> _Making:
         """Yield what makes the rest: parts, what they lead to, the week's report; then each other view that was seen.
 
-        Findings come last: pages that lay on the shelf have read none, and whatever is opened next needs them.
+        Findings come last: pages that the server before kept have read none, and whatever is opened next needs them.
         """
-        yield partial(self._pages.ahead, unjudged(), _WHOLE)
-        yield from self._own.rest(_WHOLE)
-        for view in VIEWS:
-            yield partial(self._pages.ahead, placement(view=view), _WHOLE)
+        yield from self._ahead(_WHOLE, unjudged())
+        yield from self._parts(_WHOLE)
+        yield from self._ahead(_WHOLE, *(placement(view=view) for view in VIEWS))
         yield self._reports.ahead
-        for scope in self._answering.seen():
-            yield from self._of(scope)
-        yield partial(self._pages.read_ahead, lambda reading: reading.findings(reading.reader.period(None)))
+        for scope in self._pages.seen():
+            yield from self._ahead(scope, money(), *(placement(view=view) for view in VIEWS))
+            if scope.teams is None:  # these are none of a team's
+                yield from self._ahead(scope, unjudged(), *_home())
+                yield from self._parts(scope)
+        yield partial(self._pages.read_ahead, lambda context: context.findings(context.reader.period(None)))
 
-    def _of(self, scope: Scope) -> _Making:
-        """Yield the pages of one view; those of the whole site alone are none of a team's."""
-        for shown in (money(), *(placement(view=view) for view in VIEWS)):
-            yield partial(self._pages.ahead, shown, scope)
-        if scope.teams is None:
-            yield partial(self._pages.ahead, unjudged(), scope)
-            yield from self._own.first(scope)
-            yield from self._own.rest(scope)
+    def _ahead(self, scope: Scope, *shown: ReadPage) -> _Making:
+        for page in shown:
+            yield partial(self._pages.ahead, page, scope)
+
+    def _parts(self, scope: Scope) -> _Making:
+        """Yield what makes the parts of the fleet, then the runs that it leads to."""
+        yield from self._ahead(scope, *(fleet_part(name, FleetAsked()) for name in WARMED))
+        for run_id in self._pages.read_ahead(lambda context: runs_in_view(context.whole)):
+            yield from self._ahead(scope, run_page(run_id), *(run_part_page(run_id, name) for name in PARTS))
+
+
+def _home() -> tuple[ReadPage, ReadPage]:
+    return fleet(FleetAsked()), fleet(FleetAsked(at="week"))

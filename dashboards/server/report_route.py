@@ -19,8 +19,8 @@ from analyzer.reports.document import iso
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format
 from analyzer.reports.request import Request as Reading
-from dashboards.pages.answering import Answering, Wanted, is_opened
-from dashboards.pages.pages import SECURITY, state_of
+from dashboards.pages.frame import SECURITY
+from dashboards.pages.read_pages import Answering, Wanted, is_opened
 
 _MOST = 10_000
 _OURS = "'self'"
@@ -105,9 +105,16 @@ class Reports:
         def make() -> tuple[Hashable, str]:
             reader = self._read()
             with reader.session, reader.session.transaction():
-                return state_of(reader), self._answering.frame.with_time(_answer(reader, reading, scope))
+                return _state_of(reader), self._answering.frame.with_time(_answer(reader, reading, scope))
 
         return Wanted(scope, ("read", reading), make)
+
+
+def _state_of(reader: Reader) -> Hashable:
+    """Return the state of the ledger that a reader sees."""
+    if reader.kept is None:
+        raise RuntimeError("BUG: readers of a server keep what they make")
+    return reader.kept.name(reader.session)
 
 
 def _headers(form: Format) -> Mapping[str, str]:

@@ -11,8 +11,8 @@ from analyzer.errors import LedgerError
 from analyzer.interfaces.api.scope import Scope
 from collector.config import CollectorConfig
 from collector.store.database import Store
-from dashboards.pages import answering as module
-from dashboards.pages.answering import Answering, Wanted
+from dashboards.pages import read_pages as module
+from dashboards.pages.read_pages import Answering, Wanted
 from dashboards.server.app import ServerConfig, create_server
 from tests.analyzer.reports import example_week
 from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from fastapi import Request
 
 from analyzer.interfaces.api.scope import Scope
-from dashboards.pages.answering import Answering, Wanted
+from dashboards.pages.read_pages import Answering, Wanted
 from tests.waiting import PATIENCE_SECONDS
 
 
