@@ -10,7 +10,7 @@ import pytest
 
 from agent.settings.config import AgentConfig
 from agent.settings.config import load as load_agent
-from analyzer.capacity.planner.language_model import ModelSettings
+from analyzer.capacity.planner.from_text import ModelSettings
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.teams import team_book

@@ -35,7 +35,7 @@ from analyzer.capacity.profile.canonical_json import parsed as profile
 from analyzer.errors import AnalyzerError
 from analyzer.finops.budgets.budget_file import BudgetBook
 from analyzer.finops.focus.read import NEEDED, read_focus
-from analyzer.interfaces.api.capacity_model import parsed as capacity_body
+from analyzer.interfaces.api.capacity import parsed as capacity_body
 from analyzer.interfaces.api.cursor import cursor_position as cursor
 from analyzer.interfaces.api.invoice_model import InvoiceAsked
 from analyzer.interfaces.api.invoices import BODY_BYTES as INVOICE_BYTES

@@ -8,10 +8,9 @@ from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from analyzer.capacity.gate.decided import Decided, Gate
+from analyzer.capacity.gate.decided import Decided, Gate, growth_words, headline, line, price_words
 from analyzer.capacity.gate.request_store import KeptRequest, Teller, kept_request, kept_requests, waive
 from analyzer.capacity.gate.text import asked_words, offer_rows, profile_words
-from analyzer.capacity.gate.words import growth_words, headline, line, price_words
 from analyzer.errors import AnalyzerError
 from analyzer.interfaces.api.capacity import FOR_EVER, seen_of
 from analyzer.interfaces.api.request_service import RequestContext

@@ -18,7 +18,7 @@ from agent.sources.services.declared import declared_services
 from agent.sources.services.fetch import fetch
 from agent.top.agent_page import page
 from analyzer.capacity.planner.errors import ModelError
-from analyzer.capacity.planner.language_model import Message, ModelSettings, complete
+from analyzer.capacity.planner.from_text import Message, ModelSettings, complete
 from analyzer.interfaces.alarms.posting import post
 from analyzer.server_client import ask_server
 from bench.house import product
@@ -157,7 +157,7 @@ CLIENTS: dict[str, tuple[Callable[[Listener, Path], object], ...]] = {
         lambda at, _: post(f"{at.url}/hook", b"{}", {"X-Signature": KEY}),
     ),
     "analyzer/server_client.py": (of_command,),
-    "analyzer/capacity/planner/language_model.py": (of_model,),
+    "analyzer/capacity/planner/from_text.py": (of_model,),
     "collector/http/probe.py": (lambda at, _: trouble(CollectorConfig(listen=at.place)),),
     "collector/prometheus/client.py": (of_prometheus,),
     "collector/schedulers/kubernetes/api.py": (of_kubernetes,),

@@ -3,14 +3,22 @@
 from dataclasses import replace
 from typing import Any
 
-from analyzer.capacity.gate.decided import SCHEMA, Decided, Evidence, Need, Offer, Option, Waiver, verdict_of
+from analyzer.capacity.gate.decided import (
+    SCHEMA,
+    Decided,
+    Evidence,
+    Need,
+    Waiver,
+    at_length,
+    headline,
+    verdict_of,
+)
 from analyzer.capacity.gate.gates import JUDGES, GateInput
 from analyzer.capacity.gate.offer import Loss, WantedWork, asked_of, fix_of, need_of, offer_of, options_of, price_of
 from analyzer.capacity.gate.policy import Policy
 from analyzer.capacity.gate.remedies import condition, pilot_gates, pilot_remedies, remedies_of
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import Supply, check_known, completed
-from analyzer.capacity.gate.words import at_length, headline
 from analyzer.capacity.gate.work import Work, work_of
 from analyzer.capacity.profile.canonical_json import canonical
 from analyzer.capacity.profile.facts import CapacityProfile
@@ -198,28 +206,19 @@ def _no_price(request: Request) -> str:
 
 
 def without_the_fleet(decided: Decided) -> Decided:
-    """Return a decision that says of no GPU beyond the team's own whether it is free."""
-    if decided.offer is None and all(option.to_buy is None for option in decided.options):
+    """Return what a key of some teams is told: its own work and money, and of no GPU beyond them whether it is free.
+
+    Free GPUs are those of all teams together: who holds fewer is read off them. The API's other routes tell a team's
+    key nothing of the fleet either. The verdict is the same for everybody: no gate looks at them.
+    """
+    offer = decided.offer
+    if offer is None and all(option.to_buy is None for option in decided.options):
         return decided
+    if offer is not None:
+        likely, careful = (replace(need, to_buy=None) for need in (offer.likely, offer.careful))
+        offer = replace(offer, likely=likely, careful=careful, free_gpus=None, free_day=None)
+    # To buy no GPUs at all says nothing.
+    options = tuple(replace(each, to_buy=None) if each.more else each for each in decided.options)
     hidden = f"how many {plain(decided.request.sku)} stand free in the fleet: keys of all teams see it"
-    return with_sentences(
-        replace(
-            decided,
-            offer=None if decided.offer is None else _offer(decided.offer),
-            options=tuple(_option(option) for option in decided.options),
-            missing=(*(text for text in decided.missing if "stand free" not in text), hidden),
-        )
-    )
-
-
-def _offer(offer: Offer) -> Offer:
-    return replace(offer, likely=_need(offer.likely), careful=_need(offer.careful), free_gpus=None, free_day=None)
-
-
-def _need(need: Need) -> Need:
-    return replace(need, to_buy=None)
-
-
-def _option(option: Option) -> Option:
-    """Return a choice without what would be bought; of no GPUs at all that is none, and says nothing."""
-    return replace(option, to_buy=None if option.more else option.to_buy)
+    missing = (*(text for text in decided.missing if "stand free" not in text), hidden)
+    return with_sentences(replace(decided, offer=offer, options=options, missing=missing))

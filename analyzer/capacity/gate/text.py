@@ -1,20 +1,32 @@
 """A decision on the terminal, as screen 5 has it, kept requests in a list, and what the profile's page shows of one."""
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
-from analyzer.capacity.gate.decided import Decided, Evidence, Gate, Need, Offer, Option, failed, not_evaluated
+from analyzer.capacity.gate.decided import (
+    Decided,
+    Evidence,
+    Gate,
+    Need,
+    Offer,
+    Option,
+    duration_words,
+    failed,
+    failed_words,
+    growth_words,
+    headline,
+    not_evaluated,
+    price_words,
+)
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.request_store import Event, KeptRequest
-from analyzer.capacity.gate.words import duration_words, failed_words, growth_words, headline, price_words
 from analyzer.capacity.gate.work import Work
 from analyzer.capacity.profile.first_page import DecisionView, ShownGate, ShownOption
 from analyzer.period import local
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import UNKNOWN, counted, decimal, gpu_hours, moment_words, money, plain, plain_sentence
+from analyzer.text.words import UNKNOWN, counted, day, decimal, gpu_hours, moment_words, money, plain, plain_sentence
 
 _LABEL, _VALUE, _BAR = 30, 19, 20
 _REMEDY = 10
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def decided_text(decided: Decided, layout: TextLayout, *, kept: bool) -> str:
@@ -34,8 +46,7 @@ def decided_text(decided: Decided, layout: TextLayout, *, kept: bool) -> str:
 
 def day_words(iso: str) -> str:
     """Return an ISO date as "1 Dec"."""
-    day = date.fromisoformat(iso)
-    return f"{day.day} {_MONTHS[day.month - 1]}"
+    return day(datetime.fromisoformat(iso)).split(" ", 1)[1]
 
 
 def _head(decided: Decided, layout: TextLayout) -> list[str]:
@@ -110,8 +121,8 @@ def _remedies(decided: Decided, layout: TextLayout) -> list[str]:
 def _waivers(decided: Decided, layout: TextLayout) -> list[str]:
     lines = []
     for waiver in decided.waivers:
-        day = local(waiver.recorded_at, decided.evidence.timezone if decided.evidence else "UTC")
-        who = f"{plain(waiver.who)} ({waiver.role}), {day.day} {_MONTHS[day.month - 1]} {day.year}"
+        at = local(waiver.recorded_at, decided.evidence.timezone if decided.evidence else "UTC")
+        who = f"{plain(waiver.who)} ({waiver.role}), {day_words(at.date().isoformat())} {at.year}"
         lines += layout.wrap(f"{waiver.gate}: {plain_sentence(waiver.reason)}; {who}", "  ", " " * _REMEDY)
     return lines
 

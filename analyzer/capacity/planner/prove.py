@@ -185,7 +185,11 @@ _GRACE_SECONDS = 2.0  # a solver looks at its clock between steps; after that it
 
 
 class SolverProcess:
-    """One module that reads all of its standard input first, from the moment it is made."""
+    """One module that reads its one question, as JSON, first; lines of JSON come out, the last of which counts.
+
+    The answer goes to a file: neither side then waits for the other to read, and what was told before the end is not
+    lost. A process can be made before its question is known, and has its libraries loaded when it is asked.
+    """
 
     def __init__(self, module: str) -> None:
         self._until = monotonic()

@@ -24,7 +24,7 @@ class Outlook:
 
     `on_time_ratio` is the share of draws that keep every deadline, the tasks' own too; None where there is none.
     `tasks_without_spread` have one duration in every draw, because nobody said how it varies: the spread is then too
-    narrow. `is_contended`: transfers that share a link slow each other down.
+    narrow.
     """
 
     p10_seconds: int
@@ -33,7 +33,6 @@ class Outlook:
     on_time_ratio: float | None
     draws: int
     tasks_without_spread: tuple[str, ...] = ()
-    is_contended: bool = False
 
 
 _Z90 = 1.2815515655446004  # the standard normal's 90th percentile
@@ -278,7 +277,6 @@ def simulate(
     draws: int = _DRAWS,
     seed: int = 0,
     *,
-    is_contended: bool = False,
     samples: Mapping[str, Sequence[int]] | None = None,
 ) -> Outlook:
     """Return when the plan ends over so many draws; the same seed gives the same answer.
@@ -293,10 +291,9 @@ def simulate(
     draw = [drawn_from(step.duration, real.get(step.task.name, ())) for step in steps]
     durations = {step.task.name: step.duration for step in steps}
     random = Random(seed)  # noqa: S311 - no secret: repeatable is what is wanted
-    replay = contended_ends_of if is_contended else ends_of
     finishes, on_time = [], 0
     for _ in range(draws):
-        ends = replay(steps, [one(random) for one in draw])
+        ends = ends_of(steps, [one(random) for one in draw])
         finishes.append(max(ends))
         on_time += all(
             step.deadline_seconds is None or end <= step.deadline_seconds for step, end in zip(steps, ends, strict=True)
@@ -311,7 +308,6 @@ def simulate(
         tasks_without_spread=tuple(
             name for name in problem.task_by_name if not has_spread(durations[name], real.get(name, ()))
         ),
-        is_contended=is_contended,
     )
 
 

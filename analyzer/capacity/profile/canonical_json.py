@@ -24,7 +24,9 @@ _KNOWN = {(each.klass, each.state, each.cause) for each in BOOKINGS}
 
 
 def check(profile: CapacityProfile) -> None:
-    """Look through a profile whose fields have their kinds.
+    """Look through a profile whose fields have their kinds: it must make sense, whoever signed it.
+
+    Pages and gates would else fail on it, or be fooled.
 
     Raises:
         ProfileError: it contradicts itself, or says what cannot be; the sentence names the place.

@@ -22,8 +22,18 @@ from analyzer.capacity.profile.facts import (
     StateHours,
     UnitCost,
 )
-from analyzer.capacity.profile.owned import alternatives, free, holdings, kinds
-from analyzer.capacity.profile.readings import Scaled, Signals, read_around, read_scale, read_signals, unit_costs
+from analyzer.capacity.profile.readings import (
+    Scaled,
+    Signals,
+    alternatives,
+    free,
+    holdings,
+    kinds,
+    read_around,
+    read_scale,
+    read_signals,
+    unit_costs,
+)
 from analyzer.capacity.profile.work import HeldRun, ProfileRequest, Work, read_work
 from analyzer.findings.rule_words import rule_words
 from analyzer.finops.non_gpu_costs.energy import energy

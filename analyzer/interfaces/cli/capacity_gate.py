@@ -164,7 +164,7 @@ def _judged(
     if not options.store or settings is None:
         currency = read.profile.currency if read else "USD"
         return check_request(request, read, policy, Supply(rate=_told(price, currency)), now)
-    from analyzer.capacity.gate.site import supply_of
+    from analyzer.capacity.gate.supply import supply_of
     from collector.store.database import Store
 
     with (

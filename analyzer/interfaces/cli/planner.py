@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.amounts import parse_moment
 from analyzer.capacity.planner.facts import PlanFacts
-from analyzer.capacity.planner.from_text import DESCRIPTION_BYTES, about, read_draft, to_confirm
-from analyzer.capacity.planner.language_model import ModelSettings
+from analyzer.capacity.planner.from_text import DESCRIPTION_BYTES, ModelSettings, heading, read_draft, to_confirm
 from analyzer.capacity.planner.plan import SOLVERS
 from analyzer.capacity.planner.task_file import TaskFile, read_tasks
 from analyzer.errors import ConfigError
@@ -197,7 +196,7 @@ def from_text(source: str, target: Path | None, model: ModelSettings, timezone: 
     now = time.time_ns() // 1000
     found = read_draft(model, _description(source), now, timezone)
     text = to_confirm(found, now, timezone)
-    sys.stderr.write(f"{about(found)}\n\n")
+    sys.stderr.write(f"{heading(found)}\n\n")
     if target is not None:
         _write(target, text)
         sys.stderr.write(f"It is in {target}; when every line is right: gpuledger capacity plan {target}\n")

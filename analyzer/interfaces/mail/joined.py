@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.decided import Decided
-from analyzer.capacity.gate.words import line as request_line
+from analyzer.capacity.gate.decided import line as request_line
 from analyzer.finops.anomalies import Anomalies, anomalies, anomaly_words
 from analyzer.finops.budgets.budget_file import budget_book
 from analyzer.finops.budgets.month import BudgetLine, MonthReport, month_report

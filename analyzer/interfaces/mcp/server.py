@@ -13,8 +13,7 @@ from analyzer.interfaces.api.when import When
 from analyzer.interfaces.mcp import api_answers
 from analyzer.interfaces.mcp.answers import Costs, Explained, Findings, Runs, Topology
 from analyzer.interfaces.mcp.api_answers import ROWS, ROWS_MOST
-from analyzer.interfaces.mcp.planning import Planning
-from analyzer.interfaces.mcp.planning_tools import add_planning
+from analyzer.interfaces.mcp.planning import Planning, add_planning
 from analyzer.interfaces.mcp.site import Site
 from analyzer.interfaces.mcp.tool_errors import READ_ONLY, answer_or_refusal, shown_by
 from analyzer.queries.generation import release

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.gate.decided import Decided, Waiver
+from analyzer.capacity.gate.decided import Decided, Waiver, line
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.policy_check import check_request, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.request_store import Event, KeptRequest
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text, history_text, list_text, shown_of
-from analyzer.capacity.gate.words import line
 from analyzer.capacity.profile.facts import Alternative, CapacityProfile
 from analyzer.capacity.profile.read import read_profile
 from analyzer.interfaces.cli.capacity_gate import gate

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.gate.decided import Decided, Gate, Outcome, Waiver, decided_of, verdict_of
+from analyzer.capacity.gate.decided import Decided, Gate, Outcome, Waiver, decided_of, line, verdict_of
 from analyzer.capacity.gate.policy_check import check_request, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text
-from analyzer.capacity.gate.words import line
 from analyzer.errors import LedgerError
 from analyzer.text.as_json import plain_data
 from analyzer.text.layout import TextLayout

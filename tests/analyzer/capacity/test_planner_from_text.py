@@ -7,8 +7,15 @@ import pytest
 
 from analyzer.capacity.planner import task_file
 from analyzer.capacity.planner.errors import ModelError, ProblemError
-from analyzer.capacity.planner.from_text import DESCRIPTION_BYTES, ROUNDS, TaskDraft, about, read_draft, to_confirm
-from analyzer.capacity.planner.language_model import ModelSettings
+from analyzer.capacity.planner.from_text import (
+    DESCRIPTION_BYTES,
+    ROUNDS,
+    ModelSettings,
+    TaskDraft,
+    heading,
+    read_draft,
+    to_confirm,
+)
 from analyzer.errors import ConfigError
 from tests.analyzer.capacity.planner_recorded import Endpoint, Recorded, completion, endpoint
 from tests.analyzer.capacity.test_planner_task_reading import FOUR, NOW
@@ -76,7 +83,7 @@ def test_a_wrong_answer_goes_back_with_the_reason(wrong: str, says: str) -> None
     found, one = made(wrong, FOUR)
     assert found.rounds == 2
     assert says in found.refused[0]
-    assert says in about(found), "a person sees what the model had to change"
+    assert says in heading(found), "a person sees what the model had to change"
     messages = json.loads(one.asked[1].body)["messages"]
     assert [each["role"] for each in messages] == ["system", "user", "assistant", "user"]
     assert says in messages[-1]["content"]
@@ -136,14 +143,14 @@ def test_what_is_shown_is_what_is_read() -> None:
     assert "press y" in found.text
     assert "press y" not in shown
     assert shown.replace("\n", "").isprintable()
-    assert "2 tasks and 2 nodes" in about(found)
-    assert "nothing has been solved" in about(found)
+    assert "2 tasks and 2 nodes" in heading(found)
+    assert "nothing has been solved" in heading(found)
 
 
 @pytest.mark.parametrize("answer", [Recorded(500), Recorded(200, [b"<html>"]), Recorded(pause_seconds=30)])
 def test_an_endpoint_that_fails_ends_it_with_a_sentence(answer: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     """Malformed, broken, slow: in time, and without a task file."""
-    monkeypatch.setattr("analyzer.capacity.planner.language_model.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("analyzer.capacity.planner.from_text.RETRY_SECONDS", 0.0)
     with endpoint(answer) as one, pytest.raises(ModelError):
         read_draft(ModelSettings(url=one.url, model="tiny", timeout_seconds=1), DESCRIPTION, NOW)
 

@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from analyzer.capacity.gate.decided import decided_of
-from analyzer.interfaces.api import capacity_model
-from analyzer.interfaces.api.capacity_model import parsed
+from analyzer.interfaces.api.capacity import parsed
 from analyzer.interfaces.cli.capacity_gate import gate, list_, show, waive
 from analyzer.text.as_json import plain_data
 from collector.errors import RegistryError
@@ -161,7 +160,7 @@ def test_a_body_is_parsed_off_the_loop(own: Site, monkeypatch: pytest.MonkeyPatc
         loops.append(asyncio._get_running_loop() is not None)
         return parsed(content)
 
-    monkeypatch.setattr(capacity_model, "parsed", seen)
+    monkeypatch.setattr("analyzer.interfaces.api.capacity.parsed", seen)
     asked(own, why="off the loop")
     assert loops == [False]
 
@@ -196,11 +195,11 @@ def begun(own: Site) -> tuple[int, str]:
 
 def test_so_many_bodies_are_held_and_no_more(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them holds megabytes: who comes then comes again, and the server goes on."""
-    monkeypatch.setattr(capacity_model, "HELD_AT_ONCE", 0)
+    monkeypatch.setattr("analyzer.interfaces.api.capacity.HELD_AT_ONCE", 0)
     answer = ask(own, why="too many")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     monkeypatch.undo()
-    monkeypatch.setattr(capacity_model, "RECEIVED_SECONDS", 0.01)
+    monkeypatch.setattr("analyzer.interfaces.api.capacity.RECEIVED_SECONDS", 0.01)
     status, detail = begun(own)
     assert (status, "did not come within" in detail) == (503, True)
     monkeypatch.undo()
