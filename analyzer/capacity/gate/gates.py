@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import DAY_US, GIB, HOUR_MS, MILLISECOND_US, PERMILLE
 from analyzer.capacity.gate.decided import Gate, Outcome
 from analyzer.capacity.gate.offer import Fix, advice_for, spared
-from analyzer.capacity.profile.facts import Alternative, CapacityProfile, OpenAdvice, Scale, StateHours
+from analyzer.capacity.profile.facts import Alternative, CapacityProfile, OpenAdvice, StateHours
 from analyzer.text.rounding import nearest
 from analyzer.text.words import NO_BREAK, counted, decimal, gpu_hours, plain
 
@@ -182,35 +182,19 @@ _FULL_PERCENT = 100
 _NO_TIME = "the profile has no GPU time"
 
 
-def idle(rule: "Rule", look: GateInput) -> Gate:
-    """Judge how much of the time GPUs were held and did nothing."""
-    return _most(rule, look, "idle while held", lambda each: each.state == "held_idle")
+# Which share of the time a gate judges, what is booked so, and on which side of its bar it must be. Useful is what the
+# ledger books so: a loop that only keeps a GPU busy is not.
+_SHARES: dict[str, tuple[str, Callable[[StateHours], bool], Callable[[int, int, int], bool]]] = {
+    "idle": ("idle while held", lambda each: each.state == "held_idle", at_most),
+    "waiting": ("waiting for input", lambda each: each.state == "starved", at_most),
+    "useful": ("useful", lambda each: each.klass == "useful", at_least),
+}
 
 
-def input_gate(rule: "Rule", look: GateInput) -> Gate:
-    """Judge how much of the time went into waiting for input."""
-    return _most(rule, look, "waiting for input", lambda each: each.state == "starved")
-
-
-def useful(rule: "Rule", look: GateInput) -> Gate:
-    """Judge how much of the time was useful, as the ledger books it: a loop that only keeps a GPU busy is not."""
-    bar = f"{rule.number('percent')}{NO_BREAK}% or more"
-    return _share(rule, look, "useful", lambda each: each.klass == "useful", at_least, bar)
-
-
-def _most(rule: "Rule", look: GateInput, label: str, which: Callable[[StateHours], bool]) -> Gate:
-    return _share(rule, look, label, which, at_most, f"{rule.number('percent')}{NO_BREAK}% or less")
-
-
-def _share(
-    rule: "Rule",
-    look: GateInput,
-    label: str,
-    which: Callable[[StateHours], bool],
-    is_kept: Callable[[int, int, int], bool],
-    bar: str,
-) -> Gate:
+def share(rule: "Rule", look: GateInput) -> Gate:
     """Judge a share of the time that was measured; how much that is has a gate of its own."""
+    label, which, is_kept = _SHARES[rule.name]
+    bar = f"{rule.number('percent')}{NO_BREAK}% or {'more' if is_kept is at_least else 'less'}"
     part, whole = look.work.of(which), look.work.measured_milliseconds
     if whole <= 0:
         is_dark = look.work.milliseconds > 0
@@ -257,7 +241,7 @@ def scaling(rule: "Rule", look: GateInput) -> Gate:
         why = f"the speed at several sizes was measured of {plain(look.profile.scaling_of or '')}, which is other work"
         return gate(rule, label, "N/E", "of other work", bar, why)
     told = next((each for each in look.profile.scaling if each.gpus == size), None)
-    if told is None or not _has_two(look.profile.scaling, size):
+    if told is None or not any(each.gpus < size for each in look.profile.scaling):
         seen = ", ".join(str(gpus) for gpus in sorted({each.gpus for each in look.profile.scaling})) or "none"
         value = "one size seen" if size in look.sizes else f"not at {size}"
         return gate(rule, label, "N/E", value, bar, f"sizes at which the work's speed was measured: {seen}")
@@ -267,10 +251,6 @@ def scaling(rule: "Rule", look: GateInput) -> Gate:
     if at_least(nearest(part * _FULL_PERCENT, whole), _FULL_PERCENT, rule.permille) != exact:
         value = percent_text(part, whole, rule.permille)
     return gate(rule, label, passed(exact), value, bar)
-
-
-def _has_two(scales: tuple[Scale, ...], size: int) -> bool:
-    return any(each.gpus < size for each in scales)
 
 
 _TENTHS = 10
@@ -336,6 +316,6 @@ def team_idle(rule: "Rule", look: GateInput) -> Gate:
 
 
 JUDGES = {
-    "signed": signed, "age": age, "measured": measured, "runs": runs, "idle": idle, "memory": memory, "scaling":
-    scaling, "useful": useful, "waiting": input_gate, "recommendations": recommendations, "cheaper": cheaper,
+    "signed": signed, "age": age, "measured": measured, "runs": runs, "idle": share, "memory": memory, "scaling":
+    scaling, "useful": share, "waiting": share, "recommendations": recommendations, "cheaper": cheaper,
     "team_idle": team_idle, }  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from analyzer.capacity.gate.decided import Decided, Gate, Waiver, decided_of
+from analyzer.capacity.gate.decided import Decided, Waiver, decided_of
 from analyzer.capacity.gate.policy_check import request_id, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History
@@ -201,12 +201,8 @@ def _check_waivable(decided: Decided, name: str) -> None:
         raise ConfigError(f"the policy lets nobody waive {name!r}")
     if gate.outcome == "PASS":
         raise ConfigError(f"{name!r} has passed: there is nothing to waive")
-    if _is_waived(decided, gate):
+    if any(waiver.gate == name for waiver in decided.waivers):
         raise ConfigError(f"{name!r} is waived already")
-
-
-def _is_waived(decided: Decided, gate: Gate) -> bool:
-    return any(waiver.gate == gate.name for waiver in decided.waivers)
 
 
 def _found(registry: Registry, typed: str, sees: Callable[[str], bool]) -> CapacityRequest:

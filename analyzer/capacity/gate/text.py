@@ -101,13 +101,11 @@ def _gates(decided: Decided, layout: TextLayout) -> list[str]:
 
 
 def _gate(gate: Gate, layout: TextLayout, *, waived: bool) -> str:
-    label, value, bar = (layout.cut(text, width - 1) for text, width in _columns(gate))
+    label, value, bar = (
+        layout.cut(text, width - 1) for text, width in ((gate.label, _LABEL), (gate.value, _VALUE), (gate.bar, _BAR))
+    )
     outcome = "waived" if waived and gate.outcome != "PASS" else gate.outcome
     return f"  {label:<{_LABEL}}{value:<{_VALUE}}{bar:<{_BAR}}{outcome:>4}"
-
-
-def _columns(gate: Gate) -> tuple[tuple[str, int], ...]:
-    return ((gate.label, _LABEL), (gate.value, _VALUE), (gate.bar, _BAR))
 
 
 def _remedies(decided: Decided, layout: TextLayout) -> list[str]:

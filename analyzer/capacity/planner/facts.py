@@ -4,7 +4,7 @@ Moments are microseconds UTC, spans whole seconds, money millionths of the curre
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from analyzer.capacity.planner.problem import (
     Node,
     Planned,
     Problem,
-    Task,
     lacks_duration,
     lacks_parts,
 )
@@ -188,7 +187,7 @@ def plan_facts(answer: PlanAnswer, outlook: "Outlook | None", told: PlanContext)
         None if outlook is None else _finish(outlook, problem.starts_at),
         plan.bound,
         answer.changes,
-        tuple(_task(problem, plan, task.name) for task in _by_start(problem, plan)),
+        tuple(_task(problem, plan, placement.task) for placement in plan.placements),
         tuple(_moved(problem, transfer) for transfer in plan.transfers),
         _all_compared(answer),
         plan.cost_micros,
@@ -215,10 +214,6 @@ def _finish(outlook: "Outlook", start: int) -> Finish:
         start + seconds * SECOND_US for seconds in (outlook.p10_seconds, outlook.p50_seconds, outlook.p90_seconds)
     )
     return Finish(p10, p50, p90, outlook.on_time_ratio, outlook.draws, outlook.tasks_without_spread)
-
-
-def _by_start(problem: Problem, plan: Plan) -> Sequence[Task]:
-    return [problem.task_by_name[placement.task] for placement in plan.placements]
 
 
 def _task(problem: Problem, plan: Plan, name: str) -> TaskFact:

@@ -114,7 +114,9 @@ def sentence(facts: PlanFacts) -> str:
         return " ".join([_impossible(facts), *_kept_off(facts), *_odds(facts)])
     if facts.verdict == "not_found":
         return " ".join([_not_found(facts), *_odds(facts)])
-    said = [*_moves(facts), *_delays(facts)] or _as_planned(facts)
+    said = [*_moves(facts), *_delays(facts)]
+    if not said and facts.is_planned:
+        said = ["Nothing has to move or to be delayed."]
     said.append(f"{_finish(facts)}{_deadline(facts)}")
     return " ".join([*said, *_against_olb(facts)])
 
@@ -170,10 +172,6 @@ def _delays(facts: PlanFacts) -> list[str]:
         has = f" (it has {about(slack)} of slack)" if slack is not None else ""
         said.append(f"Delay {plain(one.task)} {about(one.delay_seconds)}{has}.")
     return [*said, *_more(len(late) - _CHANGES_NAMED, "delay")]
-
-
-def _as_planned(facts: PlanFacts) -> list[str]:
-    return ["Nothing has to move or to be delayed."] if facts.is_planned else []
 
 
 def _more(count: int, noun: str) -> list[str]:

@@ -152,13 +152,9 @@ def _rooms(problem: Problem, placements: Sequence[Placement]) -> list[tuple[int,
         there = [at for at, each in enumerate(placements) if each.node == node.name]
         there = [at for at in there if placements[at].end_seconds > placements[at].start_seconds]
         for resource in RESOURCES:
-            needs = {at: _amount(problem.task_by_name[placements[at].task], resource) for at in there}
+            needs = {at: int(getattr(problem.task_by_name[placements[at].task], resource)) for at in there}
             _hand_on(needs, getattr(node, resource), placements, found)
     return [tuple(sorted(each)) for each in found]
-
-
-def _amount(task: Task, resource: str) -> int:
-    return int(getattr(task, resource))
 
 
 def _hand_on(needs: dict[int, int], free: int, placements: Sequence[Placement], found: list[set[int]]) -> None:

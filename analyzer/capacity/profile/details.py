@@ -110,19 +110,14 @@ def causes_table(profile: CapacityProfile) -> Table:
             ]
     ordered = [row for klass in CLASSES for row in rows if row[0] == klass]
     shown = tuple(
-        (row[0] if first else "", *row[1:])
-        for _, group_ in groupby(ordered, key=lambda row: row[0])
-        for first, row in _marked(list(group_))
+        ("" if at else row[0], *row[1:])
+        for _, of_class in groupby(ordered, key=lambda row: row[0])
+        for at, row in enumerate(of_class)
     )
-    total = ("total", "", "", decimal(columns.hours.total, columns.hours.decimals), _total_money(columns))
-    return Table(
-        "Where it went, by cause",
-        ("class", "state", "cause", "GPU-hours", symbol(profile.currency).strip()),
-        shown,
-        3,
-        "",
-        total,
-    )
+    together = UNKNOWN if columns.money is None else decimal(columns.money.total, columns.money.decimals)
+    total = ("total", "", "", decimal(columns.hours.total, columns.hours.decimals), together)
+    head = ("class", "state", "cause", "GPU-hours", symbol(profile.currency).strip())
+    return Table("Where it went, by cause", head, shown, 3, "", total)
 
 
 def _paid(costs: list[int | None]) -> tuple[list[str], str]:
@@ -133,15 +128,6 @@ def _paid(costs: list[int | None]) -> tuple[list[str], str]:
         return [UNKNOWN if cost is None else amount(cost, decimals) for cost in costs], UNKNOWN
     whole = nearest(sum(known) * 10**decimals, MICROS)
     return column_like(whole, known, MICROS, decimals), decimal(whole, decimals)
-
-
-def _total_money(columns: object) -> str:
-    paid = getattr(columns, "money", None)
-    return decimal(paid.total, paid.decimals) if paid is not None else UNKNOWN
-
-
-def _marked(rows: list[_Cells]) -> list[tuple[bool, _Cells]]:
-    return [(place == 0, row) for place, row in enumerate(rows)]
 
 
 def _members(total: int, exact: list[int], denominator: int, decimals: int) -> list[str]:

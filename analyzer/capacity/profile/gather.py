@@ -240,6 +240,7 @@ def _of_rules(session: Session, work: Work) -> Iterator[str]:
         yield f"{counted(len(most) - _RULES_SHOWN, 'other rule')} lacked a signal too."
 
 
+_A_CHECKOUT = "a checkout"  # that is not installed, and has no version
 _NOT_NAMED = "fleet"  # what settings call a fleet that nobody named
 _MILLI = 1000
 _NO_FACTORS = "at the GPUs alone: no [[energy]] row of the price file says more"
@@ -317,12 +318,7 @@ def _made(source: Source, work: Work, known: Hours) -> Provenance:
     named = source.settings.cluster
     site = source.site or (named if named != _NOT_NAMED else cluster(source.session, work.period) or named)
     rules, prices = ", ".join(known.rules_versions), ", ".join(known.price_versions)
-    return Provenance(source.clock(), source.by, site, _tool_version(), rules, prices or None)
-
-
-def _tool_version() -> str:
-    """Return the version that is installed; of a checkout that is not, that it is one."""
-    return installed_version() or "a checkout"
+    return Provenance(source.clock(), source.by, site, installed_version() or _A_CHECKOUT, rules, prices or None)
 
 
 def _represented(run: HeldRun, work: Work, by_run: dict[str, tuple[StateHours, ...]]) -> Represented:

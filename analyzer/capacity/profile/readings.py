@@ -63,7 +63,7 @@ def read_signals(session: Session, work: Work) -> Signals:
         tuple(Memory(*row) for row in session.rows(memory)),
         round(still / measured, 6) if measured else None,
         tuple(Drawn(*row) for row in session.rows(drawn)),
-        _whole(nvlink),
+        None if nvlink is None else int(nvlink),
         round(pcie * SECOND_MS / pcie_ms, 1) if pcie is not None and pcie_ms else None,
     )
 
@@ -96,10 +96,6 @@ def _step_us(work: Work) -> int:
 def _distribution(signal: str, sku: str | None, p10: int, p50: int, p90: int, most: int) -> Distribution:
     per = PERMILLE if signal.endswith("_ratio") else 1
     return Distribution(signal, sku, *(each / per for each in (p10, p50, p90, most)))
-
-
-def _whole(amount: int | None) -> int | None:
-    return None if amount is None else int(amount)
 
 
 @dataclass(frozen=True, slots=True)

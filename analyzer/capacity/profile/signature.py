@@ -64,16 +64,9 @@ def signed(profile: CapacityProfile, key: Ed25519PrivateKey) -> Envelope:
 def holds(envelope: Envelope) -> bool:
     """Say whether the signature is that of this profile by the key that stands beside it; whose it is says a list."""
     said = envelope.signature
-    if said is None or said.algorithm != ALGORITHM:
+    if said is None or said.algorithm != ALGORITHM or said.key_id != key_id(said.public_key):
         return False
-    public, made = exact_bytes(said.public_key, PUBLIC_BYTES), exact_bytes(said.signature, _SIGNATURE_BYTES)
-    if public is None or made is None or said.key_id != key_id(said.public_key):
-        return False
-    try:
-        Ed25519PublicKey.from_public_bytes(public).verify(made, _message(envelope.profile))
-    except (InvalidSignature, ValueError):
-        return False
-    return True
+    return _is_of(_message(envelope.profile), said.signature, said.public_key)
 
 
 def signed_text(text: str, key: Ed25519PrivateKey) -> str:
@@ -83,11 +76,15 @@ def signed_text(text: str, key: Ed25519PrivateKey) -> str:
 
 def text_holds(text: str, signature: str, public_key: str) -> bool:
     """Say whether the words of a page are those that this key signed."""
+    return _is_of(_of_page(text), signature, public_key)
+
+
+def _is_of(message: bytes, signature: str, public_key: str) -> bool:
     public, made = exact_bytes(public_key, PUBLIC_BYTES), exact_bytes(signature, _SIGNATURE_BYTES)
     if public is None or made is None:
         return False
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(made, _of_page(text))
+        Ed25519PublicKey.from_public_bytes(public).verify(made, message)
     except (InvalidSignature, ValueError):
         return False
     return True

@@ -9,7 +9,8 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -70,6 +71,7 @@ class Rounds:
 _LOG = logging.getLogger(__name__)
 _SOLVE_SECONDS = 5.0
 _NEAREST_SECONDS = 2.0
+_PATIENCE_SECONDS = 30.0
 _TASKS_MOST = 500  # of one file; more is for `gpuledger capacity plan`
 NODES_MOST = 1000
 HISTORIES_MOST = 20  # names, sizes and kinds of GPU; each is a question to the ledger
@@ -192,24 +194,15 @@ class Planning:
             )
         return looked
 
-    def _its_turn(self) -> "_Turn":
-        return _Turn(self._turn)
-
-
-class _Turn:
-    """One question at a time: solvers take all the processor that there is."""
-
-    PATIENCE_SECONDS = 30.0
-
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(timeout=self.PATIENCE_SECONDS):
+    @contextmanager
+    def _its_turn(self) -> Iterator[None]:
+        """Wait for one's turn: solvers take all the processor that there is."""
+        if not self._turn.acquire(timeout=_PATIENCE_SECONDS):
             raise LedgerError("another plan is being made; come again in a moment")
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        try:
+            yield
+        finally:
+            self._turn.release()
 
 
 def _holding(problem: Problem, proposal: str) -> Plan:

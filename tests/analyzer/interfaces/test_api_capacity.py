@@ -334,7 +334,7 @@ def test_the_command_asks_a_server(
     monkeypatch.setenv("GPULEDGER_TOKEN", own.keys["nlp"])
     assert gate([str(tmp_path / "r.json"), "--profile", str(tmp_path / "p.json"), "--server", server]) == 1
     page = capsys.readouterr().out
-    identity = page.partition("gate waive ")[2].split()[0]
+    identity = page.partition("request override ")[2].split()[0]
     monkeypatch.setenv("GPULEDGER_TOKEN", own.keys["approver"])
     assert waive([identity, "useful", "--reason", "the release", "--server", server]) == 0
     assert list_(["--server", server]) == 0
