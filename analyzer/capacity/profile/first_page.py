@@ -260,5 +260,5 @@ def _made_lines(first: FirstPage, layout: TextLayout) -> list[str]:
     return [
         *layout.wrap(f"{first.made}; {first.key}", ""),
         *layout.wrap(f"sha256 {first.sha256}", ""),
-        *layout.wrap("check its figures: gpuledger capacity profile verify profile.json --keys trusted.toml", ""),
+        *layout.wrap("check it: gpuledger capacity profile verify profile.json --keys trusted.toml", ""),
     ]
