@@ -1,5 +1,7 @@
 """POST /v1/recommendations/{id}/acceptance and /rejection: who owns what would change decides; the audit says who."""
 
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Literal, TypeVar
 
 from fastapi import APIRouter, Request
@@ -51,15 +53,8 @@ class DecisionItem(Model):
     @classmethod
     def of(cls, word: Word) -> "DecisionItem":
         """Return a decision as the API writes it."""
-        return cls(
-            recommendation_id=word.recommendation_id,
-            word=word.word,
-            because=word.because,
-            applied_at=word.applied_at,
-            applied_at_iso=iso_or_none(word.applied_at),
-            recorded_at=word.recorded_at,
-            recorded_at_iso=iso(word.recorded_at),
-        )
+        instants = {"applied_at_iso": iso_or_none(word.applied_at), "recorded_at_iso": iso(word.recorded_at)}
+        return cls.model_validate(asdict(word) | instants)
 
 
 class DecisionDocument(Document):
@@ -83,25 +78,16 @@ def _add(router: APIRouter, service: RequestService, word: Said[A]) -> None:
     router.add_api_route(f"/recommendations/{{advice_id}}/{word.path}", post, **documented(word))
 
 
-def _accept(context: RequestContext, request: Request, advice_id: str, asked: AcceptanceAsked) -> DecisionDocument:
-    return _decide(context, request, advice_id, "accepted", asked.because, asked.since, asked.applied_at)
+def _keep(decision: Decision) -> Callable[[RequestContext, Request, str, A], DecisionDocument]:
+    """Return what keeps one of the two decisions, and answers with it."""
 
+    def keep(context: RequestContext, request: Request, advice_id: str, asked: A) -> DecisionDocument:
+        said = asked.model_dump()
+        period, applied = context.period(said["since"], None), said.get("applied_at")
+        kept = keep_decision(context, request, advice_id, decision, said["because"], period, applied)
+        return DecisionDocument(**context.head(), decision=DecisionItem.of(kept))
 
-def _reject(context: RequestContext, request: Request, advice_id: str, asked: RejectionAsked) -> DecisionDocument:
-    return _decide(context, request, advice_id, "rejected", asked.because, asked.since, None)
-
-
-def _decide(
-    context: RequestContext,
-    request: Request,
-    advice_id: str,
-    decision: Decision,
-    because: str,
-    since: str | None,
-    applied: str | None,
-) -> DecisionDocument:
-    kept = keep_decision(context, request, advice_id, decision, because, context.period(since, None), applied)
-    return DecisionDocument(**context.head(), decision=DecisionItem.of(kept))
+    return keep
 
 
 def keep_decision(
@@ -134,7 +120,7 @@ _ACCEPTANCE = Said(
     "acceptance",
     AcceptanceAsked,
     DecisionDocument,
-    _accept,
+    _keep("accepted"),
     "Say that a recommendation is to be done, or when it was done. Decisions are added: the last one counts.",
 )
 _REJECTION = Said(
@@ -142,6 +128,6 @@ _REJECTION = Said(
     "rejection",
     RejectionAsked,
     DecisionDocument,
-    _reject,
+    _keep("rejected"),
     "Say that a recommendation is not to be done, and why.",
 )

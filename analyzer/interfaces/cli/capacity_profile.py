@@ -35,7 +35,7 @@ def profile(argv: list[str]) -> int:
     prints as PDF; --format text shows its first page here.
     """
     from analyzer.capacity.profile.page import FORMS
-    from analyzer.interfaces.cli.command import is_ascii, width_of, write
+    from analyzer.interfaces.cli.command import add_place, is_ascii, width_of, write
     from analyzer.text.layout import TextLayout
 
     parser = argparse.ArgumentParser(prog="gpuledger capacity profile", description=profile.__doc__)
@@ -59,10 +59,7 @@ def profile(argv: list[str]) -> int:
     parser.add_argument(
         "--key", type=Path, metavar="FILE", help="sign with this key (default: profile_key, or one made)"
     )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
-    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    add_place(parser)
     options = parser.parse_args(argv)
     runs = tuple(part.strip() for part in options.runs.split(",") if part.strip())
     if options.recording is not None:

@@ -15,7 +15,7 @@ from analyzer.capacity.planner.from_text import DESCRIPTION_BYTES, ModelSettings
 from analyzer.capacity.planner.plan import SOLVERS
 from analyzer.capacity.planner.task_file import TaskFile, read_tasks
 from analyzer.errors import ConfigError
-from analyzer.interfaces.cli.command import add_paper, is_ascii, opened, width_of, write
+from analyzer.interfaces.cli.command import add_paper, add_place, is_ascii, opened, width_of, write
 from analyzer.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -74,10 +74,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--top", type=int, metavar="N", help="at most so many tasks and transfers on the terminal")
     add_paper(parser)
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--store", type=Path, metavar="FILE", help="the ledger's store (default: from the settings)")
-    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    add_place(parser)
     options = parser.parse_args(argv)
     if (options.file is None) == (options.from_text is None):
         parser.error("say a task file, or --from-text with a description of the tasks")
