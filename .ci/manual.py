@@ -14,7 +14,7 @@ from unittest.mock import patch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from agent.cli.control import WORDS  # noqa: E402
+from agent.cli.agent import WORDS  # noqa: E402
 from gpuledger import COMMANDS  # noqa: E402
 
 

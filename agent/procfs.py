@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +61,18 @@ def boot_id(proc: Path) -> str | None:
     The kernel refuses to read what lies below sys/ into a buffer of 4 MiB, which is what `text` brings along.
     """
     return (short(str(proc / "sys/kernel/random/boot_id")) or b"").decode("ascii", "replace").strip() or None
+
+
+def cpu_seconds() -> float:
+    """Return the processor time of this process so far. Source: getrusage(2)."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def rss_bytes(proc: Path) -> int | None:
+    """Return the memory of this process, or None where procfs does not say. Source: /proc/self/statm."""
+    pages = (text(proc / "self" / "statm") or "").split()[1:2]
+    return int(pages[0]) * os.sysconf("SC_PAGE_SIZE") if pages and pages[0].isdigit() else None
 
 
 @contextmanager

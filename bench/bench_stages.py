@@ -19,9 +19,9 @@ from bench.demo_store import demo_fleet, fill
 from bench.machine import add_record, keep
 from collector.store.database import Store
 from collector.store.session import Session
+from simulator.readings import run_id
 from simulator.schedule import plans
 from simulator.site import alpha_site
-from simulator.workloads import run_id
 
 ABSTAINS = "says nothing"
 # What an archetype truly is, by its function or else its module; all others are training of no further kind.

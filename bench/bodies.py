@@ -18,7 +18,7 @@ import pyarrow.ipc
 
 from agent.wire.arrow import message
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
-from agent.wire.frame import packed
+from agent.wire.envelope import packed
 from agent.wire.tables import TABLES
 from bench.telemetry import GPUS, NODE, UUID, Rows, Values
 from collector.pipeline.decoding.arrow_messages import arrow_schema

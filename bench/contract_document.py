@@ -15,7 +15,7 @@ KINDS = {
     "counter": "grows for ever",
     "fact": "describes",
 }
-# What the agent exports beyond the contract; agent/daemon/about.py and agent/metrics make them.
+# What the agent exports beyond the contract; agent/daemon/agent.py and agent/metrics make them.
 OWN_METRICS = {
     "gpuledger_gpu_info": "What a GPU is: index, SKU, parent, bus id, driver. Always 1; join it by gpu_uuid.",
     "gpuledger_gpu_run_info": "A run that holds the GPU, and whose it is. Always 1; join it by gpu_uuid.",

@@ -15,7 +15,7 @@ from agent.wire.contract import Column
 from agent.wire.tables import TABLES
 from agent.wire.units import DAY_MS, HOUR_MS
 from simulator.fleet import Fleet
-from simulator.gpus import GpuReadings
+from simulator.readings import GpuReadings
 from simulator.site import SECOND, Chunk, Host, alpha_site
 
 GPUS = 8

@@ -12,8 +12,10 @@ from simulator.activity import BoolArray, IntArray
 from simulator.site import Site
 
 Array: TypeAlias = npt.NDArray[Any]
+
 # Numbers as arrays, masked where some are null; text and flags as lists. A column that is null throughout is left out.
 Column: TypeAlias = Array | list[Any]
+
 Columns: TypeAlias = dict[str, Column]
 
 

@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from simulator.activity import NOTHING, BoolArray, IntArray
-from simulator.outages import Outage
-from simulator.plan import Plan, Run
+from simulator.plan import Outage, Plan, Run
 from simulator.schedule import outages, pending, plans
 from simulator.site import Host, Site
 from simulator.timeline import Timeline, joined, lasting

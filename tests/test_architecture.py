@@ -41,7 +41,6 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("sources",),
         ("gpu",),
         ("settings",),
-        ("control",),
         ("sampling",),
         ("spool",),
         ("delivery",),
@@ -49,7 +48,6 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("daemon",),
         ("run",),
         ("doctor",),
-        ("top",),
         ("cli",),
     ),
     "collector": (
@@ -147,7 +145,7 @@ PARSERS = {"json.loads", "json.load", "tomllib.loads", "tomllib.load", "orjson.l
 YAML_PARSERS = {"load", "load_all", "safe_load", "full_load", "unsafe_load", "parse", "compose", "scan"}
 BOUNDED = {"agent/wire/bounded.py", "analyzer/settings/bounded.py", "analyzer/interfaces/api/posts.py"}
 OURS_ALONE = {
-    "agent/sources/processes/holdings.py",  # what the agent remembered in columns of its own
+    "agent/sources/register.py",  # what the agent remembered in columns of its own
     "collector/pipeline/decoding/verdict.py",  # between the collector and its own decoders
     "collector/registry/keys.py",  # columns of our own tables
     "collector/importing/history.py",

@@ -1,12 +1,45 @@
-"""How schedulers and files name a GPU: by UUID, by the driver's index, by its device file, by GPU instance."""
+"""The GPUs of a host under all the names they go by, and which processes hold them as the driver tells it."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.attribution.kernels_gpus import kernels_gpus
+from agent.procfs import text
+
+# The GPUs that NVIDIA's kernel driver has bound, as it shows them to every user; also one too ill to be listed.
+_GPUS_MAX = 128
+_PLACE = "driver/nvidia/gpus"  # below /proc
+
+_UUID = re.compile(r"^GPU UUID:\s+(GPU-[0-9A-Za-z-]+)\s*$", re.MULTILINE)  # question marks until somebody asked for it
+_MINOR = re.compile(r"^Device Minor:\s+(\d+)", re.MULTILINE)
 
 
+@dataclass(frozen=True, slots=True)
+class KernelsGpu:
+    """One GPU. `minor` is the number of its device file, /dev/nvidia<minor>; None is what the driver does not say."""
+
+    bus_id: str
+    uuid: str | None
+    minor: int | None
+
+
+def kernels_gpus(proc: Path) -> list[KernelsGpu]:
+    """Return the GPUs of /proc/driver/nvidia/gpus/<bus id>/information, in the order of their places; none without."""
+    try:
+        files = sorted((proc / _PLACE).glob("*/information"))[:_GPUS_MAX]
+    except OSError:  # the driver went away while it was listed
+        return []
+    return [_gpu(file) for file in files]
+
+
+def _gpu(information: Path) -> KernelsGpu:
+    content = text(information) or ""
+    uuid, minor = _UUID.search(content), _MINOR.search(content)
+    return KernelsGpu(information.parent.name, uuid[1] if uuid else None, int(minor[1]) if minor else None)
+
+
+# How schedulers and files name a GPU: by UUID, by the driver's index, by its device file, by GPU instance.
 @dataclass(frozen=True, slots=True)
 class Device:
     """A GPU or MIG instance that the driver lists. `index` of an instance is that of its GPU."""
@@ -62,3 +95,48 @@ class Devices:
 def minors(proc: Path) -> dict[str, int]:
     """Return the number of each GPU's device file by UUID, or nothing where the driver does not show it."""
     return {one.uuid: one.minor for one in kernels_gpus(proc) if one.uuid is not None and one.minor is not None}
+
+
+# Processes on GPUs, as the driver tells them and as the room of processes takes them; and who holds what.
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """One process on one GPU or MIG instance. None means that the driver did not say; it never stands for 0.
+
+    `sm_utilization_ratio` is its share of SM time since the last reading. The driver lists only processes that were
+    busy: one it leaves out while it lists others is at 0; where it lists none, or lists processes that it does not
+    name as holders (another PID namespace, MPS), nothing can be told apart and all are None.
+    """
+
+    gpu_uuid: str
+    pid: int  # as the host numbers it
+    memory_used_bytes: int | None = None
+    sm_utilization_ratio: float | None = None
+    is_listed: bool = True  # False: the list cannot be read now, and the figures are those of the last one
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Who holds the GPUs of a host, as far as the driver says it.
+
+    `known` are the GPUs and MIG instances whose list was read whole. Of any other nobody knows who else holds it: a
+    process that is not told of it has not given it back.
+    """
+
+    processes: tuple[GpuProcess, ...] = ()
+    known: frozenset[str] = frozenset()
+
+    def unanswered(self, before: Iterable[GpuProcess]) -> tuple[GpuProcess, ...]:
+        """Return those of `before` of whom this says neither that they hold their GPU nor that they do not."""
+        told = {(one.gpu_uuid, one.pid) for one in self.processes}
+        return tuple(one for one in before if one.gpu_uuid not in self.known and (one.gpu_uuid, one.pid) not in told)
+
+
+NOTHING_SAID = Holding()
+
+
+def merged_holdings(parts: Iterable[Holding]) -> Holding:
+    """Return what several parts of a host say as one."""
+    told = list(parts)
+    return Holding(
+        tuple(process for one in told for process in one.processes), frozenset().union(*(one.known for one in told))
+    )

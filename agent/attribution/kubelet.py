@@ -6,21 +6,150 @@ gRPC is an extra (requirements-kubernetes.lock) and loaded only where there is a
 
 import logging
 import os
+import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from agent.attribution.declared import plain_name
 from agent.attribution.devices import Devices
-from agent.attribution.holds import GpuHold, Meant, ProviderReport
-from agent.attribution.podresources import Container, allocatable, containers, replicas, shared, unit
+from agent.attribution.evidence import plain_name
 from agent.attribution.pods import living, logged
+from agent.attribution.providers import GpuHold, Meant, ProviderReport
 from agent.attribution.run import Attribution, Authority
 from agent.errors import SourceError
+
+# Protocol Buffers on the wire, as far as a reader needs it: the fields of one message.
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT_BYTES_MAX = 10
+
+
+def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield number and value of each field: whole numbers for varints, bytes for all others.
+
+    Raises:
+        ValueError: this is no message.
+
+    Source: protobuf.dev, "Encoding".
+    """
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            value, at = _varint(message, at)
+            yield number, value
+            continue
+        if kind == _BYTES:
+            length, at = _varint(message, at)
+        else:
+            length = {_FIXED64: 8, _FIXED32: 4}.get(kind, len(message) + 1)
+        if number == 0 or at + length > len(message):
+            raise ValueError(f"byte {at} of a message of {len(message)} begins no field")
+        yield number, message[at : at + length]
+        at += length
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for place, byte in enumerate(message[at : at + _VARINT_BYTES_MAX]):
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return value, at + place + 1
+    raise ValueError(f"byte {at} of a message of {len(message)} begins no number")
+
+
+# What a kubelet's PodResources answers say: which container holds which devices.
+_PODS_MAX = 4096
+_DEVICES_MAX = 4096  # of one answer; a GPU is at most 48 replicas or so
+
+_REPLICA = re.compile(r"::\d+$|/vgpu\d+$")  # NVIDIA's device plugin and GKE's, where several pods share a GPU
+_GKE = re.compile(r"nvidia(\d+)(?:/gi(\d+))?")
+_OLD_MIG = re.compile(r"MIG-(GPU-[^/]+)/(\d+)/\d+")  # drivers before 470
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{4,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The devices of one container. `claims` counts those held through Dynamic Resource Allocation, by other names."""
+
+    namespace: str
+    pod: str
+    name: str
+    device_ids: tuple[str, ...]
+    claims: int = 0
+
+
+def containers(list_response: bytes) -> list[Container]:
+    """Return the containers with devices of a ListPodResourcesResponse, v1.
+
+    Raises:
+        ValueError: this is no such message.
+
+    Source: k8s.io/kubelet, pkg/apis/podresources/v1/api.proto.
+    """
+    found: list[Container] = []
+    for pod in _messages(list_response, 1):
+        if len(found) < _PODS_MAX:
+            name, namespace = _text(pod, 1), _text(pod, 2)
+            found += [_container(namespace, name, message) for message in _messages(pod, 3)]
+    return [one for one in found if one.device_ids or one.claims]
+
+
+def allocatable(response: bytes) -> list[str]:
+    """Return the ids of all devices of an AllocatableResourcesResponse, v1.
+
+    Raises:
+        ValueError: this is no such message.
+    """
+    return [device_id for devices in _messages(response, 1) for device_id in _texts(devices, 2)][:_DEVICES_MAX]
+
+
+def replicas(allocatable_ids: Iterable[str]) -> dict[str, int]:
+    """Return in how many parts each shared GPU is handed out, by the id that its parts have in common."""
+    return Counter(shared(device_id) for device_id in allocatable_ids if shared(device_id) != device_id)
+
+
+def shared(device_id: str) -> str:
+    """Return the id of the GPU that this id is a part of; of a whole GPU its own."""
+    return _REPLICA.sub("", device_id)
+
+
+def unit(device_id: str, devices: Devices) -> str | None:
+    """Return the UUID of the GPU or MIG instance that a device id stands for, or None where it is not one of NVIDIA's.
+
+    A UUID that the driver does not list is one all the same: a pod still holds a GPU that is off the bus.
+    """
+    name = shared(device_id)
+    if found := _GKE.fullmatch(name):
+        return devices.by_minor(int(found[1]), int(found[2]) if found[2] else None)
+    if found := _OLD_MIG.fullmatch(name):
+        return devices.instance_of(found[1], int(found[2]))
+    return name if _UUID.fullmatch(name) else None
+
+
+def _container(namespace: str, pod: str, message: bytes) -> Container:
+    ids = tuple(device_id for devices in _messages(message, 2) for device_id in _texts(devices, 2))
+    claims = sum(1 for resource in _messages(message, 5) for _ in _messages(resource, 4))
+    return Container(namespace, pod, _text(message, 1), ids[:_DEVICES_MAX], claims)
+
+
+def _messages(message: bytes, number: int) -> Iterator[bytes]:
+    return (value for field, value in fields(message) if field == number and isinstance(value, bytes))
+
+
+def _texts(message: bytes, number: int) -> Iterator[str]:
+    return (value.decode("utf-8", "replace") for value in _messages(message, number))
+
+
+def _text(message: bytes, number: int) -> str:
+    return next(_texts(message, number), "")
+
 
 _LOG = logging.getLogger(__name__)
 _SERVICE = "/v1.PodResourcesLister/"

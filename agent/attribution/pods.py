@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from agent.attribution.cgroup import job
+from agent.attribution.run import job
 
 _ENTRIES_MAX = 4096
 _DEPTH_MAX = 4  # /kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/…-pod<uid>.slice

@@ -5,17 +5,139 @@ age is shown, and only after an hour it is dropped.
 """
 
 import logging
+import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Protocol, TypeVar
 
-from agent.attribution.aliases import Aliases
-from agent.attribution.holds import ProviderReport
-from agent.attribution.run import Authority
+from agent.attribution.run import Attribution, Authority
 from agent.errors import SourceError, SourceHungError
+from agent.files import StateFile
+from agent.source import Row
 from agent.watchdog_thread import WatchdogThread
+from agent.wire.tables import HOST_AUTHORITIES
 from agent.wire.units import SECOND_US
+
+# Who holds which GPU, as several witnesses tell it, put together in one pure function.
+# DESIGN, invariant 4: the word of a scheduler before its cgroup, before what a run says itself, before nobody's.
+PRECEDENCE: tuple[Authority, ...] = HOST_AUTHORITIES
+_MEMBERS_MAX = 8  # of one run on one GPU that are named
+
+T = TypeVar("T")
+
+_RunOnGpu = tuple[str, str]  # run id and the GPU's UUID
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHold:
+    """A run holds a GPU. `fraction` is the part of the GPU that was asked for, where it is shared and known."""
+
+    gpu_uuid: str
+    attribution: Attribution
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderReport:
+    """What one witness says: who holds what, and which of its names stand for which runs."""
+
+    held: tuple[GpuHold, ...] = ()
+    names: Mapping[str, "Meant"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """The run that a name stands for, and the part of the run where the name is that of a part."""
+
+    run_id: str
+    member: str | None = None
+
+
+def combined(providers: Iterable[GpuHold], names: Mapping[str, str]) -> dict[_RunOnGpu, GpuHold]:
+    """Return every run that holds a GPU, once, with all that is known of it.
+
+    `names` are other names of runs: both are then one run. Where several tell of one run on one GPU, what the highest
+    authority says stands and the others fill its gaps. Runs of different names stay side by side, each with its
+    authority: who of them counts is decided where all hosts and schedulers are seen together.
+    """
+    found: dict[_RunOnGpu, list[GpuHold]] = {}
+    for one in providers:
+        run_id = names.get(one.attribution.run_id, one.attribution.run_id)
+        found.setdefault((run_id, one.gpu_uuid), []).append(one)
+    return {key: _merged(key, held) for key, held in found.items()}
+
+
+def _merged(key: _RunOnGpu, providers: list[GpuHold]) -> GpuHold:
+    """Return what all of them say of one run on one GPU; their order decides nothing."""
+    ranked = sorted(providers, key=lambda held: PRECEDENCE.index(held.attribution.scheduler))
+    said = [held.attribution for held in ranked]
+    labels = sorted((one.labels for one in said), key=lambda labels: sorted(labels.items()))
+    run_id, gpu_uuid = key
+    return GpuHold(
+        gpu_uuid=gpu_uuid,
+        attribution=Attribution(
+            run_id=run_id,
+            scheduler=said[0].scheduler,
+            attempt=max((one.attempt for one in said if one.attempt is not None), default=None),
+            owner=min(_highest(ranked, lambda held: held.attribution.owner), default=None),
+            member=", ".join(sorted({*_highest(ranked, lambda held: held.attribution.member)})[:_MEMBERS_MAX]) or None,
+            rank=min((one.rank for one in said if one.rank is not None), default=None),
+            labels={name: value for each in labels for name, value in each.items()},
+        ),
+        # Two containers of one pod may each have a part.
+        fraction=min(1.0, math.fsum(parts)) if (parts := _highest(ranked, lambda held: held.fraction)) else None,
+    )
+
+
+def _highest(ranked: Iterable[GpuHold], of: Callable[[GpuHold], T | None]) -> list[T]:
+    """Return what is said by the highest authority that says anything; more where several of its kind do."""
+    for _, equals in groupby(ranked, key=lambda held: held.attribution.scheduler):
+        if known := [value for held in equals if (value := of(held)) is not None]:
+            return known
+    return []
+
+
+# Other names of runs: a pod by name until its uid is known, a Slurm array task by the number of its job.
+ALIASES_MAX = 1024  # the oldest is forgotten first
+_SECTION = "aliases"
+
+
+class Aliases:
+    """Remembers which name stands for which run, and tells each once as a row of `run_aliases`."""
+
+    def __init__(self, state_file: StateFile | None = None) -> None:
+        self._state_file = state_file or StateFile(None)
+        kept = self._state_file.section(_SECTION)
+        self._runs = {name: run for name, run in kept.items() if isinstance(run, str)}
+        self._untold: list[Row] = []
+
+    @property
+    def runs(self) -> Mapping[str, str]:
+        """The run that each name stands for."""
+        return self._runs
+
+    def last_part(self, name: str) -> str | None:
+        """Return the id at the end of the run that a name stands for, as the uid of a pod, or None."""
+        run = self._runs.get(name)
+        return None if run is None else run.rpartition("/")[2]
+
+    def learn(self, names: Mapping[str, Meant]) -> None:
+        """Take what names stand for; a name that now stands for another run is told again."""
+        for name, meant in names.items():
+            if self._runs.get(name) != meant.run_id and name != meant.run_id:
+                runs = {other: run for other, run in self._runs.items() if other != name}  # another thread reads it
+                self._runs = dict([*runs.items(), (name, meant.run_id)][-ALIASES_MAX:])
+                self._untold.append({"alias_run_id": name, "run_id": meant.run_id, "member": meant.member})
+
+    def rows(self) -> list[Row]:
+        """Return what was not yet told."""
+        rows, self._untold = self._untold, []
+        if rows:
+            self._state_file.keep(_SECTION, self._runs)
+        return rows
+
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 0.2  # with all witnesses together; what comes later counts at the next reading

@@ -1,16 +1,152 @@
-"""Process to run: the scheduler's word first, then the process's own, then the process itself."""
+"""Process to run: the scheduler's word (its cgroup) first, then the process's own, then the process itself."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
-from agent.attribution.cgroup import job
-from agent.attribution.declared import declared_run_id, users_run_id
-from agent.attribution.environment import slurm_attempt, slurm_job_id, slurm_name
-from agent.attribution.evidence import Process
-from agent.attribution.ranks import rank, ranks_run_id
-from agent.attribution.ray import ray_job, ray_labels, ray_member, ray_run_id
+from agent.attribution.evidence import (
+    Process,
+    declared_run_id,
+    is_number,
+    number,
+    ray_job,
+    ray_labels,
+    ray_member,
+    ray_run_id,
+    slurm_attempt,
+    slurm_job_id,
+    slurm_name,
+    users_run_id,
+)
 
+# Cgroups, version 1 and 2: where they are, and the run that a scheduler's one names (Slurm jobs, Kubernetes pods).
+V2 = ""  # stands for cgroup v2 among the controllers
+
+# Slurm: v2 /system.slice/[<node>_]slurmstepd.scope/job_81234/step_0/user/task_0
+#        v1 /slurm[_<node>]/uid_1000/job_81234/step_0/task_0
+# (the node stands there where several slurmd share a host; some builds write it before, not behind).
+_SLURM = re.compile(
+    r"^.*?/(?:[^/]*slurmstepd\.scope|(?:[^/]+_)?slurm(?:_[^/]+)?/uid_\d+)/job_(\d+)(?:/step_([^/]+))?(?=/|$)"
+)
+
+# Kubernetes: cgroupfs /kubepods/burstable/pod<uid>/<container>
+#             systemd  /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice/cri-containerd-….scope
+#             older    /system.slice/containerd.service/kubepods-burstable-pod<uid>.slice:cri-containerd:<container>
+# systemd writes the dashes of a uid as underscores; the uid of a static pod is a hash of 32 digits. The first pod of a
+# path is taken: its kubelet is this host's. From within a container with a cgroup namespace of its own the path begins
+# with dots (/../../pod<uid>/<container>) and may have lost the part that says kubepods.
+_POD = re.compile(
+    r"^(?:.*?kubepods.*?|(?:/\.\.)+/)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice(?::[^/]*)?)?(?=/|$)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A scheduler's run as its cgroup names it.
+
+    `directories` are the whole run's cgroups, below the mount of each controller or of V2. `step` is
+    Slurm's name of the part of the job that the process belongs to ("batch", "0"), where the cgroup says it.
+    """
+
+    scheduler: Literal["slurm", "kubernetes"]
+    id: str
+    directories: Mapping[str, str]
+    step: str | None = None
+
+
+def controller_paths(cgroup: str) -> dict[str, str]:
+    """Return the path of each controller in the text of /proc/<pid>/cgroup, and of V2.
+
+    Source: cgroups(7). Co-mounted controllers ("cpu,cpuacct") are told one by one.
+    """
+    found: dict[str, str] = {}
+    for line in cgroup.splitlines():
+        _, colon, rest = line.partition(":")
+        controllers, second, path = rest.partition(":")
+        if colon and second:
+            found.update((controller, path) for controller in controllers.split(","))
+    return found
+
+
+def unified_root(sys: Path) -> Path:
+    """Return where cgroup v2 is mounted: at the top, or beside the v1 controllers of a hybrid host."""
+    top = sys / "fs/cgroup"
+    return top if (top / "cgroup.controllers").exists() else top / "unified"
+
+
+def job(cgroup: str) -> Job | None:
+    """Return the run that the text of /proc/<pid>/cgroup names, or None where no scheduler made the cgroup.
+
+    Slurm comes first: where its daemon runs within a pod, the job is what people know.
+    """
+    paths = controller_paths(cgroup)
+    return _job("slurm", _SLURM, paths) or _job("kubernetes", _POD, paths)
+
+
+def _job(scheduler: Literal["slurm", "kubernetes"], pattern: re.Pattern[str], paths: Mapping[str, str]) -> Job | None:
+    matches = {controller: match for controller, path in paths.items() if (match := pattern.search(path))}
+    if not matches:
+        return None
+    found = next(iter(matches.values()))
+    if scheduler == "kubernetes":
+        return Job(scheduler, found[1].replace("_", "-"), {where: match[0] for where, match in matches.items()})
+    step = next((match[2] for match in matches.values() if match[2]), None)
+    directories = {where: match[0][: match.end(1)] for where, match in matches.items()}
+    return Job(scheduler, found[1], directories, step)
+
+
+# Ranks that a launcher started without a scheduler: torchrun, deepspeed, accelerate, mpirun.
+#
+# Each rank is a process of its own, and together they are one run. torchrun tells all of them the id of the rendezvous
+# (TORCHELASTIC_RUN_ID, from --rdzv-id, drawn at random by --standalone), Open MPI the name of the job (PMIX_NAMESPACE):
+# with these a user's run is one across hosts. Where there is none ("none" is torchrun's default), the ranks below one
+# parent are one run on this host. Source: torch.distributed.elastic, "Environment Variables"; mpirun(1).
+_NO_RENDEZVOUS = ("", "none")
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")  # the launcher's own before that of what it runs within
+_INIT = 1  # ranks whose launcher is gone hang below it, of whatever run
+
+
+def rank(environment: Mapping[str, str]) -> int | None:
+    """Return the position of a process among the ranks of its run, from 0, or None where it is no rank."""
+    return next((found for name in _RANKS if (found := number(environment.get(name, ""))) is not None), None)
+
+
+def ranks_run_id(
+    environment: Mapping[str, str], node: str, cluster: str, uid: int, parent: tuple[int, int] | None
+) -> str | None:
+    """Return the run that a rank belongs to, or None where the process is no rank or nothing tells its run.
+
+    `parent` is the launcher's pid and start, None where it is not known.
+    """
+    if is_number(environment.get("RANK", "")) and is_number(environment.get("WORLD_SIZE", "")):
+        return _torch(environment, node, cluster, uid, parent)
+    if is_number(environment.get("OMPI_COMM_WORLD_RANK", "")):
+        namespace = environment.get("PMIX_NAMESPACE", "")
+        return users_run_id(cluster, uid, f"mpi-{namespace}") if namespace else _below("mpi", node, uid, parent)
+    return None
+
+
+def _torch(
+    environment: Mapping[str, str], node: str, cluster: str, uid: int, parent: tuple[int, int] | None
+) -> str | None:
+    rendezvous = environment.get("TORCHELASTIC_RUN_ID", "")
+    if rendezvous not in _NO_RENDEZVOUS:
+        return users_run_id(cluster, uid, f"torchrun-{rendezvous}")
+    if rendezvous:
+        return _below("torchrun", node, uid, parent)
+    port = environment.get("MASTER_PORT", "")  # tells launches apart that one shell made
+    return _below("ranks", node, uid, parent, f"-{port}" if is_number(port) else "")
+
+
+def _below(launcher: str, node: str, uid: int, parent: tuple[int, int] | None, rest: str = "") -> str | None:
+    if parent is None or parent[0] <= _INIT:
+        return None
+    return users_run_id(node, uid, f"{launcher}-{parent[0]}.{parent[1]}{rest}")
+
+
+# Process to run: the scheduler's word first, then the process's own, then the process itself.
 Authority = Literal["kubernetes", "cgroup", "declared", "process"]
 SHARDS = "slurm_shards"  # label: parts of a GPU that a Slurm job asked for; of how many, only slurm.conf knows
 

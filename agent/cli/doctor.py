@@ -1,12 +1,104 @@
-"""`gpuledger agent doctor`."""
+"""`gpuledger agent doctor`: the examination as a page of text, and as JSON."""
 
 import argparse
 import json
 import os
+import textwrap
+from collections.abc import Iterator
+from typing import Any
 
-from agent.doctor.examine import examine
-from agent.doctor.page import doctor_lines, document
+from agent.doctor.checks import HostCheckLine
+from agent.doctor.examine import Examination, examine
 from agent.settings.config import DEFAULT_FILE, load, settings_file
+from agent.wire.units import MINUTE_SECONDS
+
+WIDTH = 80
+_ANSWER = 7  # columns before what is said
+_MEGA = 10**6
+
+
+def doctor_lines(found: Examination) -> Iterator[str]:
+    """Yield the page's lines, at most 80 columns wide where words allow it."""
+    driver = f", driver {found.driver}" if found.driver else ""
+    yield from _wrapped(f"host {found.node}: {found.gpus}{driver}; agent {found.version}, user {found.user}")
+    yield ""
+    yield "MEASURES"
+    for line in found.measures:
+        yield from _line(line)
+    yield f"  cost   {_cost(found)}"
+    yield ""
+    yield from _leaves(found)
+
+
+def document(found: Examination) -> dict[str, Any]:
+    """Return the examination as JSON's types."""
+    return {
+        "node": found.node,
+        "gpus": found.gpus,
+        "driver": found.driver,
+        "version": found.version,
+        "user": found.user,
+        "healthy": found.healthy,
+        "measures": [line.document() for line in found.measures],
+        "cost": {"core_ratio": round(found.cost.core_ratio, 5), "memory_bytes": found.cost.memory_bytes},
+        "leaves": {
+            "connection": found.leaves.connection,
+            "rows_seconds": found.leaves.rows_seconds,
+            "bytes_per_hour": None if found.leaves.bytes_per_hour is None else round(found.leaves.bytes_per_hour),
+            "identity": list(found.leaves.identity),
+            "identity_mode": found.leaves.identity_mode,
+            "listens_on": found.leaves.listens_on,
+            "never": found.leaves.never,
+        },
+    }
+
+
+def _line(line: HostCheckLine) -> Iterator[str]:
+    yield from _wrapped(line.what, f"  {line.answer:<4} ")
+    if line.remedy:
+        yield from _wrapped(line.remedy, " " * _ANSWER + "-> ", " " * (_ANSWER + 3))
+
+
+def _cost(found: Examination) -> str:
+    memory = found.cost.memory_bytes
+    held = f", {memory / _MEGA:.0f} MB" if memory is not None else ""
+    return f"{found.cost.core_ratio:.1%} of a core{held}".replace("%", " %")
+
+
+def _leaves(found: Examination) -> Iterator[str]:
+    leaves = found.leaves
+    yield from _wrapped(f"LEAVES THIS HOST ({leaves.connection})", later="  ")
+    rows = f"all of the above, {_time(leaves.rows_seconds)} a row"
+    if leaves.bytes_per_hour is not None:
+        yield from _item("numbers", f"{rows}, about {leaves.bytes_per_hour / _MEGA:.1f} MB an hour")
+    else:
+        yield from _item("numbers", "none")
+    identity = f"{', '.join(leaves.identity)}: identity = {leaves.identity_mode} (hashed: pseudonyms; none: ids only)"
+    yield from _item("identity", identity)
+    yield from _item("never", leaves.never)
+    yield from _item("listens on", leaves.listens_on)
+    yield "see a real batch: gpuledger agent --once --json"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:g} s" if seconds < MINUTE_SECONDS else f"{seconds / MINUTE_SECONDS:g} min"
+
+
+def _item(name: str, words: str) -> Iterator[str]:
+    yield from _wrapped(words, f"  {name:<12} ")
+
+
+def _wrapped(words: str, first: str = "", later: str | None = None) -> Iterator[str]:
+    indent = " " * len(first) if later is None else later
+    yield from textwrap.wrap(
+        words,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
 
 _FAILED = 1
 

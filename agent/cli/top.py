@@ -1,21 +1,276 @@
-"""`gpuledger agent top`: this host from its agent alone."""
+"""This host from its agent's page alone: `gpuledger agent top` and `gpuledger agent probe`."""
 
 import argparse
+import base64
 import json
 import os
 import shutil
+import ssl
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from http import HTTPStatus
+from pathlib import Path
 
 from agent.clock import Clock, SystemClock
-from agent.errors import ConfigError, SourceError
+from agent.connection import ask, trusting
+from agent.errors import AgentError, ConfigError, SourceError
 from agent.settings.config import DEFAULT_FILE, AgentConfig, load, settings_file
-from agent.top.agent_page import page
-from agent.top.now import HostNow, host_now
-from agent.top.text import screen
-from agent.wire.units import SECOND_US
+from agent.sources.service_page import Sample, samples
+from agent.wire.units import GIB, SECOND_US
+
+# Ask the agent of this host for its page of metrics.
+_PAGE_BYTES_MAX = 8 * 2**20
+_SECONDS = 5.0
+# Who listens on all addresses is asked on loopback.
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  nothing is bound here
+_AGENT_AWAY = "is it running? gpuledger agent --once reads this host without one"
+
+
+def page(config: AgentConfig) -> str:
+    """Return the agent's page, asked for at the address where its settings let it listen.
+
+    Raises:
+        ConfigError: it listens nowhere that can be known.
+        SourceError: it does not answer, or refuses; the sentence says what to do.
+    """
+    if config.address is None or config.address[1] == 0:
+        raise ConfigError(f"agent.listen is {config.listen}: the agent has no page of metrics that could be read here")
+    host, port = _ANYWHERE.get(config.address[0], config.address[0]), config.address[1]
+    where = f"the agent at {host}:{port}"
+    name = f"[{host}]" if ":" in host else host
+    url = f"{'https' if config.tls_certificate else 'http'}://{name}:{port}/metrics"
+    headers = {"Accept": "text/plain", **_authorization(config)}
+    try:
+        tls = _tls(config.tls_certificate)
+        reply = ask(url, headers=headers, timeout_seconds=_SECONDS, most_bytes=_PAGE_BYTES_MAX, tls=tls)
+    except OSError as error:
+        raise SourceError(f"{where} cannot be reached ({error or type(error).__name__}): {_AGENT_AWAY}") from error
+    if reply.status != HTTPStatus.OK:
+        raise SourceError(f"{where} answers {reply.status}; --config names the settings with its secret")
+    if not reply.is_whole:
+        raise SourceError(f"the page of {where} is larger than {_PAGE_BYTES_MAX} bytes")
+    return reply.body.decode("utf-8", "replace")
+
+
+def _tls(certificate: Path | None) -> ssl.SSLContext | None:
+    """Return a context that trusts the agent's own certificate, whatever name it bears: we ask on loopback."""
+    if certificate is None:
+        return None
+    context = trusting(certificate)
+    context.check_hostname = False
+    return context
+
+
+def _authorization(config: AgentConfig) -> dict[str, str]:
+    if config.scrape_token:
+        return {"Authorization": f"Bearer {config.scrape_token}"}
+    if config.scrape_user:
+        pair = base64.b64encode(f"{config.scrape_user}:{config.scrape_password}".encode()).decode()
+        return {"Authorization": f"Basic {pair}"}
+    return {}
+
+
+_THROTTLES = ("thermal", "hardware", "power", "sync_boost")  # of equal ones the first is told
+_GAUGES = ("up", "utilization_ratio", "sm_active_ratio", "memory_used_bytes", "power_watts", "temperature_celsius")
+_WANTED = {
+    "gpuledger_gpu_info",
+    "gpuledger_gpu_run_info",
+    "gpuledger_agent_build_info",
+    "gpuledger_process_workers",
+    "gpuledger_gpu_supported",
+    *(f"gpuledger_gpu_{name}" for name in _GAUGES),
+    *(f"gpuledger_gpu_throttle_{why}_seconds_total" for why in _THROTTLES),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingRun:
+    """A run that holds a GPU. `processes` is its tree there, None where the agent sees none."""
+
+    run_id: str
+    name: str
+    user: str
+    processes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuNow:
+    """One GPU, or one MIG instance."""
+
+    gpu_uuid: str
+    index: int | None
+    sku: str
+    parent_uuid: str
+    up: bool | None
+    utilization_ratio: float | None
+    sm_active_ratio: float | None
+    memory_used_bytes: int | None
+    power_watts: float | None
+    temperature_celsius: float | None
+    throttled_seconds: Mapping[str, float]  # by reason, since the agent began
+    held: tuple[HoldingRun, ...]
+    lists_holders: bool = True  # False: the driver does not say who holds it, so that nobody is not nobody
+
+
+@dataclass(frozen=True, slots=True)
+class HostNow:
+    """One reading of one host's agent."""
+
+    node: str
+    agent_version: str
+    gpus: tuple[GpuNow, ...]
+
+
+def host_now(text: str) -> HostNow:
+    """Return what a page says; pure, and safe on any text."""
+    found = samples(text, _WANTED)
+    (build,) = found.get("gpuledger_agent_build_info", [])[:1] or [Sample({}, 1)]
+    known = {sample.labels.get("gpu_uuid", ""): sample.labels for sample in found.get("gpuledger_gpu_info", ())}
+    names = {sample.labels.get("gpu_uuid", "") for sample in found.get("gpuledger_gpu_up", ())} | set(known)
+    gpus = [_gpu(one, known.get(one, {}), found) for one in names]
+    order = sorted(gpus, key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.parent_uuid != "", gpu.gpu_uuid))
+    return HostNow(build.labels.get("node", ""), build.labels.get("version", ""), tuple(order))
+
+
+def _gpu(uuid: str, info: Mapping[str, str], found: Mapping[str, list[Sample]]) -> GpuNow:
+    def of(name: str) -> float | None:
+        values = [each.value for each in found.get(f"gpuledger_gpu_{name}", ()) if each.labels.get("gpu_uuid") == uuid]
+        return values[0] if values else None
+
+    index, up, memory = info.get("gpu_index", ""), of("up"), of("memory_used_bytes")
+    throttled = {why: of(f"throttle_{why}_seconds_total") for why in _THROTTLES}
+    return GpuNow(
+        uuid,
+        int(index) if index.isdecimal() else None,
+        info.get("sku", ""),
+        info.get("parent_uuid", ""),
+        None if up is None else up > 0,
+        of("utilization_ratio"),
+        of("sm_active_ratio"),
+        None if memory is None else int(memory),
+        of("power_watts"),
+        of("temperature_celsius"),
+        {why: seconds for why, seconds in throttled.items() if seconds is not None},
+        _held(uuid, found),
+        not any(
+            each.labels.get("gpu_uuid") == uuid and each.labels.get("subject") == "processes" and each.value == 0
+            for each in found.get("gpuledger_gpu_supported", ())
+        ),
+    )
+
+
+def _held(uuid: str, found: Mapping[str, list[Sample]]) -> tuple[HoldingRun, ...]:
+    trees = {
+        each.labels.get("run_id", ""): int(each.value) + 1  # the workers are below their root
+        for each in found.get("gpuledger_process_workers", ())
+        if each.labels.get("gpu_uuid") == uuid
+    }
+    holders = [each.labels for each in found.get("gpuledger_gpu_run_info", ()) if each.labels.get("gpu_uuid") == uuid]
+    return tuple(
+        HoldingRun(one.get("run_id", ""), one.get("name", ""), one.get("user", ""), trees.get(one.get("run_id", "")))
+        for one in sorted(holders, key=lambda one: one.get("run_id", ""))
+    )
+
+
+def slowed(before: GpuNow | None, now: GpuNow, seconds: float) -> tuple[str, float] | None:
+    """Return what held a GPU's clock down most between two looks, and for which share of the time.
+
+    None: nothing did, or there is nothing to compare with. Counters that began anew say nothing.
+    """
+    if before is None or seconds <= 0:
+        return None
+    grown = [
+        (why, (now.throttled_seconds[why] - before.throttled_seconds[why]) / seconds)
+        for why in _THROTTLES
+        if why in now.throttled_seconds and why in before.throttled_seconds
+    ]
+    most = max(grown, key=lambda pair: pair[1], default=("", 0.0))
+    return (most[0], min(1.0, most[1])) if most[1] > 0 else None
+
+
+_UNKNOWN = "-"
+NARROWEST, _WIDE = 64, 100  # from WIDE on there is room for users
+_WORDS = {"thermal": "heat", "hardware": "board", "power": "power", "sync_boost": "peers"}
+_HEAD = f"{'GPU':>3}{'UTIL':>6}{'SM':>6}{'HBM':>7}{'W':>6}{'C':>5}  {'NOW':<6}{'SLOWED':<11}{'PROCS':>5}  "
+_FOOT = (
+    "NOW: lost, busy, or quiet (no kernel in the agent's last seconds). HBM in GiB.",
+    "Why, and at what price: gpuledger top --node {node} --server URL",
+)
+
+
+def screen(now: HostNow, before: HostNow | None, seconds: float, width: int) -> list[str]:
+    """Return the lines; `before` is the look `seconds` earlier, without which nobody knows what was slowed since."""
+    width = max(NARROWEST, width)
+    earlier = {gpu.gpu_uuid: gpu for gpu in before.gpus} if before is not None else {}
+    count = sum(not gpu.parent_uuid for gpu in now.gpus)
+    title = f"host {_clean(now.node) or _UNKNOWN}   {count} GPU{'s' * (count != 1)}"
+    user = f"{'USER':<12}" if width >= _WIDE else ""
+    lines = [f"{title}   agent {_clean(now.agent_version) or _UNKNOWN}", "", f"{_HEAD}{user}HELD BY"]
+    split = {gpu.parent_uuid for gpu in now.gpus}
+    for gpu in now.gpus:
+        nobody = "(nobody)" if gpu.lists_holders else "(not known)"
+        lines += _lines(gpu, earlier, seconds, width, nobody="(split)" if gpu.gpu_uuid in split else nobody)
+    if not now.gpus:
+        lines.append("  the agent sees no GPU; gpuledger agent doctor says why")
+    foot = [line.format(node=_clean(now.node) or "HOST") for line in _FOOT]
+    return [line[:width].rstrip() for line in [*lines, "", *foot]]
+
+
+def _lines(gpu: GpuNow, earlier: Mapping[str, GpuNow], seconds: float, width: int, nobody: str) -> list[str]:
+    figures = (
+        f"{_index(gpu):>3}{_percent(gpu.utilization_ratio):>6}{_percent(gpu.sm_active_ratio):>6}"
+        f"{_gib(gpu.memory_used_bytes):>7}{_whole(gpu.power_watts):>6}{_whole(gpu.temperature_celsius):>5}"
+        f"  {state(gpu):<6}{_slowed(earlier.get(gpu.gpu_uuid), gpu, seconds):<11}"
+    )
+    rest = [_holder(one, width) for one in gpu.held] or [f"{_UNKNOWN:>5}  {' ' * 12 * (width >= _WIDE)}{nobody}"]
+    return [(figures if place == 0 else " " * len(figures)) + one for place, one in enumerate(rest)]
+
+
+def state(gpu: GpuNow) -> str:
+    """Return what can honestly be said of one moment: idle, starved and the like need the ledger's hours."""
+    if gpu.up is False:
+        return "lost"
+    ran = gpu.utilization_ratio if gpu.utilization_ratio is not None else gpu.sm_active_ratio  # the latter of MIG
+    return _UNKNOWN if ran is None else "busy" if ran > 0 else "quiet"
+
+
+def _index(gpu: GpuNow) -> str:
+    number = _UNKNOWN if gpu.index is None else str(gpu.index)
+    return f"{number}*" if gpu.parent_uuid else number  # a MIG instance bears its GPU's number
+
+
+def _holder(one: HoldingRun, width: int) -> str:
+    short = one.run_id.rpartition("/")[2]
+    name = f"{one.name} {short}" if one.name and one.name != one.run_id else short
+    user = f"{_clean(one.user)[:11]:<12}" if width >= _WIDE else ""
+    return f"{_UNKNOWN if one.processes is None else one.processes:>5}  {user}{_clean(name)}"
+
+
+def _slowed(before: GpuNow | None, now: GpuNow, seconds: float) -> str:
+    if before is None:
+        return _UNKNOWN
+    found = slowed(before, now, seconds)
+    return "" if found is None else f"{_WORDS[found[0]]} {_percent(found[1])}"
+
+
+def _percent(ratio: float | None) -> str:
+    return _UNKNOWN if ratio is None else f"{round(100 * ratio)}%"
+
+
+def _gib(count: int | None) -> str:
+    return _UNKNOWN if count is None else f"{count / GIB:.1f}"
+
+
+def _whole(value: float | None) -> str:
+    return _UNKNOWN if value is None else str(round(value))
+
+
+def _clean(text: str) -> str:
+    """Return a name without what would move the cursor: names of jobs are anybody's."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
 
 _EVERY_SECONDS, _LEAST_SECONDS = 5.0, 1.0
 _COLUMNS = 80
@@ -71,3 +326,42 @@ def _watch(config: AgentConfig, now: HostNow, every_seconds: float, clock: Clock
     finally:
         write(_LEAVE)
         sys.stdout.flush()
+
+
+# Ask the agent of these settings, on this host, whether it beats: the health check of its container.
+#
+# It answers what the last beats read, and leaves out what is older than three of them: a page without its own figures
+# is that of an agent whose beat hangs.
+OF_EACH_BEAT = "gpuledger_agent_rss_bytes"
+
+
+def _trouble(config: AgentConfig) -> str | None:
+    """Return why the agent is not well; None where it is.
+
+    Raises:
+        AgentError: its page cannot be read.
+    """
+    if samples(page(config), {OF_EACH_BEAT}):
+        return None
+    return f"the agent answers, and has not read its host for three beats ({config.beat_seconds:g} s each)"
+
+
+def main(argv: list[str]) -> int:
+    """Ask the agent of this host whether it beats; on stderr what is wrong, and exit code 1.
+
+    One that serves no /metrics cannot be asked: that is said, and accuses nobody.
+    """
+    parser = argparse.ArgumentParser(prog="gpuledger agent probe", description=main.__doc__)
+    parser.add_argument("--config", metavar="FILE", help=f"the agent's settings; {DEFAULT_FILE} where it exists")
+    given = parser.parse_args(argv)
+    try:
+        config = load(settings_file(given.config), os.environ)
+        if config.address is None:
+            sys.stderr.write("not looked: agent.listen is off\n")
+            return 0
+        wrong = _trouble(config)
+    except AgentError as error:
+        wrong = str(error)
+    if wrong is not None:
+        sys.stderr.write(f"{wrong}\n")
+    return 0 if wrong is None else 1

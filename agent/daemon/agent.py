@@ -1,26 +1,156 @@
-"""The agent as it runs on a host: the beat, the spool, the sender and /metrics, put together and taken apart."""
+"""The agent as it runs on a host: put together, started, told to end or to read its settings again, and taken apart."""
 
+import contextlib
+import ctypes
+import logging
+import signal
+import socket
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
 
-from prometheus_client import CollectorRegistry, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from agent.attribution.providers import Condition
 from agent.clock import Clock
-from agent.control.pausing import PauseWatch
-from agent.daemon.about import AgentSource, AgentState, own_families
-from agent.delivery.batch import Batcher
-from agent.delivery.enrol import link_of
-from agent.delivery.scribe import Scribe
+from agent.control import PauseWatch
+from agent.delivery.batch import Batcher, Scribe
+from agent.delivery.link import link_of
 from agent.delivery.sender import Sender
-from agent.errors import AgentError
-from agent.metrics import Scraped, Snapshot, registry
-from agent.metrics.http import Door, ScrapeServer, Secret
-from agent.sampling.lateness import Beats
-from agent.sampling.sampler import Sampler, Stamped
-from agent.sampling.wiring import HostSources, open_stamper
+from agent.errors import AgentError, ConfigError, DriverChangedError
+from agent.metrics.door import Door, Secret
+from agent.metrics.families import Scraped, registry
+from agent.metrics.scrape_server import ScrapeServer
+from agent.metrics.snapshot import Snapshot
+from agent.procfs import cpu_seconds, rss_bytes
+from agent.sampling.sampler import LATENESS_SECONDS, Beats, Sampler, Stamped
+from agent.sampling.wiring import HostSources, open_host_sources, open_stamper
 from agent.settings.config import AgentConfig
-from agent.spool import Spool, open_spool
+from agent.source import Reading, Value
+from agent.spool.queue import Spool, open_spool
 
+
+# The agent about itself: a source of agent_samples, and the metrics that are no columns of the contract.
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """The agent's parts, as far as it tells of them; spool and sender are None where nothing is sent."""
+
+    sampler: Sampler
+    spool: Spool | None
+    sender: Sender | None
+    host_sources: HostSources
+    paused: bool = False
+
+
+class AgentSource:
+    """Reads what the agent costs, what it lost and what it sees; amounts are since the last reading."""
+
+    name = "agent"
+    period_seconds = 0.0
+
+    def __init__(self, state: Callable[[], AgentState], proc: Path) -> None:
+        self._state = state
+        self._proc = proc
+        self._last: dict[str, float] | None = None
+
+    def read(self) -> Reading:
+        """Return one row of agent_samples."""
+        state = self._state()
+        now = _counters(state)
+        row: dict[str, Value] = {"rss_bytes": rss_bytes(self._proc), **_gauges(state)}
+        if self._last is not None:
+            row |= {name: now[name] - self._last[name] for name in now}
+        self._last = now
+        if state.spool is not None and (lost := state.spool.untold_loss) is not None:
+            row["dropped_from"], row["dropped_until"] = lost
+        return {"agent_samples": [row]}
+
+
+def _gauges(state: AgentState) -> dict[str, Value]:
+    expected, seen = state.host_sources.gpus.counts or (None, None)
+    return {
+        "gpus_expected": expected,
+        "gpus_seen": seen,
+        "attribution_age_seconds": state.host_sources.attribution_age_seconds(),
+        "spool_bytes": state.spool.waiting_bytes if state.spool else None,
+        "clock_offset_seconds": state.sender.counts.clock_offset_seconds if state.sender else None,
+        "sources_failing": len(state.sampler.failing),
+        "paused": state.paused,
+    }
+
+
+def _counters(state: AgentState) -> dict[str, float]:
+    spool, beats = state.spool, state.sampler.beats
+    return {
+        "cpu_seconds": cpu_seconds(),
+        "beats_late": beats.late,
+        "gaps": beats.missed,
+        "dropped_batches": spool.dropped if spool else 0,
+        "dropped_rows": spool.dropped_rows.total() if spool else 0,
+    }
+
+
+def own_families(state: AgentState) -> Iterable[Metric]:
+    """Yield what the agent's operator needs beyond the contract: which sources fail, and what became of batches."""
+    sampler, spool, sender = state.sampler, state.spool, state.sender
+    up = GaugeMetricFamily("gpuledger_agent_source_up", "1 where the last reading succeeded.", labels=("source",))
+    failures = CounterMetricFamily("gpuledger_agent_source_failures_total", "Readings that failed.", labels=("source",))
+    hung = CounterMetricFamily("gpuledger_agent_source_hung_total", "Readings without an answer.", labels=("source",))
+    for track in sampler.tracks:
+        up.add_metric((track.source.name,), track.failing is None)
+        failures.add_metric((track.source.name,), track.failures)
+        hung.add_metric((track.source.name,), track.hung)
+    yield from (up, failures, hung)
+    if conditions := state.host_sources.providers():
+        yield from _providers(conditions)
+    yield _lateness(sampler.beats)
+    implausible = sampler.plausibility.refused
+    yield _counter("gpuledger_agent_implausible_values_total", "Values that cannot be true, left out.", implausible)
+    if spool is not None:
+        yield GaugeMetricFamily("gpuledger_agent_spool_batches", "Batches waiting on disk.", value=spool.waiting)
+        by_table = CounterMetricFamily("gpuledger_agent_dropped_table_rows_total", "Lost rows.", labels=("table",))
+        for table, rows in sorted(spool.dropped_rows.items()):
+            by_table.add_metric((table,), rows)
+        yield by_table
+        yield _counter("gpuledger_agent_quarantined_total", "Files and batches set aside.", spool.quarantined)
+        yield _counter("gpuledger_agent_unwritten_batches_total", "Batches the disk refused.", spool.unwritten)
+    if sender is not None:
+        counts = sender.counts
+        yield _counter("gpuledger_agent_delivered_batches_total", "Batches the collector has.", counts.delivered)
+        yield _counter("gpuledger_agent_rows_put_aside_total", "Rows it does not believe.", counts.rows_put_aside)
+        yield _counter("gpuledger_agent_refused_batches_total", "Batches it will never take.", counts.refused)
+        yield _counter("gpuledger_agent_send_failures_total", "Tries that ended without it.", counts.failures)
+
+
+def _providers(conditions: Iterable[Condition]) -> Iterable[Metric]:
+    """Yield how those do who are asked what holds a GPU."""
+    age = GaugeMetricFamily("gpuledger_agent_holder_age_seconds", "Age of what each said last.", labels=("holder",))
+    failures = CounterMetricFamily("gpuledger_agent_holder_failures_total", "Failures of each.", labels=("holder",))
+    for one in conditions:
+        if one.age_seconds is not None:
+            age.add_metric((one.name,), one.age_seconds)
+        failures.add_metric((one.name,), one.failures)
+    yield from (age, failures)
+
+
+def _lateness(beats: Beats) -> Metric:
+    buckets = [(str(bound), float(count)) for bound, count in zip(LATENESS_SECONDS, beats.within, strict=True)]
+    return HistogramMetricFamily(
+        "gpuledger_agent_beat_lateness_seconds",
+        "How late each beat began.",
+        buckets=[*buckets, ("+Inf", float(beats.count))],
+        sum_value=beats.late_seconds,
+    )
+
+
+def _counter(name: str, help: str, value: float) -> Metric:  # noqa: A002  what the family calls it
+    return CounterMetricFamily(name, help, value=value)
+
+
+# The agent as it runs on a host: the beat, the spool, the sender and /metrics, put together and taken apart.
 _STOP_SECONDS = 5.0  # for the batch that is on its way when the agent ends; the rest lies in the spool
 
 
@@ -126,3 +256,163 @@ def _scrape_server(config: AgentConfig, families: CollectorRegistry) -> ScrapeSe
         return None
     secret = Secret(config.scrape_token, config.scrape_user, config.scrape_password)
     return ScrapeServer(*config.address, families, Door(secret, config.tls_certificate, config.tls_key))
+
+
+_M_ARENA_MAX = -8  # malloc.h of glibc
+
+
+def one_arena() -> None:
+    """Let all threads share one heap; to be called before the first of them starts.
+
+    glibc gives each thread a heap of its own and hands nothing back: two dozen threads that mostly wait held 6 MB more
+    after six minutes (bench/README.md). Other C libraries have no such call and no such heaps.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+
+
+_LOG = logging.getLogger("agent")
+# The daemon from start to end: signals, settings read again, the order in which its parts begin and stop.
+_FOLLOWED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_MOST_AT_ONCE = 64  # signals
+
+
+class Orders:
+    """What the world tells this process by signals: to end, or to read its settings again.
+
+    A handler of Python runs in the main thread only, and one that comes just before that thread begins to wait is not
+    run until it wakes: so each signal's number is written to a pipe where it arrives, and a thread of our own acts.
+    """
+
+    def __init__(self, read_again: Callable[[], AgentConfig]) -> None:
+        self.stop = threading.Event()
+        self._read_again = read_again
+        self._renewed: AgentConfig | None = None
+        self._ended = False
+        self._reading, self._writing = socket.socketpair()
+        self._writing.setblocking(False)
+        self._thread = threading.Thread(target=self._follow, name="signals", daemon=True)
+
+    def __enter__(self) -> "Orders":
+        self._woken = signal.set_wakeup_fd(self._writing.fileno())
+        self._before = {number: signal.signal(number, _heard) for number in _FOLLOWED}
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._woken)
+        self._writing.close()
+        self._thread.join()
+        self._reading.close()
+
+    def next(self) -> AgentConfig | None:
+        """Return the settings to go on with, or None where it is time to end; to be called when `stop` was set."""
+        config, self._renewed = self._renewed, None
+        self.stop.clear()  # what is told from now on sets it again
+        return None if self._ended else config
+
+    def _follow(self) -> None:
+        while told := self._reading.recv(_MOST_AT_ONCE):
+            if signal.SIGHUP in told:
+                self._renewed = _read(self._read_again) or self._renewed
+            if signal.SIGTERM in told or signal.SIGINT in told:
+                self._ended = True
+            if self._ended or self._renewed is not None:
+                self.stop.set()
+
+
+def run_for_ever(config: AgentConfig, read_again: Callable[[], AgentConfig], clock: Clock) -> None:
+    """Sample this host until SIGTERM or SIGINT; SIGHUP reads the settings again, and bad ones change nothing.
+
+    New settings need new parts: the old ones tell their last seconds and end, the new ones begin where those ended.
+
+    Raises:
+        AgentError: it cannot start, or only a new process can go on.
+    """
+    one_arena()
+    good: AgentConfig | None = None
+    wanted: AgentConfig | None = config
+    with Orders(read_again) as orders:
+        while wanted is not None:
+            started = _started(wanted, good, clock)
+            good = started.config
+            try:
+                _beat(started.running, orders.stop)
+            finally:
+                started.host_sources.close()
+            wanted = orders.next()
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    config: AgentConfig
+    host_sources: HostSources
+    running: Agent
+
+
+def _started(config: AgentConfig, good: AgentConfig | None, clock: Clock) -> _Started:
+    """Return an agent with these settings; with the last good ones where it cannot start with these.
+
+    Whether a port is free or a table can be read shows only when it is tried, and by then the old parts have ended.
+    """
+    try:
+        started = _start(config, clock)
+    except DriverChangedError:
+        raise
+    except AgentError as error:
+        if good is None:
+            raise
+        _LOG.error("the settings are wrong, and the old ones stay: %s", error)
+        return _start(good, clock)
+    if good is not None:
+        _LOG.info("the settings were read again")
+    return started
+
+
+def _start(config: AgentConfig, clock: Clock) -> _Started:
+    host_sources = open_host_sources(config, clock.wall, lasting=True)
+    try:
+        running = Agent(config, host_sources, clock)
+    except BaseException:
+        host_sources.close()
+        raise
+    _LOG.info("%s", _greeting(config, host_sources, running))
+    return _Started(config, host_sources, running)
+
+
+def _greeting(config: AgentConfig, host_sources: HostSources, running: Agent) -> str:
+    what = f"no GPU here ({host_sources.gpus.no_gpu})" if host_sources.gpus.no_gpu else "reading GPUs and host"
+    metrics = "off" if running.port is None else f"on port {running.port}"
+    sending = config.collector or "nobody, since no collector is set"
+    return f"{config.node_name}: {what}; every {config.beat_seconds:g} s; metrics {metrics}; sending to {sending}"
+
+
+def _beat(running: Agent, stop: threading.Event) -> None:
+    """Run the beat on a thread of its own, so that the main thread is free for signals; its failure is raised here."""
+    ended: list[BaseException] = []
+
+    def beat() -> None:
+        try:
+            running.run(stop)
+        except BaseException as error:  # noqa: BLE001  raised again in the main thread
+            ended.append(error)
+
+    thread = threading.Thread(target=beat, name="beat")
+    thread.start()
+    thread.join()
+    if ended:
+        raise ended[0]
+
+
+def _heard(number: int, _: FrameType | None) -> None:
+    """Do nothing: the signal's number is in the pipe. Without a handler it would end the process."""
+
+
+def _read(read_again: Callable[[], AgentConfig]) -> AgentConfig | None:
+    try:
+        return read_again()
+    except ConfigError as error:
+        _LOG.error("the settings are wrong, and the old ones stay: %s", error)
+        return None

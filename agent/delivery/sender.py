@@ -18,9 +18,8 @@ import threading
 from dataclasses import dataclass
 
 from agent.clock import Clock
-from agent.delivery.backoff import LONGEST_SECONDS, Backoff, retry_after
-from agent.delivery.post import Link, PostAnswer
-from agent.spool import Spool
+from agent.delivery.link import LONGEST_SECONDS, Backoff, Link, PostAnswer, retry_after
+from agent.spool.queue import Spool
 from agent.wire.units import SECOND_US
 
 _LOG = logging.getLogger(__name__)

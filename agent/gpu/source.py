@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from agent.attribution.devices import Device
-from agent.attribution.gpu_process import GpuProcess, Holding
+from agent.attribution.devices import Device, GpuProcess, Holding
+from agent.files import StateFile
 from agent.source import Source, Supported
-from agent.state_file import StateFile
 
 
 class GpuSource(Source, Protocol):

@@ -4,18 +4,147 @@ One thing is not like there: a GPU that several runs share bears no run's labels
 them. Sums over GPUs stay true; who the sharers are says gpuledger_gpu_run_info.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import Metric
 
-from agent.metrics.dcgm_labels import both_labels, current_labels, legacy_labels, run_labels
-from agent.metrics.dcgm_values import Values, values
-from agent.metrics.holders import LabelledHolder
-from agent.metrics.series import family
-from agent.metrics.snapshot import View
+from agent.metrics.snapshot import LabelledHolder, View, family, label
 from agent.settings.config import DcgmNames
+from agent.source import Row, Value
 from agent.wire.dcgm import Field, Unit, fields
+from agent.wire.units import GIB, SECOND_US
+
+# The labels that dcgm-exporter puts on every series of a GPU.
+_MIG_PARTS = 8  # of a GPU's memory; a MIG profile is named by whole parts
+
+_Named = dict[str, str]
+
+
+def legacy_labels(row: Row, gpu: Row, whole: Row) -> _Named:
+    """Return the labels before 4.8.3: the host is `Hostname`. `whole` is the GPU that a MIG instance is a part of."""
+    return _labels(row, gpu, whole, {"Hostname": "node"}, {"DCGM_FI_DRIVER_VERSION": "driver_version"})
+
+
+def current_labels(row: Row, gpu: Row, whole: Row) -> _Named:
+    """Return the labels of 4.9: the host is `hostname`."""
+    return _labels(row, gpu, whole, {"hostname": "node"}, {"DCGM_FI_SYSTEM_DRIVER_VERSION": "driver_version"})
+
+
+def both_labels(row: Row, gpu: Row, whole: Row) -> _Named:
+    """Return the labels of a name that 4.9 kept, for dashboards of either kind."""
+    return legacy_labels(row, gpu, whole) | current_labels(row, gpu, whole)
+
+
+def run_labels(holders: Sequence[LabelledHolder]) -> _Named:
+    """Return the labels of the one run that holds a GPU; none where it is not one, or no scheduler's."""
+    if len(holders) != 1:
+        return {}
+    holder = holders[0]
+    if holder.run_id.startswith("slurm/"):
+        return {"hpc_job": label(holder.run_id.rpartition("/")[2])}
+    return pod_labels(holder.identity.get("member", "")) if holder.identity.get("scheduler") == "kubernetes" else {}
+
+
+def pod_labels(member: str) -> _Named:
+    """Return namespace, pod and container of members like research/notebook/jupyter, as far as there is only one.
+
+    The kubelet's containers are told in one text, separated by commas.
+    """
+    paths = [part.split("/") for part in member.split(", ") if part]
+    named = {}
+    for place, name in enumerate(("namespace", "pod", "container")):
+        values = {path[place] if place < len(path) else "" for path in paths}
+        if len(values) == 1 and (value := values.pop()):
+            named[name] = label(value)
+    return named
+
+
+def mig_profile(gpu: Row, whole: Row) -> str:
+    """Return an instance's profile like 1g.10gb, or an empty text where its size is not known.
+
+    Memory is the nearest eighth above, of the whole GPU's GiB rounded up: an instance has a little less than its name
+    says. Source: go-nvlib, pkg/nvlib/device, the name of a MIG profile.
+    """
+    slices, part, total = gpu.get("mig_slices"), gpu.get("memory_bytes"), whole.get("memory_bytes")
+    if not (isinstance(slices, int) and isinstance(part, int) and isinstance(total, int) and total > 0):
+        return ""
+    eighths = math.ceil(part / total * _MIG_PARTS)
+    return f"{slices}g.{round(eighths / _MIG_PARTS * math.ceil(total / GIB))}gb"
+
+
+def bus_id(sysfs: str) -> str:
+    """Return a PCI address as the driver writes it, 00000000:B1:00.0, of one as sysfs does, 0000:b1:00.0."""
+    domain, colon, rest = sysfs.partition(":")
+    return f"{domain.zfill(8)}:{rest}".upper() if colon else sysfs.upper()
+
+
+def _labels(row: Row, gpu: Row, whole: Row, host: Mapping[str, str], driver: Mapping[str, str]) -> _Named:
+    index = label(gpu.get("gpu_index"))
+    named = {
+        "gpu": index,
+        "UUID": label(whole.get("gpu_uuid") or row.get("parent_uuid")),
+        "pci_bus_id": bus_id(label(whole.get("pci_bus_id"))),
+        "device": f"nvidia{index}",
+        "modelName": label(gpu.get("sku")),
+    }
+    if row.get("parent_uuid"):
+        named |= {"GPU_I_PROFILE": mig_profile(gpu, whole), "GPU_I_ID": label(row.get("gpu_uuid"))}
+    named |= {name: label(row.get(column)) for name, column in host.items()}
+    return named | {name: label(gpu.get(column)) for name, column in driver.items()}
+
+
+# What dcgm-exporter says of a GPU, in our base units: our columns, and what follows from them.
+_RATES = ("pcie_transmit_bytes", "pcie_receive_bytes", "nvlink_transmit_bytes", "nvlink_receive_bytes")
+# Counters of the interval that dcgm-exporter adds up.
+_SUMS = ("pcie_replay_events", "throttle_power_seconds", "throttle_thermal_seconds", "throttle_sync_boost_seconds")
+
+Values = Mapping[str, float]
+
+
+def values(row: Row, carried: Mapping[str, float], gpu: Row) -> Values:
+    """Return what is known of one GPU by the names of the table; what is not known is left out.
+
+    `carried` has the sums of the amounts and the newest XID, `gpu` the GPU as found.
+    """
+    said: dict[str, Value] = {name: value for name, value in row.items() if name not in _SUMS}
+    said |= {name: carried.get(name) for name in _SUMS}
+    said |= _memory(row, gpu) | _rates(row)
+    said["xid_last"] = carried.get("xid_last", 0 if row.get("xid_events") is not None else None)
+    return {name: float(value) for name, value in said.items() if isinstance(value, int | float)}
+
+
+def _memory(row: Row, gpu: Row) -> dict[str, Value]:
+    total, used, reserved = (gpu.get("memory_bytes"), row.get("memory_used_bytes"), row.get("memory_reserved_bytes"))
+    if not (isinstance(total, int) and isinstance(used, int) and row.get("up")):
+        return {}
+    usable = total - (reserved if isinstance(reserved, int) else 0)
+    free = max(0, usable - used)
+    return {
+        "memory_bytes": total,
+        "memory_free_bytes": free,
+        "memory_used_ratio": min(1.0, used / usable) if usable > 0 else None,
+    }
+
+
+def _rates(row: Row) -> dict[str, Value]:
+    """Return bytes a second over the row's interval, and the NVLink's both ways together."""
+    started, ended = row.get("started_at"), row.get("ended_at")
+    if not (isinstance(started, int) and isinstance(ended, int) and ended > started):
+        return {}
+    seconds = (ended - started) / SECOND_US
+    rates: dict[str, Value] = {}
+    for name in _RATES:
+        moved = row.get(name)
+        if isinstance(moved, int | float):
+            rates[f"{name}_per_second"] = moved / seconds
+    ways = [rates.get("nvlink_transmit_bytes_per_second"), rates.get("nvlink_receive_bytes_per_second")]
+    known = [way for way in ways if isinstance(way, float)]
+    if len(known) == len(ways):
+        rates["nvlink_bytes_per_second"] = sum(known)
+    return rates
+
 
 _DECIMALS = 6  # beyond these a value is rounding of ours: 0.29 is 28.999999999999996 %
 

@@ -1,16 +1,101 @@
 """What a source said becomes rows of the contract: node, interval, plausible values, no more identity than allowed."""
 
 import hashlib
+import ipaddress
+import logging
+import math
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from agent.sampling.names import with_pseudonym
-from agent.sampling.range_checks import RangeChecks
 from agent.settings.config import IdentityMode
 from agent.source import Reading, Row, Tables, Value
-from agent.wire.contract import Sensitivity, Table
+from agent.wire.contract import Column, Sensitivity, Table
 from agent.wire.tables import TABLES
+
+# Which part of an id may be a name that a person chose: of a run, a mount point, a peer.
+#
+# Job numbers, uids, and the names of hosts, clusters and devices are no names of people. But a pod whose uid is not yet
+# known is told by namespace and name, a run may declare itself as `ada-test`, a home directory is mounted at /home/ada,
+# and the peer of a login shell is the address of somebody's desk.
+# Slurm 81234_7 and 81234+1, a process 4711.99213, uids of pods and runs. What a user's own id says is not among them:
+# the user's number is in it.
+_NUMBER = re.compile(
+    r"\d+(?:[._+]\d+)*"
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|[0-9a-f]{32}"
+)
+
+
+def with_pseudonym(value: str, pseudonym: Callable[[str], str]) -> str:
+    """Return an id with its part that may be a name replaced; as it is where there is none."""
+    if value.startswith("/") or _is_address(value):
+        return pseudonym(value)
+    scheduler, _, rest = value.partition("/")
+    cluster, slash, name = rest.partition("/")
+    if not slash or _NUMBER.fullmatch(name):
+        return value
+    return f"{scheduler}/{cluster}/{pseudonym(name)}"
+
+
+def _is_address(value: str) -> bool:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return False
+    return True
+
+
+# The last look at a row before it is believed: its columns are the contract's, and its values can be true.
+#
+# The collector refuses a whole batch for one impossible value, and rightly. So what cannot be true is taken out here,
+# column by column, as "not reported", and counted: one sensor gone mad must not cost the readings of its host.
+_TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "int64": (int,), "float64": (int, float), "bool": (bool,)}
+_LOG = logging.getLogger(__name__)
+_MAX_NAMED = 200  # columns that are logged by name, once each; a host has no more
+
+
+class RangeChecks:
+    """Takes out values that cannot be true. `refused` counts them."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+        self._named: set[str] = set()
+
+    def believable(self, table: Table, row: Row) -> dict[str, Value] | None:
+        """Return the row without what cannot be true, or None where a key that it cannot do without is missing."""
+        columns = {column.name: column for column in table.columns}
+        kept = {}
+        for name, value in row.items():
+            if value is None or (name in columns and _can_be(columns[name], value)):
+                kept[name] = value
+            else:
+                self._refuse(table, name, value)
+        missing = [column.name for column in table.columns if column.required and kept.get(column.name) is None]
+        if missing:
+            self._refuse(table, missing[0], None)
+            return None
+        return kept
+
+    def _refuse(self, table: Table, name: str, value: Value) -> None:
+        self.refused += 1
+        subject = f"{table.name}.{name}"
+        if subject not in self._named and len(self._named) < _MAX_NAMED:
+            self._named.add(subject)
+            _LOG.warning("%s cannot be %.80r: treated as not reported, counted, and not logged again", subject, value)
+
+
+def _can_be(column: Column, value: Value) -> bool:
+    if not isinstance(value, _TYPES[column.type]) or (isinstance(value, bool) and column.type != "bool"):
+        return False
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    if column.range is None or isinstance(value, str | None):
+        return True
+    low, high = column.range
+    return low <= value <= high
+
 
 _PSEUDONYM_CHARACTERS = 12
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

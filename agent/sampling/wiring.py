@@ -1,30 +1,33 @@
 """Which sources this host has. The only place that knows them all; each is imported when it is needed."""
 
-from collections.abc import Callable, Sequence, Set
+import os
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agent.attribution.evidence import Process
-from agent.attribution.run import Attribution
-from agent.attribution.run import HostIdentity as Here
+from agent.attribution.evidence import VARIABLE, Process
+from agent.attribution.run import Attribution, HostIdentity, attribute
 from agent.sampling.stamp import Identity, Stamper
 from agent.settings.config import AgentConfig
-from agent.source import Source
-from agent.sources.topology import NodePlace
+from agent.source import Reading, Row, Source
+from agent.sources.topology import NodePlace, read_topology
+from agent.version import installed_version
 
 if TYPE_CHECKING:
-    from agent.attribution.providers import Condition, HolderProviders
+    from agent.attribution.devices import Device
+    from agent.attribution.providers import Condition, HolderProvider, HolderProviders
+    from agent.files import StateFile
     from agent.gpu.source import GpuSource
     from agent.sources.disk import DiskSource
     from agent.sources.flows import FlowSource
     from agent.sources.network import NetworkSource
-    from agent.sources.processes.source import ProcessSource
+    from agent.sources.processes import ProcessSource
     from agent.sources.progress import ProgressSource
     from agent.sources.services import ServiceSource
-    from agent.state_file import StateFile
 
-_RunOf = Callable[["Process"], "Attribution"]
+_RunOf = Callable[[Process], Attribution]
+_INVENTORY_SECONDS = 600.0  # between two looks at what this host is
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class _Host:
     """What every part is opened with: the settings, where this is, and whose run a process is."""
 
     config: AgentConfig
-    here: Here
+    here: HostIdentity
     run_of: _RunOf
     lasting: bool  # the daemon: it keeps what must outlive a restart, and is there to be asked
     alone: bool  # one run is watched, and nobody else is asked for its sake
@@ -70,11 +73,10 @@ def open_host_sources(
         DriverChangedError: the GPU library and the loaded driver do not fit.
         ConfigError: a topology file cannot be read.
     """
-    from agent.sampling.inventory import HostInventory
+    from agent.files import StateFile
     from agent.sources.host import HostSource
-    from agent.state_file import StateFile
 
-    here = Here(config.node_name, config.cluster)
+    here = HostIdentity(config.node_name, config.cluster)
     host = _Host(config, here, _run_of(here, own_run), lasting, alone=own_run is not None)
     feeds, place = _feeds(host), _place(config)  # what may be wrong in a file is found before anything is opened
     state_file = StateFile(config.state if lasting else None)
@@ -110,8 +112,8 @@ def open_stamper(config: AgentConfig) -> Stamper:
 
 
 def _gpus(host: _Host, state_file: "StateFile") -> "GpuSource":
-    from agent.control.quiet import Quiet, make_directory, users
-    from agent.gpu.nvidia.open_nvidia import open_nvidia
+    from agent.control import Quiet, gpu_users, make_directory
+    from agent.gpu.nvidia.source import open_nvidia
     from agent.gpu.source import GpuHost
 
     config = host.config
@@ -120,7 +122,7 @@ def _gpus(host: _Host, state_file: "StateFile") -> "GpuSource":
         make_directory(control)
     quiet = Quiet(
         control,
-        lambda: users(config.proc, ((one.gpu_uuid, one.pid) for one in gpus.processes())),
+        lambda: gpu_users(config.proc, ((one.gpu_uuid, one.pid) for one in gpus.processes())),
         lambda: {str(device.index): device.uuid for device in gpus.devices() if device.parent_uuid is None},
     )
     gpus = open_nvidia(
@@ -138,10 +140,7 @@ def _gpus(host: _Host, state_file: "StateFile") -> "GpuSource":
     return gpus
 
 
-def _run_of(here: Here, own_run: str | None) -> _RunOf:
-    from agent.attribution.declared import VARIABLE
-    from agent.attribution.run import Attribution, attribute
-
+def _run_of(here: HostIdentity, own_run: str | None) -> _RunOf:
     def run_of(process: Process) -> Attribution:
         if own_run is not None and (process.environment or {}).get(VARIABLE) == own_run:
             return Attribution(own_run, "declared", owner=process.owner)
@@ -153,13 +152,47 @@ def _run_of(here: Here, own_run: str | None) -> _RunOf:
 def _providers(host: _Host, gpus: "GpuSource", state_file: "StateFile") -> "HolderProviders":
     """Return who else is asked what holds a GPU; nobody where `gpuledger run` watches one run alone."""
     from agent.attribution.providers import HolderProviders
-    from agent.sampling.open_providers import open_providers
-    from agent.sources.processes.holdings import authorities
+    from agent.sources.register import authorities
 
     if host.alone:
         return HolderProviders()
-    told_before = authorities(state_file)
-    return open_providers(host.config, gpus.devices, host.run_of, state_file, told_before, lasting=host.lasting)
+    return _open_providers(host, gpus.devices, state_file, authorities(state_file))
+
+
+def _open_providers(
+    host: _Host, listed: Callable[[], Sequence["Device"]], state_file: "StateFile", told_before: Collection[str]
+) -> "HolderProviders":
+    """Return the witnesses that the settings allow. Each says for itself whether there is anything of the kind here.
+
+    `listed` is the driver's list of GPUs and MIG instances, `told_before` the authorities that stand behind what was
+    held when the agent before this one ended. Where nothing is lasting there is no next reading: each is waited for.
+    """
+    from agent.attribution.devices import Devices, minors
+    from agent.attribution.jobs import DcgmMapping, Jobstats, SlurmJobs
+    from agent.attribution.kubelet import Kubelet
+    from agent.attribution.providers import UNHURRIED_SECONDS, Aliases, HolderProviders
+
+    config, aliases = host.config, Aliases(state_file)
+    numbers: dict[str, int] = {}  # they change only with the driver, and then the agent is a new one
+
+    def devices() -> Devices:
+        found = listed()
+        if not numbers.keys() >= {one.uuid for one in found if one.parent_uuid is None}:  # it may be loaded after us
+            numbers.update(minors(config.proc))
+        return Devices(found, numbers)
+
+    providers: list[HolderProvider] = [SlurmJobs(host.run_of, devices, config.proc, config.sys)]
+    if config.kubelet is not None:
+        was_there = Kubelet.authority in told_before
+        uid_of = aliases.last_part
+        providers.append(Kubelet(config.kubelet, config.cluster, devices, uid_of, config.sys, was_there=was_there))
+    if config.dcgm_mapping is not None:
+        providers.append(DcgmMapping(config.dcgm_mapping, config.cluster, devices))
+    if config.jobstats is not None:
+        providers.append(Jobstats(config.jobstats, config.cluster, devices))
+    if host.lasting:
+        return HolderProviders(providers, aliases)
+    return HolderProviders(providers, aliases, patience_seconds=UNHURRIED_SECONDS, late_seconds=UNHURRIED_SECONDS)
 
 
 def _processes(
@@ -170,8 +203,8 @@ def _processes(
     now: Callable[[], int],
     watched: Callable[[], Sequence[int]],
 ) -> "ProcessSource":
-    from agent.sources.processes.register import Register
-    from agent.sources.processes.source import ProcessSource
+    from agent.sources.processes import ProcessSource
+    from agent.sources.register import Register
 
     config, register = host.config, Register(providers, state_file, host.here)
     return ProcessSource(
@@ -235,10 +268,8 @@ def _services(host: _Host, holders: Callable[[], Set[int]]) -> list["ServiceSour
     return [ServiceSource(services, partial(fetch, ca_file=config.ca_file), owners.run_of)]
 
 
-def _run_of_cgroup(here: Here) -> Callable[[str], str | None]:
+def _run_of_cgroup(here: HostIdentity) -> Callable[[str], str | None]:
     """Return what tells the run of a cgroup from the text of its file, None where no scheduler made it."""
-    from agent.attribution.evidence import Process
-    from agent.attribution.run import attribute
 
     def run_of(cgroup: str) -> str | None:
         attribution = attribute(Process(pid=0, started_ticks=0, cgroup=cgroup), here)
@@ -248,9 +279,39 @@ def _run_of_cgroup(here: Here) -> Callable[[str], str | None]:
 
 
 def _place(config: AgentConfig) -> Callable[[], NodePlace]:
-    from agent.sources.topology import read_topology
-
     topology = read_topology(
         config.rack or None, config.block or None, config.zone or None, config.topology_table, config.topology_slurm
     )
     return lambda: topology.place(config.node_name)
+
+
+class HostInventory:
+    """Tells this host's size and place, its row of `inventory` at first, and again whenever it has changed."""
+
+    name = "inventory"
+    period_seconds = _INVENTORY_SECONDS
+
+    def __init__(self, config: AgentConfig, place: Callable[[], NodePlace]) -> None:
+        self._config = config
+        self._place = place
+        self._told: Row = {}
+
+    def read(self) -> Reading:
+        """Return the row where it is new, else nothing."""
+        place, config = self._place(), self._config
+        row: Row = {
+            "rack": place.rack,
+            "block": place.block,
+            "zone": place.zone,
+            "topology_source": place.source,
+            "region": config.region or None,
+            "node_group": config.node_group or None,
+            "instance_type": config.instance_type or None,
+            "cpu_cores": os.cpu_count(),
+            "host_memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            "agent_version": installed_version(),
+        }
+        if row == self._told:
+            return {}
+        self._told = row
+        return {"inventory": [row]}

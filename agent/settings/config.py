@@ -212,7 +212,7 @@ class AgentConfig:
         if bool(self.scrape_user) != bool(self.scrape_password):
             raise ConfigError("agent.scrape_user and agent.scrape_password go together; one of them is missing")
         if self.services:
-            from agent.sources.services.declared import declared_services
+            from agent.sources.services import declared_services
 
             declared_services(self.services, self.node_name)  # as above: a reload with a bad one keeps the old settings
 

@@ -1,21 +1,259 @@
-"""Block devices and network mounts of the host."""
+"""Block devices and network mounts of the host, and what the mounts' clients say of their traffic."""
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import SourceError
-from agent.procfs import differences, share, text, understanding
+from agent.procfs import differences, share, text, understanding, unescaped
 from agent.source import Reading, Row
-from agent.sources.counters import disks
-from agent.sources.mounts import Mount, MountCounters, cifs_counters, lustre_counters, network_mounts, nfs_counters
-from agent.sources.mounts.cifs import share_name
-from agent.sources.mounts.counters import at_mounts
-from agent.sources.mounts.lustre import lustre_places, system_name
-from agent.sources.mounts.table import uncounted_mounts
-from agent.wire.units import SECOND_US
+from agent.sources.host import disk_counts
+from agent.wire.units import MILLISECOND_US, SECOND_US
+
+# Which network file systems are mounted, from /proc/<pid>/mountinfo.
+# File systems of FUSE that hold no data of a run: they would only crowd the rows.
+_LOCAL_FUSE = frozenset({"fuse.lxcfs", "fuse.gvfsd-fuse", "fuse.portal", "fuse.snapfuse", "fuse.fuse-overlayfs"})
+
+# Network file systems whose clients show an unprivileged reader no bytes.
+_UNCOUNTED = frozenset({"beegfs", "ceph", "gpfs", "panfs", "wekafs", "9p", "virtiofs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One network file system where it is mounted first; further mounts of it show the same traffic."""
+
+    point: str
+    kind: str  # nfs, lustre, cifs or fuse
+    source: str = ""  # what is mounted there, such as nas:/data
+
+
+def mount_kind(fstype: str) -> str | None:
+    """Return nfs, lustre, cifs or fuse, or None for a file system that is local or has no counters at all."""
+    if fstype in ("nfs", "nfs4"):
+        return "nfs"
+    if fstype in ("cifs", "smb3"):
+        return "cifs"
+    if fstype == "lustre":
+        return "lustre"
+    return "fuse" if fstype.startswith("fuse.") and fstype not in _LOCAL_FUSE else None
+
+
+def network_mounts(mountinfo: str) -> list[Mount]:
+    """Return each network file system of /proc/<pid>/mountinfo once, in the order of mounting.
+
+    A file system that is mounted or bound in several places (one volume in thirty pods) has one device number, and
+    its counters would be counted once per place. Source: proc_pid_mountinfo(5).
+    """
+    found: dict[str, Mount] = {}
+    for device, point, fstype, source in _mount_lines(mountinfo):
+        if (kind := mount_kind(fstype)) is not None:
+            found.setdefault(device, Mount(point, kind, source))
+    return list(found.values())
+
+
+def uncounted_mounts(mountinfo: str) -> list[str]:
+    """Return the types of the network file systems that are mounted and tell no bytes."""
+    return sorted({fstype for _, _, fstype, _ in _mount_lines(mountinfo) if fstype in _UNCOUNTED})
+
+
+def _mount_lines(mountinfo: str) -> list[tuple[str, str, str, str]]:
+    """Return device number, mount point, type and source of every line that is one."""
+    found: list[tuple[str, str, str, str]] = []
+    for line in mountinfo.splitlines():
+        place, _, filesystem = line.partition(" - ")
+        fields, (fstype, _, rest) = place.split(), filesystem.partition(" ")
+        if len(fields) >= 5 and fstype:
+            found.append((fields[2], unescaped(fields[4]), fstype, unescaped(rest.partition(" ")[0])))
+    return found
+
+
+# What one network file system has moved over the wire.
+@dataclass(frozen=True, slots=True)
+class MountCounters:
+    """What went over the wire since the file system was mounted; None is what its client does not count."""
+
+    read_bytes: int
+    written_bytes: int
+    reads: int | None
+    writes: int | None
+    read_microseconds: int | None  # queue and round trip together, as a reader waits for both
+    age_seconds: int | None = None  # since it was mounted
+
+
+def at_mounts(
+    mounts: Sequence[Mount], kind: str, counted: Mapping[str, MountCounters], name: Callable[[str], str]
+) -> dict[str, MountCounters]:
+    """Return by mount point what is counted by name, for the mounts of this kind; `name` is that of what is mounted.
+
+    What is mounted twice is told at its first mount: its counters do not tell the mounts apart.
+    """
+    found: dict[str, MountCounters] = {}
+    left = dict(counted)
+    for mount in mounts:
+        if mount.kind == kind and (key := name(mount.source)) in left:
+            found[mount.point] = left.pop(key)
+    return found
+
+
+_SMB_SHARE = re.compile(r"^\d+\) (\\\\\S+)", re.MULTILINE)
+_SMB_BYTES = re.compile(r"Bytes read: (\d+)\s+Bytes written: (\d+)")
+_SMB_READS = re.compile(r"^Reads: (\d+) total", re.MULTILINE)
+_SMB_WRITES = re.compile(r"^Writes: (\d+) total", re.MULTILINE)
+
+
+# What SMB shares (Azure Files among them) moved over the wire, from /proc/fs/cifs/Stats.
+def cifs_counters(stats: str) -> dict[str, MountCounters]:
+    r"""Return the counters of each share, named as it is mounted: //server/share.
+
+    The kernel writes \\server\share. Source: cifs_stats_proc_show and smb2_print_stats of fs/smb/client.
+    """
+    shares = list(_SMB_SHARE.finditer(stats))
+    ends = [share.start() for share in shares[1:]] + [len(stats)]
+    found: dict[str, MountCounters] = {}
+    for heading, end in zip(shares, ends, strict=True):
+        block = stats[heading.end() : end]
+        if (moved := _SMB_BYTES.search(block)) is not None:
+            name = share_name(heading[1].replace("\\", "/"))
+            found.setdefault(name, MountCounters(int(moved[1]), int(moved[2]), *_smb_calls(block), None))
+    return found
+
+
+def share_name(source: str) -> str:
+    """Return //server/share of what is mounted, which may be a directory within it."""
+    return "/".join(source.split("/")[:4]).lower()
+
+
+def _smb_calls(block: str) -> tuple[int | None, int | None]:
+    reads, writes = _SMB_READS.search(block), _SMB_WRITES.search(block)
+    return int(reads[1]) if reads else None, int(writes[1]) if writes else None
+
+
+_LUSTRE_TARGETS_MAX = 4096  # of all file systems; each is one small file
+
+# <file system>-OST0000-osc-<client>, <file system>-MDT0000-mdc-<client>; a server's own end with -MDT0000.
+_LUSTRE_TARGET = re.compile(r"^(.+)-(?:OST|MDT)[0-9a-fA-F]{4}-(?:osc|mdc)-(?!MDT)[^/]+$")
+_LUSTRE_LINE = re.compile(r"^(\w+)\s+(\d+) samples \[(\w+)\] \d+ \d+ (\d+)", re.MULTILINE)
+
+
+# What Lustre clients moved over the wire, from the statistics of their requests to the servers.
+#
+# The statistics that `llite` keeps of a mount count what programs asked for, page-cache hits as well: a data set that
+# is read from memory would pass for traffic. Those of `osc` and `mdc` count the requests that went out.
+def lustre_places(proc: Path, sys: Path) -> list[Path]:
+    """Return where the clients' statistics are: debugfs as of Lustre 2.12, which only root can enter, else procfs."""
+    roots = (proc / "fs/lustre", sys / "kernel/debug/lustre")
+    return [root / kind for root in roots for kind in ("osc", "mdc")]
+
+
+def lustre_counters(places: Sequence[Path]) -> dict[str, MountCounters]:
+    """Return the counters of each Lustre file system by its name, summed over its storage targets.
+
+    Where those of one target cannot be read the sum is not known: what the others moved would pass for the whole, and
+    the target's whole past for the next interval's.
+    """
+    found: dict[str, list[MountCounters]] = {}
+    unread: set[str] = set()
+    for target in _lustre_targets(places)[:_LUSTRE_TARGETS_MAX]:
+        match = _LUSTRE_TARGET.match(target.name)
+        if match is None:
+            continue
+        if (stats := text(target / "stats")) is not None:
+            found.setdefault(match[1], []).append(lustre_target_counters(stats))
+        elif (target / "stats").exists():
+            unread.add(match[1])
+    return {name: _lustre_sum(targets) for name, targets in found.items() if name not in unread}
+
+
+def lustre_target_counters(stats: str) -> MountCounters:
+    """Return the counters of one storage target's `stats`. A line that is not there counts what never happened.
+
+    Source: lprocfs_stats_seq_show of Lustre: name, count, unit, least, most, sum.
+    """
+    lines = {
+        (name, unit.rstrip("s")): (int(count), int(total)) for name, count, unit, total in _LUSTRE_LINE.findall(stats)
+    }
+    reads, waited = lines.get(("ost_read", "usec"), (0, 0))
+    writes, _ = lines.get(("ost_write", "usec"), (0, 0))
+    return MountCounters(
+        read_bytes=lines.get(("read_bytes", "byte"), (0, 0))[1],
+        written_bytes=lines.get(("write_bytes", "byte"), (0, 0))[1],
+        reads=reads,
+        writes=writes,
+        read_microseconds=waited,
+    )
+
+
+def lustre_system(source: str) -> str:
+    """Return the file system's name of what is mounted: `10.0.0.1@o2ib:10.0.0.2@o2ib:/name/directory`."""
+    return source.rpartition(":/")[2].partition("/")[0]
+
+
+def _lustre_targets(places: Sequence[Path]) -> list[Path]:
+    found: list[Path] = []
+    for place in places:
+        try:
+            found += sorted(place.iterdir())
+        except OSError:  # no Lustre, or not ours to see
+            continue
+    return found
+
+
+def _lustre_sum(targets: Sequence[MountCounters]) -> MountCounters:
+    return MountCounters(
+        read_bytes=sum(target.read_bytes for target in targets),
+        written_bytes=sum(target.written_bytes for target in targets),
+        reads=sum(target.reads or 0 for target in targets),
+        writes=sum(target.writes or 0 for target in targets),
+        read_microseconds=sum(target.read_microseconds or 0 for target in targets),
+    )
+
+
+_NFS_HEADER = re.compile(r"^device (?:.+) mounted on (\S+) with fstype (\S+)", re.MULTILINE)
+_NFS_AGE = re.compile(r"^\s*age:\s+(\d+)$", re.MULTILINE)
+_NFS_BYTES = re.compile(r"^\s*bytes:\s+(.+)$", re.MULTILINE)
+_NFS_OPERATION = re.compile(r"^\s*(READ|WRITE):\s+(.+)$", re.MULTILINE)
+
+
+# What NFS says of its traffic, from /proc/<pid>/mountstats.
+def nfs_counters(mountstats: str) -> dict[str, MountCounters]:
+    """Return the counters of each NFS mount point of /proc/<pid>/mountstats.
+
+    Raises:
+        ValueError: a number is none.
+
+    Source: include/linux/nfs_iostat.h (bytes: normal, direct and server, each read and written) and
+    rpc_print_iostats of net/sunrpc/stats.c (operations, transmissions, timeouts, bytes sent and received,
+    milliseconds in queue, of round trip, in all).
+    """
+    headers = list(_NFS_HEADER.finditer(mountstats))
+    ends = [header.start() for header in headers[1:]] + [len(mountstats)]
+    found: dict[str, MountCounters] = {}
+    for header, end in zip(headers, ends, strict=True):
+        if mount_kind(header[2]) == "nfs":
+            counters = _nfs_block(mountstats[header.end() : end])
+            if counters is not None:
+                found[unescaped(header[1])] = counters
+    return found
+
+
+def _nfs_block(block: str) -> MountCounters | None:
+    match = _NFS_BYTES.search(block)
+    moved = [int(field) for field in match[1].split()] if match else []
+    if len(moved) < 6:
+        return None
+    operations = {name: [int(field) for field in fields.split()] for name, fields in _NFS_OPERATION.findall(block)}
+    read, write = operations.get("READ", []), operations.get("WRITE", [])
+    return MountCounters(
+        read_bytes=moved[4],
+        written_bytes=moved[5],
+        reads=read[0] if read else None,
+        writes=write[0] if write else None,
+        read_microseconds=read[7] * MILLISECOND_US if len(read) > 7 else None,
+        age_seconds=int(age[1]) if (age := _NFS_AGE.search(block)) else None,
+    )
+
 
 _MILLISECONDS = 1000
 DEVICES_MAX = 64
@@ -45,7 +283,7 @@ def block_counters(proc: Path) -> dict[str, BlockCounters] | None:
     Raises:
         SourceError: it tells of them in a form that is not known.
     """
-    told = disks(proc)
+    told = disk_counts(proc)
     if told is None:
         return None
     return {
@@ -131,7 +369,7 @@ class DiskSource:
         if "nfs" in kinds:
             found |= nfs_counters(text(self._proc / "self" / "mountstats") or "")
         if "lustre" in kinds:
-            found |= at_mounts(mounts, "lustre", lustre_counters(self._lustre), system_name)
+            found |= at_mounts(mounts, "lustre", lustre_counters(self._lustre), lustre_system)
         if "cifs" in kinds:
             shares = cifs_counters(text(self._proc / "fs" / "cifs" / "Stats") or "")
             found |= at_mounts(mounts, "cifs", shares, share_name)
@@ -168,7 +406,7 @@ def _block_row(name: str, before: BlockCounters | None, now: BlockCounters, elap
 
 def _name(mount: Mount) -> tuple[str, str]:
     """Return what is mounted there; of what shares its counters, all mounts have one name."""
-    names = {"lustre": system_name, "cifs": share_name}
+    names = {"lustre": lustre_system, "cifs": share_name}
     return mount.kind, names[mount.kind](mount.source) if mount.kind in names else mount.point
 
 

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.spool.record import HIGHEST
 from agent.wire.bounded import json_said
 
 _LOG = logging.getLogger(__name__)
+HIGHEST = 2**62  # of a sequence; a name with more is junk, and must not leave us without numbers
 MOST_RANGES = 64  # drops go oldest first and make few; beyond this the oldest is forgotten, and counted
 
 Range = tuple[int, int]  # first and last sequence

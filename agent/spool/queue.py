@@ -5,17 +5,86 @@ until it is sealed is known only to the running agent: after a restart it is sen
 """
 
 import errno
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agent.files import Disk
-from agent.spool.bodies import FULL_DISK, FULL_DISK_TRIES, Bodies
 from agent.spool.losses import Losses, Range
-from agent.spool.pile import Pile, occupied
-from agent.spool.record import rows_of
-from agent.spool.segment_store import SegmentStore
+from agent.spool.segment_store import Pile, SegmentStore, occupied, rows_of
+
+_LOG = logging.getLogger(__name__)
+# Where the bodies of batches are: on the shelf, or in memory as long as the disk refuses them.
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+FULL_DISK_TRIES = 8  # each makes room by one batch
+
+
+class Bodies:
+    """The bodies of one spool. `held` are those in memory; `unwritten` counts what the disk refused at first."""
+
+    def __init__(self, segments: SegmentStore) -> None:
+        self.unwritten = 0
+        self.held: dict[int, bytes] = {}
+        self.held_bytes = 0
+        self._shelf = segments
+        self._refused = False
+
+    def write(self, sequence: int, body: bytes, make_room: Callable[[], bool]) -> bool:
+        """Store a batch; return whether it is durably on the disk, else it is held in memory."""
+        for _ in range(FULL_DISK_TRIES):
+            try:
+                self._shelf.write(sequence, body)
+            except OSError as error:
+                if error.errno in FULL_DISK and make_room():
+                    continue
+                self._hold(sequence, body, error)
+                return False
+            self._write_down()
+            return True
+        self._hold(sequence, body, OSError(errno.ENOSPC, "whatever is removed is used by others at once"))
+        return False
+
+    def read(self, sequence: int) -> bytes:
+        """Return a batch; an OSError where the disk does not give it."""
+        return self.held[sequence] if sequence in self.held else self._shelf.read(sequence)
+
+    def remove(self, sequence: int) -> None:
+        """Remove a batch."""
+        if (body := self.held.pop(sequence, None)) is None:
+            self._shelf.remove(sequence)
+        else:
+            self.held_bytes -= len(body)
+
+    def clear_memory(self) -> None:
+        """Forget what is held in memory: it is on the disk now, under another number."""
+        self.held, self.held_bytes = {}, 0
+
+    def _hold(self, sequence: int, body: bytes, error: OSError) -> None:
+        if not self._refused:
+            _LOG.warning(
+                "batch %d cannot be written: %s; until the disk is well, batches wait in memory", sequence, error
+            )
+        self._refused = True
+        self.unwritten += 1
+        self.held[sequence] = body
+        self.held_bytes += len(body)
+
+    def _write_down(self) -> None:
+        """The disk is well: what waits in memory can go there too, and so outlive us."""
+        if not self._refused:
+            return
+        for sequence, body in list(self.held.items()):
+            try:
+                self._shelf.write(sequence, body)
+            except OSError:
+                return  # the next batch tries again
+            del self.held[sequence]
+            self.held_bytes -= len(body)
+        self._refused = False
+        _LOG.info("the disk takes batches again")
+
 
 # Trouble of the process or of the whole disk that passes: no batch is at fault.
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT)

@@ -22,7 +22,7 @@ class Unit:
 class Field:
     """One field: what it is, our reading, and its two names, each with its unit.
 
-    `reading` is a column of gpu_samples, or what agent/metrics/dcgm_values.py works out under that name.
+    `reading` is a column of gpu_samples, or what agent/metrics/dcgm.py works out under that name.
     """
 
     words: str

@@ -10,22 +10,19 @@ from pathlib import Path
 from mcp.types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from agent.attribution.environment import allowed
-from agent.attribution.evidence import Process
-from agent.attribution.ray import cluster_name
+from agent.attribution.evidence import Process, allowed, cluster_name
 from agent.attribution.run import HostIdentity, attribute
-from agent.control.note import read_note
+from agent.control import read_note
 from agent.errors import AgentError
-from agent.metrics.http.request import MOST_HEAD, RefusedError
-from agent.metrics.http.request import parse as scrape_head
+from agent.metrics.scrape_server import MOST_HEAD, RefusedError
+from agent.metrics.scrape_server import parse as scrape_head
 from agent.settings.config import load as agent_settings
-from agent.sources.flows.peers import read_peers
-from agent.sources.progress.message import parse as message
-from agent.sources.services.engines import read_page
-from agent.sources.topology.table import read_table
+from agent.sources.flows import read_peers
+from agent.sources.mailbox import parse as message
+from agent.sources.service_page import read_page
+from agent.sources.topology import read_table
 from agent.wire.bounded import TooMuchError, bounded_json
-from agent.wire.envelope import header_of
-from agent.wire.frame import packed
+from agent.wire.envelope import header_of, packed
 from agent.wire.recording import read_recording
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.request import parsed_file

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from agent.attribution.devices import Device
-from agent.attribution.gpu_process import GpuProcess, Holding
+from agent.attribution.devices import Device, GpuProcess, Holding
 from agent.source import Reading, Supported
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.metrics import Snapshot
+from agent.metrics.snapshot import Snapshot
 from agent.sampling.sampler import Sampler
 from agent.sampling.stamp import Identity, Stamper
 from agent.source import Reading, Row, Supported, Value

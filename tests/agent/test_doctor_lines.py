@@ -4,10 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.doctor import gpus, host
-from agent.doctor.finding import HostCheckLine
-from agent.doctor.leaving import connection, identity_columns, leaving, listens_on
-from agent.doctor.reach import collector_line, spool_line
+from agent.doctor.checks import (
+    HostCheckLine,
+    collector_line,
+    health_lines,
+    may_trace,
+    measured_lines,
+    process_lines,
+    rack_line,
+    spool_line,
+)
+from agent.doctor.examine import connection, identity_columns, leaving, listens_on
 from agent.settings.config import AgentConfig
 from agent.source import Supported
 from agent.wire.tables import TABLES
@@ -19,7 +26,7 @@ NO_GPM = "GPM needs Hopper or newer; this is Ampere"
 def test_what_all_gpus_tell_is_one_line() -> None:
     """Eight GPUs with fourteen subjects would be a page that nobody reads."""
     told = [Supported(f"GPU-{n}", subject) for n in range(8) for subject in ("power", "utilization", "activity")]
-    assert gpus.measured(told) == [
+    assert measured_lines(told) == [
         HostCheckLine("yes", "utilization, power"),
         HostCheckLine("yes", "SM, tensor and DRAM activity (GPM)"),
     ]
@@ -28,7 +35,7 @@ def test_what_all_gpus_tell_is_one_line() -> None:
 def test_what_is_not_told_says_why() -> None:
     """A missing panel without a reason is the most frequent complaint about exporters."""
     told = [Supported("GPU-1", "activity", ok=False, reason=NO_GPM), Supported("GPU-1", "power")]
-    assert gpus.measured(told) == [
+    assert measured_lines(told) == [
         HostCheckLine("yes", "power"),
         HostCheckLine("no", f"SM, tensor and DRAM activity (GPM): {NO_GPM}"),
     ]
@@ -37,12 +44,12 @@ def test_what_is_not_told_says_why() -> None:
 def test_what_some_gpus_tell_says_how_many() -> None:
     """A mixed host is neither yes nor no."""
     told = [Supported("GPU-1", "energy"), Supported("GPU-2", "energy", ok=False, reason="not supported")]
-    assert gpus.measured(told) == [HostCheckLine("some", "energy on 1 of 2 GPUs: not supported")]
+    assert measured_lines(told) == [HostCheckLine("some", "energy on 1 of 2 GPUs: not supported")]
 
 
 def test_what_no_gpu_of_this_kind_has_is_not_missed() -> None:
     """A PCIe board without NVLink has nothing to mend."""
-    assert gpus.measured([Supported("GPU-1", "nvlink", ok=False, reason="not supported")]) == []
+    assert measured_lines([Supported("GPU-1", "nvlink", ok=False, reason="not supported")]) == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +64,7 @@ def test_what_no_gpu_of_this_kind_has_is_not_missed() -> None:
 )
 def test_a_sick_gpu_is_bad(row: dict[str, str | int | bool | None], words: str) -> None:
     """These are what a job finds out hours later."""
-    (line,) = gpus.health((1, 1), [{"gpu_uuid": "GPU-1", **row}])
+    (line,) = health_lines((1, 1), [{"gpu_uuid": "GPU-1", **row}])
     assert (line.answer, line.what) == ("bad", words)
     assert line.remedy
 
@@ -66,12 +73,12 @@ def test_a_healthy_gpu_is_not_mentioned() -> None:
     """A page of good news hides the bad."""
     row: dict[str, str | int | bool | None]
     row = {"gpu_uuid": "GPU-1", "up": True, "pcie_width": 16, "pcie_width_max": 16, "recovery_action": "none"}
-    assert gpus.health((8, 8), [row]) == []
+    assert health_lines((8, 8), [row]) == []
 
 
 def test_a_gpu_that_is_missing_is_bad_although_it_has_no_row() -> None:
     """A GPU off the bus is in no list of the driver's."""
-    assert gpus.health((8, 7), []) == [
+    assert health_lines((8, 7), []) == [
         HostCheckLine("bad", "1 of 8 GPUs do not answer", "see the kernel's log for XID 79; reset or reseat them")
     ]
 
@@ -79,12 +86,12 @@ def test_a_gpu_that_is_missing_is_bad_although_it_has_no_row() -> None:
 @pytest.mark.parametrize(("effective", "may"), [("0000000000080000", True), ("0000000000000000", False)])
 def test_the_right_to_look_into_processes_is_one_bit(effective: str, *, may: bool) -> None:
     """It decides what the page promises."""
-    assert host.may_trace(f"Name:\tx\nCapEff:\t{effective}\n") is may
+    assert may_trace(f"Name:\tx\nCapEff:\t{effective}\n") is may
 
 
 def test_a_rack_that_nobody_says_is_a_no_with_a_way_out() -> None:
     """Without it no transfer is called cross-rack, and nobody would know why."""
-    (line,) = host.rack_line({"inventory": [{"rack": None}]})
+    (line,) = rack_line({"inventory": [{"rack": None}]})
     assert line.answer == "no"
     assert "topology_slurm" in line.remedy
 
@@ -141,7 +148,7 @@ def test_a_spool_that_cannot_be_written_is_bad(tmp_path: Path) -> None:
 
 def test_a_procfs_that_hides_others_is_told(tmp_path: Path) -> None:
     """With hidepid no process on a GPU has an owner, and the page must not say that all can be read."""
-    (line,) = host.processes(AgentConfig(proc=tmp_path))
+    (line,) = process_lines(AgentConfig(proc=tmp_path))
     assert line.answer == "no"
     assert "hidepid" in line.what
     assert "gid=" in line.remedy

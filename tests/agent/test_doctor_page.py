@@ -3,11 +3,9 @@
 import json
 from collections.abc import Callable
 
-from agent.doctor.cost import Cost
-from agent.doctor.examine import Examination
-from agent.doctor.finding import HostCheckLine
-from agent.doctor.leaving import Leaving
-from agent.doctor.page import WIDTH, doctor_lines, document
+from agent.cli.doctor import WIDTH, doctor_lines, document
+from agent.doctor.checks import HostCheckLine
+from agent.doctor.examine import Cost, Examination, Leaving
 
 FOUND = Examination(
     node="n14",

@@ -4,15 +4,16 @@ from pathlib import Path
 
 from agent.attribution.providers import Condition
 from agent.clock import SystemClock
-from agent.daemon.about import AgentState, own_families
-from agent.delivery.post import Link
+from agent.daemon.agent import AgentState, own_families
+from agent.delivery.link import Link
 from agent.delivery.sender import Sender
-from agent.metrics import HostCollector, Scraped, Snapshot, registry
-from agent.metrics.http import ScrapeServer
+from agent.metrics.families import HostCollector, Scraped, registry
+from agent.metrics.scrape_server import ScrapeServer
+from agent.metrics.snapshot import Snapshot
 from agent.sampling.sampler import Sampler
 from agent.sampling.stamp import Stamper
 from agent.sampling.wiring import HostSources
-from agent.spool import open_spool
+from agent.spool.queue import open_spool
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES
 from bench.contract_document import OWN_METRICS, ledger_columns_md, metrics_md, privacy_md

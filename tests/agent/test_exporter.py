@@ -5,7 +5,8 @@ from collections.abc import Callable
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.metrics import Scraped, Snapshot, registry
+from agent.metrics.families import Scraped, registry
+from agent.metrics.snapshot import Snapshot
 from agent.sampling.sampler import Stamped
 from agent.source import Value
 from agent.wire.units import SECOND_US

@@ -5,9 +5,8 @@ import threading
 import pytest
 from prometheus_client import generate_latest
 
-from agent.metrics import Snapshot, registry
-from agent.metrics.holders import Holders, LabelledHolder
-from agent.metrics.series import MOST_SERIES
+from agent.metrics.families import registry
+from agent.metrics.snapshot import MOST_SERIES, Holders, LabelledHolder, Snapshot
 from agent.sampling.sampler import Stamped
 from agent.source import Row
 from agent.wire.tables import TABLES

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.metrics import Scraped, registry
+from agent.metrics.families import Scraped, registry
 from agent.settings.config import load
 from agent.wire.dcgm import fields
 from tests.agent.situations import SITUATIONS, Situation, lived, uuid

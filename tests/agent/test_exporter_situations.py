@@ -8,7 +8,8 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.metrics import Scraped, Snapshot, registry
+from agent.metrics.families import Scraped, registry
+from agent.metrics.snapshot import Snapshot
 from agent.sampling.sampler import Stamped
 from agent.sampling.stamp import Identity
 from agent.settings.config import DcgmNames

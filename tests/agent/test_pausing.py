@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.control.pausing import MOST_SECONDS, NAME, PauseWatch, Pausing, end_pause, read_pause, write_pause
+from agent.control import PAUSE_FILE, PAUSE_SECONDS_MAX, PauseWatch, Pausing, end_pause, read_pause, write_pause
 from agent.errors import ConfigError
 
 
@@ -38,7 +38,7 @@ def test_it_can_be_ended_sooner(tmp_path: Path) -> None:
     assert not end_pause(tmp_path)
 
 
-@pytest.mark.parametrize("length", [0, -1, MOST_SECONDS + 1, float("nan")])
+@pytest.mark.parametrize("length", [0, -1, PAUSE_SECONDS_MAX + 1, float("nan")])
 def test_a_pause_of_no_sensible_length_is_refused(tmp_path: Path, length: float) -> None:
     """Who wants silence for a month stops the service, where everybody sees it."""
     with pytest.raises(ConfigError, match="a pause lasts at most 7 days"):
@@ -50,14 +50,14 @@ def test_a_pause_of_no_sensible_length_is_refused(tmp_path: Path, length: float)
 )
 def test_what_cannot_be_understood_is_no_pause(tmp_path: Path, text: str) -> None:
     """A broken file must not silence a host."""
-    (tmp_path / NAME).write_text(text)
+    (tmp_path / PAUSE_FILE).write_text(text)
     assert read_pause(tmp_path, lambda: 1000.0) is None
 
 
 def test_what_others_may_write_says_nothing(tmp_path: Path) -> None:
     """Otherwise anybody on the host could hide it."""
     write_pause(tmp_path, 60, "")
-    (tmp_path / NAME).chmod(0o666)
+    (tmp_path / PAUSE_FILE).chmod(0o666)
     assert read_pause(tmp_path) is None
 
 
@@ -65,23 +65,23 @@ def test_what_others_may_write_says_nothing(tmp_path: Path) -> None:
 def test_another_users_file_says_nothing(tmp_path: Path) -> None:
     """The directory may be one that others may write to."""
     write_pause(tmp_path, 60, "")
-    os.chown(tmp_path / NAME, 12345, -1)
+    os.chown(tmp_path / PAUSE_FILE, 12345, -1)
     assert read_pause(tmp_path) is None
 
 
 def test_a_pipe_in_its_place_hangs_no_beat(tmp_path: Path) -> None:
     """The directory may be one that others may write to, and who opens a pipe waits until somebody writes."""
-    os.mkfifo(tmp_path / NAME)
+    os.mkfifo(tmp_path / PAUSE_FILE)
     assert read_pause(tmp_path) is None
 
 
 def test_a_number_beyond_all_time_is_no_pause(tmp_path: Path) -> None:
     """JSON may write a whole number of four hundred digits, which is no float."""
-    (tmp_path / NAME).write_text('{"until": 1' + "0" * 400 + "}")
+    (tmp_path / PAUSE_FILE).write_text('{"until": 1' + "0" * 400 + "}")
     assert read_pause(tmp_path) is None
 
 
 def test_the_file_says_until_when_and_why(tmp_path: Path) -> None:
     """Who finds a silent host looks there first."""
     assert write_pause(tmp_path, 60, "NCCL tests", lambda: 1000.0) == Pausing(1060.0, "NCCL tests")
-    assert json.loads((tmp_path / NAME).read_text()) == {"until": 1060.0, "why": "NCCL tests"}
+    assert json.loads((tmp_path / PAUSE_FILE).read_text()) == {"until": 1060.0, "why": "NCCL tests"}

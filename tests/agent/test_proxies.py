@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from agent.cli.top import page
 from agent.connection import Connection, ask
-from agent.delivery.enrol import link_of
-from agent.delivery.post import Link
-from agent.doctor.reach import collector_line
+from agent.delivery.link import Link, link_of
+from agent.doctor.checks import collector_line
 from agent.errors import AgentError
 from agent.settings.config import AgentConfig
-from agent.sources.services.declared import declared_services
-from agent.sources.services.fetch import fetch
-from agent.top.agent_page import page
+from agent.sources.services import declared_services, fetch
 from analyzer.capacity.planner.errors import ModelError
 from analyzer.capacity.planner.from_text import Message, ModelSettings, complete
 from analyzer.interfaces.alarms.posting import post
@@ -146,12 +144,11 @@ def of_simulated(listener: Listener, _: Path) -> None:
 
 # By the module that opens the connection; DuckDB opens the lake's.
 CLIENTS: dict[str, tuple[Callable[[Listener, Path], object], ...]] = {
-    "agent/delivery/post.py": (of_link,),
-    "agent/doctor/reach.py": (lambda at, _: collector_line(AgentConfig(collector=at.url)),),
-    "agent/delivery/enrol.py": (joining,),
-    "agent/sources/services/fetch.py": (lambda at, _: fetch(declared_services([at.url], "n")[0]),),
+    "agent/delivery/link.py": (of_link, joining),
+    "agent/doctor/checks.py": (lambda at, _: collector_line(AgentConfig(collector=at.url)),),
+    "agent/sources/services.py": (lambda at, _: fetch(declared_services([at.url], "n")[0]),),
     "simulator/send.py": (of_simulated,),
-    "agent/top/agent_page.py": (lambda at, _: page(AgentConfig(listen=at.place, scrape_token=KEY)),),
+    "agent/cli/top.py": (lambda at, _: page(AgentConfig(listen=at.place, scrape_token=KEY)),),
     "analyzer/interfaces/alarms/posting.py": (
         lambda at, _: post(f"{at.url}/api/v2/alerts", b"[]", {}),
         lambda at, _: post(f"{at.url}/hook", b"{}", {"X-Signature": KEY}),

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.control.quiet import DIRECTORY, MOST_FILES, MOST_SECONDS, Quiet, make_directory, read_wish, write_wish
+from agent.control import (
+    QUIET_DIRECTORY,
+    QUIET_FILES_MAX,
+    QUIET_SECONDS_MAX,
+    Quiet,
+    make_directory,
+    read_wish,
+    write_wish,
+)
 from agent.errors import ConfigError
 
 INDICES = {"0": "GPU-a", "1": "GPU-b"}
@@ -90,7 +98,7 @@ def test_a_wish_that_does_not_count_is_logged_once_for_each_user(
     now = [1000.0]
     asked = quiet(control, now, {"GPU-b": {1000}})
     for name in ("first", "second"):
-        path = write_wish(control, 60, {"0"}, lambda: now[0]).rename(control / DIRECTORY / name)
+        path = write_wish(control, 60, {"0"}, lambda: now[0]).rename(control / QUIET_DIRECTORY / name)
         os.chown(path, 4242, -1)
         assert asked.gpus() == frozenset()
         now[0] += 2
@@ -99,8 +107,8 @@ def test_a_wish_that_does_not_count_is_logged_once_for_each_user(
 
 def test_a_thousand_files_cost_no_more_than_the_first(control: Path) -> None:
     """The directory is open to everybody."""
-    for number in range(MOST_FILES + 10):
-        (control / DIRECTORY / f"{number:04}").write_text("{}")
+    for number in range(QUIET_FILES_MAX + 10):
+        (control / QUIET_DIRECTORY / f"{number:04}").write_text("{}")
     asked = quiet(control, [1000.0])
     assert asked.gpus() == frozenset()
     assert asked.left_out == 10
@@ -108,8 +116,8 @@ def test_a_thousand_files_cost_no_more_than_the_first(control: Path) -> None:
 
 def test_a_link_and_a_pipe_are_no_wishes(control: Path) -> None:
     """Opening a pipe would hang the beat; following a link would read what the user may not."""
-    os.mkfifo(control / DIRECTORY / "pipe")
-    (control / DIRECTORY / "link").symlink_to("/etc/hostname")
+    os.mkfifo(control / QUIET_DIRECTORY / "pipe")
+    (control / QUIET_DIRECTORY / "link").symlink_to("/etc/hostname")
     assert quiet(control, [1000.0]).gpus() == frozenset()
 
 
@@ -123,11 +131,11 @@ def test_nothing_that_is_written_there_breaks_the_agent(tmp_path_factory: pytest
 
 def test_a_number_beyond_all_time_is_no_wish(control: Path) -> None:
     """Anybody may write four hundred digits, which are no float: that must not stop the reading of all GPUs."""
-    (control / DIRECTORY / "wish").write_text('{"gpus": ["0"], "until": 1' + "0" * 400 + "}")
+    (control / QUIET_DIRECTORY / "wish").write_text('{"gpus": ["0"], "until": 1' + "0" * 400 + "}")
     assert quiet(control, [1000.0]).gpus() == frozenset()
 
 
-@pytest.mark.parametrize("length", [0, -1, MOST_SECONDS + 1])
+@pytest.mark.parametrize("length", [0, -1, QUIET_SECONDS_MAX + 1])
 def test_silence_has_an_end(control: Path, length: float) -> None:
     """A GPU nobody measures for a week is a GPU nobody can account for."""
     with pytest.raises(ConfigError, match="at most 24 hours"):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.state_file import StateFile
+from agent.files import StateFile
 
 
 def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from agent.clock import Timeline
 from agent.errors import DriverChangedError, SourceError, SourceLostError
+from agent.sampling.sampler import HANG_SECONDS as LONGEST_SECONDS
 from agent.sampling.sampler import Paced, Sampler, Stamped
 from agent.sampling.stamp import Stamper
-from agent.sampling.track import HANG_SECONDS as LONGEST_SECONDS
 from agent.source import Reading, Row, Source
 from agent.wire.units import SECOND_US
 from tests.fake_clock import FakeClock

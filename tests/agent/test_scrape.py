@@ -20,9 +20,10 @@ from prometheus_client.registry import Collector
 from agent.clock import SystemClock
 from agent.daemon.agent import Agent
 from agent.errors import ConfigError, ListenError
-from agent.metrics import Snapshot, registry
-from agent.metrics.http import Door, ScrapeServer, Secret
-from agent.metrics.http.server import MOST_CONNECTIONS
+from agent.metrics.door import Door, Secret
+from agent.metrics.families import registry
+from agent.metrics.scrape_server import MOST_CONNECTIONS, ScrapeServer
+from agent.metrics.snapshot import Snapshot
 from agent.sampling.wiring import HostSources
 from agent.settings.config import AgentConfig
 from tests.agent.no_gpus import NoGpus

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.metrics.http.answer import HttpAnswer
-from agent.metrics.http.request import MOST_HEADERS, RefusedError, Request, parse
-from agent.metrics.http.secret import Secret
+from agent.metrics.door import Secret
+from agent.metrics.scrape_server import MOST_HEADERS, HttpAnswer, RefusedError, Request, parse
 
 NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters=":"), min_size=1, max_size=20)
 VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=50)

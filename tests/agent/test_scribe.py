@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.delivery.batch import Batcher, Draft
-from agent.delivery.scribe import Scribe
+from agent.delivery.batch import Batcher, Draft, Scribe
 from agent.errors import EnvelopeError
 from agent.sampling.sampler import Stamped
 from agent.source import Value
-from agent.spool import SegmentStore, Spool, open_spool
-from agent.spool.record import rows_of as rows_in
+from agent.spool.queue import Spool, open_spool
+from agent.spool.segment_store import SegmentStore
+from agent.spool.segment_store import rows_of as rows_in
 from agent.wire.envelope import header_of, open_envelope
 from tests.agent.batches import batch, identity, rows_of
 from tests.fake_clock import FakeClock

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.clock import SystemClock
-from agent.delivery.backoff import LONGEST_ASKED_SECONDS, LONGEST_SECONDS, Backoff, retry_after
-from agent.delivery.post import Link
+from agent.delivery.link import LONGEST_ASKED_SECONDS, LONGEST_SECONDS, Backoff, Link, retry_after
 from agent.delivery.sender import Sender
 from agent.errors import ConfigError
-from agent.spool import SegmentStore, Spool
+from agent.spool.queue import Spool
+from agent.spool.segment_store import SegmentStore
 from tests.agent.batches import identity, maker
 from tests.agent.receiver import Receiver, Reply
 from tests.waiting import PATIENCE_SECONDS, until

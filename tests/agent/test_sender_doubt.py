@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.clock import Clock, SystemClock
-from agent.delivery.backoff import LONGEST_ASKED_SECONDS, Backoff, http_date, retry_after
-from agent.delivery.post import Link
+from agent.delivery.link import LONGEST_ASKED_SECONDS, Backoff, Link, http_date, retry_after
 from agent.delivery.sender import LAST_BATCHES, Sender
 from agent.errors import ConfigError
-from agent.spool import SegmentStore, Spool, open_spool
+from agent.spool.queue import Spool, open_spool
+from agent.spool.segment_store import SegmentStore
 from agent.wire.units import SECOND_US
 from tests.agent.batches import identity, maker
 from tests.agent.receiver import Receiver, Reply
@@ -270,7 +270,7 @@ def test_no_header_breaks_the_sender(header: str | None) -> None:
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5))
 def test_no_json_breaks_an_answer(value: Any) -> None:
     """What is said where a number was expected is not said."""
-    from agent.delivery.post import _number
+    from agent.delivery.link import _number
 
     number = _number(value)
     assert number is None or (type(value) is int and number == value)

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent.clock import SystemClock
-from agent.delivery.backoff import Backoff
-from agent.delivery.post import Link
+from agent.delivery.link import Backoff, Link
 from agent.delivery.sender import Sender
-from agent.spool import open_spool
+from agent.spool.queue import open_spool
 from tests.agent.batches import identity, maker
 from tests.agent.receiver import Receiver, Reply
 

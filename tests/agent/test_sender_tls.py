@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from agent.clock import SystemClock
-from agent.delivery.backoff import Backoff
-from agent.delivery.post import Link
+from agent.delivery.link import Backoff, Link
 from agent.delivery.sender import Sender
 from agent.errors import ConfigError
-from agent.spool import Spool, open_spool
+from agent.spool.queue import Spool, open_spool
 from tests.agent.batches import maker
 from tests.agent.receiver import Receiver, Reply
 

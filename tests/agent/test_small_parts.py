@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError, EnvelopeError
-from agent.run.observation import Subject
-from agent.run.steps import StepCounter, step_pattern
-from agent.run.visible import ChosenGpus, Gpu, visible, visible_gpus
-from agent.run.watch import reports_here, spoken
+from agent.run.command import StepCounter, step_pattern
+from agent.run.watch import ChosenGpus, Gpu, Subject, reports_here, spoken, visible, visible_gpus
 from agent.wire.recording import RecordingEnd, RecordingHeader, RecordingWriter, read_recording
 
 GPUS = [Gpu(f"GPU-{index:04x}-aa", index, "H100-80GB") for index in range(4)]

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from agent.errors import SpoolError
 from agent.files import hold_lock, write_durably
-from agent.spool import SegmentStore, Spool
-from agent.spool.pile import occupied
-from agent.spool.quarantine import MOST_FILES
-from agent.spool.queue import MEMORY_BYTES
+from agent.spool.queue import MEMORY_BYTES, Spool
+from agent.spool.segment_store import QUARANTINED_FILES_MAX, SegmentStore, occupied
 from tests.agent.batches import batch, bulky, busy_of, identity, maker
 
 LARGE = 10**7
@@ -237,11 +235,11 @@ def test_a_torn_write_leaves_nothing(tmp_path: Path) -> None:
 def test_quarantine_is_bounded(tmp_path: Path) -> None:
     """A collector that refuses everything for a week must not fill the disk either."""
     queue = spool(tmp_path)
-    for sequence in range(MOST_FILES + 20):
+    for sequence in range(QUARANTINED_FILES_MAX + 20):
         queue.append(maker())
         queue.refuse(sequence, "no")
-    assert len(list((tmp_path / "quarantine").iterdir())) == MOST_FILES
-    assert queue.quarantined == MOST_FILES + 20
+    assert len(list((tmp_path / "quarantine").iterdir())) == QUARANTINED_FILES_MAX
+    assert queue.quarantined == QUARANTINED_FILES_MAX + 20
 
 
 def test_a_batch_that_vanished_is_passed_over(tmp_path: Path) -> None:

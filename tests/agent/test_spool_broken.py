@@ -13,8 +13,8 @@ from shutil import which
 import pytest
 
 from agent.errors import SpoolError
-from agent.spool import Spool, open_spool
 from agent.spool.losses import Range
+from agent.spool.queue import Spool, open_spool
 from tests.agent.batches import batch, busy_of, identity, maker
 
 ROOT = Path(__file__).parent.parent.parent
@@ -292,7 +292,7 @@ OPEN = """
 import sys
 from pathlib import Path
 from agent.errors import SpoolError
-from agent.spool import open_spool
+from agent.spool.queue import open_spool
 try:
     spool = open_spool(Path(sys.argv[1]), 10**7, 10**7)
 except SpoolError as error:

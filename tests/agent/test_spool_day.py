@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.daemon.about import AgentSource, AgentState
-from agent.delivery.backoff import Backoff
+from agent.daemon.agent import AgentSource, AgentState
 from agent.delivery.batch import Batcher
-from agent.delivery.post import Link
+from agent.delivery.link import Backoff, Link
 from agent.delivery.sender import Sender
 from agent.files import Disk
 from agent.sampling.sampler import Sampler
 from agent.sampling.stamp import Stamper
 from agent.sampling.wiring import HostSources
 from agent.source import Reading
-from agent.spool import SegmentStore, Spool
+from agent.spool.queue import Spool
+from agent.spool.segment_store import SegmentStore
 from agent.wire.units import SECOND_US
 from tests.agent.batches import identity, rows_of
 from tests.agent.no_gpus import NoGpus

@@ -15,7 +15,7 @@ BEGIN = """
 import json, os, resource, subprocess, sys
 from pathlib import Path
 from agent.errors import SpoolError
-from agent.spool import open_spool
+from agent.spool.queue import open_spool
 from tests.agent.batches import bulky, identity
 place = Path(sys.argv[1])
 spool = open_spool(place / "spool", 10**9, 10**9)

@@ -4,12 +4,10 @@ import re
 from pathlib import Path
 
 from agent.clock import Timeline
-from agent.delivery.backoff import LONGEST_ASKED_SECONDS, LONGEST_SECONDS
-from agent.delivery.scribe import MOST_WAITING
-from agent.spool import quarantine
-from agent.spool.pile import BLOCK
+from agent.delivery.batch import MOST_WAITING
+from agent.delivery.link import LONGEST_ASKED_SECONDS, LONGEST_SECONDS
 from agent.spool.queue import MEMORY_BYTES
-from agent.spool.segment_store import PRIVATE
+from agent.spool.segment_store import BLOCK, PRIVATE, QUARANTINED_BYTES_MAX, QUARANTINED_FILES_MAX
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES
 from agent.wire.units import SECOND_US
@@ -21,7 +19,7 @@ TEXT = (Path(__file__).parent.parent.parent / "docs" / "spool.md").read_text("ut
 def test_the_figures_are_those_of_the_code() -> None:
     """An operator plans a disk with them."""
     assert f"blocks of {BLOCK // 1024} KiB" in TEXT
-    assert f"{quarantine.MOST_BYTES // 10**6} MB or {quarantine.MOST_FILES} files" in TEXT
+    assert f"{QUARANTINED_BYTES_MAX // 10**6} MB or {QUARANTINED_FILES_MAX} files" in TEXT
     assert f"mode {PRIVATE:04o}" in TEXT
     assert f"{MEMORY_BYTES // 10**6} MB of batches" in TEXT
     assert f"for {MOST_WAITING} batches" in TEXT

@@ -14,7 +14,7 @@ MOST_KILLS = 4000  # a bound, never met: lives go on until enough was done in th
 SCRIPT = """
 import hashlib, json, os, random, signal, sys, time
 from pathlib import Path
-from agent.spool import open_spool
+from agent.spool.queue import open_spool
 from agent.spool.losses import MOST_RANGES
 from tests.agent.batches import batch, identity
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.spool import Spool, open_spool
 from agent.spool.losses import MOST_RANGES, Losses, Range, lost_ranges, noted
-from agent.spool.pile import occupied
+from agent.spool.queue import Spool, open_spool
+from agent.spool.segment_store import occupied
 from tests.agent.batches import batch, identity
 
 STREAM = "4f7c1b9e-0000-4000-8000-000000000000"

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.files import Disk
-from agent.spool import SegmentStore, Spool
+from agent.spool.queue import Spool
+from agent.spool.segment_store import SegmentStore
 from tests.agent.batches import busy_of, identity, maker
 from tests.agent.power import PoweredDisk, leave
 

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.metrics import Scraped, registry
-from agent.metrics.http.server import ScrapeServer
+from agent.metrics.families import Scraped, registry
+from agent.metrics.scrape_server import ScrapeServer
 from collector.access.endpoints import ENDPOINTS
 from tests.agent.situations import SITUATIONS, lived
 from tests.agent.test_exposition import PROMETHEUS

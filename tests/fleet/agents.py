@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.clock import SystemClock
-from agent.delivery.backoff import Backoff
-from agent.delivery.post import Link
+from agent.delivery.link import Backoff, Link
 from agent.delivery.sender import Sender
 from agent.files import Disk
-from agent.spool import SegmentStore, Spool
+from agent.spool.queue import Spool
+from agent.spool.segment_store import SegmentStore
 from agent.wire.envelope import encode
 from tests.waiting import PATIENCE_SECONDS
 

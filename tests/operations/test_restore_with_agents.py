@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from agent.clock import SystemClock
-from agent.delivery.backoff import Backoff
-from agent.delivery.post import Link
+from agent.delivery.link import Backoff, Link
 from agent.delivery.sender import Sender
-from agent.spool import SegmentStore, Spool
+from agent.spool.queue import Spool
+from agent.spool.segment_store import SegmentStore
 from agent.wire.envelope import encode
 from analyzer.interfaces.backups.cli import backup, restore, verify
 from collector.backup.folder import backups

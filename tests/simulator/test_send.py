@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from agent.wire.envelope import MAX_BYTES, open_envelope
+from simulator.__main__ import main
 from simulator.batches import batches
-from simulator.cli import main
 from simulator.fleet import Fleet
 from simulator.send import DeliveryError, encode_batch, send
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from agent.wire.units import GIB
 from simulator import labels
 from simulator.activity import NOTHING, Activity, blend, thrown_away
-from simulator.archetypes.phases import DENSE, SPINNING, STALLED
-from simulator.archetypes.pretraining import STAGES, ring, stage_bytes
+from simulator.large_runs import STAGES, ring, stage_bytes
+from simulator.phases import DENSE, SPINNING, STALLED
 from simulator.timeline import Tape, Timeline, joined, lasting
 
 PHASES = (DENSE, SPINNING, STALLED.being(labels.STORAGE), NOTHING)

@@ -3,21 +3,226 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pynvml
 
-from agent.attribution.devices import Device
-from agent.attribution.gpu_process import NOTHING_SAID, Holding, merged_holdings
+from agent.attribution.devices import NOTHING_SAID, Device, Holding, merged_holdings
 from agent.errors import SourceLostError
-from agent.gpu.nvidia.calls import Calls
-from agent.gpu.nvidia.context import NvmlContext
-from agent.gpu.nvidia.energy import EnergyMeter
-from agent.gpu.nvidia.facts import ListedGpu, facts
-from agent.gpu.nvidia.gpm import GpmBuffer
-from agent.gpu.nvidia.instruments import Instruments
-from agent.gpu.nvidia.mig import Instance, find_instances
-from agent.gpu.nvidia.processes import Processes
-from agent.source import Row, Value
+from agent.gpu.nvidia.activity import UTILIZATION_RING, Gpm, GpmBuffer
+from agent.gpu.nvidia.calls import HERTZ_PER_MEGAHERTZ, MILLIWATTS_PER_WATT, Calls
+from agent.gpu.nvidia.instruments import Instruments, NvmlContext, Processes, memory, memory_info_v2, memory_total_bytes
+from agent.gpu.nvidia.power import EnergyMeter
+from agent.source import Row, Supported, Value
+from agent.sources.topology import numa_node, sysfs_bus_id
+from agent.wire.sku import sku
+
+# nvml.h, NVML_DEVICE_ARCH_*
+_NAMES: Mapping[int, str] = {
+    2: "Kepler",
+    3: "Maxwell",
+    4: "Pascal",
+    5: "Volta",
+    6: "Turing",
+    7: "Ampere",
+    8: "Ada",
+    9: "Hopper",
+    10: "Blackwell",
+    13: "Rubin",
+}
+HOPPER = 9  # the first with GPM
+_UNKNOWN = 0xFFFFFFFF
+
+
+def architecture_name(number: int | None) -> str | None:
+    """Return the name of an architecture; one that is newer than we are keeps its number."""
+    if number is None or number == _UNKNOWN:
+        return None
+    return _NAMES.get(number, f"architecture {number}")
+
+
+# MIG instances: parts of a GPU that the driver names and measures by themselves, as far as it can.
+_MOST_INSTANCES = 16  # of one GPU; the largest there are have 7
+
+
+class Instance:
+    """One MIG instance. The driver has no utilization for it; GPM measures the GPU instance it lies in."""
+
+    def __init__(self, uuid: str, parent_uuid: str, handle: object, around: NvmlContext) -> None:
+        self.uuid = uuid
+        self.handle: Any = handle
+        self._parent_uuid = parent_uuid
+        self.calls = Calls(uuid, around.failures, around.seconds)
+        self._processes = Processes(uuid, self.calls)
+        self._gpm: Gpm | None = None
+        self.number: int | None = None  # of the GPU instance that it lies in
+
+    def measure(self, parent: object, around: NvmlContext, buffer: GpmBuffer) -> None:
+        """Start the activity meter where the chip of this `parent` has one; exceptions as `read`."""
+        self.number = number = self.calls.ask(pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
+        if number is not None and self._gpm is None:
+            self._gpm = around.gpm(self.calls, parent, buffer, number)
+
+    def read(self, parent: object, seconds: float | None) -> Mapping[str, Value]:
+        """Return the instance's row for the `seconds` since the last call, None where it is the first.
+
+        Raises:
+            SourceLostError: the GPU is gone until it is reset.
+            DriverChangedError: the driver was replaced under this process.
+        """
+        before = self.calls.answered
+        row: dict[str, Value] = {"gpu_uuid": self.uuid, "parent_uuid": self._parent_uuid}
+        row.update(memory(self.calls, self.handle))
+        row.update(self._gpm.read(parent, seconds) if self._gpm else {})
+        row["up"] = True if self.calls.answered > before else None
+        return row
+
+    def holding(self) -> Holding:
+        """Return who holds the instance now; exceptions as `read`."""
+        return self._processes.read(self.handle)
+
+    def close(self) -> None:
+        """Give the activity meter's memory back."""
+        if self._gpm is not None:
+            self._gpm.close()
+            self._gpm = None
+
+
+def find_instances(
+    calls: Calls,
+    parent_uuid: str,
+    parent: object,
+    known: Mapping[str, Instance],
+    around: NvmlContext,
+    buffer: GpmBuffer,
+) -> dict[str, Instance]:
+    """Return the instances that `parent` has now, by UUID: the known ones kept, with fresh handles, the gone closed.
+
+    None is gone while the driver does not list all of them.
+
+    Raises:
+        SourceLostError: the GPU is gone until it is reset.
+        DriverChangedError: the driver was replaced under this process.
+    """
+    most = calls.ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent)
+    found: dict[str, Instance] = {}
+    is_whole = most is not None
+    question = pynvml.nvmlDeviceGetMigDeviceHandleByIndex
+    for position in range(min(most or 0, _MOST_INSTANCES)):
+        handle = calls.ask(question, parent, position)
+        uuid = None if handle is None else calls.ask(pynvml.nvmlDeviceGetUUID, handle)
+        if uuid is None:
+            is_whole = is_whole and handle is None and calls.refusal(question.__name__) is None
+        else:
+            found[uuid] = known.get(uuid) or Instance(uuid, parent_uuid, handle, around)
+            found[uuid].handle = handle
+            found[uuid].measure(parent, around, buffer)
+    if not is_whole:
+        return {**known, **found}
+    for uuid in known.keys() - found.keys():
+        known[uuid].close()
+    return found
+
+
+# A GPU as found: model, memory, limits, links and where it sits.
+@dataclass(frozen=True, slots=True)
+class ListedGpu:
+    """How the driver lists a GPU now: its index, its handle, and the handles of the others."""
+
+    index: int
+    handle: Any
+    others: tuple[Any, ...]
+    life: int = 0  # of the driver: what it refused in another one may be answered in this
+
+
+class Described(Protocol):
+    """A GPU, as far as its facts are asked for (gpu.py)."""
+
+    uuid: str
+    mig: bool
+    architecture: int | None  # nvml.h, NVML_DEVICE_ARCH_*
+
+    @property
+    def calls(self) -> Calls:
+        """Whom to ask."""
+
+    @property
+    def around(self) -> NvmlContext:
+        """What all GPUs of the host share."""
+
+    @property
+    def instances(self) -> Mapping[str, Instance]:
+        """Its MIG instances, by UUID."""
+
+
+def facts(gpu: Described, found: ListedGpu) -> list[Row]:
+    """Return the inventory rows of a GPU and its MIG instances.
+
+    Raises:
+        SourceLostError: the GPU is gone until it is reset.
+        DriverChangedError: the driver was replaced under this process.
+    """
+    whole = _whole(gpu, found)
+    return [whole, *(_part(instance, whole) for instance in gpu.instances.values())]
+
+
+def _whole(gpu: Described, found: ListedGpu) -> Mapping[str, Value]:
+    ask, handle = gpu.calls.ask, found.handle
+    memory_bytes = memory_total_bytes(gpu.calls, handle)
+    name = ask(pynvml.nvmlDeviceGetName, handle)
+    limit = ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    clock = ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM)
+    return {
+        "gpu_uuid": gpu.uuid,
+        "gpu_index": found.index,
+        "sku": None if name is None else sku(name, memory_bytes),
+        "architecture": architecture_name(gpu.architecture),
+        "memory_bytes": memory_bytes,
+        "mig_slices_max": ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) if gpu.mig else None,
+        "power_limit_watts": None if limit is None else limit / MILLIWATTS_PER_WATT,
+        "sm_clock_max_hertz": None if clock is None else float(clock * HERTZ_PER_MEGAHERTZ),
+        "nvlink_peers": _nvlink_peers(gpu, found),
+        "driver_version": gpu.around.driver,
+        **_place(gpu, handle),
+    }
+
+
+def _place(gpu: Described, handle: object) -> Mapping[str, Value]:
+    ask = gpu.calls.ask
+    pci = ask(pynvml.nvmlDeviceGetPciInfo_v3, handle)
+    bus_id = None if pci is None else sysfs_bus_id(pci.busId)
+    return {
+        "pci_bus_id": bus_id,
+        "numa_node": None if bus_id is None else numa_node(gpu.around.sysfs, bus_id),
+        "pcie_generation": ask(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, handle),
+        "pcie_generation_max": ask(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+        "pcie_width": ask(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
+        "pcie_width_max": ask(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+    }
+
+
+def _part(instance: Instance, whole: Mapping[str, Value]) -> Mapping[str, Value]:
+    """A MIG instance is priced as a part of its GPU: same SKU, its own slices and memory."""
+    attributes = instance.calls.ask(pynvml.nvmlDeviceGetAttributes_v2, instance.handle)
+    shared = ("gpu_index", "sku", "architecture", "mig_slices_max", "numa_node", "driver_version")
+    return {
+        "gpu_uuid": instance.uuid,
+        "parent_uuid": whole["gpu_uuid"],
+        "memory_bytes": memory_total_bytes(instance.calls, instance.handle),
+        "mig_slices": None if attributes is None else attributes.computeInstanceSliceCount,
+        **{name: whole[name] for name in shared},
+    }
+
+
+def _nvlink_peers(gpu: Described, found: ListedGpu) -> int | None:
+    """Return how many GPUs it reaches by NVLink, directly or through a switch; None where it is not known of each."""
+    question, kind = pynvml.nvmlDeviceGetP2PStatus, pynvml.NVML_P2P_CAPS_INDEX_NVLINK
+    try:
+        answers = [gpu.calls.ask(question, found.handle, other, kind) for other in found.others]
+    except SourceLostError:  # it may be the other that is lost; this one's own questions tell whether it is
+        return None
+    return None if None in answers else sum(answer == pynvml.NVML_P2P_STATUS_OK for answer in answers)
+
 
 _LOG = logging.getLogger(__name__)
 _MOST_GONE = 64  # MIG instances that are no more and are remembered, so that nobody is said to hold them still
@@ -167,3 +372,74 @@ class Gpu:
             parts = [instance.holding() for instance in self.instances.values()]
             self._held, self._held_at = merged_holdings((nobody, own, *parts)), now
         return self._held
+
+
+SUBJECTS = (
+    "utilization",
+    "memory",
+    "power",
+    "energy",
+    "clocks",
+    "throttle",
+    "activity",
+    "pcie",
+    "nvlink",
+    "xid",
+    "ecc",
+    "remapped_rows",
+    "processes",
+    "mig",
+)
+_IN_MIG_MODE = "the driver has none for a GPU in MIG mode; see activity"
+
+
+def of_gpu(gpu: Gpu) -> tuple[Supported, ...]:
+    """Return what a GPU was found to tell. Asks the driver nothing, and so is safe from any thread."""
+    refusals = _refusals(gpu)
+    return tuple(_one(gpu.uuid, subject, refusals[subject]) for subject in SUBJECTS)
+
+
+def nothing(uuid: str, why: str) -> tuple[Supported, ...]:
+    """Return that a GPU tells nothing at all now."""
+    return tuple(Supported(uuid, subject, False, why) for subject in SUBJECTS)
+
+
+def _one(uuid: str, subject: str, refusal: str | None) -> Supported:
+    return Supported(uuid, subject, refusal is None, refusal or "")
+
+
+def _refusals(gpu: Gpu) -> Mapping[str, str | None]:
+    calls, of = gpu.calls, gpu.instruments
+    return {
+        "utilization": _all(calls.refusal(UTILIZATION_RING), calls.refusal("nvmlDeviceGetUtilizationRates"))
+        and (_IN_MIG_MODE if gpu.mig else calls.refusal(UTILIZATION_RING)),
+        "memory": _all(calls.refusal(memory_info_v2.__name__), calls.refusal("nvmlDeviceGetMemoryInfo")),
+        "power": of.power.power_refusal,
+        "energy": of.power.energy_refusal,
+        "clocks": of.clocks.refusal,
+        "throttle": of.throttles.refusal,
+        "activity": None if of.gpm is not None else _no_gpm(gpu),
+        "pcie": None if of.gpm_tells("pcie_receive_bytes") else gpu.around.pcie.refusal(gpu.uuid),
+        "nvlink": None if of.gpm_tells("nvlink_receive_bytes") else of.nvlink.refusal,
+        "xid": gpu.around.xid.refusal(gpu.uuid),
+        "ecc": of.health.ecc_refusal,
+        "remapped_rows": of.health.rows_refusal,
+        "processes": None if gpu.mig else _processes(gpu),
+        "mig": calls.refusal(pynvml.nvmlDeviceGetMigMode.__name__),
+    }
+
+
+def _no_gpm(gpu: Gpu) -> str:
+    if gpu.architecture is not None and gpu.architecture < HOPPER:
+        return f"GPM needs Hopper or newer; this is {architecture_name(gpu.architecture)}"
+    return gpu.calls.refusal("nvmlGpmQueryDeviceSupport") or "the driver says that this GPU has no GPM"
+
+
+def _processes(gpu: Gpu) -> str | None:
+    newest, older = "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"
+    return _all(gpu.calls.refusal(newest), gpu.calls.refusal(older))
+
+
+def _all(*refusals: str | None) -> str | None:
+    """Return the first of several refusals where each is one; None where one of the ways works."""
+    return refusals[0] if all(refusals) else None

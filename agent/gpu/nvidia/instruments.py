@@ -1,23 +1,268 @@
 """The instruments of one GPU: what is read of it at every beat, and what the next beat subtracts from."""
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pynvml
 
-from agent.gpu.nvidia.calls import Calls
-from agent.gpu.nvidia.clocks import Clocks, Throttles
-from agent.gpu.nvidia.context import NvmlContext
-from agent.gpu.nvidia.energy import EnergyMeter
-from agent.gpu.nvidia.fields import EVERY_BEAT, Fields
-from agent.gpu.nvidia.gpm import Gpm
-from agent.gpu.nvidia.health import Health
-from agent.gpu.nvidia.link import PcieLink
-from agent.gpu.nvidia.memory import memory
-from agent.gpu.nvidia.nvlink import NvLink
-from agent.gpu.nvidia.power import Power
-from agent.gpu.nvidia.rings import SHORTEST_SECONDS, Rings
+from agent.attribution.devices import GpuProcess, Holding
+from agent.gpu.nvidia.activity import SHORTEST_SECONDS, Gpm, GpmBuffer, Rings
+from agent.gpu.nvidia.calls import (
+    EVERY_BEAT,
+    NOW_AND_THEN,
+    PCIE_REPLAYS,
+    RECOVERY_ACTION,
+    REMAP_FAILURE,
+    REMAP_PENDING,
+    REMAPPED_CORRECTED,
+    REMAPPED_UNCORRECTED,
+    Calls,
+    Field,
+    Fields,
+    Meter,
+)
+from agent.gpu.nvidia.links import NvLink, PcieLink, PcieWatch
+from agent.gpu.nvidia.power import Clocks, EnergyBook, EnergyMeter, Power, Throttles
+from agent.gpu.nvidia.xid import XidWatch
 from agent.source import Value
+
+
+def memory(calls: Calls, handle: object) -> Mapping[str, Value]:
+    """Return the memory columns of a GPU or MIG instance, in bytes, and the total as `memory_bytes`.
+
+    Drivers before 510 know only the older form, which counts the reserve as used: it is then None
+    (https://github.com/wookayin/gpustat/issues/141).
+
+    Raises:
+        SourceLostError: the GPU is gone until it is reset.
+        DriverChangedError: the driver was replaced under this process.
+    """
+    found = calls.ask(memory_info_v2, handle)
+    if found is not None:
+        return _columns(found.used, found.reserved)
+    if calls.supports(memory_info_v2.__name__):
+        return _columns(None, None)  # it failed this once: the older form would count the reserve for one beat
+    found = calls.ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    return _columns(None, None) if found is None else _columns(found.used, None)
+
+
+def memory_total_bytes(calls: Calls, handle: object) -> int | None:
+    """Return the device memory in bytes, or None where the GPU shares the host's (GB10); exceptions as `memory`."""
+    found = calls.ask(memory_info_v2, handle) or calls.ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    return None if found is None else int(found.total)
+
+
+def memory_info_v2(handle: object) -> pynvml.c_nvmlMemory_v2_t:
+    """Ask in the newer form, under a name of its own, so that a driver without it is still asked in the older."""
+    return pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+
+
+def _columns(used: int | None, reserved: int | None) -> Mapping[str, Value]:
+    return {"memory_used_bytes": used, "memory_reserved_bytes": reserved}
+
+
+# Whether one GPU is well: ECC errors, replaced rows, replayed packets, and what the driver asks for.
+#
+# All of it changes rarely and is dear to ask for, so it is asked for now and then. What holds is repeated in between;
+# what is counted is told when it was asked for, and unknown in between.
+_ECC = {
+    "ecc_corrected_events": ("nvmlDeviceGetTotalEccErrors(corrected)", pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
+    "ecc_uncorrected_events": ("nvmlDeviceGetTotalEccErrors(uncorrected)", pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
+}
+_ECC_QUESTION = _ECC["ecc_uncorrected_events"][0]
+_ROWS = {
+    "remapped_rows_corrected": REMAPPED_CORRECTED,
+    "remapped_rows_uncorrected": REMAPPED_UNCORRECTED,
+    "row_remap_pending": REMAP_PENDING,
+    "row_remap_failure": REMAP_FAILURE,
+}
+_FLAGS = frozenset(("row_remap_pending", "row_remap_failure"))
+# nvml.h, NVML_GPU_RECOVERY_ACTION_*, from 0
+_ACTIONS = (
+    "none",
+    "gpu_reset",
+    "node_reboot",
+    "drain_p2p",
+    "drain_and_reset",
+    "recover_imex_domain",
+    "bus_reset",
+    "system_reboot",
+)
+
+
+class Health:
+    """Asks about one GPU's health at each `look`, and tells the newest answers."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._batch = Fields(calls, NOW_AND_THEN)
+        self._events = {name: Meter(over_silence=True) for name in (*_ECC, "pcie_replay_events")}
+        self._lasting: Mapping[str, Value] = {}
+        self._counted: Mapping[str, Value] = dict.fromkeys(self._events)
+
+    def look(self, handle: object) -> None:
+        """Ask the driver.
+
+        Raises:
+            SourceLostError: the GPU is gone until it is reset.
+            DriverChangedError: the driver was replaced under this process.
+        """
+        values = self._batch.read(handle)
+        self._lasting = {**self._rows(handle, values), "recovery_action": action(values.get(RECOVERY_ACTION))}
+        totals = {"pcie_replay_events": values.get(PCIE_REPLAYS)}
+        for column, (name, kind) in _ECC.items():
+            totals[column] = self._calls.ask_as(
+                name, pynvml.nvmlDeviceGetTotalEccErrors, handle, kind, pynvml.NVML_VOLATILE_ECC
+            )
+        self._counted = {column: meter.amount(totals[column]) for column, meter in self._events.items()}
+
+    def read(self) -> Mapping[str, Value]:
+        """Return the columns, each count once."""
+        counted, self._counted = self._counted, dict.fromkeys(self._events)
+        return {**self._lasting, **counted}
+
+    @property
+    def ecc_refusal(self) -> str | None:
+        """Why ECC errors are not counted, in words; None where they are."""
+        return self._calls.refusal(_ECC_QUESTION)
+
+    @property
+    def rows_refusal(self) -> str | None:
+        """Why replaced rows are unknown, in words; None where they are known."""
+        if self._batch.refusal(REMAPPED_CORRECTED) is None:
+            return None
+        return self._calls.refusal(pynvml.nvmlDeviceGetRemappedRows.__name__)
+
+    def _rows(self, handle: object, values: Mapping[Field, int]) -> Mapping[str, Value]:
+        """Replaced rows by field, else by the older call (corrected, uncorrected, pending, failure)."""
+        found: Mapping[str, int | None] = {name: values.get(field) for name, field in _ROWS.items()}
+        if all(value is None for value in found.values()):
+            answer = self._calls.ask(pynvml.nvmlDeviceGetRemappedRows, handle)
+            found = dict(zip(_ROWS, answer or (None,) * len(_ROWS), strict=True))
+        return {name: bool(value) if name in _FLAGS and value is not None else value for name, value in found.items()}
+
+
+def action(number: int | None) -> str | None:
+    """Return the driver's word for what it asks for; one that is newer than we are keeps its number."""
+    if number is None:
+        return None
+    return _ACTIONS[number] if number < len(_ACTIONS) else f"action_{number}"
+
+
+# Which processes hold a GPU, how much of its memory, and how much of its SM time they take.
+MOST_PROCESSES = 4096  # of one GPU and one reading; a longer list is not known whole
+
+
+class Processes:
+    """The processes of one GPU or MIG instance, and how far the driver's record of their SM time was read."""
+
+    def __init__(self, uuid: str, calls: Calls) -> None:
+        self._uuid = uuid
+        self._calls = calls
+        self._read_until: int | None = None
+        self._has_mps = False  # its clients were listed once: a refusal is then no proof that there are none
+
+    def read(self, handle: object) -> Holding:
+        """Return who holds the GPU now, by pid; where a list cannot be read it is not known whole.
+
+        Raises:
+            SourceLostError: the GPU is gone until it is reset.
+            DriverChangedError: the driver was replaced under this process.
+        """
+        lists = (self._listed(handle), self._listed_by_mps(handle))
+        memory = _memory(entry for entries in lists for entry in entries or ())
+        kept = sorted(memory)[:MOST_PROCESSES]
+        shares = self._shares(handle, set(memory)) if memory else {}
+        is_whole = None not in lists and len(kept) == len(memory)
+        return Holding(
+            tuple(GpuProcess(self._uuid, pid, memory[pid], shares.get(pid)) for pid in kept),
+            frozenset((self._uuid,)) if is_whole else frozenset(),
+        )
+
+    def _listed(self, handle: object) -> Sequence[Any] | None:
+        """Ask in the driver's newest form; drivers before 510 know only the older one."""
+        newest = pynvml.nvmlDeviceGetComputeRunningProcesses_v3
+        listed = self._list(newest, handle)
+        if listed is None and not self._calls.supports(newest.__name__):
+            listed = self._list(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle)
+        return listed
+
+    def _listed_by_mps(self, handle: object) -> Sequence[Any] | None:
+        """Ask for the clients of MPS, which a driver that never knew any does not have."""
+        question = pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3
+        listed = self._list(question, handle)
+        self._has_mps = self._has_mps or bool(listed)
+        return listed if listed is not None or self._has_mps or self._calls.supports(question.__name__) else ()
+
+    def _list(self, question: Callable[[Any], Sequence[Any]], handle: object) -> Sequence[Any] | None:
+        """Return a list of the driver's, or None where it could not be read: that is not an empty one."""
+        listed = self._calls.ask(question, handle)
+        return () if listed is None and self._calls.refusal(question.__name__) is None else listed
+
+    def _shares(self, handle: object, holders: set[int]) -> dict[int, float]:
+        """Return pid to share of SM time, for all holders or for none."""
+        since, question = self._read_until, pynvml.nvmlDeviceGetProcessUtilization
+        samples = self._calls.ask(question, handle, since or 0)
+        if samples is None and self._calls.refusal(question.__name__) is not None:
+            return {}
+        samples = samples or ()  # the binding raises an error of code 0 where there is nothing new
+        new = [sample for sample in samples if sample.timeStamp > (since or 0)]
+        self._read_until = max((sample.timeStamp for sample in new), default=since or 0)
+        if since is None:  # asked from the beginning of time, the driver answers with samples of any age
+            return {}
+        busy: dict[int, list[int]] = defaultdict(list)
+        for sample in new:
+            if sample.smUtil <= 100:  # the driver is known to return garbage above 100 %
+                busy[sample.pid].append(sample.smUtil)
+        if not holders.intersection(busy):
+            return {}
+        return {pid: sum(busy[pid]) / len(busy[pid]) / 100 if pid in busy else 0.0 for pid in holders}
+
+
+def _memory(entries: Iterable[Any]) -> dict[int, int | None]:
+    """Return pid to bytes; a process with several contexts is one process."""
+    found: dict[int, int | None] = {}
+    for entry in entries:
+        found[entry.pid] = _larger(found.get(entry.pid), entry.usedGpuMemory)
+    return found
+
+
+def _larger(first: int | None, second: int | None) -> int | None:
+    return max((value for value in (first, second) if value is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlContext:
+    """Made once for a source and handed to each of its GPUs. `failures` counts refused questions by their name."""
+
+    failures: Counter[str]
+    seconds: Callable[[], float]  # monotonic
+    wall_seconds: Callable[[], float]
+    pcie: PcieWatch
+    xid: XidWatch
+    energy: EnergyBook
+    sysfs: Path
+    driver: str | None  # its version
+    process_seconds: float  # between two lists of processes
+
+    def gpm(self, calls: Calls, handle: object, buffer: GpmBuffer, instance: int | None = None) -> Gpm | None:
+        """Return the activity meter of a GPU, or of a GPU instance by its number; None where the GPU has none.
+
+        Raises:
+            SourceLostError: the GPU is gone until it is reset.
+            DriverChangedError: the driver was replaced under this process.
+        """
+        support = calls.ask(pynvml.nvmlGpmQueryDeviceSupport, handle)
+        if support is None or not support.isSupportedDevice:
+            return None
+        earlier, later = calls.ask(pynvml.nvmlGpmSampleAlloc), calls.ask(pynvml.nvmlGpmSampleAlloc)
+        if earlier is None or later is None:
+            return None
+        return Gpm(calls, instance, (earlier, later), buffer, self.seconds)
+
 
 _LOOK_SECONDS = 30.0  # between two looks at what changes rarely
 

@@ -1,4 +1,4 @@
-"""Count XID errors: the driver tells them as events, which a thread of its own waits for."""
+"""XID errors: whose fault each is, and how many there were. The driver tells them as events."""
 
 import contextlib
 import ctypes
@@ -8,15 +8,36 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pynvml
 
 from agent.errors import SourceHungError
 from agent.gpu.nvidia.calls import Again, in_words
-from agent.gpu.nvidia.xid_class import CLASSES, xid_class
 from agent.watchdog_thread import WatchdogThread
 
+# Whose fault an XID error is: the program's own, the hardware's, or neither for sure.
+#
+# Sources: NVIDIA, Xid Errors (catalog; what is met by restarting the application, by a reset, by a new board),
+# https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html; which of them leave the GPU healthy: NVIDIA,
+# k8s-device-plugin, internal/rm/health.go (application errors).
+_XidClass = Literal["hardware", "program", "other"]
+CLASSES: tuple[_XidClass, ...] = get_args(_XidClass)
+
+# Kernel exception, page fault, stopped channel, clean-up after another error, video processor, context switch.
+PROGRAM = frozenset((13, 31, 43, 45, 68, 109))
+# Memory (48, 63, 64, 94, 95), NVLink (74), off the bus (79): what the analyzer's notices call hardware as well.
+HARDWARE = frozenset((48, 63, 64, 74, 79, 94, 95))
+
+
+def xid_class(number: int) -> _XidClass:
+    """Return the class of an XID error; what neither list has (the driver, its firmware, what is new) is other."""
+    if number in HARDWARE:
+        return "hardware"
+    return "program" if number in PROGRAM else "other"
+
+
+# Count XID errors: the driver tells them as events, which a thread of its own waits for.
 _WAIT_MILLISECONDS = 200
 _ASKING_SECONDS = 1.0  # for all GPUs to say whether they tell events
 _HANGS = "a question to the driver hangs"

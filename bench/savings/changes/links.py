@@ -20,8 +20,8 @@ from bench.savings.changes.change import Change
 from bench.savings.changes.pace import later, lengths_of, retimed, share_of, where
 from simulator import labels
 from simulator.activity import Activity, FloatArray
-from simulator.archetypes.phases import DENSE
-from simulator.archetypes.pretraining import HOT_NODES, SPINE_SHARE
+from simulator.large_runs import HOT_NODES, SPINE_SHARE
+from simulator.phases import DENSE
 from simulator.plan import Run, Seat
 from simulator.site import Site
 

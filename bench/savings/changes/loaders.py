@@ -22,7 +22,7 @@ from bench.savings.changes.mixing import rarer
 from bench.savings.changes.pace import later, lengths_of, retimed, share_of, where, work_before
 from simulator import labels
 from simulator.activity import Activity, FloatArray, IntArray
-from simulator.archetypes.transfers import PAGEABLE_BYTES_PER_SECOND
+from simulator.fed_runs import PAGEABLE_BYTES_PER_SECOND
 from simulator.plan import Run
 from simulator.timeline import Timeline
 

@@ -2,8 +2,8 @@
 
 from bench.savings.changes.pace import share_of
 from simulator.activity import SIGNALS, Activity, blend
-from simulator.archetypes.phases import STALLED
 from simulator.labels import Label
+from simulator.phases import STALLED
 
 COUNTED = ("steps", "samples", "tokens", "requests")
 

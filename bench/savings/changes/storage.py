@@ -18,7 +18,7 @@ from bench.savings.changes.change import Change
 from bench.savings.changes.pace import later, lengths_of, retimed, share_of, where, work_before
 from simulator import labels
 from simulator.activity import NVME_BYTES_PER_SECOND, Activity
-from simulator.archetypes.speech import NFS_CEILING
+from simulator.fed_runs import NFS_CEILING
 from simulator.plan import Run
 from simulator.site import Host, Site
 

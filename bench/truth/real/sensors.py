@@ -1,9 +1,9 @@
 """What sensors would have said of a GPU of which is recorded when it was busy.
 
 Kinds that fleets have: `ring`, our agent on a driver that keeps its sub-second samples (six a second, whole percents;
-agent/gpu/nvidia/rings.py, whose own function makes mean and shares of them); `ring_and_sm`, the same with SM activity
-beside it, as on H100; `averaged`, one whole percent for the interval and no shares, as of an exporter; `fraction`, the
-same unrounded, as of a profiling counter: what is lost between it and `averaged` is lost in the sensor.
+agent/gpu/nvidia/activity.py, whose own function makes mean and shares of them); `ring_and_sm`, the same with SM
+activity beside it, as on H100; `averaged`, one whole percent for the interval and no shares, as of an exporter;
+`fraction`, the same unrounded, as of a profiling counter: what is lost between it and `averaged` is lost in the sensor.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from agent.gpu.nvidia.rings import Samples, of_samples
+from agent.gpu.nvidia.activity import Samples, of_samples
 
 Row: TypeAlias = dict[str, object]
 Times: TypeAlias = npt.NDArray[np.int64]
@@ -21,7 +21,7 @@ Shares: TypeAlias = npt.NDArray[np.float64]
 
 SECOND = 1_000_000  # microseconds: the unit of time here
 RING_HERTZ = (
-    6  # nvml.h: a sample of utilization is 1/6 s to 1 s long, by product; agent/gpu/nvidia/rings.py saw six a second
+    6  # nvml.h: a sample of utilization is 1/6 s to 1 s long, by product; agent/gpu/nvidia/activity.py saw six a second
 )
 
 

@@ -21,7 +21,7 @@ a share of the limit: Seren's A100s have 400 W) and processors came later, with 
 comparison. The distance of busy time alone (over 10 %) has no bar.
 
 The simulator was not tuned to these curves, but for two changes made after they had been seen: what the ranks of the
-pretraining hold (simulator/archetypes/pretraining.py), and what a resting host takes (simulator/hosts.py).
+pretraining hold (simulator/large_runs.py), and what a resting host takes (simulator/readings.py).
 Since then the bars of memory and of processors say that the demo is like Seren, and not that it was so by itself.
 """
 

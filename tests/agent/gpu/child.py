@@ -12,10 +12,10 @@ from typing import Any
 
 from agent.attribution.run import HostIdentity, attribute
 from agent.errors import AgentError
-from agent.gpu.nvidia import NvmlSource, WaitingNvml, open_nvml
+from agent.files import StateFile
+from agent.gpu.nvidia.source import NvmlSource, WaitingNvml, open_nvml
 from agent.sources.processes import ProcessSource
-from agent.sources.processes.register import Register
-from agent.state_file import StateFile
+from agent.sources.register import Register
 
 
 class Clocks:

@@ -7,18 +7,14 @@ import pynvml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.gpu.nvidia import fields, gpm
-from agent.gpu.nvidia.calls import Calls
-from agent.gpu.nvidia.energy import Counter, EnergyBook, EnergyMeter
-from agent.gpu.nvidia.expected_devices import ExpectedDevices
-from agent.gpu.nvidia.gpm import RATES, RATIOS, in_base_units
+from agent.files import StateFile
+from agent.gpu.nvidia.activity import RATES, RATIOS, Ring, Samples, decoded_metrics, in_base_units, of_samples
+from agent.gpu.nvidia.calls import Calls, Meter, decoded_fields
+from agent.gpu.nvidia.device_registry import mended
 from agent.gpu.nvidia.gpu import GpuReading
-from agent.gpu.nvidia.gpu_threads import mended
-from agent.gpu.nvidia.health import action
-from agent.gpu.nvidia.listing import Listed
-from agent.gpu.nvidia.meter import Meter
-from agent.gpu.nvidia.rings import Ring, Samples, of_samples
-from agent.state_file import StateFile
+from agent.gpu.nvidia.instruments import action
+from agent.gpu.nvidia.listing import ExpectedDevices, Listed
+from agent.gpu.nvidia.power import EnergyBook, EnergyCounter, EnergyMeter
 from agent.wire.tables import GPU_SAMPLES
 
 COUNTS = st.integers(0, 2**64 - 1)
@@ -91,7 +87,7 @@ def test_a_broken_memory_of_energy_is_no_memory(section: object) -> None:
     state_file.keep("energy", section if isinstance(section, dict) else {"boot": section, "GPU-1": section})
     book = EnergyBook(state_file, Path("nowhere"))
     assert book.known("GPU-1") is None
-    book.keep({"GPU-1": Counter(5, 6)})
+    book.keep({"GPU-1": EnergyCounter(5, 6)})
     assert book.known("GPU-1") is None  # without a boot id nothing is believed
     assert json.dumps(state_file.section("energy"))
 
@@ -161,7 +157,7 @@ def test_a_sample_of_a_ring_is_used_once_at_most(beats: list[list[tuple[int, int
 @given(st.lists(st.binary(min_size=40, max_size=40), max_size=40))
 def test_any_bytes_of_the_driver_are_numbers_or_nothing(answers: list[bytes]) -> None:
     """A NaN, a negative counter or a type that is newer than we are is no value; it must not end a beat either."""
-    found = list(fields.decoded(b"".join(answers)))
+    found = list(decoded_fields(b"".join(answers)))
     assert len(found) == len(answers)
     for _, code, value in found:
         assert value is None or (code == 0 and isinstance(value, int) and value >= 0)
@@ -173,13 +169,13 @@ def test_every_type_of_value_is_read_as_the_binding_reads_it(kind: int, number: 
     answer = pynvml.c_nvmlFieldValue_t()
     answer.fieldId, answer.scopeId, answer.valueType = 186, 1, kind
     setattr(answer.value, ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")[kind], number)
-    assert list(fields.decoded(bytes(answer))) == [((186, 1), 0, number)]
+    assert list(decoded_fields(bytes(answer))) == [((186, 1), 0, number)]
 
 
 @given(st.binary(min_size=400, max_size=400))
 def test_any_bytes_of_gpm_are_finite_numbers_or_nothing(metrics: bytes) -> None:
     """They are sums and means further on, and one NaN makes a week unknown."""
-    for value in in_base_units(gpm.decoded(metrics, 10), 1.0).values():
+    for value in in_base_units(decoded_metrics(metrics, 10), 1.0).values():
         assert 0 <= value < 2**60
 
 
@@ -188,7 +184,7 @@ def test_a_metric_is_read_as_the_binding_reads_it() -> None:
     question = pynvml.c_nvmlGpmMetricsGet_t()
     question.metrics[1].metricId, question.metrics[1].value = 5, 41.25
     question.metrics[2].metricId, question.metrics[2].nvmlReturn = 6, 3
-    assert gpm.decoded(memoryview(question.metrics).cast("B"), 3) == {0: 0.0, 5: 41.25}
+    assert decoded_metrics(memoryview(question.metrics).cast("B"), 3) == {0: 0.0, 5: 41.25}
 
 
 @given(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.gpu.nvidia.supported import SUBJECTS
+from agent.gpu.nvidia.gpu import SUBJECTS
 from tests.agent.gpu.conftest import Host
 from tests.agent.gpu.fake.build import ACTIVITY
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.attribution.cgroup import unified_root
+from agent.attribution.devices import GpuProcess, Holding
 from agent.attribution.evidence import Process
-from agent.attribution.gpu_process import GpuProcess, Holding
-from agent.attribution.run import Attribution, HostIdentity, attribute
+from agent.attribution.run import Attribution, HostIdentity, attribute, unified_root
 
 DATA = Path(__file__).parent / "data"
 

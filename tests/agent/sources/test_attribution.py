@@ -7,12 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attribution.cgroup import controller_paths, job
-from agent.attribution.declared import declared_run_id
-from agent.attribution.environment import KEYS, allowed
-from agent.attribution.evidence import Process, list_length, read_process, slurm_job_above, user_name
-from agent.attribution.ray import RayWorker
-from agent.attribution.run import Attribution, HostIdentity, attribute
+from agent.attribution.evidence import (
+    KEYS,
+    Process,
+    RayWorker,
+    allowed,
+    declared_run_id,
+    list_length,
+    read_process,
+    slurm_job_above,
+    user_name,
+)
+from agent.attribution.run import Attribution, HostIdentity, attribute, controller_paths, job
 
 PLACE = HostIdentity("n14", "alpha")
 UID = "0a1b2c3d-1111-2222-3333-0123456789ab"

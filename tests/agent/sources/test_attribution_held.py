@@ -8,12 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attribution.aliases import ALIASES_MAX, Aliases
-from agent.attribution.holds import PRECEDENCE, GpuHold, Meant, ProviderReport, combined
-from agent.attribution.providers import LATE_SECONDS, HolderProvider, HolderProviders
+from agent.attribution.providers import (
+    ALIASES_MAX,
+    LATE_SECONDS,
+    PRECEDENCE,
+    Aliases,
+    GpuHold,
+    HolderProvider,
+    HolderProviders,
+    Meant,
+    ProviderReport,
+    combined,
+)
 from agent.attribution.run import Attribution, Authority
 from agent.errors import SourceError, SourceHungError
-from agent.state_file import StateFile
+from agent.files import StateFile
 from tests.waiting import PATIENCE_SECONDS
 
 POD = Attribution("kubernetes/a/ml.x-0", "kubernetes", member="ml/x-0/main")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attribution.cgroup import job
 from agent.attribution.pods import PodEvidence, living, logged, pods_by_uid
+from agent.attribution.run import job
 
 UID = "0a1b2c3d-1111-2222-3333-0123456789ab"
 UNDERSCORED = UID.replace("-", "_")

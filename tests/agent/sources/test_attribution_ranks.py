@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent.attribution.evidence import Process
-from agent.attribution.ranks import rank
-from agent.attribution.run import HostIdentity, attribute
-from agent.sources.processes.claims import Claims
-from agent.sources.processes.table import read_table
+from agent.attribution.run import HostIdentity, attribute, rank
+from agent.sources.claims import Claims
+from agent.sources.process_table import read_table
 
 PLACE = HostIdentity("n14", "alpha")
 PARENT = (4700, 99000)

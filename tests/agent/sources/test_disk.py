@@ -9,21 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import SourceError
-from agent.sources.disk import DEVICES_MAX, BlockCounters, DiskSource, block_counters, disk_numbers
-from agent.sources.mounts import (
+from agent.sources.disk import (
+    DEVICES_MAX,
+    BlockCounters,
+    DiskSource,
     Mount,
     MountCounters,
+    block_counters,
     cifs_counters,
+    disk_numbers,
     lustre_counters,
+    lustre_places,
+    lustre_target_counters,
     mount_kind,
     network_mounts,
     nfs_counters,
+    uncounted_mounts,
 )
-from agent.sources.mounts.lustre import lustre_places, target_counters
-from agent.sources.mounts.table import uncounted_mounts
 
 CAPTURED = Path(__file__).parent / "data/captured"
-PARSERS = [cifs_counters, network_mounts, nfs_counters, target_counters, uncounted_mounts]
+PARSERS = [cifs_counters, network_mounts, nfs_counters, lustre_target_counters, uncounted_mounts]
 
 amounts = st.tuples(st.integers(0, 2**63), st.integers(0, 2**63))
 
@@ -271,7 +276,7 @@ def test_lustre_lines_are_read_number_for_number(lines: list[tuple[str, tuple[in
     """In any order, with any of them missing: a line that is not there counts what never happened."""
     units = {"read_bytes": "bytes", "write_bytes": "bytes"}
     told = dict(lines)
-    found = target_counters(
+    found = lustre_target_counters(
         "".join(
             f"{name}  {count} samples [{units.get(name, 'usecs')}] 1 2 {total} 4\n" for name, (count, total) in lines
         )

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.sockets import cgroups
-from agent.sources.sockets.cgroups import CgroupRuns
+from agent.sources.sockets import CgroupRuns
 
 TASK = "system.slice/slurmstepd.scope/job_7/step_0/user/task_0"
 POD = "kubepods.slice/kubepods-pod0a1b2c3d_0000_1111_2222_333344445555.slice/cri-containerd-1.scope"
@@ -66,7 +65,7 @@ def test_a_known_cgroup_is_not_searched_for_again(sys: Path) -> None:
 
 def test_a_tree_without_end_is_looked_at_in_part(sys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound is told, so that unattributed connections have a reason."""
-    monkeypatch.setattr(cgroups, "DIRECTORIES_MAX", 3)
+    monkeypatch.setattr("agent.sources.sockets.DIRECTORIES_MAX", 3)
     found = CgroupRuns(sys, lambda cgroup: "a-run")
     found.runs({10**9})
     assert found.cut_short

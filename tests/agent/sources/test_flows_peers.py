@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError
-from agent.sources.flows.peers import Names, Peers, address_text, hosts_entries, read_peers
+from agent.sources.flows import Names, Peers, address_text, hosts_entries, read_peers
 from tests.agent.sources.flows_wire import packed
 
 HOSTS = """

@@ -3,8 +3,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.flows.moved import MovedBytes
-from agent.sources.flows.rdma import PortMeter, equal_parts, estimate
+from agent.sources.flows import MovedBytes, PortMeter, equal_parts, estimate
 
 
 def write_port(sys: Path, device: str, received: int, sent: int) -> None:

@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.flows.moved import MovedBytes
-from agent.sources.flows.rows import OTHER, ROWS_MAX, flow_rows, largest
+from agent.sources.flows import OTHER, ROWS_MAX, MovedBytes, flow_rows, largest
 from agent.wire.tables import TABLES
 
 AMOUNTS = st.builds(MovedBytes, st.integers(0, 10**12), st.integers(0, 10**12), st.integers(0, 100))

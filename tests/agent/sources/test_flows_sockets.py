@@ -8,10 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import SourceError
-from agent.sources.flows.namespaces import neighbour_namespaces
-from agent.sources.flows.sockets import SOCKETS_MAX, Socket, socket_of, tcp_sockets
-from agent.sources.sockets.netlink import DATAGRAM_BYTES, attributes, listing, messages
-from agent.sources.sockets.sock_diag import INET_DIAG_CGROUP_ID, INET_DIAG_INFO
+from agent.sources.sockets import (
+    DATAGRAM_BYTES,
+    INET_DIAG_CGROUP_ID,
+    INET_DIAG_INFO,
+    SOCKETS_MAX,
+    Socket,
+    attributes,
+    listing,
+    messages,
+    neighbour_namespaces,
+    socket_of,
+    tcp_sockets,
+)
 from tests.agent.sources.flows_wire import attribute, inet_diag, message, packed, tcp_info
 
 

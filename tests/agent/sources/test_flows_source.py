@@ -3,9 +3,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import SourceError
-from agent.sources.flows import FlowSource, Peers
-from agent.sources.flows.sockets import Dump, Socket
-from agent.sources.flows.source import abroad
+from agent.sources.flows import FlowSource, Peers, abroad
+from agent.sources.sockets import Dump, Socket
 from tests.agent.sources.flows_wire import packed
 
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from agent.errors import SourceError
 from agent.procfs import boot_id, difference, share
-from agent.sources.counters import memory
-from agent.sources.host import CpuTicks, HostSource, cpu_ratios, cpu_ticks, stalled_microseconds
+from agent.sources.host import CpuTicks, HostSource, cpu_ratios, cpu_ticks, host_memory, stalled_microseconds
 
 
 def test_the_first_line_of_stat_is_all_cores(tmp_path: Path) -> None:
@@ -49,7 +48,7 @@ def test_memory_is_used_where_it_cannot_be_had(host: Any) -> None:
     row = HostSource(host.proc).read()["host_samples"][0]
     assert (row["memory_used_bytes"], row["memory_available_bytes"]) == (102_400, 921_600)
     meminfo.write_text("MemTotal:       1000 kB\n")
-    assert memory(host.proc) is None
+    assert host_memory(host.proc) is None
     row = HostSource(host.proc).read()["host_samples"][0]
     assert (row["memory_used_bytes"], row["memory_available_bytes"]) == (None, None)
 

@@ -11,18 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attribution.aliases import Aliases
 from agent.attribution.devices import Device, Devices
-from agent.attribution.holds import Meant, ProviderReport
-from agent.attribution.kubelet import Kubelet
-from agent.attribution.podresources import allocatable, containers, replicas, unit
+from agent.attribution.kubelet import Kubelet, allocatable, containers, fields, replicas, unit
 from agent.attribution.pods import living
-from agent.attribution.protobuf import fields
-from agent.attribution.providers import GOOD_FOR_SECONDS, HolderProviders
+from agent.attribution.providers import GOOD_FOR_SECONDS, Aliases, HolderProviders, Meant, ProviderReport
 from agent.errors import SourceError
-from agent.sources.processes.holdings import authorities
-from agent.sources.processes.register import Register
-from agent.state_file import StateFile
+from agent.files import StateFile
+from agent.sources.register import Register, authorities
 from tests.agent.sources.kubelet_stand_in import StandIn, allocatable_response, field, list_response
 from tests.waiting import PATIENCE_SECONDS, until
 

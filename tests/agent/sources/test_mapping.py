@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attribution.devices import Device, Devices, minors
-from agent.attribution.holds import ProviderReport
-from agent.attribution.kernels_gpus import KernelsGpu, kernels_gpus
-from agent.attribution.mapping import DcgmMapping, Jobstats, jobs, owner, run_id
+from agent.attribution.devices import Device, Devices, KernelsGpu, kernels_gpus, minors
+from agent.attribution.jobs import DcgmMapping, Jobstats, dcgm_jobs, jobstats_owner, mapped_run_id
+from agent.attribution.providers import ProviderReport
 from agent.errors import SourceError
 
 GPU, OTHER, MIG = "GPU-5f2d7a10-0001", "GPU-5f2d7a10-0002", "MIG-9c1b2a3d-0001"
@@ -80,14 +79,14 @@ def test_a_place_that_cannot_be_read_is_an_error(kind: type[DcgmMapping | Jobsta
 )
 def test_jobs_of_other_schedulers_have_names_too(job: str, expected: str) -> None:
     """dcgm-exporter takes any text for a job."""
-    assert run_id(job, "alpha") == expected
+    assert mapped_run_id(job, "alpha") == expected
 
 
 @given(st.text(max_size=300))
 def test_any_file_is_taken_in_peace(content: str) -> None:
     """A prolog is a shell script: its files may be cut short, empty, or hold an error message."""
-    assert all(name == name.strip() and name for name in jobs(content))
-    found = owner(content)
+    assert all(name == name.strip() and name for name in dcgm_jobs(content))
+    found = jobstats_owner(content)
     assert found is None or 0 <= found[1] < 2**32
 
 

@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import SourceError
-from agent.sources.network import LinkCounters, NetworkSource
-from agent.sources.network.interfaces import interface_counters, speed
-from agent.sources.network.ports import port_counters, port_rate, ports
+from agent.sources.network import (
+    LinkCounters,
+    NetworkSource,
+    interface_counters,
+    port_counters,
+    port_rate,
+    ports,
+    speed,
+)
 
 CAPTURED = Path(__file__).parent / "data/captured"
 

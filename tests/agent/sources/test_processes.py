@@ -10,8 +10,8 @@ import pytest
 
 from agent.errors import SourceError
 from agent.source import Row
+from agent.sources.process_table import read_table
 from agent.sources.processes import ProcessSource
-from agent.sources.processes.table import read_table
 from tests.agent.sources.conftest import told
 
 # A root with three workers: one burns until told to stop, two sleep. It says when they run, and when they have worked.

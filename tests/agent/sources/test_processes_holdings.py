@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attribution.gpu_process import Holding
-from agent.attribution.holds import GpuHold, Meant, ProviderReport
-from agent.attribution.providers import HolderProviders
+from agent.attribution.devices import Holding
+from agent.attribution.providers import GpuHold, HolderProviders, Meant, ProviderReport
 from agent.attribution.run import Attribution, Authority, HostIdentity
 from agent.errors import SourceError
+from agent.files import StateFile
 from agent.sources.processes import ProcessSource
-from agent.sources.processes.holdings import SECTION, Holdings
-from agent.sources.processes.register import Register
-from agent.state_file import StateFile
+from agent.sources.register import HOLDINGS_SECTION, Holdings, Register
 from tests.agent.sources.conftest import told
 from tests.waiting import PATIENCE_SECONDS
 
@@ -82,7 +80,7 @@ def test_a_restart_goes_on_with_what_is_still_held(tmp_path: Path) -> None:
 )
 def test_what_was_not_written_so_is_passed_over(tmp_path: Path, kept: object) -> None:
     """The file lies on a disk of a machine that loses power."""
-    (tmp_path / "state.json").write_text(json.dumps({SECTION: kept}))
+    (tmp_path / "state.json").write_text(json.dumps({HOLDINGS_SECTION: kept}))
     assert edges(Holdings(StateFile(tmp_path / "state.json")).update([held()], 10)) == [("slurm/a/1", "g0", 10, None)]
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.progress import ProgressSource, one_run
-from agent.sources.progress.source import VARIABLE
+from agent.sources.progress import VARIABLE, ProgressSource, one_run
 from tests.agent.sources.progress_hearing import PROC, summed
 from tests.waiting import PATIENCE_SECONDS
 

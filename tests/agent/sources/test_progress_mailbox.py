@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import SourceError
-from agent.sources.progress.mailbox import Letter, Mailbox
-from agent.sources.progress.message import MESSAGE_BYTES_MAX
+from agent.sources.mailbox import MESSAGE_BYTES_MAX, Letter, Mailbox
 from tests.agent.sources.progress_hearing import say, us
 from tests.waiting import until
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.progress.message import MESSAGE_BYTES_MAX, NAME_CHARACTERS_MAX, TOTAL_MAX, Message, parse
+from agent.sources.mailbox import MESSAGE_BYTES_MAX, NAME_CHARACTERS_MAX, TOTAL_MAX, Message, parse
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.progress import OwnProgress
-from agent.sources.progress.source import VARIABLE
+from agent.sources.progress import VARIABLE, OwnProgress
 from agent.wire.recording import read_recording
 from tests.agent.batches import rows_of
 from tests.agent.sources.progress_hearing import PROC, hearing, say, summed

@@ -11,9 +11,15 @@ import pytest
 from agent.attribution.evidence import Identity
 from agent.attribution.run import Attribution
 from agent.errors import SourceError
-from agent.sources.progress import HostRuns, ProgressSource, one_run
-from agent.sources.progress.senders import MESSAGES_PER_SECOND, OF_ONE_USER_MAX, Senders
-from agent.sources.progress.source import RUNS_MAX
+from agent.sources.progress import (
+    MESSAGES_PER_SECOND,
+    OF_ONE_USER_MAX,
+    RUNS_MAX,
+    HostRuns,
+    ProgressSource,
+    Senders,
+    one_run,
+)
 from tests.agent.sources.progress_hearing import PROC, each_alone, hearing, own_run, rows, say, summed, us
 from tests.waiting import until
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.progress.message import Message
-from agent.sources.progress.totals import RunTotals
+from agent.sources.mailbox import Message
+from agent.sources.progress import RunTotals
 
 FIRST, SECOND = (100, 1), (200, 2)
 

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attribution.evidence import Process
-from agent.attribution.holds import Meant
-from agent.attribution.ray import RayWorker, cluster_name, ray_labels, ray_member, ray_run_id
+from agent.attribution.evidence import Process, RayWorker, cluster_name, ray_labels, ray_member, ray_run_id
+from agent.attribution.providers import Meant
 from agent.attribution.run import HostIdentity, attribute
-from agent.sources.processes.claims import Claim, Claims
-from agent.sources.processes.submissions import Submissions
-from agent.sources.processes.table import read_table
+from agent.sources.claims import Claim, Claims, Submissions
+from agent.sources.process_table import read_table
 
 PROC = Path(__file__).parent / "data/ray/proc"
 PLACE = HostIdentity("n14", "alpha")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.services.exposition import Sample
-from agent.sources.services.histogram import Buckets, histogram_delta, merged, quantile
+from agent.sources.service_page import Buckets, Sample, histogram_delta, merged, quantile
 
 BOUNDS = (0.1, 0.5, 1.0, math.inf)
 COUNTS = st.lists(st.integers(0, 1000), min_size=4, max_size=4)

@@ -14,7 +14,7 @@ from agent.attribution.evidence import Process, user_name
 from agent.attribution.run import Attribution
 from agent.errors import SourceError
 from agent.sources.services import Owners, Service
-from agent.sources.services.listeners import Listener, behind, listener_of, listeners
+from agent.sources.sockets import Listener, behind, listener_of, listeners
 
 UID = 4711
 HERE = ipaddress.ip_address("127.0.0.1")

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.sources.services.engines import read_page
-from agent.sources.services.exposition import LINE_CHARACTERS_MAX, SAMPLES_MAX, Sample, samples
+from agent.sources.service_page import LINE_CHARACTERS_MAX, SAMPLES_MAX, Sample, read_page, samples
 from agent.wire.serving import ENGINES
 
 DATA = Path(__file__).parent / "data" / "services"

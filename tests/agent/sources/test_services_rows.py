@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from agent.sources.services.engines import Page
-from agent.sources.services.rows import row
+from agent.sources.service_page import Page
+from agent.sources.services import row
 
 
 def page(requests: float | None, tokens: float = 0, engine: str = "vllm", quick: float = 0, slow: float = 0) -> Page:

@@ -10,8 +10,7 @@ import pytest
 
 from agent.errors import SourceError
 from agent.source import Row
-from agent.sources.services import Service, ServiceSource, fetch
-from agent.sources.services.fetch import PAGE_BYTES_MAX
+from agent.sources.services import PAGE_BYTES_MAX, Service, ServiceSource, fetch
 from tests.waiting import PATIENCE_SECONDS, until
 
 

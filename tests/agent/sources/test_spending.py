@@ -3,9 +3,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.processes.spending import changes, cpu_spent
-from agent.sources.processes.table import Stat, parse_stat
-from agent.sources.processes.tree import RunOnGpu, Tree, nearest_roots, trees
+from agent.sources.process_table import RunOnGpu, Stat, Tree, changes, cpu_spent, nearest_roots, parse_stat, trees
 
 TAIL = b" R 12 1 1 0 -1 4194560 1 0 0 0 70 30 20 10 20 0 1 0 4242 61234 8 1"
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError
-from agent.sources.topology import NodePlace, Topology, read_topology
-from agent.sources.topology.table import read_table
+from agent.sources.topology import NodePlace, Topology, read_table, read_topology
 
 LINGJUN = Path(__file__).parents[2] / "data/topology/lingjun_topo.csv.gz"
 

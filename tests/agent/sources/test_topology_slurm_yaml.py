@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError
-from agent.sources.topology import NodePlace, read_topology
-from agent.sources.topology.slurm_yaml import read_yaml
+from agent.sources.topology import NodePlace, read_topology, read_yaml
 
 TREE = """---
 # two rows of racks

@@ -9,8 +9,8 @@ import pytest
 from agent.attribution.devices import Device, Devices
 from agent.attribution.kubelet import Kubelet
 from agent.attribution.providers import HolderProviders
-from agent.sources.processes.register import Register
-from agent.sources.processes.source import ProcessSource
+from agent.sources.processes import ProcessSource
+from agent.sources.register import Register
 from tests.agent.sources.conftest import told
 from tests.agent.sources.kubelet_stand_in import StandIn, list_response
 from tests.waiting import PATIENCE_SECONDS

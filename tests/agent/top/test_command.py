@@ -15,8 +15,9 @@ import pytest
 
 from agent.cli.top import top
 from agent.errors import ConfigError, SourceError
-from agent.metrics import Scraped, registry
-from agent.metrics.http import Door, ScrapeServer, Secret
+from agent.metrics.door import Door, Secret
+from agent.metrics.families import Scraped, registry
+from agent.metrics.scrape_server import ScrapeServer
 from tests.agent.situations import lived, time_sliced
 from tests.analyzer.interfaces.mail_smtp import certificate
 from tests.waiting import PATIENCE_SECONDS, said_by_now, until

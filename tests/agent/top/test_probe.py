@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from agent.metrics.http import ScrapeServer
-from agent.top.probe import OF_EACH_BEAT, main
+from agent.cli.top import OF_EACH_BEAT, main
+from agent.metrics.scrape_server import ScrapeServer
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES
 from tests.agent.top.test_command import agent, settings

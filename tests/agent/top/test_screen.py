@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.top.now import GpuNow, HoldingRun, HostNow, host_now, slowed
-from agent.top.text import NARROWEST, screen, state
+from agent.cli.top import NARROWEST, GpuNow, HoldingRun, HostNow, host_now, screen, slowed, state
 from tests.agent.situations import SITUATIONS
 from tests.agent.test_exporter_situations import scrape
 

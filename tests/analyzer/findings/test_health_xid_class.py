@@ -1,6 +1,6 @@
 """The agent and the notices call the same XID errors hardware: neither may import the other, so a test says it."""
 
-from agent.gpu.nvidia.xid_class import HARDWARE, PROGRAM, xid_class
+from agent.gpu.nvidia.xid import HARDWARE, PROGRAM, xid_class
 from analyzer.findings.health.limits import LIMITS
 
 

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from agent.clock import SystemClock
-from agent.delivery.backoff import Backoff
-from agent.delivery.enrol import JoiningLink, link_of, write_private
+from agent.delivery.link import Backoff, JoiningLink, link_of, write_private
 from agent.delivery.sender import Sender
 from agent.errors import ConfigError
 from agent.settings.config import AgentConfig
-from agent.spool import Spool, open_spool
+from agent.spool.queue import Spool, open_spool
 from collector.access.enrol import AT_ONCE
 from collector.access.issuing import join
 from collector.access.secret import parsed

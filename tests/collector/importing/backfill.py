@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 
 from simulator.fleet import Fleet
-from simulator.gpus import GpuReadings
 from simulator.plan import Plan
+from simulator.readings import GpuReadings
 from simulator.site import Chunk, Host, Site
 
 MODELS = {"H100-80GB": "NVIDIA H100 80GB HBM3", "A100-80GB": "NVIDIA A100-SXM4-80GB"}

@@ -5,15 +5,15 @@ from typing import Any
 
 from prometheus_client import generate_latest
 
-from agent.metrics import Scraped, Snapshot, registry
+from agent.metrics.families import Scraped, registry
+from agent.metrics.snapshot import Snapshot
 from agent.sampling.sampler import Stamped
 from agent.settings.config import DcgmNames
 from agent.source import Row, Supported
 from agent.wire.units import MINUTE_MS
-from simulator.batches import host_blocks, scheduler_batch
+from simulator.batches import host_blocks, inventory, scheduler_batch
 from simulator.columns import of_wire
 from simulator.fleet import Fleet
-from simulator.scheduler import inventory
 from simulator.site import Host
 from tests.collector.prometheus.servers import Exporter
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent.attribution.devices import Device, Devices
 from agent.attribution.evidence import Process, read_process
-from agent.attribution.mapping import Jobstats
+from agent.attribution.jobs import Jobstats
 from agent.attribution.run import HostIdentity, attribute
 from collector.config import CollectorConfig
 from collector.pipeline.writer import Writer

@@ -1,0 +1,295 @@
+"""Which job holds which GPU: Slurm's cgroups, and the files that a scheduler's prolog writes."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from agent.attribution.devices import Devices
+from agent.attribution.evidence import Process, number, plain_name, read_process, user_name
+from agent.attribution.providers import GpuHold, Meant, ProviderReport
+from agent.attribution.run import Attribution, Authority, job
+from agent.errors import SourceError
+from agent.procfs import short, text
+
+# The Slurm jobs of this host and the GPUs they were given, whether or not a process uses them.
+#
+# A job's cgroup lives as long as the job; what it was given is in the environment of its processes. Each job is looked
+# at until it is known, a few times in its first minute and now and then later.
+_JOBS_MAX = 1024
+_DIRECTORIES_MAX = 256  # of one job: steps and tasks
+_PROCESSES_MAX = 64  # of one job that are looked at
+EAGER_READINGS = 6  # in which a job that is not yet known is looked at every time
+LATER_READINGS = 30  # between two looks at a job that is still not known
+_OF_THE_JOB = ("batch", "interactive", "extern")  # steps that run on the job's first host, and know its GPUs there
+
+_JOB_DIRECTORY = re.compile(r"job_\d+")
+_MINORS = re.compile(r"\d+(?:,\d+)*")
+_UUIDS = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]+(?:,(?:GPU|MIG)-[0-9A-Za-z-]+)*")
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job as far as it is known: without an attribution, none of its processes could be read yet."""
+
+    looks: int = 0
+    attribution: Attribution | None = None
+    gpus: tuple[str, ...] = ()
+
+
+class SlurmJobs:
+    """Finds the jobs below Slurm's cgroups. `attribution` names the run of a process."""
+
+    name = "slurm"
+    authority: Authority = "cgroup"
+    period_seconds = 0.0
+
+    def __init__(
+        self,
+        attribution: Callable[[Process], Attribution],
+        devices: Callable[[], Devices],
+        proc: Path = Path("/proc"),
+        sys: Path = Path("/sys"),
+    ) -> None:
+        self._attribution = attribution
+        self._devices = devices
+        self._proc = proc
+        self._sys = sys
+        self._jobs: dict[str, _Job] = {}
+        self._daemons: set[Path] = set()  # the cgroup of each slurmd that had a job here
+
+    def read(self) -> ProviderReport | None:
+        """Return what each job was given, or None where no job ever had a cgroup here."""
+        found = {_identity(place): place for place in _job_directories(self._sys)}
+        if not found and not self._jobs:
+            return None
+        self._count_daemons(found.values())
+        self._jobs = {identity: self._jobs.get(identity, _Job()) for identity in found}
+        for identity, known in self._jobs.items():
+            if not known.gpus and (known.looks < EAGER_READINGS or known.looks % LATER_READINGS == 0):
+                self._look(known, found[identity])
+            known.looks += 1
+        held = [
+            GpuHold(uuid, known.attribution)
+            for known in self._jobs.values()
+            if known.attribution is not None
+            for uuid in known.gpus
+        ]
+        return ProviderReport(tuple(held), self._names(found))
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+    def _count_daemons(self, places: Iterable[Path]) -> None:
+        before = len(self._daemons)
+        self._daemons |= {_daemon(place) for place in places}
+        if before == 1 < len(self._daemons):
+            self._jobs = {}  # what was read while there seemed to be but one is not sure any more
+
+    def _look(self, known: _Job, place: Path) -> None:
+        processes = list(_processes(self._proc, place))
+        # Where several slurmd share a host, each counts its own GPUs from 0: only UUIDs are then sure.
+        known.gpus = gpus_of_job(processes, self._devices() if len(self._daemons) == 1 else Devices([]))
+        for process in processes:
+            if process.environment:
+                attribution = self._attribution(process)
+                known.attribution = replace(attribution, member=None, rank=None, owner=process.owner)
+                return
+
+    def _names(self, found: Mapping[str, Path]) -> dict[str, Meant]:
+        """Return the ids of jobs that are known to people by another one: tasks of arrays, parts of larger jobs."""
+        names: dict[str, Meant] = {}
+        for identity, known in self._jobs.items():
+            if known.attribution is not None:
+                plain = f"{known.attribution.run_id.rpartition('/')[0]}/{found[identity].name.removeprefix('job_')}"
+                if plain != known.attribution.run_id:
+                    names[plain] = Meant(known.attribution.run_id)
+        return names
+
+
+def _job_directories(sys: Path) -> list[Path]:
+    """Return the cgroup of each Slurm job, under version 2 or any one controller of version 1."""
+    top = sys / "fs/cgroup"
+    for pattern in (
+        "system.slice/*slurmstepd.scope/job_*",
+        "unified/system.slice/*slurmstepd.scope/job_*",
+        *(f"{controller}/*slurm*/uid_*/job_*" for controller in ("memory", "cpuset", "devices", "freezer")),
+    ):
+        found = [path for path in islice(top.glob(pattern), _JOBS_MAX) if _JOB_DIRECTORY.fullmatch(path.name)]
+        if found:
+            return found
+    return []
+
+
+def _daemon(job: Path) -> Path:
+    return job.parent.parent if job.parent.name.startswith("uid_") else job.parent
+
+
+def _identity(place: Path) -> str:
+    """Return what tells a job from a later one of the same number: a requeue has a new cgroup."""
+    try:
+        return f"{place}:{place.stat().st_ino}"
+    except OSError:
+        return f"{place}:gone"
+
+
+def _processes(proc: Path, place: Path) -> Iterator[Process]:
+    pids = (
+        int(line)
+        for directory in islice([place, *place.rglob("*")], _DIRECTORIES_MAX)
+        if directory.is_dir()
+        for line in (text(directory / "cgroup.procs") or "").split()
+        if line.isdigit()
+    )
+    for pid in islice(pids, _PROCESSES_MAX):
+        if (process := read_process(proc, pid, 0)) is not None:
+            yield process
+
+
+def gpus_of_job(processes: Iterable[Process], devices: Devices) -> tuple[str, ...]:
+    """Return the UUIDs of the GPUs that a job was given on this host, as its processes know them; none if unknown.
+
+    SLURM_JOB_GPUS is the job's whole share, SLURM_STEP_GPUS that of one step, and the steps' shares add up. Both count
+    the host's device files. Processes on further hosts carry SLURM_JOB_GPUS of the first one along, where it counts
+    nothing (seen on Slurm 22.05). Numbers in CUDA_VISIBLE_DEVICES may count from 0 within the job, and are of no use;
+    UUIDs, since Slurm 25.11, are.
+    """
+    steps: list[str] = []
+    for process in processes:
+        environment = process.environment or {}
+        where = job(process.cgroup)
+        if where is None or where.scheduler != "slurm" or environment.get("SLURM_JOB_ID") != where.id:
+            continue
+        here = where.step in _OF_THE_JOB or environment.get("SLURM_JOB_NUM_NODES") == "1"
+        if here and (whole := _listed(environment.get("SLURM_JOB_GPUS", ""), devices)):
+            return tuple(whole)
+        steps += _listed(environment.get("SLURM_STEP_GPUS", ""), devices) or _listed(
+            environment.get("CUDA_VISIBLE_DEVICES", ""), devices, uuids_only=True
+        )
+    return tuple(dict.fromkeys(steps))
+
+
+def _listed(names: str, devices: Devices, *, uuids_only: bool = False) -> list[str]:
+    if _UUIDS.fullmatch(names):
+        return names.split(",")
+    if uuids_only or not _MINORS.fullmatch(names):
+        return []
+    found = [devices.by_minor(minor) for name in names.split(",") if (minor := number(name)) is not None]
+    whole = set(devices.whole)  # Slurm counts MIG instances too: a number then names no GPU
+    return [uuid for uuid in found if uuid in whole] if None not in found else []
+
+
+# Files that a scheduler's prolog writes: which job holds which GPU. Those of dcgm-exporter, and those of jobstats.
+#
+# dcgm-exporter (DCGM_HPC_JOB_MAPPING_DIR): a file `3` for a GPU or `3.1` for its GPU instance 1, one job id a line.
+# jobstats (/run/gpustat): a file for each GPU, named by index and by UUID, holding "JOBID UID". Source:
+# NVIDIA/dcgm-exporter, hpc.go; PrincetonUniversity/jobstats, slurm/prolog.d.
+#
+# A prolog that failed leaves old files behind, so that their word weighs no more than that of a run itself.
+_FILES_MAX = 1024
+_JOBS_OF_A_GPU_MAX = 64  # on one GPU
+
+_GPU_FILE = re.compile(r"(\d{1,4})(?:\.(\d{1,4}))?")
+_SLURM_JOB = re.compile(r"\d{1,18}(?:[_+]\d{1,9})?")
+
+
+_File = tuple[str, str]  # name and content
+
+
+class _MappingFiles:
+    """A witness that reads a directory of files, each of which speaks of one GPU."""
+
+    name: str
+    authority: Authority = "declared"
+    period_seconds = 0.0
+
+    def __init__(self, directory: Path, cluster: str, devices: Callable[[], Devices]) -> None:
+        self._directory = directory
+        self._cluster = cluster
+        self._devices = devices
+
+    def read(self) -> ProviderReport | None:
+        """Return what the files say, or None where there is no directory.
+
+        Raises:
+            SourceError: it cannot be listed, or one of its files cannot be read.
+        """
+        files = _files(self._directory)
+        return None if files is None else ProviderReport(tuple(self._held(files, self._devices())))
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+    def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[GpuHold]:
+        raise NotImplementedError
+
+    def _run(self, job: str, user: str | None = None) -> Attribution:
+        return Attribution(mapped_run_id(job, self._cluster), "declared", owner=user)
+
+
+class DcgmMapping(_MappingFiles):
+    """Reads dcgm-exporter's directory of mapping files."""
+
+    name = "dcgm_mapping"
+
+    def _held(self, files: Iterable[_File], devices: Devices) -> Iterator[GpuHold]:
+        for name, content in files:
+            if (match := _GPU_FILE.fullmatch(name)) is None:
+                continue
+            uuid = devices.by_index(int(match[1]), None if match[2] is None else int(match[2]))
+            if uuid is not None:
+                yield from (GpuHold(uuid, self._run(job)) for job in dcgm_jobs(content))
+
+
+class Jobstats(_MappingFiles):
+    """Reads jobstats' directory of mapping files."""
+
+    name = "jobstats"
+
+    def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[GpuHold]:
+        held: dict[str, GpuHold] = {}
+        for name, content in sorted(files, key=lambda file: file[0].isdigit()):  # a UUID says more than an index
+            uuid = devices.by_index(int(name)) if _GPU_FILE.fullmatch(name) and name.isdigit() else name
+            found = jobstats_owner(content)
+            if uuid is not None and found is not None and (name.isdigit() or name.startswith(("GPU-", "MIG-"))):
+                job, uid = found
+                held.setdefault(uuid, GpuHold(uuid, self._run(job, user_name(uid))))
+        return held.values()
+
+
+def dcgm_jobs(content: str) -> list[str]:
+    """Return the job ids of one of dcgm-exporter's files, one a line."""
+    return list(dict.fromkeys(line.strip() for line in content.splitlines() if line.strip()))[:_JOBS_OF_A_GPU_MAX]
+
+
+def jobstats_owner(content: str) -> tuple[str, int] | None:
+    """Return job id and user number of one of jobstats' files, or None where it holds something else."""
+    words = content.split()
+    uid = number(words[1]) if len(words) == 2 else None
+    return None if uid is None or uid >= 2**32 else (words[0], uid)
+
+
+def mapped_run_id(job: str, cluster: str) -> str:
+    """Return the run that a job id of a mapping file means: a Slurm job's where it has the form of one."""
+    return f"slurm/{cluster}/{job}" if _SLURM_JOB.fullmatch(job) else f"declared/{cluster}/{plain_name(job)}"
+
+
+def _files(directory: Path) -> list[_File] | None:
+    try:
+        return list(_read(directory))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SourceError(f"{directory} cannot be read ({error}); let the agent's user read it") from error
+
+
+def _read(directory: Path) -> Iterator[_File]:
+    for place in islice(sorted(directory.iterdir()), _FILES_MAX):
+        if not place.is_file():
+            continue
+        content = short(str(place))
+        if content is None and place.exists():
+            raise PermissionError(f"{place} is closed")
+        if content is not None:  # else taken away since it was listed: the job has ended
+            yield place.name, content.decode("utf-8", "replace")

@@ -1,0 +1,251 @@
+"""What the examination asks of this host: its GPUs, what feeds them, who holds them, and what keeps batches."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from agent.connection import ask
+from agent.procfs import text
+from agent.settings.config import AgentConfig
+from agent.source import Supported, Value
+
+HostAnswer = Literal["yes", "some", "no", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostCheckLine:
+    """`bad` is a failure that somebody must mend, and makes the command's exit code 1; `no` only says what is not."""
+
+    answer: HostAnswer
+    what: str
+    remedy: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON's types."""
+        return asdict(self)
+
+
+# What the driver measures on this host's GPUs, gathered over all of them.
+# What people call the subjects, in the order in which they are told.
+_BASICS = {
+    "utilization": "utilization",
+    "memory": "memory",
+    "power": "power",
+    "energy": "energy",
+    "clocks": "clocks",
+    "throttle": "throttle",
+    "pcie": "PCIe",
+    "nvlink": "NVLink",
+    "xid": "XID",
+    "ecc": "ECC",
+    "remapped_rows": "remapped rows",
+    "processes": "processes",
+}
+_OTHERS = {"activity": "SM, tensor and DRAM activity (GPM)"}
+_OPTIONAL = ("nvlink", "remapped_rows")  # whose absence is nothing to report; nor is a GPU that is not divided
+
+
+def measured_lines(supported: Iterable[Supported]) -> list[HostCheckLine]:
+    """Return what all GPUs tell, in one line, and what some or all of them do not, with the driver's reason."""
+    by_subject: dict[str, list[Supported]] = {}
+    for one in supported:
+        by_subject.setdefault(one.subject, []).append(one)
+    everywhere = [words for subject, words in _BASICS.items() if _share(by_subject.get(subject, ())) == 1]
+    lines = [HostCheckLine("yes", ", ".join(everywhere))] if everywhere else []
+    lines += [
+        HostCheckLine("yes", words) for subject, words in _OTHERS.items() if _share(by_subject.get(subject, ())) == 1
+    ]
+    lacking: dict[tuple[int, int, str], list[str]] = {}  # subjects that as many GPUs lack, for the same reasons
+    for subject, words in {**_OTHERS, **_BASICS}.items():
+        found = by_subject.get(subject, ())
+        count = sum(one.ok for one in found)
+        if count < len(found) and (count or subject not in _OPTIONAL):
+            reasons = "; ".join(sorted({one.reason for one in found if not one.ok and one.reason}))
+            lacking.setdefault((count, len(found), reasons), []).append(words)
+    return lines + [_lacking(count, of, reasons, subjects) for (count, of, reasons), subjects in lacking.items()]
+
+
+def health_lines(counts: tuple[int, int] | None, rows: Sequence[Mapping[str, Value]]) -> list[HostCheckLine]:
+    """Return what is wrong with the GPUs: missing ones, lost ones, links narrower than they could be, dead memory."""
+    lines = []
+    if counts is not None and counts[1] < counts[0]:
+        missing = f"{counts[0] - counts[1]} of {counts[0]} GPUs do not answer"
+        lines.append(HostCheckLine("bad", missing, "see the kernel's log for XID 79; reset or reseat them"))
+    for row in rows:
+        lines += _of_one(row)
+    return lines
+
+
+def _of_one(row: Mapping[str, Value]) -> list[HostCheckLine]:
+    uuid, lines = row.get("gpu_uuid"), []
+    if row.get("up") is False:
+        lines.append(HostCheckLine("bad", f"{uuid} is lost", "reset the GPU or the host"))
+    width, most = row.get("pcie_width"), row.get("pcie_width_max")
+    if isinstance(width, int) and isinstance(most, int) and width < most:
+        lines.append(
+            HostCheckLine(
+                "bad", f"{uuid} has a PCIe link of {width} lanes where {most} are possible", "reseat the board"
+            )
+        )
+    if row.get("row_remap_failure") is True:
+        lines.append(
+            HostCheckLine("bad", f"{uuid} could not replace a broken row of its memory", "have the board replaced")
+        )
+    if row.get("row_remap_pending") is True:
+        lines.append(
+            HostCheckLine("bad", f"{uuid} waits for a reset to replace a row of its memory", "drain and reset it")
+        )
+    if (action := row.get("recovery_action")) not in (None, "none"):
+        lines.append(
+            HostCheckLine("bad", f"{uuid}: the driver asks for {str(action).replace('_', ' ')}", "drain the host")
+        )
+    return lines
+
+
+def _share(found: Sequence[Supported]) -> float:
+    return sum(one.ok for one in found) / len(found) if found else 0.0
+
+
+def _lacking(count: int, of: int, reasons: str, subjects: Sequence[str]) -> HostCheckLine:
+    why = f": {reasons}" if reasons else ""
+    if count:
+        return HostCheckLine("some", f"{', '.join(subjects)} on {count} of {of} GPUs{why}")
+    return HostCheckLine("no", f"{', '.join(subjects)}{why}")
+
+
+# What this host shows beside its GPUs: disks, networks, processes, who holds what, and where the host sits.
+_INIT = 1  # root's, and there whenever anything is
+_CAP_SYS_PTRACE = 19  # linux/capability.h
+_CAPABILITIES = re.compile(r"^CapEff:\s+([0-9a-f]+)", re.MULTILINE)
+_SLURM = ("fs/cgroup/system.slice/*slurmstepd.scope", "fs/cgroup/*/slurm*/uid_*")
+_PODS = ("fs/cgroup/kubepods*", "fs/cgroup/*/kubepods*")
+
+_Tables = Mapping[str, Sequence[Mapping[str, Value]]]
+
+
+def feed_lines(tables: _Tables, config: AgentConfig) -> list[HostCheckLine]:
+    """Return which of the things that feed GPUs are seen."""
+    mounts = {str(row.get("mount_kind")) for row in tables.get("disk_samples", ())}
+    links = {str(row.get("link_kind")) for row in tables.get("network_samples", ())}
+    seen = [
+        "disks" if "block" in mounts else "",
+        *(name for kind, name in (("nfs", "NFS"), ("lustre", "Lustre"), ("fuse", "FUSE")) if kind in mounts),
+        "network" if links else "",
+        "InfiniBand ports" if "infiniband" in links else "",
+        "RoCE ports" if "roce" in links else "",
+        "TCP peers" if config.flows else "",
+    ]
+    lines = [HostCheckLine("yes", ", ".join(filter(None, seen)))] if any(seen) else []
+    if "fuse" in mounts:
+        lines.append(HostCheckLine("no", "bytes over FUSE mounts: the kernel does not count them"))
+    if not tables.get("host_samples"):
+        lines.append(
+            HostCheckLine("bad", "CPU and memory of the host cannot be read", f"mount procfs at {config.proc}")
+        )
+    return lines
+
+
+def holder_lines(config: AgentConfig) -> list[HostCheckLine]:
+    """Return by which ways a GPU's holder is found on this host."""
+    found = []
+    if _any(config.sys, _SLURM):
+        version = "v2" if (config.sys / "fs/cgroup/cgroup.controllers").exists() else "v1"
+        found.append(HostCheckLine("yes", f"Slurm jobs (cgroup {version})"))
+    if config.kubelet is not None and config.kubelet.exists():
+        if os.access(config.kubelet, os.R_OK | os.W_OK):
+            found.append(HostCheckLine("yes", "Kubernetes pods (kubelet)"))
+        else:
+            found.append(
+                HostCheckLine(
+                    "no", f"Kubernetes pods: {config.kubelet} is closed to this user", "give the agent's user access"
+                )
+            )
+    elif _any(config.sys, _PODS):
+        found.append(
+            HostCheckLine("some", "Kubernetes pods by their cgroups, without their names", "mount the kubelet's socket")
+        )
+    for directory, what in ((config.jobstats, "jobstats"), (config.dcgm_mapping, "dcgm-exporter's mapping")):
+        if directory is not None and directory.is_dir():
+            found.append(HostCheckLine("yes", f"holders by {what} files, also where no process runs"))
+    return found or [
+        HostCheckLine(
+            "some",
+            "no scheduler here: a GPU belongs to the user of its processes",
+            "start runs with gpuledger run, or set GPULEDGER_RUN_ID",
+        )
+    ]
+
+
+def process_lines(config: AgentConfig) -> list[HostCheckLine]:
+    """Return what of other users' processes may be seen."""
+    if not (config.proc / str(_INIT) / "stat").exists():
+        words = f"processes of other users, and so who holds a GPU: {config.proc} hides them (hidepid)"
+        return [HostCheckLine("no", words, "remount it with gid= of the agent's group")]
+    lines = [HostCheckLine("yes", "CPU use of loader workers (world-readable)")]
+    if may_trace(text(config.proc / "self/status") or ""):
+        return [*lines, HostCheckLine("yes", "bytes and environments of other users' processes (CAP_SYS_PTRACE)")]
+    hidden = "bytes that other users' processes read: needs CAP_SYS_PTRACE"
+    remedy = (
+        "optional drop-in 50-process-io.conf; causes stay sure without it in most cases (disk and network totals "
+        "are seen)"
+    )
+    return [*lines, HostCheckLine("no", hidden, remedy)]
+
+
+def rack_line(tables: _Tables) -> list[HostCheckLine]:
+    """Return whether the host's rack is known, without which no transfer can be called cross-rack."""
+    for row in tables.get("inventory", ()):
+        if row.get("rack"):
+            return [HostCheckLine("yes", f"rack {row['rack']} (from {row.get('topology_source')})")]
+    return [HostCheckLine("no", "rack: nobody says", 'set rack = "...", topology_slurm or topology_table = "file.csv"')]
+
+
+def may_trace(status: str) -> bool:
+    """Return whether the process of this /proc/<pid>/status may look into those of others."""
+    match = _CAPABILITIES.search(status)
+    return match is not None and bool(int(match[1], 16) >> _CAP_SYS_PTRACE & 1)
+
+
+def _any(sys: Path, patterns: Iterable[str]) -> bool:
+    return any(next(sys.glob(pattern), None) is not None for pattern in patterns)
+
+
+_TIMEOUT_SECONDS = 5.0
+_HEALTH = "/healthz"
+_ANSWER_BYTES = 64 * 2**10
+
+
+def spool_line(config: AgentConfig) -> list[HostCheckLine]:
+    """Return whether this user can keep batches where the settings say; nothing where it can."""
+    if not config.collector:
+        return []
+    place = config.spool if config.spool.exists() else config.spool.parent
+    if os.access(place, os.W_OK | os.X_OK):
+        return []
+    return [
+        HostCheckLine("bad", f"{place} cannot be written by this user", "give it to the agent's user, or set spool")
+    ]
+
+
+def collector_line(config: AgentConfig) -> list[HostCheckLine]:
+    """Return whether the collector answers. Nothing is sent to it but the question, without the token."""
+    if not config.collector:
+        return [
+            HostCheckLine("some", "no collector is set: only /metrics is served", 'set collector = "https://host:8470"')
+        ]
+    try:
+        url = config.collector.rstrip("/") + _HEALTH
+        status = ask(url, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=_ANSWER_BYTES, authority=config.ca_file).status
+    except (OSError, ValueError) as error:
+        host = urlsplit(config.collector).hostname
+        what = f"the collector at {config.collector} does not answer ({error})"
+        return [HostCheckLine("bad", what, f"see whether {host} can be reached from here, and its certificate")]
+    if status != HTTPStatus.OK:
+        return [HostCheckLine("bad", f"{config.collector}{_HEALTH} answers {status}", "see the collector's log")]
+    untried = "; whether it takes the token, the agent's log says" if config.token else ""
+    return [HostCheckLine("yes", f"the collector answers at {config.collector}{untried}")]

@@ -1,1 +1,0 @@
-"""What the kernel tells of sockets over netlink, and whose they are."""
