@@ -17,18 +17,9 @@ from simulator.timeline import Tape
 # worker fills a core (or the cgroup's quota throttles it), reads stay below the ceiling, all ranks dip together and the
 # links are quiet meanwhile.
 _LOADER_SIGNALS = (
-    "workers",
-    "busiest_worker",
-    "waiting_workers",
-    "cores",
-    "refused_cores",
-    "cpu_pressure",
-    "io_pressure",
-    "nvme_read",
-    "nvme_busy",
-    "nvme_waited",
-    "host_memory",
-)
+    "workers", "busiest_worker", "waiting_workers", "cores", "refused_cores", "cpu_pressure", "io_pressure",
+    "nvme_read", "nvme_busy", "nvme_waited", "host_memory",
+)  # fmt: skip
 _TOKENS_PER_SECOND = 1_770.0  # a GPU, while it works
 
 

@@ -89,8 +89,8 @@ class Plan:
     seats: tuple[Seat, ...]
     submitted: int
     started: int
-    ended: int | None
-    exit_status: str | None
+    ended: int | None = None
+    exit_status: str | None = None
     attempt: int = 0
     limit_seconds: float = 7 * 86_400.0
     priority: float = 1_000.0

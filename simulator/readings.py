@@ -176,20 +176,9 @@ def _gpu_ratio(values: FloatArray) -> FloatArray:
 # What one host would have said of its processors, drives and links, minute by minute.
 # Summed over the host's GPUs; of pressures and busy workers the largest counts.
 _SUMMED = (
-    "cores",
-    "iowait_cores",
-    "nvme_read",
-    "nvme_written",
-    "nvme_busy",
-    "nvme_waited",
-    "nfs_read",
-    "nfs_written",
-    "nfs_waited",
-    "fabric",
-    "ethernet_in",
-    "ethernet_out",
-    "host_memory",
-)
+    "cores", "iowait_cores", "nvme_read", "nvme_written", "nvme_busy", "nvme_waited", "nfs_read", "nfs_written",
+    "nfs_waited", "fabric", "ethernet_in", "ethernet_out", "host_memory",
+)  # fmt: skip
 _LARGEST = ("cpu_pressure", "io_pressure")
 
 # Of 128: the quarter of Seren's hosts that rests uses under 0.64 % of its processors, half of it under 0.33 % (Acme,
@@ -294,29 +283,10 @@ _EVERY = 5 * MINUTE_MS  # process trees, cgroups and progress are dear to read
 _SERVICE_EVERY = MINUTE_MS
 
 _RUN_SIGNALS = (
-    "memory",
-    "utilization",
-    "cores",
-    "workers",
-    "busiest_worker",
-    "waiting_workers",
-    "refused_cores",
-    "cpu_pressure",
-    "io_pressure",
-    "nvme_read",
-    "nvme_written",
-    "host_memory",
-    "requests",
-    "tokens_in",
-    "tokens_out",
-    "running",
-    "waiting",
-    "kv_cache",
-    "first_token_seconds",
-    "steps",
-    "samples",
-    "tokens",
-)
+    "memory", "utilization", "cores", "workers", "busiest_worker", "waiting_workers", "refused_cores", "cpu_pressure",
+    "io_pressure", "nvme_read", "nvme_written", "host_memory", "requests", "tokens_in", "tokens_out", "running",
+    "waiting", "kv_cache", "first_token_seconds", "steps", "samples", "tokens",
+)  # fmt: skip
 _RUN_SIGNALS_AT = {name: at for at, name in enumerate(_RUN_SIGNALS)}
 _STEADY = ("memory", "workers", "host_memory", "kv_cache", "waiting")  # read without wobble
 _RATIOS = ("busiest_worker", "waiting_workers", "cpu_pressure", "io_pressure", "kv_cache", "first_token_seconds")

@@ -73,74 +73,36 @@ def _pretraining() -> Iterator[PlanEntry]:
     """64 H100, ranks alternating between the racks; n05 dies on Wednesday, n04 takes its place."""
     before = ("n05", "n09", "n06", "n10", "n07", "n11", "n08", "n12")
     after = ("n04", "n09", "n06", "n10", "n07", "n11", "n08", "n12")
-    submitted = clock(-3, 16)
-    began = clock(-2, 22, 40)
-    first = Plan(
-        "80217",
-        "pretrain-7b",
-        "nlp",
-        "gpu",
-        seats(before),
-        submitted,
-        began,
-        _NODE_NOTICED,
-        "node_failed",
-        limit_seconds=_LONG,
-        labels={"model": "moe-26b-a7b"},
-    )
-    again = clock(WED, 14, 2)
-    second = Plan(
-        "80217",
-        "pretrain-7b",
-        "nlp",
-        "gpu",
-        seats(after),
-        _NODE_NOTICED,
-        again,
-        None,
-        None,
-        1,
-        limit_seconds=_LONG,
-        labels={"model": "moe-26b-a7b"},
-    )
+    first = Plan("80217", "pretrain-7b", "nlp", "gpu", seats(before), clock(-3, 16), clock(-2, 22, 40), _NODE_NOTICED)
+    first = replace(first, exit_status="node_failed", limit_seconds=_LONG, labels={"model": "moe-26b-a7b"})
+    second = replace(first, seats=seats(after), submitted=_NODE_NOTICED, started=clock(WED, 14, 2), attempt=1)
+    second = replace(second, ended=None, exit_status=None)
     yield first, pretrain
     yield second, pretrain
 
 
 def _language() -> Iterator[PlanEntry]:
     pair = seats(("n14", "n15"))
-    begun, ended = clock(TUE, 8, 12), clock(FRI, 6, 42)
-    sft = Plan("81234", "llama-sft", "nlp", "gpu", pair, clock(TUE, 6, 20), begun, ended, "completed")
-    probe = Plan(
-        "81190", "moe-probe", "nlp", "gpu", pair, clock(MON, 12, 50), clock(MON, 13), clock(MON, 17, 5), "cancelled"
-    )
-    align = Plan(
-        "81351", "rl-align", "nlp", "gpu", pair, clock(FRI, 5), clock(FRI, 9, 30), clock(SUN, 20, 10), "completed"
-    )
-    yield replace(sft, reports_progress=True), preprocessing_bound
-    yield probe, hanging
-    yield replace(align, reports_progress=True), alternating
+    sft = Plan("81234", "llama-sft", "nlp", "gpu", pair, clock(TUE, 6, 20), clock(TUE, 8, 12), clock(FRI, 6, 42))
+    probe = Plan("81190", "moe-probe", "nlp", "gpu", pair, clock(MON, 12, 50), clock(MON, 13), clock(MON, 17, 5))
+    align = Plan("81351", "rl-align", "nlp", "gpu", pair, clock(FRI, 5), clock(FRI, 9, 30), clock(SUN, 20, 10))
+    yield replace(sft, exit_status="completed", reports_progress=True), preprocessing_bound
+    yield replace(probe, exit_status="cancelled"), hanging
+    yield replace(align, exit_status="completed", reports_progress=True), alternating
 
 
 def _speech() -> Iterator[PlanEntry]:
     host = seats(("n13",))
-    tuned = Plan(
-        "81177", "asr-finetune", "speech", "gpu", host, clock(MON, 9), clock(MON, 10), clock(WED, 7), "completed"
-    )
-    yield replace(tuned, reports_progress=True), network_storage_bound
-    yield (
-        Plan("81377", "debug-asr", "speech", "gpu", host, clock(FRI, 6, 50), clock(FRI, 7), None, None),
-        debugging,
-    )
+    tuned = Plan("81177", "asr-finetune", "speech", "gpu", host, clock(MON, 9), clock(MON, 10), clock(WED, 7))
+    yield replace(tuned, exit_status="completed", reports_progress=True), network_storage_bound
+    yield Plan("81377", "debug-asr", "speech", "gpu", host, clock(FRI, 6, 50), clock(FRI, 7)), debugging
 
 
 def _vision() -> Iterator[PlanEntry]:
     """A multi-host run in one rack, and nine runs of vit-large of which two are preempted."""
     pair = seats(("n02", "n03"))
-    yield (
-        Plan("80411", "vlm-34b", "vision", "gpu", pair, clock(-2, 8), clock(-1, 4), clock(SAT, 14), "completed"),
-        in_rack,
-    )
+    vlm = Plan("80411", "vlm-34b", "vision", "gpu", pair, clock(-2, 8), clock(-1, 4), clock(SAT, 14), "completed")
+    yield vlm, in_rack
     slots = (
         (0, 0, "n01", clock(MON, 1), 17.0, "completed"),
         (1, 0, "n01", clock(MON, 23), 16.6, "preempted"),
@@ -192,32 +154,10 @@ def crowd(site: Site) -> Iterator[PlanEntry]:
 def _services() -> Iterator[PlanEntry]:
     """Two services that began before the week and outlast it."""
     begun = clock(-12, 9)
-    ranker = Plan(
-        "79811",
-        "ranker-serve",
-        "search",
-        "service",
-        seats(("n17", "n18")),
-        begun,
-        begun,
-        None,
-        None,
-        promised_seconds=RANKER_SLO_SECONDS,
-        labels={"launcher": "triton"},
-    )
-    llm = Plan(
-        "79902",
-        "llm-serve",
-        "nlp",
-        "service",
-        seats(("n16",), (0, 1, 2, 3)),
-        begun,
-        begun,
-        None,
-        None,
-        promised_seconds=LLM_SLO_SECONDS,
-        labels={"launcher": "vllm", "model": "llama-70b"},
-    )
+    ranker = Plan("79811", "ranker-serve", "search", "service", seats(("n17", "n18")), begun, begun)
+    llm = Plan("79902", "llm-serve", "nlp", "service", seats(("n16",), (0, 1, 2, 3)), begun, begun)
+    ranker = replace(ranker, promised_seconds=RANKER_SLO_SECONDS, labels={"launcher": "triton"})
+    llm = replace(llm, promised_seconds=LLM_SLO_SECONDS, labels={"launcher": "vllm", "model": "llama-70b"})
     yield ranker, ranker_service
     yield llm, llm_service
 
@@ -228,10 +168,8 @@ def _notebooks() -> Iterator[PlanEntry]:
         begun = clock(-3, 8 + gpu, 20 * gpu % 60)
         where = seats(("n19",), (gpu,))
         labels = {"launcher": "jupyter", "model": "none"}
-        yield (
-            Plan(f"{80051 + gpu}", "notebook", account, "interactive", where, begun, begun, None, None, labels=labels),
-            notebook,
-        )
+        plan = Plan(f"{80051 + gpu}", "notebook", account, "interactive", where, begun, begun, labels=labels)
+        yield plan, notebook
 
 
 def _sweep(site: Site) -> Iterator[PlanEntry]:
@@ -248,22 +186,10 @@ def _sweep(site: Site) -> Iterator[PlanEntry]:
         started, ended = free[at], free[at] + round(hours * HOUR_MS)
         free[at] = ended + round(rng.uniform(0.2, 4.0) * HOUR_MS)
         node, gpus = pairs[at]
-        status = "out_of_memory" if failing else "completed"
-        open_ended = ended >= site.span
-        yield (
-            Plan(
-                f"80911_{trial}",
-                "det-sweep",
-                "vision",
-                "gpu",
-                seats((node,), gpus),
-                clock(MON, 3, 50),
-                started,
-                None if open_ended else ended,
-                None if open_ended else status,
-            ),
-            kind,
-        )
+        plan = Plan(f"80911_{trial}", "det-sweep", "vision", "gpu", seats((node,), gpus), clock(MON, 3, 50), started)
+        if ended < site.span:
+            plan = replace(plan, ended=ended, exit_status="out_of_memory" if failing else "completed")
+        yield plan, kind
 
 
 def _evaluations(site: Site) -> Iterator[PlanEntry]:
@@ -277,31 +203,17 @@ def _evaluations(site: Site) -> Iterator[PlanEntry]:
         free[gpu] = ended + round(rng.uniform(0.2, 2.2) * HOUR_MS)
         where, asked = seats(("n23",), (gpu,)), started - 9 * MINUTE_MS
         if ended < site.span:
-            yield (
-                Plan(f"81100_{number}", "eval", "nlp", "gpu", where, asked, started, ended, "completed"),
-                benchmarks,
-            )
+            plan = Plan(f"81100_{number}", "eval", "nlp", "gpu", where, asked, started, ended, "completed")
+            yield plan, benchmarks
 
 
 def _shared() -> Iterator[PlanEntry]:
     """Four small runs on one A100 for six hours."""
+    asked, started, ended = clock(THU, 8, 50), clock(THU, 9), clock(THU, 15)
+    where = seats(("n24",), (7,))
     for number in range(4):
-        where = seats(("n24",), (7,))
-        yield (
-            Plan(
-                f"81290_{number}",
-                "label-clean",
-                "search",
-                "shared",
-                where,
-                clock(THU, 8, 50),
-                clock(THU, 9),
-                clock(THU, 15),
-                "completed",
-                shared=4,
-            ),
-            sharing,
-        )
+        plan = Plan(f"81290_{number}", "label-clean", "search", "shared", where, asked, started, ended, "completed")
+        yield replace(plan, shared=4), sharing
 
 
 def plans(site: Site) -> list[PlanEntry]:
@@ -320,37 +232,25 @@ def pending(site: Site) -> tuple[Plan, ...]:
     if site.plan != "week":
         return ()
     return (
-        Plan("81460", "llama-sft", "nlp", "gpu", seats(("", "")), clock(SUN, 19), clock(SUN, 23), None, None),
-        Plan("81463", "vit-large", "vision", "preempt", seats(("",)), clock(SUN, 21), clock(SUN, 23), None, None),
+        Plan("81460", "llama-sft", "nlp", "gpu", seats(("", "")), clock(SUN, 19), clock(SUN, 23)),
+        Plan("81463", "vit-large", "vision", "preempt", seats(("",)), clock(SUN, 21), clock(SUN, 23)),
     )
 
 
 def _small() -> list[PlanEntry]:
     """Two hours on two hosts: a starved run, a service, a notebook, a short evaluation, four sharers, free GPUs."""
     hours = HOUR_MS
-    sft = Plan("1", "llama-sft", "nlp", "gpu", seats(("s01",), (0, 1, 2, 3)), 0, 4 * MINUTE_MS, None, None)
-    served = Plan(
-        "2",
-        "ranker-serve",
-        "search",
-        "service",
-        seats(("s02",), (0, 1)),
-        -hours,
-        -hours,
-        None,
-        None,
-        promised_seconds=0.25,
-    )
-    book = Plan("3", "notebook", "vision", "interactive", seats(("s02",), (2,)), -hours, -hours, None, None)
+    sft = Plan("1", "llama-sft", "nlp", "gpu", seats(("s01",), (0, 1, 2, 3)), 0, 4 * MINUTE_MS)
+    served = Plan("2", "ranker-serve", "search", "service", seats(("s02",), (0, 1)), -hours, -hours)
+    book = Plan("3", "notebook", "vision", "interactive", seats(("s02",), (2,)), -hours, -hours)
     short = Plan("4", "eval", "nlp", "gpu", seats(("s02",), (3,)), 0, 10 * MINUTE_MS, 80 * MINUTE_MS, "completed")
     failed = Plan("5", "det-sweep", "vision", "gpu", seats(("s01",), (4, 5)), 0, 0, 70 * MINUTE_MS, "out_of_memory")
     shared = [
-        Plan(f"6_{at}", "label-clean", "search", "shared", seats(("s02",), (7,)), 0, hours, None, None, shared=2)
-        for at in range(2)
+        Plan(f"6_{at}", "label-clean", "search", "shared", seats(("s02",), (7,)), 0, hours, shared=2) for at in range(2)
     ]
     return [
         (replace(sft, reports_progress=True), preprocessing_bound),
-        (served, ranker_service),
+        (replace(served, promised_seconds=0.25), ranker_service),
         (book, notebook),
         (short, benchmarks),
         (failed, out_of_memory),

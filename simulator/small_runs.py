@@ -299,11 +299,7 @@ def llm_service(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     """Return a service that decodes: memory bandwidth busy, tensor cores quiet, tokens flowing."""
     tape = plan.tape(horizon)
     decode = DENSE.but(sm=0.52, occupancy=0.2, tensor=0.07, dram=0.66, power=0.58, memory=gib(72), nvlink=6e9)
-    decode = decode.but(
-        cores=1.6,
-        host_memory=gib(20),
-        running=14.0,
-    )
+    decode = decode.but(cores=1.6, host_memory=gib(20), running=14.0)
     decode = decode.but(ethernet_in=2e5, ethernet_out=6e5).being(labels.DECODE)
     ready = CONTEXT_ONLY.but(memory=gib(72), cores=0.4, host_memory=gib(20)).being(labels.HEADROOM)
     start_up(tape, rng, memory=gib(72), weights=1.8e10, again=False)

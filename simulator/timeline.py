@@ -152,9 +152,7 @@ class Tape:
     def timeline(self, lost_by: str | None = None) -> Timeline:
         """Return what was played; `lost_by` is the failure that threw away what came after the last checkpoint."""
         made = Timeline(
-            np.array(self._edges, dtype=np.int64),
-            np.array(self._index, dtype=np.int64),
-            Repertoire(self._activities),
+            np.array(self._edges, dtype=np.int64), np.array(self._index, dtype=np.int64), Repertoire(self._activities)
         )
         if lost_by is None:
             return made

@@ -14,31 +14,12 @@ from agent.procfs import short, text
 
 # What the environment of a process says of its run. Read on this host where permitted, and never sent.
 # All that is ever kept of an environment.
-KEYS = frozenset(
-    {
-        "CUDA_VISIBLE_DEVICES",
-        "GPULEDGER_RUN_ID",
-        "HOSTNAME",
-        "MASTER_PORT",
-        "OMPI_COMM_WORLD_RANK",
-        "PMIX_NAMESPACE",
-        "RANK",
-        "RAY_JOB_ID",
-        "SLURM_ARRAY_JOB_ID",
-        "SLURM_ARRAY_TASK_ID",
-        "SLURM_HET_JOB_ID",
-        "SLURM_HET_JOB_OFFSET",
-        "SLURM_JOB_GPUS",
-        "SLURM_JOB_ID",
-        "SLURM_JOB_NUM_NODES",
-        "SLURM_PROCID",
-        "SLURM_RESTART_COUNT",
-        "SLURM_SHARDS_ON_NODE",
-        "SLURM_STEP_GPUS",
-        "TORCHELASTIC_RUN_ID",
-        "WORLD_SIZE",
-    }
-)
+KEYS = frozenset({
+    "CUDA_VISIBLE_DEVICES", "GPULEDGER_RUN_ID", "HOSTNAME", "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "PMIX_NAMESPACE",
+    "RANK", "RAY_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_HET_JOB_ID", "SLURM_HET_JOB_OFFSET",
+    "SLURM_JOB_GPUS", "SLURM_JOB_ID", "SLURM_JOB_NUM_NODES", "SLURM_PROCID", "SLURM_RESTART_COUNT",
+    "SLURM_SHARDS_ON_NODE", "SLURM_STEP_GPUS", "TORCHELASTIC_RUN_ID", "WORLD_SIZE",
+})  # fmt: skip
 _VALUE_CHARACTERS_MAX = 1024  # sixteen UUIDs of MIG instances are 656
 _NUMBER_DIGITS_MAX = 18  # anyone can write an environment: what follows stays within 64 bits
 

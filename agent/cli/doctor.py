@@ -5,6 +5,7 @@ import json
 import os
 import textwrap
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from agent.doctor.checks import HostCheckLine
@@ -32,6 +33,7 @@ def doctor_lines(found: Examination) -> Iterator[str]:
 
 def document(found: Examination) -> dict[str, Any]:
     """Return the examination as JSON's types."""
+    sent = found.leaves.bytes_per_hour
     return {
         "node": found.node,
         "gpus": found.gpus,
@@ -39,17 +41,9 @@ def document(found: Examination) -> dict[str, Any]:
         "version": found.version,
         "user": found.user,
         "healthy": found.healthy,
-        "measures": [line.document() for line in found.measures],
+        "measures": [asdict(line) for line in found.measures],
         "cost": {"core_ratio": round(found.cost.core_ratio, 5), "memory_bytes": found.cost.memory_bytes},
-        "leaves": {
-            "connection": found.leaves.connection,
-            "rows_seconds": found.leaves.rows_seconds,
-            "bytes_per_hour": None if found.leaves.bytes_per_hour is None else round(found.leaves.bytes_per_hour),
-            "identity": list(found.leaves.identity),
-            "identity_mode": found.leaves.identity_mode,
-            "listens_on": found.leaves.listens_on,
-            "never": found.leaves.never,
-        },
+        "leaves": asdict(found.leaves) | {"bytes_per_hour": None if sent is None else round(sent)},
     }
 
 
@@ -91,12 +85,7 @@ def _item(name: str, words: str) -> Iterator[str]:
 def _wrapped(words: str, first: str = "", later: str | None = None) -> Iterator[str]:
     indent = " " * len(first) if later is None else later
     yield from textwrap.wrap(
-        words,
-        WIDTH,
-        initial_indent=first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
+        words, WIDTH, initial_indent=first, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 

@@ -163,13 +163,13 @@ class Agent:
     """
 
     def __init__(self, config: AgentConfig, host_sources: HostSources, clock: Clock) -> None:
+        self.config, self.host_sources = config, host_sources
         link = link_of(config) if config.collector else None
         self._spool = _spool(config) if link else None
         self._scribe = Scribe(self._spool) if self._spool else None
         self._sender = Sender(self._spool, link, clock) if self._spool and link else None
         beats = Beats()
         self._pause = PauseWatch(config.control)
-        self._host_sources = host_sources
         own = AgentSource(self._state, config.proc)
         stamper = open_stamper(config)
         self._sampler = Sampler(
@@ -241,10 +241,10 @@ class Agent:
             yield self._server.family()
 
     def _state(self) -> AgentState:
-        return AgentState(self._sampler, self._spool, self._sender, self._host_sources, paused=self._pause.paused)
+        return AgentState(self._sampler, self._spool, self._sender, self.host_sources, paused=self._pause.paused)
 
     def _let_be(self) -> Collection[str]:
-        return [source.name for source in self._host_sources.sources] if self._pause.look() else ()
+        return [source.name for source in self.host_sources.sources] if self._pause.look() else ()
 
 
 def _spool(config: AgentConfig) -> Spool:
@@ -336,23 +336,16 @@ def run_for_ever(config: AgentConfig, read_again: Callable[[], AgentConfig], clo
     wanted: AgentConfig | None = config
     with Orders(read_again) as orders:
         while wanted is not None:
-            started = _started(wanted, good, clock)
-            good = started.config
+            running = _started(wanted, good, clock)
+            good = running.config
             try:
-                _beat(started.running, orders.stop)
+                _beat(running, orders.stop)
             finally:
-                started.host_sources.close()
+                running.host_sources.close()
             wanted = orders.next()
 
 
-@dataclass(frozen=True, slots=True)
-class _Started:
-    config: AgentConfig
-    host_sources: HostSources
-    running: Agent
-
-
-def _started(config: AgentConfig, good: AgentConfig | None, clock: Clock) -> _Started:
+def _started(config: AgentConfig, good: AgentConfig | None, clock: Clock) -> Agent:
     """Return an agent with these settings; with the last good ones where it cannot start with these.
 
     Whether a port is free or a table can be read shows only when it is tried, and by then the old parts have ended.
@@ -371,19 +364,20 @@ def _started(config: AgentConfig, good: AgentConfig | None, clock: Clock) -> _St
     return started
 
 
-def _start(config: AgentConfig, clock: Clock) -> _Started:
+def _start(config: AgentConfig, clock: Clock) -> Agent:
     host_sources = open_host_sources(config, clock.wall, lasting=True)
     try:
         running = Agent(config, host_sources, clock)
     except BaseException:
         host_sources.close()
         raise
-    _LOG.info("%s", _greeting(config, host_sources, running))
-    return _Started(config, host_sources, running)
+    _LOG.info("%s", _greeting(running))
+    return running
 
 
-def _greeting(config: AgentConfig, host_sources: HostSources, running: Agent) -> str:
-    what = f"no GPU here ({host_sources.gpus.no_gpu})" if host_sources.gpus.no_gpu else "reading GPUs and host"
+def _greeting(running: Agent) -> str:
+    config, no_gpu = running.config, running.host_sources.gpus.no_gpu
+    what = f"no GPU here ({no_gpu})" if no_gpu else "reading GPUs and host"
     metrics = "off" if running.port is None else f"on port {running.port}"
     sending = config.collector or "nobody, since no collector is set"
     return f"{config.node_name}: {what}; every {config.beat_seconds:g} s; metrics {metrics}; sending to {sending}"

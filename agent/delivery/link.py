@@ -156,11 +156,7 @@ class Link:
 
 
 def _answer(reply: Reply) -> PostAnswer:
-    try:
-        said = json_said(reply.body)
-    except ValueError:
-        said = None
-    fields = said if isinstance(said, dict) else {}
+    fields = _fields(reply.body)
     reasons = fields.get("reasons")
     return PostAnswer(
         status=reply.status,

@@ -3,10 +3,10 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from agent.connection import ask
@@ -24,10 +24,6 @@ class HostCheckLine:
     answer: HostAnswer
     what: str
     remedy: str = ""
-
-    def document(self) -> dict[str, Any]:
-        """Return it as JSON's types."""
-        return asdict(self)
 
 
 # What the driver measures on this host's GPUs, gathered over all of them.
@@ -82,29 +78,25 @@ def health_lines(counts: tuple[int, int] | None, rows: Sequence[Mapping[str, Val
 
 
 def _of_one(row: Mapping[str, Value]) -> list[HostCheckLine]:
-    uuid, lines = row.get("gpu_uuid"), []
-    if row.get("up") is False:
-        lines.append(HostCheckLine("bad", f"{uuid} is lost", "reset the GPU or the host"))
-    width, most = row.get("pcie_width"), row.get("pcie_width_max")
-    if isinstance(width, int) and isinstance(most, int) and width < most:
-        lines.append(
-            HostCheckLine(
-                "bad", f"{uuid} has a PCIe link of {width} lanes where {most} are possible", "reseat the board"
-            )
-        )
-    if row.get("row_remap_failure") is True:
-        lines.append(
-            HostCheckLine("bad", f"{uuid} could not replace a broken row of its memory", "have the board replaced")
-        )
-    if row.get("row_remap_pending") is True:
-        lines.append(
-            HostCheckLine("bad", f"{uuid} waits for a reset to replace a row of its memory", "drain and reset it")
-        )
-    if (action := row.get("recovery_action")) not in (None, "none"):
-        lines.append(
-            HostCheckLine("bad", f"{uuid}: the driver asks for {str(action).replace('_', ' ')}", "drain the host")
-        )
-    return lines
+    uuid, width, most = row.get("gpu_uuid"), row.get("pcie_width"), row.get("pcie_width_max")
+    is_narrow = isinstance(width, int) and isinstance(most, int) and width < most
+    action = row.get("recovery_action") or "none"
+    faults = (
+        (row.get("up") is False, f"{uuid} is lost", "reset the GPU or the host"),
+        (is_narrow, f"{uuid} has a PCIe link of {width} lanes where {most} are possible", "reseat the board"),
+        (
+            row.get("row_remap_failure"),
+            f"{uuid} could not replace a broken row of its memory",
+            "have the board replaced",
+        ),
+        (
+            row.get("row_remap_pending"),
+            f"{uuid} waits for a reset to replace a row of its memory",
+            "drain and reset it",
+        ),
+        (action != "none", f"{uuid}: the driver asks for {str(action).replace('_', ' ')}", "drain the host"),
+    )
+    return [HostCheckLine("bad", what, remedy) for is_so, what, remedy in faults if is_so]
 
 
 def _share(found: Sequence[Supported]) -> float:

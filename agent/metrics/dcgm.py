@@ -22,19 +22,23 @@ _MIG_PARTS = 8  # of a GPU's memory; a MIG profile is named by whole parts
 _Named = dict[str, str]
 
 
-def legacy_labels(row: Row, gpu: Row, whole: Row) -> _Named:
-    """Return the labels before 4.8.3: the host is `Hostname`. `whole` is the GPU that a MIG instance is a part of."""
-    return _labels(row, gpu, whole, {"Hostname": "node"}, {"DCGM_FI_DRIVER_VERSION": "driver_version"})
-
-
-def current_labels(row: Row, gpu: Row, whole: Row) -> _Named:
-    """Return the labels of 4.9: the host is `hostname`."""
-    return _labels(row, gpu, whole, {"hostname": "node"}, {"DCGM_FI_SYSTEM_DRIVER_VERSION": "driver_version"})
-
-
-def both_labels(row: Row, gpu: Row, whole: Row) -> _Named:
-    """Return the labels of a name that 4.9 kept, for dashboards of either kind."""
-    return legacy_labels(row, gpu, whole) | current_labels(row, gpu, whole)
+def gpu_labels(row: Row, gpu: Row, whole: Row) -> dict[str, _Named]:
+    """Return the labels of a GPU under each set of names. `whole` is the GPU that a MIG instance is a part of."""
+    index = label(gpu.get("gpu_index"))
+    named = {
+        "gpu": index,
+        "UUID": label(whole.get("gpu_uuid") or row.get("parent_uuid")),
+        "pci_bus_id": bus_id(label(whole.get("pci_bus_id"))),
+        "device": f"nvidia{index}",
+        "modelName": label(gpu.get("sku")),
+    }
+    if row.get("parent_uuid"):
+        named |= {"GPU_I_PROFILE": mig_profile(gpu, whole), "GPU_I_ID": label(row.get("gpu_uuid"))}
+    node, driver = label(row.get("node")), label(gpu.get("driver_version"))
+    legacy = named | {"Hostname": node, "DCGM_FI_DRIVER_VERSION": driver}  # before 4.8.3
+    current = named | {"hostname": node, "DCGM_FI_SYSTEM_DRIVER_VERSION": driver}  # of 4.9
+    # Both are for the names that 4.9 kept, for dashboards of either kind.
+    return {"legacy": legacy, "v4.9": current, "both": legacy | current}
 
 
 def run_labels(holders: Sequence[LabelledHolder]) -> _Named:
@@ -78,21 +82,6 @@ def bus_id(sysfs: str) -> str:
     """Return a PCI address as the driver writes it, 00000000:B1:00.0, of one as sysfs does, 0000:b1:00.0."""
     domain, colon, rest = sysfs.partition(":")
     return f"{domain.zfill(8)}:{rest}".upper() if colon else sysfs.upper()
-
-
-def _labels(row: Row, gpu: Row, whole: Row, host: Mapping[str, str], driver: Mapping[str, str]) -> _Named:
-    index = label(gpu.get("gpu_index"))
-    named = {
-        "gpu": index,
-        "UUID": label(whole.get("gpu_uuid") or row.get("parent_uuid")),
-        "pci_bus_id": bus_id(label(whole.get("pci_bus_id"))),
-        "device": f"nvidia{index}",
-        "modelName": label(gpu.get("sku")),
-    }
-    if row.get("parent_uuid"):
-        named |= {"GPU_I_PROFILE": mig_profile(gpu, whole), "GPU_I_ID": label(row.get("gpu_uuid"))}
-    named |= {name: label(row.get(column)) for name, column in host.items()}
-    return named | {name: label(gpu.get(column)) for name, column in driver.items()}
 
 
 # What dcgm-exporter says of a GPU, in our base units: our columns, and what follows from them.
@@ -198,11 +187,7 @@ def _seen(view: View) -> Iterator[_Seen]:
         parent = str(row.get("parent_uuid") or "")
         whole = view.gpus.get(parent, {}) if parent else gpu
         run = run_labels(holders.get(uuid, ()))
-        made = {
-            "legacy": legacy_labels(row, gpu, whole) | run,
-            "v4.9": current_labels(row, gpu, whole) | run,
-            "both": both_labels(row, gpu, whole) | run,
-        }
+        made = {names: named | run for names, named in gpu_labels(row, gpu, whole).items()}
         yield _Seen(uuid, parent, values(row, shown.carried[labels], gpu), made)
 
 

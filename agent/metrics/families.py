@@ -91,10 +91,6 @@ def build_family(version: str | None, node: str) -> Metric:
     return family("gpuledger_agent_build_info", "Which agent this is, and of which host. Always 1.", "gauge", series)
 
 
-def _nothing() -> tuple[()]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Scraped:
     """What a scrape shows beside the snapshot.
@@ -103,8 +99,8 @@ class Scraped:
     heard, by GPU and class, both answered from memory; `dcgm` chooses whose names are served as well.
     """
 
-    own: Callable[[], Iterable[Metric]] = _nothing
-    supported: Callable[[], Iterable[Supported]] = _nothing
+    own: Callable[[], Iterable[Metric]] = tuple
+    supported: Callable[[], Iterable[Supported]] = tuple
     xids: Callable[[], Mapping[str, Mapping[str, int]]] = dict
     dcgm: DcgmNames = "off"
     version: str | None = field(default_factory=installed_version)

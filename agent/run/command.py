@@ -19,18 +19,10 @@ from agent.errors import AgentError, ConfigError
 from agent.source import Reading
 from agent.wire.units import KIB
 
-_FORWARDED = frozenset(
-    {
-        signal.SIGINT,
-        signal.SIGTERM,
-        signal.SIGHUP,
-        signal.SIGQUIT,
-        signal.SIGTSTP,
-        signal.SIGCONT,
-        signal.SIGUSR1,
-        signal.SIGUSR2,
-    }
-)
+_FORWARDED = frozenset({
+    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT, signal.SIGUSR1,
+    signal.SIGUSR2,
+})  # fmt: skip
 _WAITED_FOR = _FORWARDED | {signal.SIGCHLD}
 _SI_KERNEL = 0x80  # asm-generic/siginfo.h: sent by the kernel, as the terminal's signals are
 _STOPPED_BY_TERMINAL = frozenset(

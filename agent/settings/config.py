@@ -16,12 +16,7 @@ IdentityMode = Literal["full", "hashed", "none"]
 _TABLE = "agent"
 _ENVIRONMENT = "GPULEDGER_AGENT_"
 DEFAULT_FILE = Path("/etc/gpuledger/gpuledger.toml")
-SECRETS = (
-    "token",
-    "identity_key",
-    "scrape_token",
-    "scrape_password",
-)  # never in an error, never flags
+SECRETS = ("token", "identity_key", "scrape_token", "scrape_password")  # never in an error, never flags
 _MIN_KEY = 16  # characters of the key of pseudonyms
 
 Reader = Callable[[Any], object]
@@ -72,136 +67,95 @@ def _one_of(*words: str) -> Reader:
     return read
 
 
-def _about(help: str, read: Reader = _text, least: float | None = None) -> dict[str, Any]:  # noqa: A002
-    """Say of a setting what it is for, how it is read, and the least that makes sense."""
-    return {"help": help, "read": read, "least": least}
+def _key(default: object, help: str, read: Reader = _text, least: float | None = None) -> Any:  # noqa: A002, ANN401
+    """Return a setting: its default, what it is for, how it is read, and the least that makes sense."""
+    return field(default=default, metadata={"help": help, "read": read, "least": least})
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
     """Every key with its default and its help; docs/settings.md is tested against it."""
 
-    node: str = field(
-        default="", metadata=_about("name of this host, as its scheduler calls it; the host name where empty")
+    node: str = _key("", "name of this host, as its scheduler calls it; the host name where empty")
+    collector: str = _key("", "address of the collector, like http://host:8470; where empty nothing is sent")
+    token: str = _key("", "what the collector asks for; keep the file readable by the agent alone")
+    join_token_file: Path | None = _key(
+        None, "file of a join token; without a token or key the agent gets a key of its own for it", _path
     )
-    collector: str = field(
-        default="", metadata=_about("address of the collector, like http://host:8470; where empty nothing is sent")
+    key_file: Path | None = _key(
+        Path("/var/lib/gpuledger/agent.key"),
+        "file of this host's own key, which the agent writes there when it joins",
+        _path,
     )
-    token: str = field(
-        default="", metadata=_about("what the collector asks for; keep the file readable by the agent alone")
+    ca_file: Path | None = _key(None, "certificates to trust for https, instead of the system's", _path)
+    beat_seconds: float = _key(10.0, "how often everything is read", seconds, 0.05)
+    batch_seconds: float = _key(
+        10.0, "how much time one batch holds; what is not yet in one dies with the agent", seconds
     )
-    join_token_file: Path | None = field(
-        default=None,
-        metadata=_about("file of a join token; without a token or key the agent gets a key of its own for it", _path),
+    process_seconds: float = _key(10.0, "how often processes and their runs are read", seconds, 0.05)
+    hang_seconds: float = _key(0.5, "how long a source may take before it is left alone", seconds, 0.01)
+    spool: Path = _key(Path("/var/lib/gpuledger/spool"), "directory of what is not yet delivered", _path)
+    spool_bytes: int = _key(256 * 10**6, "most that waits there; beyond it the oldest goes first", size_bytes, 10**5)
+    kept_bytes: int = _key(64 * 10**6, "most that is kept of what is delivered and not yet sealed", size_bytes, 0)
+    spool_sync: _SpoolSync = _key(
+        "batch",
+        "batch: each is on the disk before it counts as kept; off: the kernel decides when",
+        _one_of("batch", "off"),
     )
-    key_file: Path | None = field(
-        default=Path("/var/lib/gpuledger/agent.key"),
-        metadata=_about("file of this host's own key, which the agent writes there when it joins", _path),
+    state: Path | None = _key(
+        Path("/var/lib/gpuledger/agent.json"),
+        "file of what outlives a restart: GPUs seen, energy counters, open allocations",
+        _path,
     )
-    ca_file: Path | None = field(
-        default=None, metadata=_about("certificates to trust for https, instead of the system's", _path)
+    expected_gpus: int = _key(0, "GPUs that this host should have; 0 for as many as it has had", _whole, 0)
+    listen: str = _key("127.0.0.1:9477", "address and port of /metrics; off for none")
+    dcgm_names: DcgmNames = _key(
+        "legacy",
+        "names of dcgm-exporter to serve as well: legacy, v4.9, both or off",
+        _one_of("legacy", "v4.9", "both", "off"),
     )
-    beat_seconds: float = field(default=10.0, metadata=_about("how often everything is read", seconds, 0.05))
-    batch_seconds: float = field(
-        default=10.0,
-        metadata=_about("how much time one batch holds; what is not yet in one dies with the agent", seconds),
+    tls_certificate: Path | None = _key(None, "certificate of /metrics, for https; read again when it changes", _path)
+    tls_key: Path | None = _key(None, "key of that certificate", _path)
+    scrape_token: str = _key("", "bearer token that /metrics asks for")
+    scrape_user: str = _key("", "user that /metrics asks for, with scrape_password")
+    scrape_password: str = _key("", "password of scrape_user")
+    identity: IdentityMode = _key(
+        "full", "names of users, accounts, projects, runs: full, hashed or none", _one_of("full", "hashed", "none")
     )
-    process_seconds: float = field(
-        default=10.0, metadata=_about("how often processes and their runs are read", seconds, 0.05)
+    identity_key: str = _key("", f"key of the pseudonyms where identity is hashed; {_MIN_KEY} characters or more")
+    cluster: str = _key("default", "name of the cluster in the ids of its runs")
+    rack: str = _key("", "rack of this host, where no file says it")
+    block: str = _key("", "block or spine group of this host, where no file says it")
+    zone: str = _key("", "zone or data hall of this host, where no file says it")
+    topology_table: Path | None = _key(None, "CSV file of node, rack, block, zone", _path)
+    topology_slurm: Path | None = _key(None, "Slurm's topology.conf or topology.yaml", _path)
+    node_group: str = _key("", "name of the group of like hosts that this one is in")
+    region: str = _key("", "region of this host")
+    instance_type: str = _key("", "the cloud's name of this type of host")
+    kubelet: Path | None = _key(
+        Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+        "socket of the kubelet that says which pod holds which GPU, where there is one",
+        _path,
     )
-    hang_seconds: float = field(
-        default=0.5, metadata=_about("how long a source may take before it is left alone", seconds, 0.01)
+    dcgm_mapping: Path | None = _key(
+        None, "directory of dcgm-exporter's mapping files: one for each GPU, of job ids", _path
     )
-    spool: Path = field(
-        default=Path("/var/lib/gpuledger/spool"), metadata=_about("directory of what is not yet delivered", _path)
+    jobstats: Path | None = _key(Path("/run/gpustat"), "directory of jobstats' files: one for each GPU", _path)
+    flows: bool = _key(True, "whether TCP bytes by run and peer are read", _flag)
+    peers_table: Path | None = _key(
+        None, "CSV file of address,node (networks too, as 10.1.0.0/16), to name peers", _path
     )
-    spool_bytes: int = field(
-        default=256 * 10**6,
-        metadata=_about("most that waits there; beyond it the oldest goes first", size_bytes, 10**5),
+    services: tuple[str, ...] = _key((), "addresses of /metrics of vLLM, Triton or TGI on this host", _list)
+    progress: Path | None = _key(
+        Path("/run/gpuledger/progress.sock"), "socket on which runs tell their steps (GPULEDGER_PROGRESS)", _path
     )
-    kept_bytes: int = field(
-        default=64 * 10**6, metadata=_about("most that is kept of what is delivered and not yet sealed", size_bytes, 0)
+    control: Path | None = _key(
+        Path("/run/gpuledger"), "directory in which an operator pauses the agent, and runs ask to be left alone", _path
     )
-    spool_sync: _SpoolSync = field(
-        default="batch",
-        metadata=_about(
-            "batch: each is on the disk before it counts as kept; off: the kernel decides when",
-            _one_of("batch", "off"),
-        ),
-    )
-    state: Path | None = field(
-        default=Path("/var/lib/gpuledger/agent.json"),
-        metadata=_about("file of what outlives a restart: GPUs seen, energy counters, open allocations", _path),
-    )
-    expected_gpus: int = field(
-        default=0, metadata=_about("GPUs that this host should have; 0 for as many as it has had", _whole, 0)
-    )
-    listen: str = field(default="127.0.0.1:9477", metadata=_about("address and port of /metrics; off for none"))
-    dcgm_names: DcgmNames = field(
-        default="legacy",
-        metadata=_about(
-            "names of dcgm-exporter to serve as well: legacy, v4.9, both or off",
-            _one_of("legacy", "v4.9", "both", "off"),
-        ),
-    )
-    tls_certificate: Path | None = field(
-        default=None, metadata=_about("certificate of /metrics, for https; read again when it changes", _path)
-    )
-    tls_key: Path | None = field(default=None, metadata=_about("key of that certificate", _path))
-    scrape_token: str = field(default="", metadata=_about("bearer token that /metrics asks for"))
-    scrape_user: str = field(default="", metadata=_about("user that /metrics asks for, with scrape_password"))
-    scrape_password: str = field(default="", metadata=_about("password of scrape_user"))
-    identity: IdentityMode = field(
-        default="full",
-        metadata=_about(
-            "names of users, accounts, projects, runs: full, hashed or none", _one_of("full", "hashed", "none")
-        ),
-    )
-    identity_key: str = field(
-        default="", metadata=_about(f"key of the pseudonyms where identity is hashed; {_MIN_KEY} characters or more")
-    )
-    cluster: str = field(default="default", metadata=_about("name of the cluster in the ids of its runs"))
-    rack: str = field(default="", metadata=_about("rack of this host, where no file says it"))
-    block: str = field(default="", metadata=_about("block or spine group of this host, where no file says it"))
-    zone: str = field(default="", metadata=_about("zone or data hall of this host, where no file says it"))
-    topology_table: Path | None = field(default=None, metadata=_about("CSV file of node, rack, block, zone", _path))
-    topology_slurm: Path | None = field(default=None, metadata=_about("Slurm's topology.conf or topology.yaml", _path))
-    node_group: str = field(default="", metadata=_about("name of the group of like hosts that this one is in"))
-    region: str = field(default="", metadata=_about("region of this host"))
-    instance_type: str = field(default="", metadata=_about("the cloud's name of this type of host"))
-    kubelet: Path | None = field(
-        default=Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
-        metadata=_about("socket of the kubelet that says which pod holds which GPU, where there is one", _path),
-    )
-    dcgm_mapping: Path | None = field(
-        default=None, metadata=_about("directory of dcgm-exporter's mapping files: one for each GPU, of job ids", _path)
-    )
-    jobstats: Path | None = field(
-        default=Path("/run/gpustat"), metadata=_about("directory of jobstats' files: one for each GPU", _path)
-    )
-    flows: bool = field(default=True, metadata=_about("whether TCP bytes by run and peer are read", _flag))
-    peers_table: Path | None = field(
-        default=None, metadata=_about("CSV file of address,node (networks too, as 10.1.0.0/16), to name peers", _path)
-    )
-    services: tuple[str, ...] = field(
-        default=(), metadata=_about("addresses of /metrics of vLLM, Triton or TGI on this host", _list)
-    )
-    progress: Path | None = field(
-        default=Path("/run/gpuledger/progress.sock"),
-        metadata=_about("socket on which runs tell their steps (GPULEDGER_PROGRESS)", _path),
-    )
-    control: Path | None = field(
-        default=Path("/run/gpuledger"),
-        metadata=_about("directory in which an operator pauses the agent, and runs ask to be left alone", _path),
-    )
-    log_format: LogFormat = field(
-        default="text", metadata=_about("the log on stderr, an event a line: text or json", _one_of(*FORMATS))
-    )
-    log_level: LogLevel = field(
-        default="info", metadata=_about("the least that is logged: debug, info, warning or error", _one_of(*LEVELS))
-    )
-    proc: Path = field(default=Path("/proc"), metadata=_about("where procfs is", _path))
-    sys: Path = field(default=Path("/sys"), metadata=_about("where sysfs is", _path))
+    log_format: LogFormat = _key("text", "the log on stderr, an event a line: text or json", _one_of(*FORMATS))
+    log_level: LogLevel = _key("info", "the least that is logged: debug, info, warning or error", _one_of(*LEVELS))
+    proc: Path = _key(Path("/proc"), "where procfs is", _path)
+    sys: Path = _key(Path("/sys"), "where sysfs is", _path)
 
     def __post_init__(self) -> None:
         self.address  # noqa: B018  a bad address is found at the start, not at the first scrape

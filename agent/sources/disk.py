@@ -320,15 +320,11 @@ class DiskSource:
     """
 
     name = "disk"
+    period_seconds = 0.0
 
     def __init__(
-        self,
-        proc: Path = Path("/proc"),
-        period_seconds: float = 0.0,
-        monotonic: Callable[[], float] = time.monotonic,
-        sys: Path = Path("/sys"),
+        self, proc: Path = Path("/proc"), monotonic: Callable[[], float] = time.monotonic, sys: Path = Path("/sys")
     ) -> None:
-        self.period_seconds = period_seconds
         self.devices_left_out = 0
         self._proc = proc
         self._lustre = lustre_places(proc, sys)

@@ -138,14 +138,9 @@ class HostSource:
     """Reads the host; one row of `host_samples` a reading."""
 
     name = "host"
+    period_seconds = 0.0
 
-    def __init__(
-        self,
-        proc: Path = Path("/proc"),
-        period_seconds: float = 0.0,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.period_seconds = period_seconds
+    def __init__(self, proc: Path = Path("/proc"), monotonic: Callable[[], float] = time.monotonic) -> None:
         self._proc = proc
         self._monotonic = monotonic
         self._last: _HostCounters | None = None

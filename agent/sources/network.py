@@ -152,9 +152,9 @@ class NetworkSource:
     """
 
     name = "network"
+    period_seconds = 0.0
 
-    def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys"), period_seconds: float = 0.0) -> None:
-        self.period_seconds = period_seconds
+    def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
         self.devices_left_out = 0
         self._proc = proc
         self._sys = sys

@@ -233,9 +233,7 @@ def home_gpus(holders: Sequence[GpuProcess]) -> dict[int, str]:
 
 
 def trees(
-    processes: Mapping[int, Stat],
-    holders: Mapping[RunOnGpu, frozenset[int]],
-    homes: Mapping[int, str],
+    processes: Mapping[int, Stat], holders: Mapping[RunOnGpu, frozenset[int]], homes: Mapping[int, str]
 ) -> dict[RunOnGpu, Tree]:
     """Return the tree of each run on each GPU, from the pids that hold it (or, with no GPU, that are watched).
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.attribution.devices import GpuProcess, Holding
-from agent.attribution.pods import Pod, PodEvidence, pods_by_uid
+from agent.attribution.kubelet import Pod, PodEvidence, pods_by_uid
 from agent.attribution.providers import PRECEDENCE, GpuHold, HolderProviders, Meant, combined
 from agent.attribution.run import Attribution, HostIdentity
 from agent.errors import SourceError

@@ -42,12 +42,16 @@ _MOST_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """Rack, block and zone of a node as one source says them; None where it does not."""
+class NodePlace:
+    """Rack, block and zone of a node; None where nobody says.
+
+    Of several sources together `source` is who said the rack, else who said the rest; None within one source.
+    """
 
     rack: str | None = None
     block: str | None = None
     zone: str | None = None
+    source: str | None = None
 
 
 def read_text(path: Path) -> str:
@@ -71,7 +75,7 @@ RACK_COLUMNS = ("node", "rack")
 TOR_COLUMNS = ("ip", "DSW", "PSW", "ASW")  # host, core, aggregation and top-of-rack switch
 
 
-def read_table(path: Path) -> Mapping[str, Site]:
+def read_table(path: Path) -> Mapping[str, NodePlace]:
     """Return where each node of a CSV file sits.
 
     In the form ip,DSW,PSW,ASW the top-of-rack switch's names repeat under each aggregation switch, so that a rack is
@@ -87,11 +91,11 @@ def read_table(path: Path) -> Mapping[str, Site]:
         raise ConfigError(f"{path}, line {reader.line_num}: no CSV: {error}") from error
 
 
-def _table_sites(path: Path, reader: "csv.DictReader[str]") -> Mapping[str, Site]:
+def _table_sites(path: Path, reader: "csv.DictReader[str]") -> Mapping[str, NodePlace]:
     columns = [name.strip() for name in reader.fieldnames or ()]
     reader.fieldnames = columns
     key = _table_key(path, columns)
-    sites: dict[str, Site] = {}
+    sites: dict[str, NodePlace] = {}
     for row in reader:
         node = _word(row, key)
         if node is None:
@@ -112,13 +116,13 @@ def _table_key(path: Path, columns: Sequence[str]) -> str:
     raise ConfigError(f"{message} or {','.join(TOR_COLUMNS)}")
 
 
-def _rack_site(row: Mapping[str, str | None]) -> Site:
-    return Site(_word(row, "rack"), _word(row, "block"), _word(row, "zone"))
+def _rack_site(row: Mapping[str, str | None]) -> NodePlace:
+    return NodePlace(_word(row, "rack"), _word(row, "block"), _word(row, "zone"))
 
 
-def _switch_site(row: Mapping[str, str | None]) -> Site:
+def _switch_site(row: Mapping[str, str | None]) -> NodePlace:
     core, aggregation, top = (_word(row, name) for name in TOR_COLUMNS[1:])
-    return Site(rack=None if top is None else f"{aggregation}/{top}", block=aggregation, zone=core)
+    return NodePlace(rack=None if top is None else f"{aggregation}/{top}", block=aggregation, zone=core)
 
 
 def _word(row: Mapping[str, str | None], name: str) -> str | None:
@@ -205,7 +209,7 @@ _BETWEEN_NAMES = re.compile(r",(?![^\[]*\])")  # commas outside brackets
 _CONTINUED = re.compile(r"\\\s*\n")
 
 
-def read_slurm(path: Path) -> Mapping[str, Site]:
+def read_slurm(path: Path) -> Mapping[str, NodePlace]:
     """Return where each node of a topology.conf or .yaml sits: by its switches (tree plugin) or its block.
 
     A node under two leaf switches has no one rack, and none is claimed for it. Of several topologies in a file the
@@ -217,20 +221,20 @@ def read_slurm(path: Path) -> Mapping[str, Site]:
     text = read_text(path)
     if path.suffix not in (".yaml", ".yml"):
         return _slurm_sites(path, [_slurm_settings(line) for line in _CONTINUED.sub(" ", text).splitlines()])
-    sites: dict[str, Site] = {}
+    sites: dict[str, NodePlace] = {}
     for topology in read_yaml(path, text):
         for node, site in _slurm_sites(path, topology.lines).items():
-            first = sites.get(node, Site())
-            sites[node] = Site(first.rack or site.rack, first.block or site.block, first.zone or site.zone)
+            first = sites.get(node, NodePlace())
+            sites[node] = NodePlace(first.rack or site.rack, first.block or site.block, first.zone or site.zone)
     return sites
 
 
-def _slurm_sites(path: Path, lines: list[dict[str, str]]) -> dict[str, Site]:
+def _slurm_sites(path: Path, lines: list[dict[str, str]]) -> dict[str, NodePlace]:
     nodes, parents = _tree(path, lines)
     sites = {node: _climb(leaf, parents) for node, leaf in nodes.items()}
     for line in lines:
         if "blockname" in line:
-            sites.update((node, Site(block=line["blockname"])) for node in _hosts(path, line.get("nodes", "")))
+            sites.update((node, NodePlace(block=line["blockname"])) for node in _hosts(path, line.get("nodes", "")))
     return sites
 
 
@@ -287,9 +291,9 @@ def _tree(path: Path, lines: list[dict[str, str]]) -> tuple[dict[str, str | None
     return nodes, parents
 
 
-def _climb(leaf: str | None, parents: Mapping[str, str]) -> Site:
+def _climb(leaf: str | None, parents: Mapping[str, str]) -> NodePlace:
     block = parents.get(leaf) if leaf else None
-    return Site(rack=leaf, block=block, zone=parents.get(block) if block else None)
+    return NodePlace(rack=leaf, block=block, zone=parents.get(block) if block else None)
 
 
 def _hosts(path: Path, text: str) -> list[str]:
@@ -301,21 +305,11 @@ def _hosts(path: Path, text: str) -> list[str]:
 
 # Which rack, block and zone a node is in: from the settings, a table, or Slurm's topology.conf, in this order.
 @dataclass(frozen=True, slots=True)
-class NodePlace:
-    """Rack, block and zone of a node; None where nobody says. `source` is who said the rack, else who said the rest."""
-
-    rack: str | None = None
-    block: str | None = None
-    zone: str | None = None
-    source: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Topology:
     """What is known of where nodes sit: what the settings say of this host, then each file, by its name."""
 
-    settings: Site = field(default_factory=Site)
-    files: tuple[tuple[str, Mapping[str, Site]], ...] = ()
+    settings: NodePlace = field(default_factory=NodePlace)
+    files: tuple[tuple[str, Mapping[str, NodePlace]], ...] = ()
 
     def place(self, node: str) -> NodePlace:
         """Return where a node sits, each part from the first that knows it.
@@ -328,7 +322,7 @@ class Topology:
             block=next((site.block for _, site in known if site.block), None),
             zone=next((site.zone for _, site in known if site.zone), None),
             source=next((name for name, site in known if site.rack), None)
-            or next((name for name, site in known if site != Site()), None),
+            or next((name for name, site in known if site != NodePlace()), None),
         )
 
 
@@ -344,13 +338,13 @@ def read_topology(
     Raises:
         ConfigError: a file cannot be read or is not what it should be.
     """
-    files: list[tuple[str, Mapping[str, Site]]] = []
+    files: list[tuple[str, Mapping[str, NodePlace]]] = []
     if table is not None:
         files.append((table.name, read_table(table)))
     if slurm is not None:
         files.append((slurm.name, read_slurm(slurm)))
-    return Topology(Site(rack or None, block or None, zone or None), tuple(files))
+    return Topology(NodePlace(rack or None, block or None, zone or None), tuple(files))
 
 
-def _listed(sites: Mapping[str, Site], node: str) -> Site:
-    return sites.get(node) or sites.get(node.split(".", 1)[0]) or Site()
+def _listed(sites: Mapping[str, NodePlace], node: str) -> NodePlace:
+    return sites.get(node) or sites.get(node.split(".", 1)[0]) or NodePlace()

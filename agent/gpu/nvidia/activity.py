@@ -76,9 +76,7 @@ class Ring:
     def read(self, handle: object) -> Samples:
         """Return what is new since the last call; nothing where the GPU was idle or has no such ring.
 
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
+        Exceptions as `Calls.ask`.
         """
         doubted = self._silent >= _SILENT_READS
         since = 0 if doubted else self._read_until
@@ -118,7 +116,7 @@ class Rings:
         self._clock = Ring(calls, _CLOCK_RING, pynvml.NVML_PROCESSOR_CLK_SAMPLES, _MOST_MEGAHERTZ)
 
     def read(self, handle: object, seconds: float | None) -> Mapping[str, float | None]:
-        """Return the columns of gpu_samples for the `seconds` since the last call; exceptions as `Ring.read`.
+        """Return the columns of gpu_samples for the `seconds` since the last call; exceptions as `Calls.ask`.
 
         An idle GPU adds no samples, and silence would read as a dead agent: utilization is then a snapshot, without
         shares (https://github.com/polarsignals/gpu-metrics-agent/issues/37). Extremes are of samples or unknown.
@@ -242,9 +240,7 @@ class Gpm:
     def read(self, handle: object, interval_seconds: float | None) -> Mapping[str, float | int]:
         """Return the contract's columns for the interval; empty at the first call and where the last was too near.
 
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
+        Exceptions as `Calls.ask`.
         """
         now, since = self._seconds(), self._taken
         if since is not None and now - since < _SHORTEST_SECONDS:

@@ -16,11 +16,7 @@ T = TypeVar("T")
 
 # The answer will be the same until the driver or the MIG mode changes, as a rule: it is asked for again rarely.
 NEVER = frozenset(
-    (
-        pynvml.NVML_ERROR_NOT_SUPPORTED,
-        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
-        pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
-    )
+    (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
 )
 # The device cannot be used until somebody resets it or the host.
 _AGAIN_SECONDS = 60.0  # before the first repetition of what is not supported; then twice as long each time

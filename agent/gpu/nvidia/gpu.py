@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pynvml
 
@@ -58,7 +58,7 @@ class Instance:
         self.number: int | None = None  # of the GPU instance that it lies in
 
     def measure(self, parent: object, around: NvmlContext, buffer: GpmBuffer) -> None:
-        """Start the activity meter where the chip of this `parent` has one; exceptions as `read`."""
+        """Start the activity meter where the chip of this `parent` has one; exceptions as `Calls.ask`."""
         self.number = number = self.calls.ask(pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
         if number is not None and self._gpm is None:
             self._gpm = around.gpm(self.calls, parent, buffer, number)
@@ -66,9 +66,7 @@ class Instance:
     def read(self, parent: object, seconds: float | None) -> Mapping[str, Value]:
         """Return the instance's row for the `seconds` since the last call, None where it is the first.
 
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
+        Exceptions as `Calls.ask`.
         """
         before = self.calls.answered
         row: dict[str, Value] = {"gpu_uuid": self.uuid, "parent_uuid": self._parent_uuid}
@@ -78,7 +76,7 @@ class Instance:
         return row
 
     def holding(self) -> Holding:
-        """Return who holds the instance now; exceptions as `read`."""
+        """Return who holds the instance now; exceptions as `Calls.ask`."""
         return self._processes.read(self.handle)
 
     def close(self) -> None:
@@ -100,9 +98,7 @@ def find_instances(
 
     None is gone while the driver does not list all of them.
 
-    Raises:
-        SourceLostError: the GPU is gone until it is reset.
-        DriverChangedError: the driver was replaced under this process.
+    Exceptions as `Calls.ask`.
     """
     most = calls.ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent)
     found: dict[str, Instance] = {}
@@ -135,38 +131,13 @@ class ListedGpu:
     life: int = 0  # of the driver: what it refused in another one may be answered in this
 
 
-class Described(Protocol):
-    """A GPU, as far as its facts are asked for (gpu.py)."""
-
-    uuid: str
-    mig: bool
-    architecture: int | None  # nvml.h, NVML_DEVICE_ARCH_*
-
-    @property
-    def calls(self) -> Calls:
-        """Whom to ask."""
-
-    @property
-    def around(self) -> NvmlContext:
-        """What all GPUs of the host share."""
-
-    @property
-    def instances(self) -> Mapping[str, Instance]:
-        """Its MIG instances, by UUID."""
-
-
-def facts(gpu: Described, found: ListedGpu) -> list[Row]:
-    """Return the inventory rows of a GPU and its MIG instances.
-
-    Raises:
-        SourceLostError: the GPU is gone until it is reset.
-        DriverChangedError: the driver was replaced under this process.
-    """
+def facts(gpu: "Gpu", found: ListedGpu) -> list[Row]:
+    """Return the inventory rows of a GPU and its MIG instances; exceptions as `Calls.ask`."""
     whole = _whole(gpu, found)
     return [whole, *(_part(instance, whole) for instance in gpu.instances.values())]
 
 
-def _whole(gpu: Described, found: ListedGpu) -> Mapping[str, Value]:
+def _whole(gpu: "Gpu", found: ListedGpu) -> Mapping[str, Value]:
     ask, handle = gpu.calls.ask, found.handle
     memory_bytes = memory_total_bytes(gpu.calls, handle)
     name = ask(pynvml.nvmlDeviceGetName, handle)
@@ -187,7 +158,7 @@ def _whole(gpu: Described, found: ListedGpu) -> Mapping[str, Value]:
     }
 
 
-def _place(gpu: Described, handle: object) -> Mapping[str, Value]:
+def _place(gpu: "Gpu", handle: object) -> Mapping[str, Value]:
     ask = gpu.calls.ask
     pci = ask(pynvml.nvmlDeviceGetPciInfo_v3, handle)
     bus_id = None if pci is None else sysfs_bus_id(pci.busId)
@@ -214,7 +185,7 @@ def _part(instance: Instance, whole: Mapping[str, Value]) -> Mapping[str, Value]
     }
 
 
-def _nvlink_peers(gpu: Described, found: ListedGpu) -> int | None:
+def _nvlink_peers(gpu: "Gpu", found: ListedGpu) -> int | None:
     """Return how many GPUs it reaches by NVLink, directly or through a switch; None where it is not known of each."""
     question, kind = pynvml.nvmlDeviceGetP2PStatus, pynvml.NVML_P2P_CAPS_INDEX_NVLINK
     try:
@@ -375,21 +346,9 @@ class Gpu:
 
 
 SUBJECTS = (
-    "utilization",
-    "memory",
-    "power",
-    "energy",
-    "clocks",
-    "throttle",
-    "activity",
-    "pcie",
-    "nvlink",
-    "xid",
-    "ecc",
-    "remapped_rows",
-    "processes",
-    "mig",
-)
+    "utilization", "memory", "power", "energy", "clocks", "throttle", "activity", "pcie", "nvlink", "xid", "ecc",
+    "remapped_rows", "processes", "mig",
+)  # fmt: skip
 _IN_MIG_MODE = "the driver has none for a GPU in MIG mode; see activity"
 
 

@@ -36,9 +36,7 @@ def memory(calls: Calls, handle: object) -> Mapping[str, Value]:
     Drivers before 510 know only the older form, which counts the reserve as used: it is then None
     (https://github.com/wookayin/gpustat/issues/141).
 
-    Raises:
-        SourceLostError: the GPU is gone until it is reset.
-        DriverChangedError: the driver was replaced under this process.
+    Exceptions as `Calls.ask`.
     """
     found = calls.ask(memory_info_v2, handle)
     if found is not None:
@@ -50,7 +48,7 @@ def memory(calls: Calls, handle: object) -> Mapping[str, Value]:
 
 
 def memory_total_bytes(calls: Calls, handle: object) -> int | None:
-    """Return the device memory in bytes, or None where the GPU shares the host's (GB10); exceptions as `memory`."""
+    """Return the device memory in bytes, or None where the GPU shares the host's (GB10); exceptions as `Calls.ask`."""
     found = calls.ask(memory_info_v2, handle) or calls.ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     return None if found is None else int(found.total)
 
@@ -82,15 +80,9 @@ _ROWS = {
 _FLAGS = frozenset(("row_remap_pending", "row_remap_failure"))
 # nvml.h, NVML_GPU_RECOVERY_ACTION_*, from 0
 _ACTIONS = (
-    "none",
-    "gpu_reset",
-    "node_reboot",
-    "drain_p2p",
-    "drain_and_reset",
-    "recover_imex_domain",
-    "bus_reset",
+    "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset", "recover_imex_domain", "bus_reset",
     "system_reboot",
-)
+)  # fmt: skip
 
 
 class Health:
@@ -104,12 +96,7 @@ class Health:
         self._counted: Mapping[str, Value] = dict.fromkeys(self._events)
 
     def look(self, handle: object) -> None:
-        """Ask the driver.
-
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
-        """
+        """Ask the driver; exceptions as `Calls.ask`."""
         values = self._batch.read(handle)
         self._lasting = {**self._rows(handle, values), "recovery_action": action(values.get(RECOVERY_ACTION))}
         totals = {"pcie_replay_events": values.get(PCIE_REPLAYS)}
@@ -168,9 +155,7 @@ class Processes:
     def read(self, handle: object) -> Holding:
         """Return who holds the GPU now, by pid; where a list cannot be read it is not known whole.
 
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
+        Exceptions as `Calls.ask`.
         """
         lists = (self._listed(handle), self._listed_by_mps(handle))
         memory = _memory(entry for entries in lists for entry in entries or ())
@@ -251,9 +236,7 @@ class NvmlContext:
     def gpm(self, calls: Calls, handle: object, buffer: GpmBuffer, instance: int | None = None) -> Gpm | None:
         """Return the activity meter of a GPU, or of a GPU instance by its number; None where the GPU has none.
 
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
+        Exceptions as `Calls.ask`.
         """
         support = calls.ask(pynvml.nvmlGpmQueryDeviceSupport, handle)
         if support is None or not support.isSupportedDevice:
@@ -291,9 +274,7 @@ class Instruments:
     def row(self, handle: Any, seconds: float | None) -> Mapping[str, Value]:  # noqa: ANN401  # an opaque pointer
         """Return the columns of gpu_samples for the `seconds` since the last call, None where it is the first.
 
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
+        Exceptions as `Calls.ask`.
         """
         values = self.batch.read(handle)
         if self._look_is_due():

@@ -38,7 +38,7 @@ class PcieLink:
         self._now: Mapping[str, Value] = {}
 
     def look(self, handle: object) -> None:
-        """Ask the driver; exceptions as `read`."""
+        """Ask the driver; exceptions as `Calls.ask`."""
         ask = self._calls.ask
         self._most = {
             "pcie_generation_max": ask(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
@@ -47,12 +47,7 @@ class PcieLink:
         self._look_now(handle)
 
     def read(self, handle: object, utilization: float | None) -> Mapping[str, Value]:
-        """Return the columns of the link.
-
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
-        """
+        """Return the columns of the link; exceptions as `Calls.ask`."""
         busy = bool(utilization)
         if busy != self._busy:
             self._busy = busy
@@ -127,12 +122,7 @@ class NvLink:
         }
 
     def look(self, calls: Calls, handle: object) -> None:
-        """Where the driver refused this form, look for another that it answers.
-
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
-        """
+        """Where the driver refused this form, look for another that it answers; exceptions as `Calls.ask`."""
         if self._known or not all(self._fields.refusal(field) for field in self._form.fields):
             return
         form = _answered(_BYTES, calls, handle)

@@ -13,9 +13,9 @@ import pynvml
 
 from agent.attribution.devices import kernels_gpus
 from agent.errors import SourceError, SourceHungError, SourceLostError
-from agent.files import StateFile
 from agent.gpu.nvidia.calls import Calls, device_count
 from agent.gpu.nvidia.xid import XidWatch
+from agent.gpu.source import GpuHost
 from agent.procfs import short, text
 from agent.source import Row, Value
 from agent.watchdog_thread import WatchdogThread
@@ -205,23 +205,13 @@ class ExpectedDevices:
     expects, or after a week in which the driver listed all it has without it.
     """
 
-    def __init__(
-        self,
-        state_file: StateFile,
-        expected_gpus: int,
-        proc: Path,
-        wall_seconds: Callable[[], float],
-        sys: Path = Path("/sys"),
-        node: str = "",
-    ) -> None:
-        self._state_file = state_file
-        self._expected = expected_gpus
-        self._proc = proc
+    def __init__(self, host: GpuHost, wall_seconds: Callable[[], float]) -> None:
+        self._host = host
         self._wall_seconds = wall_seconds
-        self._sys = sys
-        self._node = node
         self._known: dict[str, dict[str, object]] = {
-            uuid: _believed(entry) for uuid, entry in state_file.section(SECTION).items() if isinstance(entry, dict)
+            uuid: _believed(entry)
+            for uuid, entry in host.state_file.section(SECTION).items()
+            if isinstance(entry, dict)
         }
         self._missed: set[str] = set()
         self._listed: frozenset[str] | None = None
@@ -234,7 +224,7 @@ class ExpectedDevices:
     def expected(self) -> int:
         """How many GPUs this host should have."""
         known = self._known.keys() | (self._listed or frozenset())
-        return max(self._expected, self._count, len(known) + len(self._nameless))
+        return max(self._host.expected_gpus, self._count, len(known) + len(self._nameless))
 
     @property
     def missing(self) -> Collection[str]:
@@ -259,7 +249,7 @@ class ExpectedDevices:
         One of the GPUs that the driver counts may be too ill to tell its UUID, which the kernel may know.
         """
         listed, count, complete = now.gpus.keys(), now.count, now.complete
-        kernels = kernels_gpus(self._proc)
+        kernels = kernels_gpus(self._host.proc)
         self._count = max(count, len(kernels))
         for uuid in sorted(listed)[:_MOST_REMEMBERED]:
             told = facts.get(uuid) or self._known.get(uuid, {})
@@ -275,7 +265,7 @@ class ExpectedDevices:
             _LOG.info("%s is no longer missed", uuid)
         self._name(now, [one.bus_id for one in kernels])
         self._log_missing()
-        self._state_file.keep(SECTION, {uuid: dict(entry) for uuid, entry in self._known.items()})
+        self._host.state_file.keep(SECTION, {uuid: dict(entry) for uuid, entry in self._known.items()})
         return forgotten
 
     def _silence(self, uuid: str, otherwise: Silence) -> Silence:
@@ -288,11 +278,11 @@ class ExpectedDevices:
         Those that the driver counts have its index; those that the bus alone shows come after all that are known.
         """
         before, self._nameless, self.places = self._nameless, {}, {}
-        if 0 < self._expected <= len(now.gpus):
+        if 0 < self._host.expected_gpus <= len(now.gpus):
             return
         entries = [self._known[uuid] for uuid in self.missing]
         taken = {entry.get("pci_bus_id") for entry in self._known.values()}
-        fallen = [place for place in fallen_gpus(self._sys) if place not in taken]
+        fallen = [place for place in fallen_gpus(self._host.sys) if place not in taken]
         fallen = fallen[sum(entry.get("pci_bus_id") is None for entry in entries) :]  # which may be these
         counted = sorted(now.silent.keys() - {entry.get("gpu_index") for entry in entries})
         counted = counted[sum(entry.get("gpu_index") not in now.silent for entry in entries) :]
@@ -314,12 +304,12 @@ class ExpectedDevices:
         return f" at {self.places[name]}" if name in self.places else ""
 
     def _slot(self, index: int) -> str:
-        return f"{self._node}/slot{index}"
+        return f"{self._host.node}/slot{index}"
 
     def _is_to_forget(self, uuid: str, listed: Collection[str], complete: bool) -> bool:
         entry = self._known[uuid]
         places = {self._known[other].get("pci_bus_id") for other in listed if other in self._known}
-        if entry.get("pci_bus_id") in places - {None} or 0 < self._expected <= len(listed):
+        if entry.get("pci_bus_id") in places - {None} or 0 < self._host.expected_gpus <= len(listed):
             return True
         now, since = self._wall_seconds(), entry.get("missing_since")
         if not complete or not isinstance(since, (int, float)) or since > now:

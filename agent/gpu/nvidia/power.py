@@ -118,12 +118,7 @@ class Power:
         energy.read(None)  # nothing that was spent before may be subtracted from
 
     def read(self, handle: object, values: Mapping[Field, int]) -> Mapping[str, Value]:
-        """Return the columns of power and energy, in watts and joules.
-
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
-        """
+        """Return the columns of power and energy, in watts and joules; exceptions as `Calls.ask`."""
         milliwatts = self._milliwatts(handle, values)
         millijoules = values.get(ENERGY_FIELD)
         if millijoules is None:
@@ -180,16 +175,11 @@ class Clocks:
         self._highest: int | None = None
 
     def look(self, handle: object) -> None:
-        """Ask for the highest clock again; exceptions as `read`."""
+        """Ask for the highest clock again; exceptions as `Calls.ask`."""
         self._highest = self._calls.ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM)
 
     def read(self, handle: object, values: Mapping[Field, int]) -> Mapping[str, Value]:
-        """Return clocks in hertz and temperatures in degrees Celsius.
-
-        Raises:
-            SourceLostError: the GPU is gone until it is reset.
-            DriverChangedError: the driver was replaced under this process.
-        """
+        """Return clocks in hertz and temperatures in degrees Celsius; exceptions as `Calls.ask`."""
         ask = self._calls.ask
         celsius = ask(pynvml.nvmlDeviceGetTemperatureV, handle, pynvml.NVML_TEMPERATURE_GPU)
         if celsius is None:

@@ -4,12 +4,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
-from pathlib import Path
 
 from agent.attribution.devices import Device, GpuProcess, Holding, kernels_gpus, merged_holdings
 from agent.errors import SourceError
-from agent.files import StateFile
 from agent.gpu.nvidia.calls import close_library, driver_version, open_library
 from agent.gpu.nvidia.device_registry import DeviceRegistry, ask_all
 from agent.gpu.nvidia.gpu import Gpu, GpuReading, nothing, of_gpu
@@ -23,8 +20,7 @@ from agent.source import Reading, Row, Supported
 from agent.watchdog_thread import WatchdogThread
 
 _LOG = logging.getLogger(__name__)
-_HANG_SECONDS = 0.5  # that the whole source may take
-_OURS = 0.8  # of them for the driver: who waits for this source must not give it up first
+_OURS = 0.8  # of the time after which a question hangs: who waits for this source must not give it up first
 _OPENING_SECONDS = 5.0  # for the first list of GPUs, and the first reading: a cold driver wakes each of them
 _REACH_SECONDS = 15.0  # of the driver's rings
 _UNLISTED = {
@@ -46,31 +42,20 @@ class NvmlSource:
 
     def __init__(
         self,
-        sysfs: Path = Path("/sys"),
+        host: GpuHost,
         seconds: Callable[[], float] = time.monotonic,
         wall_seconds: Callable[[], float] = time.time,
         pcie_pause_seconds: float = PAUSE_SECONDS,
-        *,
-        proc: Path = Path("/proc"),
-        state_file: StateFile | None = None,
-        expected_gpus: int = 0,
-        hang_seconds: float = _HANG_SECONDS,
-        process_seconds: float = 0.0,
-        quiet: Callable[[], Collection[str]] = tuple,
-        node: str = "",
     ) -> None:
-        self._quiet = quiet
+        self._quiet = host.quiet
         self.failures: Counter[str] = Counter()
-        kept = state_file or StateFile(None)
         pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures, wall_seconds, seconds)
-        energy = EnergyBook(kept, proc)
+        energy = EnergyBook(host.state_file, host.proc)
         self._around = NvmlContext(
-            self.failures, seconds, wall_seconds, pcie, xid, energy, sysfs, driver_version(), process_seconds
+            self.failures, seconds, wall_seconds, pcie, xid, energy, host.sys, driver_version(), host.process_seconds
         )
-        self._devices = DeviceRegistry(
-            self._around, ExpectedDevices(kept, expected_gpus, proc, wall_seconds, sysfs, node)
-        )
-        self._budget = _OURS * hang_seconds
+        self._devices = DeviceRegistry(self._around, ExpectedDevices(host, wall_seconds))
+        self._budget = _OURS * host.hang_seconds
         self._last_read: float | None = None
         self._fails = False  # the driver did not answer at all when it was last asked
         self._warned = False
@@ -356,19 +341,8 @@ def open_nvidia(host: GpuHost) -> GpuSource:
     Raises:
         DriverChangedError: the GPU library and the loaded driver do not fit.
     """
-    made = partial(
-        NvmlSource,
-        host.sys,
-        proc=host.proc,
-        state_file=host.state_file,
-        expected_gpus=host.expected_gpus,
-        hang_seconds=host.hang_seconds,
-        process_seconds=host.process_seconds,
-        quiet=host.quiet,
-        node=host.node,
-    )
 
     def expected() -> int:
         return max(host.expected_gpus, len(host.state_file.section(SECTION)), len(kernels_gpus(host.proc)))
 
-    return WaitingNvml(lambda: open_nvml(made), expected=expected)
+    return WaitingNvml(lambda: open_nvml(lambda: NvmlSource(host)), expected=expected)

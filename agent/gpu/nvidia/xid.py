@@ -94,10 +94,7 @@ class XidWatch:
     """
 
     def __init__(
-        self,
-        failures: Counter[str],
-        wall_seconds: Callable[[], float],
-        seconds: Callable[[], float] = time.monotonic,
+        self, failures: Counter[str], wall_seconds: Callable[[], float], seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._failures = failures
         self._wall_seconds = wall_seconds

@@ -14,6 +14,7 @@ from agent.attribution.run import HostIdentity, attribute
 from agent.errors import AgentError
 from agent.files import StateFile
 from agent.gpu.nvidia.source import NvmlSource, WaitingNvml, open_nvml
+from agent.gpu.source import GpuHost
 from agent.sources.processes import ProcessSource
 from agent.sources.register import Register
 
@@ -30,20 +31,17 @@ def main(options: dict[str, Any]) -> None:
     """Open the driver and answer until the commands end."""
     clocks = Clocks()
     state_file = StateFile(Path(options["state"]))
-    made = partial(
-        NvmlSource,
-        Path(options["sysfs"]),
-        lambda: clocks.seconds,
-        lambda: clocks.wall,
-        pcie_pause_seconds=0.01,
+    host = GpuHost(
+        node="n14",
         proc=Path(options["proc"]),
-        state_file=state_file,
+        sys=Path(options["sysfs"]),
         expected_gpus=options["expected_gpus"],
         hang_seconds=options["hang_seconds"],
         process_seconds=options["process_seconds"],
-        node="n14",
+        state_file=state_file,
         quiet=lambda: frozenset(Path(options["quiet"]).read_text().split()),
     )
+    made = partial(NvmlSource, host, lambda: clocks.seconds, lambda: clocks.wall, pcie_pause_seconds=0.01)
     try:
         source = WaitingNvml(lambda: open_nvml(made), lambda: clocks.seconds, options["opening_seconds"])
     except AgentError as error:

@@ -15,6 +15,7 @@ from agent.gpu.nvidia.gpu import GpuReading
 from agent.gpu.nvidia.instruments import action
 from agent.gpu.nvidia.listing import ExpectedDevices, Listed
 from agent.gpu.nvidia.power import EnergyBook, EnergyCounter, EnergyMeter
+from agent.gpu.source import GpuHost
 from agent.wire.tables import GPU_SAMPLES
 
 COUNTS = st.integers(0, 2**64 - 1)
@@ -102,7 +103,8 @@ def test_a_broken_memory_of_gpus_stops_nothing(section: dict[str, object], compl
     """What is listed is listed, whatever an older agent or an editor left behind."""
     state_file = StateFile(None)
     state_file.keep("gpus", section)
-    expected_devices = ExpectedDevices(state_file, 0, Path("nowhere"), lambda: 1e9, Path("nowhere"))
+    host = GpuHost("", Path("nowhere"), Path("nowhere"), 0, 0.5, 0.0, state_file, frozenset)
+    expected_devices = ExpectedDevices(host, lambda: 1e9)
     assert list(expected_devices.missing) == []
     gpus = {uuid: (index, None) for index, uuid in enumerate(dict.fromkeys(listed))}
     expected_devices.update(Listed(gpus, len(gpus) + (not complete), 0, {} if complete else {len(gpus): "lost"}), {})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attribution.pods import PodEvidence, living, logged, pods_by_uid
+from agent.attribution.kubelet import PodEvidence, living, logged, pods_by_uid
 from agent.attribution.run import job
 
 UID = "0a1b2c3d-1111-2222-3333-0123456789ab"

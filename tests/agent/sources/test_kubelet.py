@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.attribution.devices import Device, Devices
-from agent.attribution.kubelet import Kubelet, allocatable, containers, fields, replicas, unit
-from agent.attribution.pods import living
+from agent.attribution.kubelet import Kubelet, allocatable, containers, fields, living, replicas, unit
 from agent.attribution.providers import GOOD_FOR_SECONDS, Aliases, HolderProviders, Meant, ProviderReport
 from agent.errors import SourceError
 from agent.files import StateFile

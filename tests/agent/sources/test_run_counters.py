@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.run_counters import blkio_bytes, cores_allotted, io_bytes, run_counters, stat_fields
+from agent.sources.processes import blkio_bytes, cores_allotted, io_bytes, run_counters, stat_fields
 
 JOB = "slurm/uid_1000/job_7"
 
