@@ -130,7 +130,7 @@ def _until(terminal: int, text: str, times: int) -> str:
 def test_it_needs_nothing_that_a_gpu_host_lacks() -> None:
     """An agent's installation has no DuckDB, and this loads no NVML: it may run beside any work."""
     script = (
-        "import sys; sys.argv = ['gpuledger']; import gpuledger; gpuledger.COMMANDS['top agent'].load(); "
+        "import sys; sys.argv = ['gpuledger']; import gpuledger; gpuledger.COMMANDS['agent top'].load(); "
         "heavy = ('duckdb', 'fastapi', 'pynvml', 'analyzer.reports.reader'); "
         "print([name for name in heavy if name in sys.modules])"
     )
