@@ -16,6 +16,7 @@ from analyzer.period import day_starts, local, midnight
 from analyzer.queries.statements import statements
 from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import nearest
+from analyzer.text.table import CellUnit, TableColumn, name_column, paper_lines
 from analyzer.text.words import UNKNOWN, amount, counted, decimal, gpu_hours, moment_words, money, plain, symbol
 
 if TYPE_CHECKING:
@@ -276,6 +277,9 @@ def _rate(prices: "PriceBook", sku: str, option: str, now: int) -> int | None:
     return price.micros_per_gpu_hour if price is not None and price.option == option else None
 
 
+_WHOLE_HOURS = CellUnit(lambda milliseconds: gpu_hours(milliseconds, 0))
+
+
 def demand_text(report: Outlook, layout: TextLayout) -> str:
     """Return the outlook as text; the columns of asked and ahead add up."""
     head = f"demand, {report.timezone}"
@@ -308,25 +312,23 @@ def _first(report: Outlook) -> str:
 
 
 def _between(line: StageLine) -> str:
-    ahead = line.ahead
-    if ahead is None or ahead.low is None or ahead.high is None:
-        return " (how sure that is, is not known yet)"
-    return f" ({gpu_hours(ahead.low, 0)} to {gpu_hours(ahead.high, 0)})"
+    return f" ({_span(line) or 'how sure that is, is not known yet'})"
 
 
 def _stages(report: Outlook, layout: TextLayout) -> list[str]:
-    width = 24 + layout.extra
     whole = report.whole
-    asked = _column([line.milliseconds for line in report.stages], whole.milliseconds)
-    head = f"{'GPU-HOURS ASKED FOR':<{width}}{f'last {whole.days} days':>14}{f'next {AHEAD_DAYS}':>14}"
-    found = [f"{head}{'80 % between':>24}"]
-    for place, line in enumerate((*report.stages, whole)):
-        ahead = UNKNOWN if line.ahead is None else gpu_hours(line.ahead.total, 0)
-        span = UNKNOWN
-        if line.ahead is not None and line.ahead.low is not None and line.ahead.high is not None:
-            span = f"{gpu_hours(line.ahead.low, 0)} to {gpu_hours(line.ahead.high, 0)}"
-        known = asked[place] if whole.days else UNKNOWN
-        found.append(f"  {layout.cut(line.stage, width - 3):<{width - 2}}{known:>14}{ahead:>14}{span:>24}")
+    columns: tuple[TableColumn[StageLine], ...] = (
+        name_column("GPU-HOURS ASKED FOR", lambda line: line.stage, 24 + layout.extra, layout),
+        TableColumn(
+            f"last {whole.days} days",
+            lambda line: line.milliseconds,
+            width=14,
+            together=lambda values: _column(values[:-1], values[-1]) if whole.days else [UNKNOWN] * len(values),
+        ),
+        TableColumn(f"next {AHEAD_DAYS}", lambda line: line.ahead and line.ahead.total, _WHOLE_HOURS, 14),
+        TableColumn("80 % between", _span, width=24),
+    )
+    found = paper_lines(columns, (*report.stages, whole))
     found += layout.wrap(
         "each run's GPUs for as long as it ran, from when it was asked for: waiting is not less demand"
     )
@@ -335,9 +337,17 @@ def _stages(report: Outlook, layout: TextLayout) -> list[str]:
     return found
 
 
-def _column(exact: list[int], total: int) -> list[str]:
+def _span(line: StageLine) -> str | None:
+    """Return "1,000 to 1,400", or None where no interval is known."""
+    ahead = line.ahead
+    if ahead is None or ahead.low is None or ahead.high is None:
+        return None
+    return f"{gpu_hours(ahead.low, 0)} to {gpu_hours(ahead.high, 0)}"
+
+
+def _column(exact: Sequence[int], total: int) -> list[str]:
     rounded = nearest(total, HOUR_MS)
-    return [*column_like(rounded, exact, HOUR_MS, 0), decimal(rounded, 0)]
+    return [*column_like(rounded, list(exact), HOUR_MS, 0), decimal(rounded, 0)]
 
 
 def _mix_lines(each: SkuMix, report: Outlook, layout: TextLayout) -> list[str]:

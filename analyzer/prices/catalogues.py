@@ -26,7 +26,7 @@ from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.prices.list_prices import canonical_sku
-from analyzer.prices.site import price_books
+from analyzer.prices.price_book import PriceBook
 from analyzer.settings.bounded import BoundedLines
 from analyzer.settings.toml_entry import exact
 from analyzer.text.words import dollars
@@ -293,7 +293,7 @@ def price_file(chosen: Sequence[tuple[Offer, int]], dating: Dating) -> str:
         'currency = "USD"',
     ]
     text = "\n".join([*head, *(line for offer, others in chosen for line in _row(offer, others, dating))]) + "\n"
-    price_books("the rows", text.encode(), ())
+    PriceBook.parse("the rows", text.encode())
     return text
 
 

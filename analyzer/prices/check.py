@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from agent.wire.units import HOUR_US
 from analyzer.prices.list_prices import median_of, range_of
 from analyzer.prices.non_gpu_rows import Tariff, row_of
-from analyzer.prices.price_book import PriceBook
+from analyzer.prices.price_book import Derived, PriceBook, PriceRow, name_of
 from analyzer.prices.rows import Charge
-from analyzer.prices.site import Derived, PriceRow, name_of
 from analyzer.prices.spot import Spot
 from analyzer.text.words import counted, dollars, gpu_hours
 

@@ -13,6 +13,9 @@ from pathlib import Path
 from statistics import median_low
 
 _ANYWHERE = "any"  # the region of a provider that asks the same in all of its own
+_AS_WRITTEN = (
+    "provider", "region", "instance_type", "purchase_option", "price_scope", "source", "source_version", "as_of",
+)  # fmt: skip
 LIST_PRICES = Path(__file__).with_name("list_prices.csv")
 
 
@@ -67,18 +70,12 @@ def _row(line: dict[str, str]) -> ListPrice:
     micros = Decimal(line["usd_per_gpu_hour"]) * 1_000_000
     if micros != int(micros):
         raise ValueError(f"BUG: a list price has more than six decimals: {line}")
+    as_written = {name: line[name] for name in _AS_WRITTEN}
     return ListPrice(
-        provider=line["provider"],
-        region=line["region"],
-        instance_type=line["instance_type"],
+        **as_written,
         sku=canonical_sku(line["gpu_sku"], line["gpu_mem_gib"]),
-        purchase_option=line["purchase_option"],
         micros_per_gpu_hour=int(micros),
-        price_scope=line["price_scope"],
         is_estimate=line["is_estimate"] == "true",
-        source=line["source"],
-        source_version=line["source_version"],
-        as_of=line["as_of"],
         note=line["note"].strip(),
         gpus=int(line["gpu_count"]),
     )

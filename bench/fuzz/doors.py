@@ -39,7 +39,7 @@ from analyzer.interfaces.api.invoices import BODY_BYTES as INVOICE_BYTES
 from analyzer.interfaces.mcp.over_http import REQUEST_BYTES
 from analyzer.ledger.causes.serving.policy import PolicyBook
 from analyzer.ledger.teams import TeamBook
-from analyzer.prices.site import price_books
+from analyzer.prices.price_book import PriceBook
 from analyzer.queries.labels import labels_of
 from analyzer.settings.settings import Settings
 from collector.access.enrol import enrolment_of
@@ -110,7 +110,7 @@ DOORS = (
         "prices.toml",
         "toml",
         f'[[price]]\nsku = "H100"\nusd_per_gpu_hour = 2.5\n{DATED}[[owned]]\nsku = "A100"\npue = 1.3\n{DATED}',
-        lambda text, folder: price_books("prices", text, folder=folder),
+        lambda text, folder: PriceBook.parse("prices", text, folder),
     ),
     _of_files(
         "request.toml",

@@ -26,8 +26,7 @@ from analyzer.ledger.breakdown import column_like, rounded
 from analyzer.ledger.coverage import unjudged
 from analyzer.period import Period, day_starts, local
 from analyzer.prices.check import complaints, owned_kinds
-from analyzer.prices.price_book import PriceBook, price_book
-from analyzer.prices.site import Derived, PriceRow
+from analyzer.prices.price_book import Derived, PriceBook, PriceRow, price_book
 from analyzer.queries.ledger_query import Breakdown, breakdown, ledger_sums
 from analyzer.states import CLASSES, booking
 from analyzer.text.rounding import nearest

@@ -4,11 +4,12 @@ from dataclasses import asdict
 
 from agent.wire.units import MICROS
 from analyzer.finops.non_gpu_costs.costs import Costs
-from analyzer.finops.non_gpu_costs.energy import EnergySum
+from analyzer.finops.non_gpu_costs.energy import EnergySum, TeamEnergy
 from analyzer.measures.traffic.text import bill_words
 from analyzer.prices.non_gpu_rows import Energy, Tariff
 from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import apportion, nearest
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import UNKNOWN, bytes_words, decimal, dollars, money, percent, plain, symbol
 
 _EDITED = (
@@ -115,15 +116,30 @@ def _energy_by_team(costs: Costs) -> list[str]:
 
     The columns add up as printed, to what is said of the fleet.
     """
-    rows = sorted(costs.energy_by_team, key=lambda one: (not one.held, one.team is None, -one.millijoules))
-    names = ["nobody (not allocated)" if not row.held else plain(row.team) if row.team else "unmapped" for row in rows]
-    energy = _column([row.millijoules for row in rows], _MILLIJOULES_PER_TENTH_KWH, 1)
-    prices = _column([row.cost_micros for row in rows], MICROS // 100, 2, symbol(costs.currency))
-    carbon = _column([row.carbon_milligrams for row in rows], _MILLIGRAMS_PER_TENTH_KG, 1)
-    found = [f"  {'ENERGY BY TEAM':<{_NAME}}{'kWh at the GPUs':>{_CELL}}{'price':>{_CELL}}{'kg CO2e':>{_CELL}}"]
-    for name, *cells in zip([*names, "total"], energy, prices, carbon, strict=True):
-        found.append(f"  {name[: _NAME - 1]:<{_NAME}}" + "".join(f"{cell:>{_CELL}}" for cell in cells))
-    return [*found, ""]
+    teams = sorted(costs.energy_by_team, key=lambda one: (not one.held, one.team is None, -one.millijoules))
+    columns: tuple[TableColumn[TeamEnergy | None], ...] = (
+        TableColumn("  ENERGY BY TEAM", _bearer, width=_NAME + 2, align="<"),
+        _adding("kWh at the GPUs", "millijoules", _MILLIJOULES_PER_TENTH_KWH, 1),
+        _adding("price", "cost_micros", MICROS // 100, 2, symbol(costs.currency)),
+        _adding("kg CO2e", "carbon_milligrams", _MILLIGRAMS_PER_TENTH_KG, 1),
+    )
+    return [*paper_lines(columns, [*teams, None]), ""]
+
+
+def _bearer(team: TeamEnergy | None) -> str:
+    if team is None:
+        return "total"
+    return "nobody (not allocated)" if not team.held else plain(team.team)[: _NAME - 1] if team.team else "unmapped"
+
+
+def _adding(head: str, figure: str, per_unit: int, decimals: int, sign: str = "") -> TableColumn[TeamEnergy | None]:
+    """Return the column of a figure, whose last row is its total."""
+    return TableColumn(
+        head,
+        lambda team: None if team is None else getattr(team, figure),
+        width=_CELL,
+        together=lambda values: _column(list(values[:-1]), per_unit, decimals, sign),
+    )
 
 
 def _column(amounts: list[int | None], per_unit: int, decimals: int, sign: str = "") -> list[str]:

@@ -6,10 +6,11 @@ from datetime import UTC, date, datetime
 
 from analyzer.finops.reconcile.bill import Bill
 from analyzer.finops.reconcile.compare import Comparison, Difference, Reason
-from analyzer.text.words import UNKNOWN, counted, dollars
+from analyzer.text.table import CellUnit, TableColumn, paper_lines
+from analyzer.text.words import counted, dollars
 
 _CENT = 10_000
-_AMOUNT = 13
+_Row = tuple[str, int, int, int | None]  # a GPU kind and day, the ledger, the invoice, and how much more that has
 ROWS_SHOWN = 40
 
 
@@ -82,14 +83,15 @@ def comparison_data(compared: Comparison, bill: Bill, name: str) -> dict[str, ob
 def _table(apart: list[Difference], top: int) -> list[str]:
     if not apart:
         return []
-    lines = ["", f"{'WHERE THEY DIFFER':<38}{'ledger':>13}{'invoice':>13}{'difference':>13}"]
     shown = sorted(apart, key=lambda each: (-abs(each.micros), each.day, each.sku))[:top]
-    for each in shown:
-        lines.append(_row(f"{_day_of(each.day)}  {each.sku}", each.ledger_micros, each.invoice_micros))
-        lines += [f"    {_amount(reason.micros)}{reason.words}" for reason in each.reasons]
+    rows = [_row(f"{_day_of(each.day)}  {each.sku}", each.ledger_micros, each.invoice_micros) for each in shown]
+    head, *lines = paper_lines(_COLUMNS, rows)
+    found = ["", head]
+    for each, line in zip(shown, lines, strict=True):
+        found += [line, *(f"    {_amount(reason.micros)}{reason.words}" for reason in each.reasons)]
     if len(apart) > len(shown):
-        lines.append(f"  and {len(apart) - len(shown)} more: --top {len(apart)}")
-    return lines
+        found.append(f"  and {len(apart) - len(shown)} more: --top {len(apart)}")
+    return found
 
 
 def _not_counted(differences: Iterable[Difference]) -> list[str]:
@@ -103,15 +105,14 @@ def _not_counted(differences: Iterable[Difference]) -> list[str]:
     lines = ["", "NOT COUNTED"] if sums else []
     for (sku, reason), (count, ledger, invoice) in sums.items():
         row = _row(f"{sku}, {count} {'day' if count == 1 else 'days'}", ledger, invoice)
-        # Amounts of two currencies have no difference.
-        lines.append(f"{row[:-_AMOUNT]}{UNKNOWN:>{_AMOUNT}}" if reason.kind == "currency" else row)
-        lines.append(f"    {reason.words}")
+        if reason.kind == "currency":
+            row = (*row[:3], None)  # amounts of two currencies have no difference
+        lines += [paper_lines(_COLUMNS, [row])[1], f"    {reason.words}"]
     return lines
 
 
-def _row(head: str, ledger: int, invoice: int) -> str:
-    amounts = (ledger, invoice, invoice - ledger)
-    return f"  {head[:36]:<36}" + "".join(f"{_dollars_of(amount):>{_AMOUNT}}" for amount in amounts)
+def _row(name: str, ledger: int, invoice: int) -> _Row:
+    return name[:36], ledger, invoice, invoice - ledger
 
 
 def _amount(micros: int | None) -> str:
@@ -140,3 +141,12 @@ def _dollars_of(micros: int) -> str:
     cents = (abs(micros) + _CENT // 2) // _CENT
     text = dollars(cents * _CENT)
     return f"-{text}" if micros < 0 and cents else text
+
+
+_AMOUNT = CellUnit(_dollars_of)
+_COLUMNS: tuple[TableColumn[_Row], ...] = (
+    TableColumn("WHERE THEY DIFFER", lambda row: row[0], width=38, align="<"),
+    TableColumn("ledger", lambda row: row[1], _AMOUNT, 13),
+    TableColumn("invoice", lambda row: row[2], _AMOUNT, 13),
+    TableColumn("difference", lambda row: row[3], _AMOUNT, 13),
+)

@@ -13,8 +13,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from agent.wire.units import DAY_US
 from analyzer.finops.focus.read import BillLine
 from analyzer.finops.reconcile.bill import HOUR_UNITS, SkuMap
+from analyzer.prices.price_book import PriceRow
 from analyzer.prices.rows import ANY
-from analyzer.prices.site import PriceRow
 
 _MICROS = Decimal(1_000_000)
 _SAME_PRICE = 1_000  # costs of short lines are rounded: prices that differ by less than a thousandth are one
@@ -139,5 +139,5 @@ def _day(instant: int) -> date:
 
 
 def _text(value: str) -> str:
-    """Return a basic string of TOML; JSON's escapes are among TOML's, but for DEL, which it leaves as it is."""
-    return json.dumps(value.replace("\x7f", " "))
+    """Return a basic string of TOML; JSON writes the same, but for DEL, and for emoji where it escapes them."""
+    return json.dumps(value.replace("\x7f", " "), ensure_ascii=False)

@@ -1,8 +1,7 @@
 """Demand is what was asked for: queues count from the request on, and a fleet that is full does not hide them."""
 
 from analyzer.finops.demand import Outlook, demand_text, outlook
-from analyzer.prices.price_book import PriceBook
-from analyzer.prices.site import PriceRow
+from analyzer.prices.price_book import PriceBook, PriceRow
 from analyzer.text.layout import TextLayout
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, WEEK, Written
 

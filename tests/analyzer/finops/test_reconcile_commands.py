@@ -13,7 +13,7 @@ from analyzer.finops.reconcile.bill import SkuMap
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
 from analyzer.interfaces.cli.focus import csv, focus
 from analyzer.interfaces.cli.reconcile import import_focus, prices_reconcile
-from analyzer.prices.site import PriceRow, price_books
+from analyzer.prices.price_book import PriceBook, PriceRow
 from collector.store.database import Store
 from tests.analyzer.finops.focus_books import DAY, NOVEMBER, Books
 from tests.analyzer.finops.focus_checker import complaints, rows_of
@@ -72,7 +72,7 @@ def test_the_prices_of_a_bill_are_a_price_file(tmp_path: Path, capsys: pytest.Ca
     """What is printed is read by the price book as it stands: kinds, options, dates and source."""
     path = invoice(tmp_path / "i.csv", {}, COMMITTED, SECOND_DAY | {"ContractedUnitPrice": "24"})
     assert import_focus([str(path), "--as-of", "2026-11-03"]) == 0
-    found = price_books("prices", capsys.readouterr().out.encode())
+    found = PriceBook.parse("prices", capsys.readouterr().out.encode())
     assert found.currency == "USD"
     rows = [row for row in found.rows if isinstance(row, PriceRow)]
     assert [(row.sku, row.purchase_option, row.micros_per_gpu_hour, row.starts_at, row.ends_at) for row in rows] == [
@@ -103,7 +103,7 @@ def test_a_bill_without_prices_is_refused(tmp_path: Path) -> None:
 
 def test_a_hostile_name_is_a_string_of_the_price_file(tmp_path: Path) -> None:
     """A file's name must not write rows of its own."""
-    path = invoice(tmp_path / 'a"\n[[price]]\n.csv', {})
+    path = invoice(tmp_path / 'a"\n[[price]]\n\U0001f4b8.csv', {})
     found = unit_prices(read_focus(path), SkuMap.of(()), f"bill {path.name}", date(2026, 11, 3))
     assert found is not None
     parsed = tomllib.loads(price_file(found))

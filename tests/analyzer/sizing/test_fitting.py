@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError
-from analyzer.prices.price_book import PriceBook
-from analyzer.prices.site import PriceRow
+from analyzer.prices.price_book import PriceBook, PriceRow
 from analyzer.sizing.fitting import (
     Fit,
     GpuKind,
