@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Texts = tuple[tuple[str, str], ...]  # name and SQL, as a key of the cache
 ROOMS = Path(__file__).parent.parent
-_PARAMETER = re.compile(r"\$([a-z_]+)")
+PARAMETER = re.compile(r"\$([a-z_]+)")
 
 
 @cache
@@ -44,5 +44,5 @@ def run_with(session: "Session", file: str, texts: Texts, parameters: Mapping[st
     A parameter that a statement names and nobody gives is our own mistake and raises KeyError.
     """
     for statement in statements(file, texts):
-        names = set(_PARAMETER.findall(statement))
+        names = set(PARAMETER.findall(statement))
         session.execute(statement, {name: parameters[name] for name in names})

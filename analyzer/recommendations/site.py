@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from analyzer.findings.health.fragmentation import Wait
+from analyzer.findings.health.queues import Wait
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.prices.price_book import PriceBook
 from analyzer.recommendations.recommendation import Placement

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Finding
-from analyzer.findings.health.fragmentation import Wait
+from analyzer.findings.health.queues import Wait
 from analyzer.findings.health.gathering import rolled_until
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.cadence import Failures

@@ -3,26 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.findings.health import (
-    checkpoints,
-    cpu_only,
-    drivers,
-    ecc,
-    fragmentation,
-    hardware,
-    hbm_headroom,
-    links,
-    mixed,
-    mixed_precision,
-    packed_stages,
-    silent_agents,
-    slow_gpus,
-    too_large,
-    zombie_memory,
-)
+from analyzer.findings.health import gpus, hosts, queues, runs, services
 from analyzer.findings.health.gathering import gather
 from analyzer.findings.health.notice import Notice, Rule, Span
-from analyzer.findings.health.serving import service_notices as serving
 from analyzer.ledger.unjudged import Unjudged
 from collector.lake.tiers.retained import kept_from
 
@@ -31,22 +14,22 @@ if TYPE_CHECKING:
 
 # In the order in which they are read: what is broken or not known, what costs capacity, what a run could do better.
 RULES: tuple[Rule, ...] = (
-    hardware.find_notices,
-    ecc.find_notices,
-    links.find_notices,
-    slow_gpus.find_notices,
-    zombie_memory.find_notices,
-    silent_agents.find_notices,
-    drivers.find_notices,
-    fragmentation.find_notices,
-    cpu_only.find_notices,
-    mixed.find_notices,
-    hbm_headroom.find_notices,
-    mixed_precision.find_notices,
-    packed_stages.find_notices,
-    too_large.find_notices,
-    checkpoints.find_notices,
-    serving.find_notices,
+    gpus.HARDWARE,
+    gpus.find_memory_errors,
+    hosts.find_links,
+    gpus.find_slow_gpus,
+    gpus.UNHELD_MEMORY,
+    hosts.find_silent_agents,
+    hosts.find_drivers,
+    queues.find_fragmentation,
+    runs.CPU_ONLY,
+    queues.find_mixed,
+    runs.find_full_memory,
+    runs.find_idle_tensor_cores,
+    runs.find_packed_stages,
+    runs.find_too_large,
+    runs.find_checkpoints,
+    services.find_service_notices,
 )
 _HOURS = ("gpu_hours", "run_hours", "network_hours", "process_hours")  # what is counted where samples have expired
 

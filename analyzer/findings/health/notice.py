@@ -1,22 +1,28 @@
-"""What a notice is: something to look at that claims no GPU-second. What it costs stands in the findings."""
+"""What a notice is: something to look at that claims no GPU-second, and how one is made of its words and a row."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import ConfigDict, Field
 
-from agent.wire.units import DAY_US
+from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.findings.finding import EvidenceLine
+from analyzer.findings.health.limits import LIMITS
 from analyzer.ids import short_id
 from analyzer.ledger.unjudged import Unjudged
+from analyzer.queries.statements import PARAMETER, statements
 from analyzer.states import Confidence
 from analyzer.text.json_fields import WHOLE, Name, Sentence
+from analyzer.text.wording import counted, gib, gpu_hours, length_of_time, percent, tenths
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
 Actor = Literal["run", "platform", "capacity"]
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +50,6 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """What a rule says of its subject, and why; whoever asked the rule knows of whom."""
-
-    sentence: str
-    confidence: Confidence
-    evidence: Sequence[EvidenceLine]
-    wrong_if: str
-
-
-@dataclass(frozen=True, slots=True)
 class Span:
     """The period that is looked at: [start_us, end_us), microseconds UTC."""
 
@@ -65,10 +61,107 @@ class Span:
         return Unjudged(self.start_us // DAY_US * DAY_US, "fleet", rule, missing)
 
 
-def notice_id(rule: str, subject: str) -> str:
-    """Return the id of what a rule noticed of a subject, the same in every week."""
-    return short_id("n", rule, subject)
+@dataclass(frozen=True, slots=True)
+class NoticeWords:
+    """What a rule says, as templates of the values that it judged: each evidence line is what, seen and a verdict.
+
+    Beside Python's own format specs there are those of SPECS, with the unit that a value has: `{ms:time}`. `confidence`
+    and `actor` are those of a rule that knows but one.
+    """
+
+    sentence: str
+    evidence: tuple[tuple[str, ...], ...] = ()
+    wrong_if: str = ""
+    actor: Actor = "platform"
+    confidence: Confidence = "high"
+
+
+# Format specs by the unit of the value: a share is permille, memory bytes, time milliseconds.
+SPECS: Mapping[str, Callable[[Any], str]] = {
+    "gib": gib,
+    "hours": gpu_hours,
+    "decimal_hours": lambda ms: f"{ms / HOUR_MS:,.1f}",
+    "percent": percent,
+    "tenths": tenths,
+    "time": length_of_time,
+}
+
+
+class _Formatter(string.Formatter):
+    """Formats templates of notices; `{runs:count run}` is a number with its noun, and what nobody told says so."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:  # noqa: ANN401 - as Formatter has it
+        if value is None and format_spec in SPECS:
+            return "not told"
+        if format_spec in SPECS:
+            return SPECS[format_spec](value)
+        word, _, noun = format_spec.partition(" ")
+        return counted(value, noun) if word == "count" else super().format_field(value, format_spec)
+
+
+_FORMATTER = _Formatter()
+
+
+def noticed(
+    rule: str,
+    words: NoticeWords,
+    subject: str,
+    values: Mapping[str, object],
+    *,
+    key: Sequence[str] | None = None,
+    evidence: Sequence[EvidenceLine] | None = None,
+    **other: Any,  # noqa: ANN401 - fields of a notice
+) -> Notice:
+    """Return a notice in a rule's words, formatted with what it judged.
+
+    Its id is made of `key`, else of rule and subject; `evidence` stands instead of the words' own lines.
+    """
+
+    def said(template: str) -> str:
+        return _FORMATTER.vformat(template, (), values)
+
+    lines = tuple(EvidenceLine(*map(said, line)) for line in words.evidence) if evidence is None else tuple(evidence)
+    told = {"actor": words.actor, "confidence": words.confidence, "wrong_if": said(words.wrong_if)}
+    identity = short_id("n", *(key if key is not None else (rule, subject)))
+    return Notice(identity, rule, subject, said(words.sentence), evidence=lines, **told | other)
+
+
+def values_of(row: Any, **more: object) -> dict[str, object]:  # noqa: ANN401 - any dataclass
+    """Return the fields of a row by name, and beside them more values for the words."""
+    return {field.name: getattr(row, field.name) for field in fields(row)} | more
 
 
 # A rule counts in SQL, judges in pure functions, and says of whom it could not judge for want of which signal.
 Rule = Callable[["Session", Span], Iterator[Notice | Unjudged]]
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeRule(Generic[Row]):
+    """A rule of one reading: the first statement of a file gives rows, and rows of one group are judged together.
+
+    `untold` is the signal that is missing where the file's last statement says that nobody told it.
+    """
+
+    name: str
+    file: str  # of findings/sql/health
+    row: Callable[..., Row]
+    judge: Callable[[Sequence[Row]], Iterator[Notice]]
+    group: Callable[[Row], object] = id  # each row alone
+    untold: str = ""
+
+    def __call__(self, session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+        """Yield what is to be looked at, in the order of the rows, or that it could not be judged."""
+        select, *others = statements(f"findings/health/{self.file}")
+        if self.untold and not session.row(others[-1])[0]:
+            yield span.unjudged(self.name, self.untold)
+            return
+        rows = [self.row(*row) for row in asked(session, span, select)]
+        for _, group in groupby(rows, self.group):
+            yield from self.judge(list(group))
+
+
+def asked(session: "Session", span: Span, statement: str, **values: object) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement, which is given what it names: of the span, of `values`, and of the limits."""
+    known = {"start": span.start_us, "end": span.end_us} | values
+    names = set(PARAMETER.findall(statement))
+    return session.rows(statement, {name: known[name] if name in known else getattr(LIMITS, name) for name in names})

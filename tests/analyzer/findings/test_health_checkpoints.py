@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from analyzer.findings.health.checkpoints import notices_of
 from analyzer.findings.health.notice import Notice, Span
+from analyzer.findings.health.runs import checkpoint_notices
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.measures.efficiency.cadence import Failures
 from analyzer.measures.efficiency.checkpoints import Saving
@@ -31,7 +31,7 @@ BUSY = Saving(
 
 def notices(*savings: Saving, failures: Failures = FAILURES) -> list[Notice]:
     """Return the notices alone."""
-    return [each for each in notices_of(savings, failures, SPAN) if isinstance(each, Notice)]
+    return [each for each in checkpoint_notices(savings, failures, SPAN) if isinstance(each, Notice)]
 
 
 def test_a_run_that_saves_ten_times_too_often_is_told_what_it_costs() -> None:
@@ -52,9 +52,9 @@ def test_what_costs_little_is_not_told() -> None:
 
 def test_too_few_failures_are_no_verdict() -> None:
     """Not evaluated is an answer, once for the fleet."""
-    found = list(notices_of([BUSY, replace(BUSY, run_id="2")], Failures(2, HOUR), SPAN))
+    found = list(checkpoint_notices([BUSY, replace(BUSY, run_id="2")], Failures(2, HOUR), SPAN))
     assert found == [Unjudged(0, "fleet", "checkpoint_cadence", "2 failures of training in four weeks, 3 are needed")]
-    assert list(notices_of([], Failures(0, 0), SPAN)) == []
+    assert list(checkpoint_notices([], Failures(0, 0), SPAN)) == []
 
 
 def test_checkpoints_that_were_never_restored_are_named_once() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.findings.health.ecc import Memory, notices_of
+from analyzer.findings.health.gpus import Memory, memory_notices
 from analyzer.interfaces.alarms.alarm import urgent_notices
 from tests.analyzer.findings.health_fleets import NODES, WELL, gpus, not_judged, noticed, well
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
@@ -31,12 +31,12 @@ WEEKS = {2: 400, 1: 1_000, 0: 2_500}
 )
 def test_each_fault_is_one_notice(memory: Memory, kinds: list[str]) -> None:
     """Corrected errors are what ECC is for; a reset for each of them would cost more than it saves."""
-    assert [notice.rule.removeprefix("fleet/ecc/") for notice in notices_of(memory)] == kinds
+    assert [notice.rule.removeprefix("fleet/ecc/") for notice in memory_notices(memory)] == kinds
 
 
 def test_the_gravest_xid_says_what_to_do() -> None:
     """A board that is to be replaced must not read as one that is to be reset."""
-    (notice,) = notices_of(Memory("n1", "a", xids={63: 5, 64: 1}))
+    (notice,) = memory_notices(Memory("n1", "a", xids={63: 5, 64: 1}))
     assert "replaced" in notice.sentence
     assert len(notice.evidence) == 2
 

@@ -3,7 +3,7 @@
 import pytest
 
 from analyzer.findings.health.all_notices import notices_in
-from analyzer.findings.health.hardware import Health, notices_of
+from analyzer.findings.health.gpus import Health, hardware_notices
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 WELL = Health("n1", "GPU-1", 16, 16, 5, 5, recovery_action="none")
@@ -11,8 +11,8 @@ WELL = Health("n1", "GPU-1", 16, 16, 5, 5, recovery_action="none")
 
 def test_a_gpu_that_is_well_is_not_mentioned() -> None:
     """A list of healthy hardware is read by nobody."""
-    assert list(notices_of(WELL)) == []
-    assert list(notices_of(Health("n1", "GPU-1"))) == []
+    assert list(hardware_notices([WELL])) == []
+    assert list(hardware_notices([Health("n1", "GPU-1")])) == []
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_gpu_that_is_well_is_not_mentioned() -> None:
 )
 def test_each_fact_is_one_notice(health: Health, kind: str) -> None:
     """One GPU with two names for one fault would be counted twice."""
-    (notice,) = notices_of(health)
+    (notice,) = hardware_notices([health])
     assert notice.rule == f"hardware/{kind}"
 
 

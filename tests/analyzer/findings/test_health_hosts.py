@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from analyzer.findings.health import silent_agents
 from analyzer.findings.health.all_notices import notices_in
-from analyzer.findings.health.drivers import HostDriver
-from analyzer.findings.health.drivers import notices_of as judged_drivers
-from analyzer.findings.health.links import Port, judged_ports
-from analyzer.findings.health.silent_agents import Agent
-from analyzer.findings.health.silent_agents import notices_of as judged_agents
-from analyzer.findings.health.zombie_memory import Unheld
-from analyzer.findings.health.zombie_memory import notices_of as judged_memory
+from analyzer.findings.health.gpus import Unheld, unheld_memory_notices
+from analyzer.findings.health.hosts import (
+    SILENT_AGENTS,
+    Agent,
+    HostDriver,
+    Port,
+    agent_notices,
+    driver_notices,
+    port_notices,
+)
 from tests.analyzer.findings.health_fleets import (
     GB,
     NODES,
@@ -80,7 +82,7 @@ def test_memory_that_nobody_holds_is_noticed() -> None:
 )
 def test_a_context_between_two_runs_is_no_zombie(unheld: Unheld, count: int) -> None:
     """Half an hour and half a gigabyte are what is asked for."""
-    assert len(list(judged_memory(unheld))) == count
+    assert len(list(unheld_memory_notices([unheld]))) == count
 
 
 def test_memory_that_nobody_tells_is_not_judged() -> None:
@@ -117,7 +119,7 @@ def test_silence_is_measured_against_the_fleet() -> None:
 )
 def test_an_agent_that_is_not_well_is_noticed(agent: Agent, kinds: list[str]) -> None:
     """Each fault by itself: they have different remedies."""
-    assert [notice.rule.rsplit("/", 1)[1] for notice in judged_agents([agent])] == kinds
+    assert [notice.rule.rsplit("/", 1)[1] for notice in agent_notices([agent])] == kinds
 
 
 def test_agents_that_say_nothing_of_themselves_are_not_judged() -> None:
@@ -131,19 +133,19 @@ def test_agents_that_say_nothing_of_themselves_are_not_judged() -> None:
 def test_a_driver_that_is_not_the_groups_is_noticed() -> None:
     """By majority, in the order of versions: .9 is older than .10. Two hosts have no majority."""
     group = [HostDriver("h100", f"n{number}", "570.10.1") for number in range(3)]
-    (old,) = judged_drivers([*group, HostDriver("h100", "n9", "570.9.9")])
+    (old,) = driver_notices([*group, HostDriver("h100", "n9", "570.9.9")])
     assert (old.subject, old.confidence) == ("n9", "high")
-    (new,) = judged_drivers([*group, HostDriver("h100", "n9", "580.1")])
+    (new,) = driver_notices([*group, HostDriver("h100", "n9", "580.1")])
     assert new.confidence == "medium"
-    assert list(judged_drivers([HostDriver("a", "n1", "1.0"), HostDriver("a", "n2", "2.0")])) == []
-    assert list(judged_drivers([*group, HostDriver("h100", "n9", None)])) == []
+    assert list(driver_notices([HostDriver("a", "n1", "1.0"), HostDriver("a", "n2", "2.0")])) == []
+    assert list(driver_notices([*group, HostDriver("h100", "n9", None)])) == []
 
 
 def test_a_group_behind_the_fleet_is_noticed() -> None:
     """It has no odd host, and is old all the same."""
     older = [HostDriver("a100", f"m{number}", "535.1") for number in range(3)]
     newer = [HostDriver("h100", f"n{number}", "570.1") for number in range(4)]
-    (notice,) = judged_drivers(older + newer)
+    (notice,) = driver_notices(older + newer)
     assert (notice.subject, notice.confidence) == ("a100", "medium")
 
 
@@ -176,9 +178,9 @@ def test_errors_count_where_they_stand_out() -> None:
     """What all ports have is the fabric's, and no cable's."""
     ports = [Port("h100", "infiniband", f"n{number}", "rdma0", None, 40, 3_600_000) for number in range(4)]
     worn = Port("h100", "infiniband", "n9", "rdma0", None, 9_000, 3_600_000)
-    assert [notice.node for notice in judged_ports([*ports, worn])] == ["n9"]
-    assert list(judged_ports([replace(worn, node=f"n{number}") for number in range(3)])) == []
-    assert list(judged_ports(ports)) == []
+    assert [notice.node for notice in port_notices([*ports, worn])] == ["n9"]
+    assert list(port_notices([replace(worn, node=f"n{number}") for number in range(3)])) == []
+    assert list(port_notices(ports)) == []
 
 
 def test_links_that_nobody_tells_of_are_not_judged() -> None:
@@ -198,8 +200,8 @@ def test_imported_samples_accuse_no_agent() -> None:
         fleet.hold(f"slurm/alpha/{number}", f"n{number:02}", [f"G{number}"], MONDAY, until)
         fleet.sample(f"n{number:02}", f"G{number}", MONDAY, until)
     fleet.analyze(now=MONDAY + DAY)
-    assert noticed(fleet, silent_agents.RULE, MONDAY + DAY) == []
-    assert len(not_judged(fleet, silent_agents.RULE, MONDAY + DAY)) == 1
+    assert noticed(fleet, SILENT_AGENTS, MONDAY + DAY) == []
+    assert len(not_judged(fleet, SILENT_AGENTS, MONDAY + DAY)) == 1
 
 
 def test_job_history_alone_accuses_no_agent() -> None:
@@ -211,6 +213,6 @@ def test_job_history_alone_accuses_no_agent() -> None:
     fleet.analyze(now=MONDAY + DAY)
     with fleet.store.session() as session:
         said = notices_in(session, MONDAY, MONDAY + DAY)
-    assert [notice for notice in said.notices if notice.rule.startswith(silent_agents.RULE)] == []
-    (unjudged,) = [each for each in said.unjudged if each.rule == silent_agents.RULE]
+    assert [notice for notice in said.notices if notice.rule.startswith(SILENT_AGENTS)] == []
+    (unjudged,) = [each for each in said.unjudged if each.rule == SILENT_AGENTS]
     assert "none of 48 hosts was measured" in unjudged.missing

@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 
-from analyzer.findings.health.hbm_headroom import Fullest
-from analyzer.findings.health.hbm_headroom import notices_of as judged_memory
-from analyzer.findings.health.mixed import Mixture, TimeShare
-from analyzer.findings.health.mixed import notices_of as judged_mixture
-from analyzer.findings.health.mixed_precision import Pipes
-from analyzer.findings.health.mixed_precision import notices_of as judged_pipes
-from analyzer.findings.health.packed_stages import Turns
-from analyzer.findings.health.packed_stages import notices_of as judged_turns
-from analyzer.findings.health.too_large import FleetKind, Use
-from analyzer.findings.health.too_large import notices_of as judged_use
+from analyzer.findings.health.queues import Mixture, TimeShare, mixed_notices
+from analyzer.findings.health.runs import (
+    FleetKind,
+    Fullest,
+    Pipes,
+    Turns,
+    Use,
+    full_memory_notices,
+    idle_tensor_notices,
+    packed_stage_notices,
+    too_large_notices,
+)
 from tests.analyzer.findings.health_fleets import GB, NODES, UNTIL, WELL, gpus, hosts, not_judged, noticed, train, well
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
@@ -76,9 +78,9 @@ def test_training_that_loses_more_beside_a_service_counts_too() -> None:
     """Less than an hour together is a change of shift."""
     apart, together = TimeShare(1000, 50), TimeShare(1000, 200)
     mixture = Mixture("a", "a", None, 3_600_000, ("n1",), ("b",), TimeShare(), TimeShare(), together, apart)
-    (notice,) = judged_mixture(mixture)
+    (notice,) = mixed_notices(mixture)
     assert notice.confidence == "medium"
-    assert list(judged_mixture(replace(mixture, ms=3_599_999))) == []
+    assert list(mixed_notices(replace(mixture, ms=3_599_999))) == []
 
 
 def test_nearly_full_memory_is_noticed() -> None:
@@ -103,7 +105,7 @@ def test_nearly_full_memory_is_noticed() -> None:
 )
 def test_memory_that_comes_and_goes_is_evidence(run: Fullest, confidences: list[str]) -> None:
     """What was set aside at the start never moves."""
-    assert [notice.confidence for notice in judged_memory([run])] == confidences
+    assert [notice.confidence for notice in full_memory_notices([run])] == confidences
 
 
 def test_a_service_may_fill_its_memory() -> None:
@@ -146,7 +148,7 @@ def test_tensor_cores_that_rest_are_noticed() -> None:
 )
 def test_busy_sms_alone_are_no_fp32(pipes: Pipes, confidences: list[str]) -> None:
     """Graphs, tables and simulations keep SMs busy without any matrix product."""
-    assert [notice.confidence for notice in judged_pipes([pipes])] == confidences
+    assert [notice.confidence for notice in idle_tensor_notices([pipes])] == confidences
 
 
 def test_gpus_without_gpm_are_not_judged() -> None:
@@ -189,7 +191,7 @@ def test_stages_that_take_turns_are_noticed() -> None:
 )
 def test_turns_are_what_tells_two_stages(turns: Turns, count: int) -> None:
     """Full processors beside quiet GPUs are input starvation as long as nothing alternates."""
-    assert len(list(judged_turns([turns]))) == count
+    assert len(list(packed_stage_notices([turns]))) == count
 
 
 SMALL = Use("a", "a", None, "H100-80GB", 80 * GB, 1, DAY // 1000, 80, 60, 10, 20, 4 * GB, 2_000, 8 * GB)
@@ -212,17 +214,17 @@ OWNED = [FleetKind("L4-24GB", 24 * GB), FleetKind("H100-80GB", 80 * GB)]
 )
 def test_a_large_gpu_is_judged_by_everything_together(otherwise: dict[str, Any]) -> None:
     """Never from the memory gauge alone: each signal by itself keeps the rule silent."""
-    assert list(judged_use([replace(SMALL, **otherwise)], OWNED)) == []
+    assert list(too_large_notices([replace(SMALL, **otherwise)], OWNED)) == []
 
 
 def test_something_smaller_must_be_there() -> None:
     """A kind that the fleet owns before a slice, and neither for a run that needs several A10s."""
-    (kind,) = judged_use([SMALL], OWNED)
+    (kind,) = too_large_notices([SMALL], OWNED)
     assert "L4-24GB, which the fleet has, would do" in kind.sentence
-    (part,) = judged_use([SMALL], OWNED[1:])
+    (part,) = too_large_notices([SMALL], OWNED[1:])
     assert "MIG slice" in part.sentence
-    assert list(judged_use([replace(SMALL, sku="A10-24GB", gpu_bytes=24 * GB)], OWNED[:1])) == []
-    (bounded,) = judged_use([replace(SMALL, sm=None, dram=None)], OWNED)
+    assert list(too_large_notices([replace(SMALL, sku="A10-24GB", gpu_bytes=24 * GB)], OWNED[:1])) == []
+    (bounded,) = too_large_notices([replace(SMALL, sm=None, dram=None)], OWNED)
     assert bounded.confidence == "medium"
 
 

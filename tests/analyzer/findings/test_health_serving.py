@@ -7,10 +7,7 @@ import pytest
 
 from analyzer.findings.health.all_notices import notices_in
 from analyzer.findings.health.notice import Notice, Span
-from analyzer.findings.health.serving.cold_starts import Starts
-from analyzer.findings.health.serving.cold_starts import notices_of as judge_starts
-from analyzer.findings.health.serving.figures import ServiceFigures
-from analyzer.findings.health.serving.service_notices import SERVICE_RULES, ServiceRule
+from analyzer.findings.health.services import SERVICE_RULES, ServiceFigures, ServiceRule, Starts, start_notices
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet
 from tests.analyzer.ledger.serving_services import T, declared, replica, says
@@ -143,8 +140,8 @@ def test_starts_are_counted_with_their_gpu_hours() -> None:
 def test_one_start_and_short_starts_are_not_mentioned() -> None:
     """Whatever runs has started once."""
     week = Span(T, T + 7 * DAY)
-    assert list(judge_starts(Starts("chat", None, ("r",), 10**9, 10**8, 1, 10**8, 10**8, None), week)) == []
-    assert list(judge_starts(Starts("chat", None, ("r",), 10**9, 10**6, 9, 10**5, 10**6, None), week)) == []
+    assert list(start_notices(Starts("chat", None, ("r",), 10**9, 10**8, 1, 10**8, 10**8, None), week)) == []
+    assert list(start_notices(Starts("chat", None, ("r",), 10**9, 10**6, 9, 10**5, 10**6, None), week)) == []
 
 
 @pytest.mark.parametrize(("rule", "judge"), SERVICE_RULES)

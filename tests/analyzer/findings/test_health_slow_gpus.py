@@ -1,6 +1,6 @@
 """GPUs that several runs waited for."""
 
-from analyzer.findings.health.slow_gpus import notices_of
+from analyzer.findings.health.gpus import slow_gpu_notices
 from analyzer.measures.efficiency.stragglers import Straggler, Waited, stragglers
 
 HOUR_MS = 3_600_000
@@ -25,6 +25,6 @@ def test_a_gpu_that_slows_several_runs_is_told() -> None:
     once = Straggler("g2", "n2", ("a",), 9 * HOUR_MS, None)
     brief = Straggler("g3", "n3", ("a", "b"), HOUR_MS // 2, None)
     nobody = Straggler(None, None, ("a", "b"), 9 * HOUR_MS, None)
-    (found,) = notices_of([slow, once, brief, nobody])
+    (found,) = slow_gpu_notices([slow, once, brief, nobody])
     assert (found.gpu_uuid, found.node, found.actor) == ("g1", "n1", "platform")
     assert found.sentence == "2 runs waited 4.0 GPU-hours for it: look at its clocks, links and cooling"

@@ -1,16 +1,15 @@
 """A fleet that is well is not mentioned, and what is said of one that is not does not depend on chance."""
 
 from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
-from analyzer.findings import health as notices
-from analyzer.findings.health import all_notices, serving
+from analyzer.findings.health import gpus, hosts, queues, runs, services
 from analyzer.findings.health.all_notices import RULES, notices_in
-from analyzer.findings.health.ecc import XIDS
+from analyzer.findings.health.gpus import XIDS
 from analyzer.findings.health.limits import LIMITS
+from analyzer.findings.health.notice import NoticeRule
+from analyzer.findings.health.words import WORDS
 from collector.lake.upkeep.rolling import roll_up
 from collector.store.tier_schema import make_tables
 from tests.analyzer.findings.health_fleets import UNTIL, WELL, noticed, well
@@ -90,14 +89,23 @@ def test_every_hardware_xid_has_its_remedy() -> None:
 
 def test_every_rule_is_asked_once() -> None:
     """A rule that was written and is not in the list notices nothing, and no test of its own would say so."""
-    names = [f"{notices.__name__}.{found.name}" for found in iter_modules(notices.__path__)]
-    places = [
-        f"{name}.service_notices" if name == serving.__name__ else name
-        for name in names
-        if name != all_notices.__name__
+    written = [
+        rule
+        for module in (gpus, hosts, queues, runs, services)
+        for name, rule in vars(module).items()
+        if name.startswith("find_") or isinstance(rule, NoticeRule)
     ]
-    written = [place for place in places if hasattr(import_module(place), "find_notices")]
-    assert sorted(rule.__module__ for rule in RULES) == sorted(written)
+    assert len(RULES) == len(set(RULES))
+    assert set(RULES) == set(written)
+
+
+def test_every_word_is_said_by_a_rule() -> None:
+    """Words that no rule takes are a rule that was forgotten, or a name that was typed wrong."""
+    code = "".join(Path(str(module.__file__)).read_text("utf-8") for module in (gpus, hosts, queues, runs, services))
+    made = ("hardware/", "fleet/silent_agents/", "fleet/fragmentation/", "serving/")  # of a prefix and a kind
+    for rule in WORDS:
+        prefix = next((prefix for prefix in made if rule.startswith(prefix)), "")
+        assert f'"{rule.removeprefix(prefix)}"' in code, rule
 
 
 def test_every_number_is_documented() -> None:

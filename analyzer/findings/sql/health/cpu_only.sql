@@ -6,7 +6,7 @@ WITH names AS (
     SELECT coalesce(n.run_id, h.told_as) AS run_id, h.node, h.hour, max(h.ms) AS ms, max(h.cpu_ms) AS cpu_ms
     FROM notice_run_hours h LEFT JOIN names n ON n.alias_run_id = h.told_as GROUP BY ALL
 ), busy AS (
-    SELECT * FROM told WHERE cpu_ms * 1000 >= $millicores * ms
+    SELECT * FROM told WHERE cpu_ms * 1000 >= $cpu_only_millicores * ms
         AND node IN (SELECT DISTINCT node FROM ledger WHERE hour >= $start AND hour < $end)
 ), held AS (
     SELECT run_id, node, count(DISTINCT gpu_uuid) AS gpus, sum(ms) AS ms, sum(untouched_ms) AS untouched_ms
@@ -27,7 +27,7 @@ LEFT JOIN held h ON h.run_id = b.run_id AND h.node = b.node
 LEFT JOIN runs r ON r.run_id = b.run_id
 LEFT JOIN free f ON f.node = b.node AND f.hour = b.hour
 LEFT JOIN others o ON o.node = b.node AND o.hour = b.hour
-WHERE CASE WHEN h.run_id IS NULL THEN b.run_id NOT IN (FROM holders) ELSE h.untouched_ms * 1000 >= h.ms * $untouched END
+WHERE CASE WHEN h.run_id IS NULL THEN b.run_id NOT IN (FROM holders) ELSE h.untouched_ms * 1000 >= h.ms * $untouched_permille END
 GROUP BY ALL ORDER BY b.run_id, b.node;
 
 SELECT count(*) > 0 FROM notice_run_hours WHERE cpu_ms IS NOT NULL

@@ -13,5 +13,4 @@ SELECT
     arg_max(recovery_action, hour) FILTER (WHERE recovery_action IS NOT NULL) AS action
 FROM notice_gpu_hours
 GROUP BY ALL
-HAVING width < width_max OR generation < generation_max OR pending OR failure OR coalesce(action, 'none') <> 'none'
 ORDER BY ALL;

@@ -1,4 +1,4 @@
--- The fullest GPU of each run in whole hours of steady work, and how runs of that name have ended for want of memory.
+-- The fullest GPU of each run in whole hours of steady work, of those that had enough of them where any has, and how runs of that name have ended for want of memory.
 WITH gpus AS (
     SELECT gpu_uuid, max(memory_bytes) AS memory_bytes FROM inventory WHERE gpu_uuid IS NOT NULL GROUP BY ALL
 ), fullest AS (
@@ -7,8 +7,9 @@ WITH gpus AS (
     FROM notice_steady s JOIN gpus g USING (gpu_uuid)
     WHERE g.memory_bytes > 0 AND s.memory_max IS NOT NULL AND coalesce(s.utilization, 0) > 0 GROUP BY ALL
 ), worst AS (
-    SELECT * FROM fullest WHERE hours >= $hours AND most * 1000 > memory_bytes * $full
-    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY most * 1000 // memory_bytes DESC, gpu_uuid) = 1
+    SELECT * FROM fullest
+    QUALIFY row_number() OVER (
+        PARTITION BY run_id ORDER BY least(hours, $hbm_hours) DESC, most * 1000 // memory_bytes DESC, gpu_uuid) = 1
 ), endings AS (
     SELECT name, count(*) AS failed FROM runs WHERE exit_status = 'out_of_memory' AND name IS NOT NULL GROUP BY ALL
 )

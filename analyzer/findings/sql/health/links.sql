@@ -4,7 +4,7 @@
 SELECT node, gpu_uuid, max(replays) AS worst_hour, sum(replays)::BIGINT AS replays, count(*) AS hours FROM (
     SELECT node, gpu_uuid, started_at // 3600000000 AS hour, sum(pcie_replay_events)::BIGINT AS replays FROM gpu_samples
     WHERE started_at >= $start AND started_at < $end AND pcie_replay_events > 0 AND parent_uuid IS NULL GROUP BY ALL)
-GROUP BY ALL HAVING max(replays) >= $replays ORDER BY ALL;
+GROUP BY ALL ORDER BY ALL;
 
 -- Every RDMA port, with the group of hosts that it may be compared with.
 WITH groups AS (

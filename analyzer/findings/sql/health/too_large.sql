@@ -33,8 +33,7 @@ SELECT r.run_id, r.name, r.team, k.sku, k.memory_bytes, h.gpus, h.ms AS held_ms,
     p.memory * p.nodes // h.gpus AS host_bytes_per_gpu
 FROM held h JOIN runs r USING (run_id) JOIN used u USING (run_id) LEFT JOIN kinds k USING (run_id) LEFT
     JOIN hosts p USING (run_id)
-WHERE h.ms >= $ms AND r.stage NOT IN ('serving', 'interactive') AND h.ms >= $run_ms * h.gpus
-    AND u.utilization > 0 AND u.utilization <= $utilization AND u.memory <= $memory
+WHERE r.stage NOT IN ('serving', 'interactive') AND u.utilization IS NOT NULL AND u.memory IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM notice_holds o JOIN inventory i ON i.parent_uuid = o.gpu_uuid
         WHERE o.run_id = r.run_id)
 ORDER BY r.name, r.run_id;

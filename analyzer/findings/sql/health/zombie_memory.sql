@@ -7,8 +7,8 @@ WITH unheld AS (
 SELECT g.node, g.gpu_uuid, sum(u.ms)::BIGINT AS ms, min(g.memory_min) AS bytes, max(g.utilization_max) AS utilization,
     min(g.hour) AS first_hour
 FROM notice_gpu_hours g JOIN unheld u USING (hour, gpu_uuid)
-WHERE g.memory_min >= $bytes AND g.ms >= 3000000
+WHERE g.memory_min >= $zombie_bytes AND g.ms >= 3000000
     AND g.gpu_uuid NOT IN (SELECT parent_uuid FROM inventory WHERE parent_uuid IS NOT NULL)
-GROUP BY ALL HAVING sum(u.ms) >= $ms ORDER BY ALL;
+GROUP BY ALL ORDER BY ALL;
 
 SELECT count(*) FILTER (memory_min IS NOT NULL) > 0 OR count(*) = 0 FROM notice_gpu_hours

@@ -1,0 +1,251 @@
+"""GPUs to look at: narrow links, worn memory, Xids, memory that nobody holds, and boards that keep runs waiting.
+
+Sources: NVIDIA, Xid Errors (catalog, resolution buckets), https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html;
+Health Validation, Xid checks, https://docs.nvidia.com/health-validation/reference/checks/xid.md; Memory Error
+Management, RMA policy, https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/rma-policy-thresholds-for-row-remapping.html
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from agent.wire.units import HOUR_MS, WEEK_US
+from analyzer.findings.finding import EvidenceLine
+from analyzer.findings.health.limits import LIMITS, NoticeLimits
+from analyzer.findings.health.notice import Notice, NoticeRule, Span, asked, noticed, values_of
+from analyzer.findings.health.words import WORDS
+from analyzer.ledger.unjudged import Unjudged
+from analyzer.measures.efficiency import efficiency_query
+from analyzer.measures.efficiency.stragglers import Straggler, stragglers
+from analyzer.queries.statements import statements
+from analyzer.text.wording import counted, percent
+from collector.lake.tiers.retained import kept_from
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+# What each Xid of the limits means, and what its remedy is.
+XIDS: dict[int, tuple[str, str]] = {
+    48: ("an uncorrectable memory error", "drain and reset it; if it comes again, have the board tested"),
+    63: ("a row of its memory was marked for replacement", "reset it when it is next free"),
+    64: ("a row of its memory could not be replaced", "drain it and have the board replaced"),
+    74: ("an NVLink error", "reset it; if it comes again, have the link and its peers tested"),
+    79: ("it fell off the bus", "drain the host, see power, riser and slot, and have the board tested"),
+    94: ("a contained memory error, which ended one process", "reset it when it is next free"),
+    95: ("an uncontained memory error, which ended whatever ran on it", "drain and reset it at once"),
+}
+# The order of remedies: a new board before a reset at once before a reset some time.
+_BY_REMEDY = (63, 94, 74, 48, 95, 64, 79)
+_SLOWED_RUNS_LEAST = 2
+
+
+def _of_gpu(rule: str, row: Any, values: Mapping[str, object] | None = None, **more: Any) -> Notice:  # noqa: ANN401
+    """Return a notice of the GPU of a row."""
+    said = values_of(row) if values is None else values
+    return noticed(rule, WORDS[rule], row.gpu_uuid, said, node=row.node, gpu_uuid=row.gpu_uuid, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What was seen of one GPU in a period; None where nobody told."""
+
+    node: str
+    gpu_uuid: str
+    width: int | None = None
+    width_max: int | None = None
+    generation: int | None = None  # the best while it was busy
+    generation_max: int | None = None
+    remap_pending: bool = False
+    remap_failure: bool = False
+    recovery_action: str | None = None
+
+
+def hardware_notices(gpus: Sequence[Health]) -> Iterator[Notice]:
+    """Yield what a person should look at; a GPU that is well gives nothing."""
+    for health in gpus:
+        rows = "a broken row of its memory could not be replaced: have the board replaced"
+        if not health.remap_failure:
+            rows = "a row of its memory is replaced at the next reset: drain and reset it"
+        values = values_of(health, rows=rows, action=str(health.recovery_action).replace("_", " "))
+        for kind, holds in (
+            ("pcie_width", _less(health.width, health.width_max)),
+            ("pcie_generation", _less(health.generation, health.generation_max)),
+            ("memory_rows", health.remap_failure or health.remap_pending),
+            ("recovery", health.recovery_action not in (None, "none")),
+        ):
+            if holds:
+                yield _of_gpu(f"hardware/{kind}", health, values, key=("hardware", kind, health.gpu_uuid))
+
+
+def _less(now: int | None, most: int | None) -> bool:
+    return now is not None and most is not None and now < most
+
+
+HARDWARE = NoticeRule("hardware", "hardware.sql", Health, hardware_notices)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What was told of one GPU's memory errors and Xids. `corrected` is by week before the end, 0 the newest."""
+
+    node: str
+    gpu_uuid: str
+    corrected: Mapping[int, int] = field(default_factory=dict)
+    uncorrected: int = 0
+    xids: Mapping[int, int] = field(default_factory=dict)  # intervals in which each came
+    remapped: int = 0
+    remapped_before: int = 0  # when the period began
+
+
+def find_memory_errors(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+    """Yield notices by host and GPU."""
+    (first,) = session.row("SELECT min(hour) FROM ledger_hours")
+    knows_weeks = first is not None and first <= span.end_us - LIMITS.weeks * WEEK_US
+    yield from _untold_errors(session, span, knows_weeks)
+    for memory in _memories(session, span, knows_weeks):
+        yield from memory_notices(memory)
+
+
+def _untold_errors(session: "Session", span: Span, knows_weeks: bool) -> Iterator[Unjudged]:
+    *_, told, unnamed = statements("findings/health/ecc.sql")
+    (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")
+    ((corrected, uncorrected, xids, samples),) = asked(session, span, told, last=max(span.start_us, newest))
+    if not samples:
+        return
+    if not corrected:
+        yield span.unjudged("fleet/ecc/corrected", "no GPU told of corrected memory errors")
+    elif not knows_weeks:
+        yield span.unjudged("fleet/ecc/corrected", f"a trend needs {LIMITS.weeks} weeks, and the ledger has less")
+    if not uncorrected:
+        yield span.unjudged("fleet/ecc/uncorrected", "no GPU told of uncorrected memory errors")
+    if not xids:
+        yield span.unjudged("fleet/ecc/xid", "no GPU told of Xid errors")
+    elif (count := asked(session, span, unnamed)[0][0]) > 0:
+        yield span.unjudged("fleet/ecc/xid", f"{counted(count, 'Xid error')} of a kind that was not told (xid_last)")
+    if kept_from(session, ["gpu_samples"]) > span.start_us:
+        yield span.unjudged("fleet/ecc/expired", "the samples of a part of this period have expired")
+
+
+def _memories(session: "Session", span: Span, knows_weeks: bool) -> list[Memory]:
+    weeks, weeks_before, events, rows, *_ = statements("findings/health/ecc.sql")
+    samples_from = kept_from(session, ["gpu_samples"])
+    found: dict[tuple[str, str], tuple[dict[int, int], dict[int, int], list[int]]] = {}
+
+    def of(node: str, gpu_uuid: str) -> tuple[dict[int, int], dict[int, int], list[int]]:
+        return found.setdefault((node, gpu_uuid), ({}, {}, [0, 0, 0]))
+
+    if knows_weeks:
+        told = asked(session, span, weeks, samples_from=samples_from)
+        told += asked(session, span, weeks_before, samples_from=samples_from) if samples_from else []
+        for node, gpu, week, count in told:
+            corrected = of(node, gpu)[0]
+            corrected[week] = corrected.get(week, 0) + count
+    for node, gpu, count, xid in asked(session, span, events):
+        if xid:
+            of(node, gpu)[1][xid] = count
+        else:
+            of(node, gpu)[2][0] = count
+    for node, gpu, grown, remapped in asked(session, span, rows):
+        of(node, gpu)[2][1:] = [remapped, remapped - grown]
+    return [
+        Memory(node, gpu, corrected, count, xids, remapped, before)
+        for (node, gpu), (corrected, xids, (count, remapped, before)) in sorted(found.items())
+    ]
+
+
+def memory_notices(memory: Memory, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+    """Yield what of one GPU's memory and Xids needs a hand; a GPU that is well gives nothing."""
+    xids = [xid for xid in limits.hardware_xids if memory.xids.get(xid)]
+    if xids:
+        said = "; ".join(f"Xid {xid}, {XIDS[xid][0]}" for xid in xids)
+        remedy = XIDS[max(xids, key=_BY_REMEDY.index)][1]
+        lines = [EvidenceLine(f"Xid {xid}", counted(memory.xids[xid], "time"), XIDS[xid][0]) for xid in xids]
+        yield _of_gpu("fleet/ecc/xid", memory, {"xids": said, "remedy": remedy}, evidence=lines)
+    if memory.uncorrected and not {48, 94, 95} & set(memory.xids):
+        yield _of_gpu("fleet/ecc/uncorrected", memory)
+    if memory.remapped > memory.remapped_before and memory.remapped >= limits.remapped_rows:
+        grown = memory.remapped - memory.remapped_before
+        yield _of_gpu("fleet/ecc/remapped", memory, values_of(memory, grown=grown))
+    counts = [memory.corrected.get(week, 0) for week in range(limits.weeks)]
+    rises = all(new >= limits.corrected_factor * old for new, old in pairwise(counts))
+    if counts[0] >= limits.corrected_per_week and rises and counts[1]:
+        lines = [
+            EvidenceLine(f"{week} weeks before" if week else "this week", f"{count:,}")
+            for week, count in enumerate(counts)
+        ]
+        yield _of_gpu("fleet/ecc/corrected", memory, {"newest": counts[0], "before": counts[1]}, evidence=lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """PCIe packets that one GPU sent again."""
+
+    node: str
+    gpu_uuid: str
+    worst_hour: int
+    replays: int
+    hours: int  # in which there were any
+
+
+def replay_notices(gpus: Sequence[Replays], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+    """Yield a notice where an hour had more replays than is recommended."""
+    for gpu in gpus:
+        if gpu.worst_hour >= limits.replays_per_hour:
+            values = values_of(gpu, most=limits.replays_per_hour)
+            yield _of_gpu("fleet/links/pcie", gpu, values, confidence="high" if gpu.hours > 1 else "medium")
+
+
+@dataclass(frozen=True, slots=True)
+class Unheld:
+    """One GPU in the hours in which nobody held it and its memory was never empty."""
+
+    node: str
+    gpu_uuid: str
+    ms: int  # of nobody's, within those hours
+    bytes: int  # the least that was in use
+    utilization: int | None  # the most, permille
+    first_hour: int
+
+
+def unheld_memory_notices(gpus: Sequence[Unheld], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+    """Yield a notice where enough memory was in use for long enough."""
+    for unheld in gpus:
+        if unheld.bytes < limits.zombie_bytes or unheld.ms < limits.zombie_ms:
+            continue
+        is_working = unheld.utilization is not None and unheld.utilization > 0
+        todo = "find whose process it is and ask for its end, which loses what it holds; where none is left, reset it"
+        at_most = "not told" if unheld.utilization is None else f"{percent(unheld.utilization)} at most"
+        yield _of_gpu(
+            "fleet/zombie_memory",
+            unheld,
+            values_of(
+                unheld, at_most=at_most, todo="find who computes there past the scheduler" if is_working else todo
+            ),
+            confidence="medium" if is_working else "high",
+        )
+
+
+UNHELD_MEMORY = NoticeRule(
+    "fleet/zombie_memory",
+    "zombie_memory.sql",
+    Unheld,
+    unheld_memory_notices,
+    untold="no memory in use of GPUs was told",
+)
+
+
+def find_slow_gpus(session: "Session", span: Span) -> Iterator[Notice]:
+    """Yield the GPUs for which several runs waited, the dearest first."""
+    yield from slow_gpu_notices(stragglers(efficiency_query.waited(session, span.start_us, span.end_us)))
+
+
+def slow_gpu_notices(found: Iterable[Straggler]) -> Iterator[Notice]:
+    """Yield a notice for each GPU that cost two runs or more an hour of GPU time together.
+
+    A slow rank is its run's finding; the same GPU in several runs is a sick board.
+    """
+    for gpu in found:
+        if gpu.gpu_uuid is None or len(gpu.run_ids) < _SLOWED_RUNS_LEAST or gpu.milliseconds < HOUR_MS:
+            continue
+        yield _of_gpu("slow_gpu", gpu, values_of(gpu, runs=len(gpu.run_ids)), run_ids=gpu.run_ids)

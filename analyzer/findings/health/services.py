@@ -1,0 +1,229 @@
+"""Services to look at: full caches, queues beside idle GPUs, full threads, single requests, late tokens, starts."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agent.wire.units import DAY_US, HOUR_MS
+from analyzer.findings.finding import EvidenceLine
+from analyzer.findings.health.notice import Notice, Span, asked, noticed, values_of
+from analyzer.findings.health.words import WORDS
+from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.unjudged import Unjudged
+from analyzer.queries.statements import statements
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+# Less than a twentieth of the time is not worth naming: the band of TF Profiler (algorithms.md 1.1).
+_WORTH_PERMILLE = 50
+_FULL_PERMILLE = 900  # a thread that fills its core (algorithms.md 1.2: one host thread at 100 %)
+_THROTTLED_PERMILLE = 50  # of the time, by the quota of its cgroup
+_BUSY_PERMILLE = 500
+_STANDING_PERMILLE = 900  # ours: a GPU without a kernel for nine minutes of ten stands by
+_SINGLE_MILLI = 1_200  # ours: 1.2 requests at once; a gauge read every ten seconds is not exact
+_QUEUED_PERMILLE = 100  # ours: a queue in a tenth of the time is a load that could have been batched
+_PERSISTENT_WINDOWS = 3  # half an hour (algorithms.md 1.4)
+_STARTING_PERMILLE = 20  # ours: a fiftieth of what a service holds is spent on starting
+_STARTS_LEAST = 2  # one start is a start
+_LIMIT = "<- the limit"
+
+Values = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFigures:
+    """Sums over a service's runs, GPU-milliseconds unless named otherwise. None where its stack or hosts do not tell.
+
+    `x_ms` is the time in which x could be seen, what follows it the time in which it was.
+    """
+
+    service: str
+    team: str | None
+    run_ids: tuple[str, ...]
+    gpu_ms: int
+    kv_ms: int | None = None
+    kv_full_ms: int | None = None
+    kv_most: int | None = None  # permille, of the fullest window
+    queue_ms: int | None = None
+    queue_idle_ms: int | None = None  # at least so long: requests waited and the GPU had no kernel
+    answering_ms: int | None = None
+    answering_idle_ms: int | None = None  # at least so long: requests ran and the GPU had no kernel
+    host_known_ms: int | None = None  # of the latter, with figures of the host
+    host_full_ms: int = 0
+    busiest: int | None = None  # permille of a core
+    cores: int | None = None  # permille of those allotted
+    throttled: int | None = None
+    busy_ms: int | None = None  # in windows that were busy, with requests running
+    single_ms: int | None = None  # of it: one request at a time
+    single_queued: int | None = None  # permille of that with a queue
+    slo_ms: int | None = None
+    late_windows: int = 0  # windows in which first tokens were late while a run of the service stood by
+    late_standing_ms: int = 0
+    late_standing: int = 0  # runs
+
+
+def full_cache(figures: ServiceFigures) -> Values | str | None:
+    """A KV cache that is full while requests wait: its memory is the limit, and the stack preempts what it began."""
+    if figures.kv_ms is None or figures.kv_full_ms is None:
+        return "the use of its KV cache and its queue"
+    if not _is_worth_naming(figures.kv_full_ms, figures.kv_ms):
+        return None
+    return {"share": _percent(figures.kv_full_ms, figures.kv_ms), "kv_most_percent": (figures.kv_most or 0) / 10}
+
+
+def idle_beside_queue(figures: ServiceFigures) -> Values | str | None:
+    """Requests that wait while the GPU has nothing to do: whatever holds them up, it is not the GPU."""
+    if figures.queue_ms is None or figures.queue_idle_ms is None:
+        return "how many of its requests wait"
+    if not _is_worth_naming(figures.queue_idle_ms, figures.queue_ms):
+        return None
+    return {"share": _percent(figures.queue_idle_ms, figures.queue_ms)}
+
+
+def full_host(figures: ServiceFigures) -> Values | str | None:
+    """Requests that run while the GPU has no kernel, beside a thread or a quota of the host that is full."""
+    if figures.answering_ms is None or figures.answering_idle_ms is None:
+        return "how many of its requests run"
+    if not _is_worth_naming(figures.answering_idle_ms, figures.answering_ms):
+        return None
+    if figures.host_known_ms is None:
+        return "processor figures of its processes or cgroup"
+    if not _is_worth_naming(figures.host_full_ms, figures.answering_ms):
+        return None
+    return {"share": _percent(figures.host_full_ms, figures.answering_ms)}
+
+
+def unbatched(figures: ServiceFigures) -> Values | str | None:
+    """A GPU that is busy with one request at a time; one that nobody waits behind is just the load.
+
+    What little of the chip it uses is booked as underused/unbatched.
+    """
+    if figures.answering_ms is None:
+        return "how many of its requests run"
+    if figures.single_ms is None or not _is_worth_naming(figures.single_ms, figures.gpu_ms):
+        return None
+    if figures.single_queued is None:
+        return "how many of its requests wait"
+    if figures.single_queued < _QUEUED_PERMILLE:
+        return None
+    share = _percent(figures.single_ms, figures.busy_ms or figures.single_ms)
+    return {"share": share, "queued_percent": figures.single_queued / 10}
+
+
+def late_beside_standing(figures: ServiceFigures) -> Values | str | None:
+    """First tokens later than promised while other replicas of the service stand by: requests go the wrong way."""
+    if figures.slo_ms is None:
+        return "its first-token times, or what it promises (slo_seconds)"
+    if figures.late_windows < _PERSISTENT_WINDOWS:
+        return None
+    runs = "a run" if figures.late_standing == 1 else f"up to {figures.late_standing} runs"
+    return {"runs": runs, "late_hours": figures.late_windows / 6}
+
+
+# What each says of a service: values for its words, the signal that it lacked, or nothing.
+ServiceRule = Callable[[ServiceFigures], Values | str | None]
+SERVICE_RULES: tuple[tuple[str, ServiceRule], ...] = (
+    ("kv_cache_full", full_cache),
+    ("queue_beside_idle_gpus", idle_beside_queue),
+    ("host_threads", full_host),
+    ("unbatched", unbatched),
+    ("late_while_replicas_stand_by", late_beside_standing),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """The starts of one service in a period: of each GPU of each attempt of each run, milliseconds."""
+
+    service: str
+    team: str | None
+    run_ids: tuple[str, ...]
+    held_ms: int
+    starting_ms: int
+    starts: int
+    usual_ms: int | None
+    longest_ms: int
+    answer_ms: int | None  # the median run's time from its start to its first answered request
+
+
+def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+    """Yield what is to be looked at, by service and rule, and what could not be judged for want of a signal."""
+    for figures in _figures(session, span):
+        for name, judge in SERVICE_RULES:
+            said = judge(figures)
+            if isinstance(said, str):
+                yield Unjudged(span.start_us, figures.service, f"serving/{name}", f"not told: {said}")
+            elif said is not None:
+                lines = [*_full(figures)] if judge is full_host else None
+                yield _of_service(name, figures, said, lines)
+    (select,) = statements("findings/health/cold_starts.sql")
+    for service, team, run_ids, *sums in asked(session, span, select):
+        starts = Starts(service, team, tuple(run_ids), *sums)
+        yield from start_notices(starts, span)
+        if starts.starts and starts.answer_ms is None:
+            yield Unjudged(span.start_us, service, "serving/first answer", "not told: its answered requests")
+
+
+def start_notices(starts: Starts, span: Span) -> Iterator[Notice]:
+    """Yield the notice where starting is a part of the service's cost."""
+    if starts.starts < _STARTS_LEAST or starts.starting_ms * 1000 < starts.held_ms * _STARTING_PERMILLE:
+        return
+    values = {
+        "share": _percent(starts.starting_ms, starts.held_ms),
+        "days": max(1, (span.end_us - span.start_us) // DAY_US),
+        "usual": (starts.usual_ms or 0) / 1000,
+        "longest": starts.longest_ms / 1000,
+    }
+    notice = _of_service("cold_starts", starts, values)
+    if starts.answer_ms is not None:
+        minutes = f"{starts.answer_ms / 60_000:.1f} min after a run began, in the median"
+        notice = replace(notice, evidence=(*notice.evidence, EvidenceLine("first answer", minutes)))
+    yield notice
+
+
+def _of_service(
+    name: str, of: ServiceFigures | Starts, values: Values, evidence: list[EvidenceLine] | None = None
+) -> Notice:
+    """Return a notice about a service; its id depends on the rule, the service and its team."""
+    rule, said = f"serving/{name}", values_of(of, **values)
+    key = ("serving", name, of.service, of.team or "")
+    about = {"run_ids": of.run_ids, "team": of.team}
+    return noticed(rule, WORDS[rule], of.service, said, key=key, evidence=evidence, **about)
+
+
+def _figures(session: "Session", span: Span) -> Iterator[ServiceFigures]:
+    """Yield the services of a period by name."""
+    (select,) = statements("findings/health/serving.sql")
+    marks = {
+        "full": _FULL_PERMILLE,
+        "throttled": _THROTTLED_PERMILLE,
+        "busy": _BUSY_PERMILLE,
+        "standing": _STANDING_PERMILLE,
+        "single": _SINGLE_MILLI,
+        "late": Thresholds().late_permille,
+    }
+    for service, team, run_ids, *sums in asked(session, span, select, **marks):
+        yield ServiceFigures(service, team, tuple(run_ids), *sums)
+
+
+def _full(figures: ServiceFigures) -> Iterator[EvidenceLine]:
+    """Yield what of the host was full, and what of the service's time that took."""
+    for what, mark, seen, template in (
+        ("busiest process", _FULL_PERMILLE, figures.busiest, "up to {:.0f} % of a core"),
+        ("cores", _FULL_PERMILLE, figures.cores, "up to {:.0f} % of those allotted"),
+        ("quota", _THROTTLED_PERMILLE, figures.throttled, "throttled for up to {:.0f} % of the time"),
+    ):
+        if (seen or 0) >= mark:
+            yield EvidenceLine(what, template.format((seen or 0) / 10), _LIMIT)
+    yield EvidenceLine("requests without a kernel", f"at least {figures.host_full_ms / HOUR_MS:,.1f} GPU-hours")
+
+
+def _percent(part: int, whole: int) -> str:
+    """Return a share in percent, for a sentence."""
+    return f"{100 * part / max(1, whole):.0f} %"
+
+
+def _is_worth_naming(part: int, whole: int) -> bool:
+    """Say whether a share of time is large enough to be told."""
+    return part > 0 and part * 1000 >= whole * _WORTH_PERMILLE

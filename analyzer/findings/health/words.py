@@ -1,0 +1,274 @@
+"""The words of each notice, once: what it says, what was seen, and what would prove it wrong.
+
+Templates take the fields of the row that was judged by name, with the unit as format spec (notice.SPECS); what is no
+field is a word that the rule chooses, beside its condition.
+"""
+
+from collections.abc import Mapping
+
+from analyzer.findings.health.notice import NoticeWords
+
+_ASKS_FOR_MORE = (
+    "the run asks for more than GPUs (cores, memory, a kind of GPU), or may spread over more hosts than is assumed"
+)
+WORDS: Mapping[str, NoticeWords] = {
+    "hardware/pcie_width": NoticeWords("PCIe link of {width} lanes where {width_max} are possible: reseat it"),
+    "hardware/pcie_generation": NoticeWords(
+        "PCIe generation {generation} under load of {generation_max} possible: see slot and BIOS"
+    ),
+    "hardware/memory_rows": NoticeWords("{rows}"),
+    "hardware/recovery": NoticeWords("the driver asks for {action}"),
+    "fleet/ecc/xid": NoticeWords("{xids}: {remedy}", wrong_if="a reset or a driver upgrade was tried there on purpose"),
+    "fleet/ecc/uncorrected": NoticeWords(
+        "{uncorrected:count uncorrected memory error}: reset it when it is next free, and have it tested if there are "
+        "more",
+        (("uncorrected errors", "{uncorrected:,}"),),
+        "the counter was set anew with the driver",
+    ),
+    "fleet/ecc/remapped": NoticeWords(
+        "{remapped} rows of its memory replaced, {grown} of them now: have it tested before its spare rows run out",
+        (("replaced rows", "{remapped}", "{remapped_before} before"),),
+        "they lie in many banks, each of which has eight to spare",
+    ),
+    "fleet/ecc/corrected": NoticeWords(
+        "{newest:,} corrected memory errors this week, {before:,} the week before: they double, which often goes "
+        "before an uncorrected one; have it tested when it is next free",
+        wrong_if="it was used more each week",
+        confidence="medium",
+    ),
+    "fleet/links/pcie": NoticeWords(
+        "{worst_hour:,} PCIe packets sent again in its worst hour: reseat it, or change its riser or cable",
+        (
+            ("replays", "{replays:,} in {hours:count hour}"),
+            ("worst hour", "{worst_hour:,}", "{most} are recommended at most"),
+        ),
+        "they all came with one reset of the link",
+    ),
+    "fleet/links/speed": NoticeWords(
+        "{device} runs at {gigabits} Gbit/s where most ports of {node_group} run at {usual}: see cable, transceiver "
+        "and the switch's port; every run that spans this host waits for it",
+        (("speed", "{gigabits} Gbit/s", "{usual} elsewhere"),),
+        "it is another kind of port, for storage or management",
+        confidence="medium",
+    ),
+    "fleet/links/errors": NoticeWords(
+        "{device} had {rate:,} errors an hour, the median port beside it {median:,}: change its cable",
+        (("errors", "{errors:,}", "{rate:,} an hour"), ("beside it", "{median:,} an hour")),
+        "they are drops of a full queue and no fault of the link",
+        confidence="medium",
+    ),
+    "slow_gpu": NoticeWords(
+        "{runs} runs waited {milliseconds:decimal_hours} GPU-hours for it: look at its clocks, links and cooling",
+        (("waited for it", "{milliseconds:decimal_hours} GPU-hours", "by the other ranks of {runs} runs"),),
+        "those runs gave the rank on it more to do than the others",
+        confidence="medium",
+    ),
+    "fleet/zombie_memory": NoticeWords(
+        "{bytes:gib} of its memory in use for {ms:time} while nobody held it: {todo}",
+        (
+            ("memory in use", "never under {bytes:gib}"),
+            ("holders", "no run and no known process", "{ms:time}"),
+            ("utilization", "{at_most}"),
+        ),
+        "a run holds it that the scheduler did not tell of, or a daemon keeps a context on purpose",
+    ),
+    "fleet/silent_agents/never_seen": NoticeWords(
+        "is owned and has never reported: {gpus:count GPU} paid for and not measured; install its agent, or end its "
+        "row in the fleet file",
+        (("last word", "none"),),
+        "the host reports under another name",
+    ),
+    "fleet/silent_agents/silent": NoticeWords(
+        "{why} for {silent_ms:time}: {gpus:count GPU} paid for and not measured; look at gpuledger-agent there",
+        (("last word", "{silent_ms:time} before the newest of the fleet"),),
+        "its samples wait on its disk and come late",
+    ),
+    "fleet/silent_agents/dropped": NoticeWords(
+        "its spool was full and dropped {batches} ({dropped_rows:,} rows): give it more disk, or find why the "
+        "collector was out of reach",
+        (("dropped", "{dropped_rows:,} rows"),),
+        "the rows were brought by an import since",
+    ),
+    "fleet/silent_agents/gaps": NoticeWords(
+        "its agent missed {missed:percent} of its beats: see what holds it up (top, a driver call that hangs)",
+        (("missed beats", "{gaps:,}", "over {most:percent}"),),
+        "the host was suspended or so full that everything on it waited",
+    ),
+    "fleet/silent_agents/clock": NoticeWords(
+        "its clock is {seconds:.1f} s off the collector's, and runs' starts and ends as uncertain: see its chrony or "
+        "ntpd",
+        (("offset", "{seconds:.1f} s", "over {most:.0f} s"),),
+        "it is the collector's clock that is wrong: then all agents say so",
+    ),
+    "fleet/drivers": NoticeWords(
+        "driver {version} on {nodes}, {usual} on most of the {hosts} hosts of {group}: {todo}, so that one run has one "
+        "driver",
+        wrong_if="these hosts are kept apart on purpose, as to try a driver, or the upgrade is under way",
+    ),
+    "fleet/drivers/behind": NoticeWords(
+        "driver {usual} on {group} ({nodes}), {fleet} on most of the fleet: plan its upgrade",
+        (("driver", "{usual}", "{fleet} on most hosts"),),
+        "the newer driver no longer supports these GPUs",
+        confidence="medium",
+    ),
+    "fleet/fragmentation/pieces": NoticeWords(
+        "{idle:,} GPU-hours free while {runs:count run} ({names}) waited, on no host as many as they need: pack small "
+        "runs on fewer hosts, or let the scheduler defragment",
+        wrong_if=_ASKS_FOR_MORE,
+    ),
+    "fleet/fragmentation/kept": NoticeWords(
+        "{idle:,} GPU-hours free while {runs:count run} ({names}) waited, kept by a drain or a reservation: end what "
+        "is over, or let short runs backfill it",
+        wrong_if=_ASKS_FOR_MORE,
+        actor="capacity",
+    ),
+    "fleet/fragmentation/room": NoticeWords(
+        "{idle:,} GPU-hours free while {runs:count run} ({names}) waited, enough of them on hosts that these runs may "
+        "use: see limits, backfill and priorities",
+        wrong_if=_ASKS_FOR_MORE,
+    ),
+    "fleet/cpu_only": NoticeWords(
+        "keeps {cores:tenths} cores of {nodes} busy for {ms:time} and {left}{also}: give it to hosts without GPUs, or "
+        "ask for no GPU",
+        (
+            ("processors", "{cores:tenths} cores on average", "{ms:time} long"),
+            ("GPUs", "{held}"),
+            ("free meanwhile", "{free_ms:hours} GPU-hours on these hosts"),
+        ),
+        "the GPUs are used by a part of the run that nobody measures, or these cores are spare",
+    ),
+    "fleet/mixed": NoticeWords(
+        "serves on {hosts} beside training ({runs}) for {ms:time}; {effect}: give services hosts of their own",
+        (
+            ("over its promise, beside training", "{missed.permille:percent}"),
+            ("over its promise, otherwise", "{missed_alone.permille:percent}"),
+            ("training throttled or starved, beside it", "{slowed.permille:percent}"),
+            ("training throttled or starved, otherwise", "{slowed_alone.permille:percent}"),
+        ),
+        "the service has its peak in the hours in which training runs beside it",
+    ),
+    "fleet/mixed/queue": NoticeWords(
+        "takes {services:count service} and {trainings:count training run}: in queues of their own neither waits for "
+        "the other's GPUs",
+        (("in this queue", "{services:count service}, {trainings:count training run}"),),
+        "its priorities or quotas already keep the two apart",
+        confidence="low",
+    ),
+    "run/hbm_headroom": NoticeWords(
+        "{free:gib} of {memory_bytes:gib} GPU memory left at its fullest: a longer sequence or batch ends it; leave a "
+        "tenth free (smaller micro-batch, activation checkpointing, sharding)",
+        (
+            ("memory in use", "{full_permille:percent} at the most", "over {limit:percent}"),
+            ("its course", "{course}"),
+            ("ended for want of memory", "{failed:count run} of this name"),
+        ),
+        "its framework sets memory aside at the start (JAX, vLLM) or keeps what it has freed (PyTorch)",
+        actor="run",
+    ),
+    "run/mixed_precision": NoticeWords(
+        "tensor cores unused ({tensor:percent}) while SMs are busy ({sm:percent}) over {ms:hours} GPU-hours: train in "
+        "mixed precision (BF16 with autocast; TF32 for what must stay FP32)",
+        (
+            ("SM activity", "{sm:percent}"),
+            ("tensor cores", "{tensor:percent} at most", "under {limit:percent}"),
+            ("FP32 pipe", "{fp32:percent}"),
+        ),
+        "its work is no matrix product (simulation, embeddings, graph kernels), or loses accuracy in BF16",
+        actor="run",
+    ),
+    "run/packed_stages": NoticeWords(
+        "its GPUs are at {gpu:percent}: they wait {cpu_share:percent} of the time while its processors are full, and "
+        "work {gpu_share:percent} by turns: split it into a run for processors and a run for GPUs",
+        (
+            ("processors full, GPUs quiet", "{cpu_share:percent}"),
+            ("GPUs busy, processors not full", "{gpu_share:percent}"),
+            ("turns", "{turns:,}", "in {hours:,} hours"),
+        ),
+        "both stages need what the other keeps in memory, or the processors' stage is an evaluation",
+        actor="run",
+    ),
+    "run/too_large": NoticeWords(
+        "{busiest:percent} utilization and {most:gib} at most of {sku} over {held_ms:hours} GPU-hours: {instead} would "
+        "do; try it with one run",
+        wrong_if="it needs the large GPU for a part of its work that is not in this period, or for peers and links; "
+        "what JAX and vLLM set aside says nothing of what they need, and was not the reason here",
+        actor="run",
+    ),
+    "checkpoint_cadence": NoticeWords(
+        "saves every {now}, {best} would lose least: save {advice}; about {stake_ms:decimal_hours} GPU-hours in this "
+        "period",
+        (
+            ("interval", "{now}", "best is {best}"),
+            ("time to save", "{save_seconds:.0f} s", "the GPUs stand still for it"),
+            ("failures", "one every {mtbf} on {nodes} hosts"),
+        ),
+        "the run saves for another reason than failures, or its failures are not those of the last four weeks",
+        actor="run",
+        confidence="medium",
+    ),
+    "restore_never_seen": NoticeWords(
+        "{count} checkpoints, none ever seen restored: begin once from one before a failure does",
+        (("written", "{count} in {held_hours:,.0f} GPU-hours"),),
+        "they were read where nobody looks: by an evaluation, or in a run of another name",
+        actor="run",
+        confidence="medium",
+    ),
+    "serving/kv_cache_full": NoticeWords(
+        "The KV cache of {service} was full with requests waiting for {share} of the time: a shorter context, a "
+        "smaller cache type, more GPU memory for it or one more replica would let them in.",
+        (
+            ("KV cache", "95 % and more in use, and a queue, for {share} of the time", "<- the limit"),
+            ("fullest ten minutes", "{kv_most_percent:.0f} % in use on average"),
+        ),
+        "the same load on a cache twice the size queues as long",
+        actor="run",
+    ),
+    "serving/queue_beside_idle_gpus": NoticeWords(
+        "Requests of {service} waited while its GPUs had no kernel for at least {share} of the time: host threads, the "
+        "scheduler or its limits hold them up, and more GPUs would not help.",
+        (("queue beside idle GPUs", "at least {queue_idle_ms:decimal_hours} GPU-hours", "<- the limit"),),
+        "a replica more shortens the queue",
+        actor="run",
+        confidence="medium",
+    ),
+    "serving/host_threads": NoticeWords(
+        "{service} worked on requests without a kernel on its GPUs for at least {share} of the time while its "
+        "processor was full: threads of the host (tokenizing, scheduling, Python) are the limit.",
+        wrong_if="more cores or more server processes do not raise requests a second at the same latency",
+        actor="run",
+        confidence="medium",
+    ),
+    "serving/unbatched": NoticeWords(
+        "{service} answers its requests one by one, and others wait: {share} of its busy time was spent so. Batching "
+        "would answer them together on the same GPU.",
+        (
+            ("requests at once", "about 1 for {single_ms:decimal_hours} GPU-hours", "<- unbatched"),
+            ("queue meanwhile", "{queued_percent:.0f} % of the time"),
+        ),
+        "batching does not raise requests a second at the same latency",
+        actor="run",
+        confidence="medium",
+    ),
+    "serving/late_while_replicas_stand_by": NoticeWords(
+        "First tokens of {service} came later than promised in {late_windows} windows of ten minutes while {runs} of "
+        "it stood by: see how requests spread.",
+        (
+            ("late, with replicas standing by", "{late_hours:.1f} hours", "<- the limit"),
+            ("standing by meanwhile", "{late_standing_ms:decimal_hours} GPU-hours"),
+        ),
+        "requests spread evenly over its replicas are as late",
+        actor="run",
+        confidence="medium",
+    ),
+    "serving/cold_starts": NoticeWords(
+        "{service} spent {starting_ms:decimal_hours} GPU-hours on starting, {share} of what it held: GPUs were started "
+        "{starts} times, {usual:,.0f} s in the median. Weights on local disk, fewer restarts or a warm reserve shorten "
+        "it.",
+        (
+            ("starts", "{starts} GPUs in {days:count day}"),
+            ("start of a GPU", "{usual:,.0f} s in the median, {longest:,.0f} s at the longest"),
+        ),
+        "the service starts as often and as long after its weights lie on local disk",
+        actor="run",
+    ),
+}
