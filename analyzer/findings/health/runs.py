@@ -172,7 +172,7 @@ def full_memory_notices(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) 
         course="flat: set aside, or cached" if is_flat else f"from {gib(worst.least)} to {gib(worst.most)}",
     )
     confidence: Confidence = "high" if worst.failed else "low" if is_flat else "medium"
-    where = {"team": worst.team, "node": worst.node, "gpu_uuid": worst.gpu_uuid}
+    where: dict[str, Any] = {"team": worst.team, "node": worst.node, "gpu_uuid": worst.gpu_uuid}
     yield _of_runs("run/hbm_headroom", full, values, confidence, **where)
 
 

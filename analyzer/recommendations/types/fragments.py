@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from analyzer.findings.health.queues import Wait
 from analyzer.findings.health.notice import Notice
+from analyzer.findings.health.queues import Wait
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
 from analyzer.recommendations.proposal import Proposal, Saved, restart
