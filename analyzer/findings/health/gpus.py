@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.wire.units import HOUR_MS, WEEK_US
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
-from analyzer.findings.health.notice import Notice, NoticeRule, Span, asked, noticed, values_of
+from analyzer.findings.health.notice import Notice, NoticeRule, Span, noticed, rows_of, values_of
 from analyzer.findings.health.words import WORDS
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.measures.efficiency import efficiency_query
@@ -110,7 +110,7 @@ def find_memory_errors(session: "Session", span: Span) -> Iterator[Notice | Unju
 def _untold_errors(session: "Session", span: Span, knows_weeks: bool) -> Iterator[Unjudged]:
     *_, told, unnamed = statements("findings/health/ecc.sql")
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")
-    ((corrected, uncorrected, xids, samples),) = asked(session, span, told, last=max(span.start_us, newest))
+    ((corrected, uncorrected, xids, samples),) = rows_of(session, span, told, last=max(span.start_us, newest))
     if not samples:
         return
     if not corrected:
@@ -121,7 +121,7 @@ def _untold_errors(session: "Session", span: Span, knows_weeks: bool) -> Iterato
         yield span.unjudged("fleet/ecc/uncorrected", "no GPU told of uncorrected memory errors")
     if not xids:
         yield span.unjudged("fleet/ecc/xid", "no GPU told of Xid errors")
-    elif (count := asked(session, span, unnamed)[0][0]) > 0:
+    elif (count := rows_of(session, span, unnamed)[0][0]) > 0:
         yield span.unjudged("fleet/ecc/xid", f"{counted(count, 'Xid error')} of a kind that was not told (xid_last)")
     if kept_from(session, ["gpu_samples"]) > span.start_us:
         yield span.unjudged("fleet/ecc/expired", "the samples of a part of this period have expired")
@@ -136,17 +136,17 @@ def _memories(session: "Session", span: Span, knows_weeks: bool) -> list[Memory]
         return found.setdefault((node, gpu_uuid), ({}, {}, [0, 0, 0]))
 
     if knows_weeks:
-        told = asked(session, span, weeks, samples_from=samples_from)
-        told += asked(session, span, weeks_before, samples_from=samples_from) if samples_from else []
+        told = rows_of(session, span, weeks, samples_from=samples_from)
+        told += rows_of(session, span, weeks_before, samples_from=samples_from) if samples_from else []
         for node, gpu, week, count in told:
             corrected = of(node, gpu)[0]
             corrected[week] = corrected.get(week, 0) + count
-    for node, gpu, count, xid in asked(session, span, events):
+    for node, gpu, count, xid in rows_of(session, span, events):
         if xid:
             of(node, gpu)[1][xid] = count
         else:
             of(node, gpu)[2][0] = count
-    for node, gpu, grown, remapped in asked(session, span, rows):
+    for node, gpu, grown, remapped in rows_of(session, span, rows):
         of(node, gpu)[2][1:] = [remapped, remapped - grown]
     return [
         Memory(node, gpu, corrected, count, xids, remapped, before)

@@ -11,7 +11,7 @@ from agent.wire.units import HOUR_US
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.gpus import Replays, replay_notices
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
-from analyzer.findings.health.notice import Notice, Span, asked, noticed, values_of
+from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
 from analyzer.findings.health.words import WORDS
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
@@ -59,12 +59,12 @@ def find_links(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield notices of GPUs' links, then of ports, by host. One that is narrower than it could be is the hardware's."""
     replays, ports, told = statements("findings/health/links.sql")
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")
-    if not asked(session, span, told, last=max(span.start_us, newest))[0][0]:
+    if not rows_of(session, span, told, last=max(span.start_us, newest))[0][0]:
         yield span.unjudged("fleet/links/pcie", "no GPU told of PCIe packets sent again (field 94)")
     if kept_from(session, ["gpu_samples"]) > span.start_us:
         yield span.unjudged("fleet/links/pcie", "the samples of a part of this period have expired")
-    yield from replay_notices([Replays(*row) for row in asked(session, span, replays)])
-    found = [Port(*row) for row in asked(session, span, ports)]
+    yield from replay_notices([Replays(*row) for row in rows_of(session, span, replays)])
+    found = [Port(*row) for row in rows_of(session, span, ports)]
     if found and all(port.speed is None for port in found):
         yield span.unjudged("fleet/links/speed", "no RDMA port told of its speed")
     yield from port_notices(found)
@@ -103,7 +103,7 @@ class HostDriver:
 def find_drivers(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each group and version that is not the group's, then for groups behind the fleet."""
     (select,) = statements("findings/health/drivers.sql")
-    hosts = [HostDriver(*row) for row in asked(session, span, select)]
+    hosts = [HostDriver(*row) for row in rows_of(session, span, select)]
     if hosts and all(host.driver is None for host in hosts):
         yield span.unjudged("fleet/drivers", "no host's driver version was told (inventory)")
     yield from driver_notices(hosts)
@@ -191,7 +191,7 @@ def find_silent_agents(session: "Session", span: Span) -> Iterator[Notice | Unju
     if newest is None:
         return
     since = max(span.start_us, newest + HOUR_US - _LOOK_BACK_US)
-    agents = [Agent(*row) for row in asked(session, span, select, newest=since)]
+    agents = [Agent(*row) for row in rows_of(session, span, select, newest=since)]
     if agents and all(agent.never_seen and agent.last_at is None for agent in agents):
         # Job history alone, as an import brings it: agents that were never there are not silent.
         missing = f"no host reports telemetry: none of {counted(len(agents), 'host')} was measured"

@@ -155,12 +155,12 @@ class NoticeRule(Generic[Row]):
         if self.untold and not session.row(others[-1])[0]:
             yield span.unjudged(self.name, self.untold)
             return
-        rows = [self.row(*row) for row in asked(session, span, select)]
+        rows = [self.row(*row) for row in rows_of(session, span, select)]
         for _, group in groupby(rows, self.group):
             yield from self.judge(list(group))
 
 
-def asked(session: "Session", span: Span, statement: str, **values: object) -> list[tuple[Any, ...]]:
+def rows_of(session: "Session", span: Span, statement: str, **values: object) -> list[tuple[Any, ...]]:
     """Return the rows of a statement, which is given what it names: of the span, of `values`, and of the limits."""
     known = {"start": span.start_us, "end": span.end_us} | values
     names = set(PARAMETER.findall(statement))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from agent.wire.units import HOUR_US
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
-from analyzer.findings.health.notice import Notice, Span, asked, noticed, values_of
+from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
 from analyzer.findings.health.words import WORDS
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
@@ -72,17 +72,17 @@ class Site:
 def find_fragmentation(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each queue and reason, by queue: GPUs in pieces, kept back, or in one piece and not given."""
     told, waits, free, queues, size = statements("findings/health/fragmentation.sql")
-    if not asked(session, span, told)[0][0]:
+    if not rows_of(session, span, told)[0][0]:
         yield span.unjudged("fleet/fragmentation", "no scheduler tells when runs were asked for (submitted_at)")
         return
-    found = [Wait(*row) for row in asked(session, span, waits, wait_us=LIMITS.waited_ms * 1000)]
+    found = [Wait(*row) for row in rows_of(session, span, waits, wait_us=LIMITS.waited_ms * 1000)]
     by_hour: dict[int, list[Free]] = defaultdict(list)
-    for row in asked(session, span, free):
+    for row in rows_of(session, span, free):
         by_hour[row[0]].append(Free(*row))
     hosts: dict[str, set[str]] = defaultdict(set)
-    for queue, node in asked(session, span, queues):
+    for queue, node in rows_of(session, span, queues):
         hosts[queue].add(node)
-    ((gpus_per_host,),) = asked(session, span, size)
+    ((gpus_per_host,),) = rows_of(session, span, size)
     site = Site(by_hour, {queue: frozenset(nodes) for queue, nodes in hosts.items()}, gpus_per_host or 1)
     yield from fragmentation_notices(found, site)
 
@@ -190,15 +190,15 @@ def find_mixed(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each service beside training, by name, then for each queue that takes both."""
     make, services, select, queues = statements("findings/health/mixed.sql")
     session.execute(make)
-    ids = [run_id for (run_id,) in asked(session, span, services)]
+    ids = [run_id for (run_id,) in rows_of(session, span, services)]
     if ids:
-        found = [_mixture(*row) for row in asked(session, span, select, runs=ids)]
+        found = [_mixture(*row) for row in rows_of(session, span, select, runs=ids)]
         if not any(mixture.missed.of_ms for mixture in found):
             missing = "no service beside training told of its latency and its promise (slo_seconds)"
             yield span.unjudged("fleet/mixed", missing)
         for mixture in found:
             yield from mixed_notices(mixture)
-    for queue, count, trainings in asked(session, span, queues):
+    for queue, count, trainings in rows_of(session, span, queues):
         subject, values = f"queue {queue}", {"services": count, "trainings": trainings}
         yield noticed("fleet/mixed", WORDS["fleet/mixed/queue"], subject, values)
 

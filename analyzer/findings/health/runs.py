@@ -11,7 +11,7 @@ from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.gathering import rolled_until
 from analyzer.findings.health.limits import LIMITS, MIG_CAPABLE, NoticeLimits
-from analyzer.findings.health.notice import Notice, NoticeRule, Span, asked, noticed, values_of
+from analyzer.findings.health.notice import Notice, NoticeRule, Span, noticed, rows_of, values_of
 from analyzer.findings.health.words import WORDS
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.measures.efficiency import efficiency_query
@@ -143,12 +143,12 @@ class Fullest(OfRun):
 def find_full_memory(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs whose GPU memory is nearly full in steady work, by name."""
     select, told = statements("findings/health/hbm_headroom.sql")
-    ((has_use, has_size),) = asked(session, span, told)
+    ((has_use, has_size),) = rows_of(session, span, told)
     if not has_use or not has_size:
         missing = "in use was told" if not has_use else "that GPUs have was told (inventory)"
         yield span.unjudged("run/hbm_headroom", f"no memory {missing}")
         return
-    runs = [Fullest(*row) for row in asked(session, span, select)]
+    runs = [Fullest(*row) for row in rows_of(session, span, select)]
     for _, of_name in groupby(runs, _subject):
         yield from full_memory_notices(list(of_name))
 
@@ -190,10 +190,10 @@ class Pipes(OfRun):
 def find_idle_tensor_cores(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs, by name; then the kinds of GPU that do not tell."""
     select, silent = statements("findings/health/mixed_precision.sql")
-    runs = [Pipes(*row) for row in asked(session, span, select)]
+    runs = [Pipes(*row) for row in rows_of(session, span, select)]
     for _, of_name in groupby(runs, _subject):
         yield from idle_tensor_notices(list(of_name))
-    skus = [sku for sku, _ in asked(session, span, silent)]
+    skus = [sku for sku, _ in rows_of(session, span, silent)]
     if skus:
         missing = f"no SM and tensor activity of {', '.join(skus)} (GPM is Hopper's and newer)"
         yield span.unjudged("run/mixed_precision", missing)
@@ -238,10 +238,10 @@ class Turns(OfRun):
 def find_packed_stages(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs, by name; over minutes where samples have expired."""
     candidates, told = statements("findings/health/packed_candidates.sql")
-    if not asked(session, span, told)[0][0]:
+    if not rows_of(session, span, told)[0][0]:
         yield span.unjudged("run/packed_stages", _NO_PROCESSOR_TIME)
         return
-    ids = [run_id for (run_id,) in asked(session, span, candidates)]
+    ids = [run_id for (run_id,) in rows_of(session, span, candidates)]
     if not ids:
         return
     (select,) = statements("findings/health/packed_stages.sql")
@@ -250,7 +250,7 @@ def find_packed_stages(session: "Session", span: Span) -> Iterator[Notice | Unju
         select = select.format(gpus="gpu_minutes", runs="run_minutes", length="p.measured_ms / 1e3")
     else:
         select = select.format(gpus="gpu_samples", runs="run_samples", length="(p.ended_at - p.started_at) / 1e6")
-    runs = [Turns(*row) for row in asked(session, span, select, runs=ids)]
+    runs = [Turns(*row) for row in rows_of(session, span, select, runs=ids)]
     for _, of_name in groupby(runs, _subject):
         yield from packed_stage_notices(list(of_name))
 
@@ -314,11 +314,11 @@ class FleetKind:
 def find_too_large(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs that a smaller GPU would do, by name."""
     select, kinds, told = statements("findings/health/too_large.sql")
-    if not asked(session, span, told)[0][0]:
+    if not rows_of(session, span, told)[0][0]:
         yield span.unjudged("run/too_large", "no utilization of GPUs was told")
         return
-    uses = [use for row in asked(session, span, select) if _is_small(use := Use(*row), LIMITS)]
-    owned = [FleetKind(*row) for row in asked(session, span, kinds)]
+    uses = [use for row in rows_of(session, span, select) if _is_small(use := Use(*row), LIMITS)]
+    owned = [FleetKind(*row) for row in rows_of(session, span, kinds)]
     for _, of_name in groupby(uses, lambda use: (use.subject, use.sku)):
         yield from too_large_notices(list(of_name), owned)
 

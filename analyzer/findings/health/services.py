@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.findings.finding import EvidenceLine
-from analyzer.findings.health.notice import Notice, Span, asked, noticed, values_of
+from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
 from analyzer.findings.health.words import WORDS
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.unjudged import Unjudged
@@ -158,7 +158,7 @@ def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Un
                 lines = [*_full(figures)] if judge is full_host else None
                 yield _of_service(name, figures, said, lines)
     (select,) = statements("findings/health/cold_starts.sql")
-    for service, team, run_ids, *sums in asked(session, span, select):
+    for service, team, run_ids, *sums in rows_of(session, span, select):
         starts = Starts(service, team, tuple(run_ids), *sums)
         yield from start_notices(starts, span)
         if starts.starts and starts.answer_ms is None:
@@ -203,7 +203,7 @@ def _figures(session: "Session", span: Span) -> Iterator[ServiceFigures]:
         "single": _SINGLE_MILLI,
         "late": Thresholds().late_permille,
     }
-    for service, team, run_ids, *sums in asked(session, span, select, **marks):
+    for service, team, run_ids, *sums in rows_of(session, span, select, **marks):
         yield ServiceFigures(service, team, tuple(run_ids), *sums)
 
 

@@ -27,7 +27,8 @@ LEFT JOIN held h ON h.run_id = b.run_id AND h.node = b.node
 LEFT JOIN runs r ON r.run_id = b.run_id
 LEFT JOIN free f ON f.node = b.node AND f.hour = b.hour
 LEFT JOIN others o ON o.node = b.node AND o.hour = b.hour
-WHERE CASE WHEN h.run_id IS NULL THEN b.run_id NOT IN (FROM holders) ELSE h.untouched_ms * 1000 >= h.ms * $untouched_permille END
+WHERE CASE WHEN h.run_id IS NULL THEN b.run_id NOT IN (FROM holders)
+    ELSE h.untouched_ms * 1000 >= h.ms * $untouched_permille END
 GROUP BY ALL ORDER BY b.run_id, b.node;
 
 SELECT count(*) > 0 FROM notice_run_hours WHERE cpu_ms IS NOT NULL

@@ -19,8 +19,9 @@ WITH names AS (
     SELECT run_id, minute, (1000 * sum(cpu_seconds) / sum(cores * seconds))::BIGINT AS cpu FROM spent
     WHERE list_contains($runs, run_id) GROUP BY ALL HAVING sum(cores * seconds) > 0
 ), labelled AS (
-    SELECT run_id, minute, gpu, cpu, CASE WHEN cpu >= $packed_cpu_full_permille AND gpu <= $packed_gpu_quiet_permille THEN 1 WHEN gpu >= $packed_gpu_busy_permille
-        AND cpu < $packed_cpu_full_permille THEN 2 END AS stage
+    SELECT run_id, minute, gpu, cpu,
+        CASE WHEN cpu >= $packed_cpu_full_permille AND gpu <= $packed_gpu_quiet_permille THEN 1
+            WHEN gpu >= $packed_gpu_busy_permille AND cpu < $packed_cpu_full_permille THEN 2 END AS stage
     FROM gpus JOIN processors USING (run_id, minute)
 ), turned AS (
     SELECT *, stage IS DISTINCT FROM lag(stage) OVER (PARTITION BY run_id ORDER BY minute) AS turns FROM labelled
