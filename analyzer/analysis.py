@@ -24,8 +24,8 @@ from analyzer.prices.price_book import price_book
 from analyzer.queries.statements import run as run_sql
 from analyzer.settings.settings import Settings
 from collector.errors import StoreError, TakenError
-from collector.lake.soundness.file_check import with_damage
-from collector.store.adopting import take_up
+from collector.lake.file_check import with_damage
+from collector.store.books import take_up
 
 if TYPE_CHECKING:
     from collector.store.database import Store

@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 from bench.machine import add_record, keep, machine, told
 from bench.page_site import RUN, write
-from collector.backup.layout import Layout
+from collector.backup.manifest import Layout
 from collector.store.database import Store
 
 PORT = 18_499

@@ -19,14 +19,12 @@ from analyzer.states import BOOKINGS
 from bench.machine import add_record, keep, machine, told
 from bench.query_fleet import COLUMNS, LEDGER, MONDAY_US, PER_HOST, Week, asked, book, export, fill
 from bench.tsdb_servers import VictoriaMetrics
-from collector.lake.tiers.series import MAX_POINTS, series
-from collector.lake.tiers.sources import TableExtent
-from collector.lake.tiers.subjects import gpus_of_run
-from collector.lake.upkeep.compaction import compact
-from collector.lake.upkeep.rolling import roll_up
-from collector.store import tier_schema as schema
+from collector.lake.compaction import compact
+from collector.lake.series import MAX_POINTS, TableExtent, gpus_of_run, series
+from collector.lake.tiers import roll_up
 from collector.store.database import Store
 from collector.store.lake import default_lake
+from collector.store.schemas import make_tier_tables
 from collector.store.session import Session
 from collector.tier_tables import tiered
 
@@ -76,7 +74,7 @@ def _made(folder: Path, week: Week) -> dict[str, object]:
         return {"made": "before"}
     began = time.monotonic()
     with Store.open(path, lake=default_lake(path), memory_limit="2GB") as store:
-        schema.make_tables(store)
+        make_tier_tables(store)
         rows = fill(store, week)
         filled = time.monotonic()
         roll_up(store, FOREVER)

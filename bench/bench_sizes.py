@@ -16,17 +16,17 @@ from agent.wire.units import DAY_US
 from bench.bodies import SECOND, Window, speaker, window
 from bench.machine import add_record, keep, machine
 from bench.telemetry import BEATEN, SLOW, Simulation
-from collector.lake.sealing.seal import seal
-from collector.lake.upkeep.compaction import compact
-from collector.lake.upkeep.lake_files import files
-from collector.lake.upkeep.rolling import roll_up
+from collector.lake.compaction import compact
+from collector.lake.lake_files import files
+from collector.lake.sealing import seal
+from collector.lake.tiers import roll_up
 from collector.lake_layout import layouts, tier_of
 from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
 from collector.store.lake import default_lake
+from collector.store.schemas import make_tier_tables
 from collector.store.seal_mark import Mark
-from collector.store.tier_schema import make_tables
 from simulator.site import Host
 
 HOSTS = 8
@@ -69,7 +69,7 @@ def fill(store: Store, hours: int) -> float:
 
 def sizes(store: Store, hours: int) -> list[Size]:
     """Roll up, compact, and return what each table takes."""
-    make_tables(store)
+    make_tier_tables(store)
     deadline = time.monotonic() + DEADLINE_SECONDS
     while roll_up(store, deadline).again:
         pass

@@ -28,7 +28,7 @@ from bench.telemetry import Rows, Simulation
 from bench.tsdb_bodies import VALUES, json_lines, remote_write
 from bench.tsdb_result import Taken, bars, table, taken_of
 from bench.tsdb_servers import Prometheus, Server, VictoriaMetrics
-from collector.lake.upkeep.compaction import compact
+from collector.lake.compaction import compact
 from collector.store.database import Store
 
 HOSTS = 64

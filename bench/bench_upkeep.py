@@ -16,7 +16,7 @@ from bench.demo_store import demo_fleet, fill
 from bench.machine import add_record, keep, machine, told
 from bench.scale_fleet import MONDAY_US, Size, found, hour
 from collector.config import CollectorConfig
-from collector.lake.sealing.seal import seal
+from collector.lake.sealing import seal
 from collector.store.database import Store
 from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
@@ -29,15 +29,14 @@ _KEEP_UP = """
 import json, re, sys, time
 from pathlib import Path
 from collector.config import CollectorConfig
-from collector.store.open_store import open_store
-from collector.lake.tiers import due
-from collector.store.tier_schema import make_tables
+from collector.store.database import open_store
+from collector.store.schemas import make_tier_tables
 from collector.lake_layout import RAW
-from collector.lake.upkeep.retention import Keeping, drop
-from collector.lake.upkeep.rolling import roll_up
+from collector.lake.retention import Keeping, drop
+from collector.lake.tiers import roll_up
 before, began = time.process_time(), time.monotonic()
 with open_store(CollectorConfig(store=Path(sys.argv[1]))) as store:
-    make_tables(store)
+    make_tier_tables(store)
     while roll_up(store, time.monotonic() + 60).again:
         pass
     held = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.log_format import FORMATS, LEVELS, LogFormat, LogLevel
 from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
-from collector.errors import ConfigError
+from collector.errors import ConfigError, StoreError
 from collector.lake_layout import kept_days
 
 TABLE = "collector"
@@ -285,3 +285,21 @@ def _nearest(name: str, known: Mapping[str, object]) -> str:
     begins = [key for key in known if key.startswith(name)]  # beat: beat_seconds, and not kubelet
     close = begins or get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; the nearest is {close[0]}" if close else f"; known are {', '.join(known)}"
+
+
+SHARED = "postgres:"  # how settings name a lake that several hosts share; it may be read where no store's file is
+
+
+def absent(path: Path | None) -> StoreError:
+    """Return the one sentence that says so."""
+    return StoreError(f"there is no store at {path}; make one with gpuledger serve --store or gpuledger demo --store")
+
+
+def check_there(path: Path, lake: str = "") -> None:
+    """See that there is a store at this path, or a lake that its settings share with other hosts.
+
+    Raises:
+        StoreError: there is neither.
+    """
+    if not path.exists() and not lake.startswith(SHARED):
+        raise absent(path)

@@ -16,14 +16,13 @@ from analyzer.ledger.booking import Analysis
 from analyzer.reports.prediction_book import keep_recommendations
 from analyzer.settings.settings import Settings
 from collector.errors import CollectorError, HeldElsewhereError, RegistryError, TakenError
-from collector.store.adopting import catch_up
-from collector.store.books import mirror, mirror_findings
+from collector.store.books import catch_up, mirror, mirror_findings
 
 if TYPE_CHECKING:
     from analyzer.ledger.booking import Analysis
-    from collector.lake.sealing.sealer import Sealer
+    from collector.lake.sealing import Sealer
+    from collector.registry.tenant import BookingLease
     from collector.store.database import Store
-    from collector.tenancy.analyzing import BookingLease
 
 
 class Booker:

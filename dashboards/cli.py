@@ -20,10 +20,10 @@ from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import TABLES, Settings, settings_file
 from analyzer.text.layout import has_colour, paint
 from collector.access.open_access import require_way_in
-from collector.cli.serve import add_settings, config_of
+from collector.cli.imports import add_settings, config_of
 from collector.http.server import listen
 from collector.http.server import serve as collect_only
-from collector.store.open_store import open_store
+from collector.store.database import open_store
 from dashboards.analysis import ANALYZE_SECONDS
 
 if TYPE_CHECKING:

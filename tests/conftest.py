@@ -17,7 +17,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from agent.log_format import ToStderr
-from collector.lake.upkeep import keeper
+from collector.lake import keeper
 from collector.store import database
 from tests.leftovers import Leftovers
 from tests.new_stores import made_at_once

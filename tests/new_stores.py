@@ -7,10 +7,9 @@ the way is held by tests/collector/test_schema.py. A store that has any table is
 from collections.abc import Callable
 from functools import cache
 
-from collector.store import migrations
 from collector.store.database import Store
-from collector.store.literal import literal
-from collector.store.session import Session
+from collector.store.schemas import migrate
+from collector.store.session import Session, literal
 
 _TABLES = "SELECT sql FROM duckdb_tables() WHERE database_name = 'memory' ORDER BY table_oid"
 _DONE = "SELECT number, file FROM migrations ORDER BY number"
@@ -32,7 +31,7 @@ def made_at_once() -> Callable[[Session], None]:
 
     def bring_up_to_date(session: Session) -> None:
         if session.rows(_HAS_TABLES):
-            migrations.migrate(session)
+            migrate(session)
             return
         with session.transaction():
             session.execute(script)

@@ -146,7 +146,7 @@ YAML_PARSERS = {"load", "load_all", "safe_load", "full_load", "unsafe_load", "pa
 BOUNDED = {"agent/wire/bounded.py", "analyzer/settings/bounded.py", "analyzer/interfaces/api/posts.py"}
 OURS_ALONE = {
     "agent/sources/register.py",  # what the agent remembered in columns of its own
-    "collector/pipeline/decoding/verdict.py",  # between the collector and its own decoders
+    "collector/pipeline/decoding/decoder.py",  # between the collector and its own decoders
     "collector/registry/keys.py",  # columns of our own tables
     "collector/importing/history.py",
     "collector/backup/manifest.py",  # a file that a backup wrote
@@ -162,7 +162,6 @@ OURS_ALONE = {
     "dashboards/grafana/panels.py",  # what it wrote the line before
 }
 ASKED = {  # answers of a server that the settings or a flag name, bounded in bytes before
-    "collector/prometheus/answer.py",
     "collector/prometheus/client.py",
     "collector/schedulers/slurm/jobs.py",
     "collector/schedulers/kubernetes/api.py",

@@ -34,11 +34,11 @@ NOT_HERE = {"tomli": "tomli", "statsforecast": "statsforecast"}
 
 # What is declared and imported nowhere, and what it is there for.
 UNIMPORTED = {
-    "duckdb-extension-ducklake": "a file that DuckDB loads (collector/store/extensions.py)",
+    "duckdb-extension-ducklake": "a file that DuckDB loads (collector/store/lake.py)",
     "duckdb-extension-httpfs": "a file that DuckDB loads",
     "duckdb-extension-postgres-scanner": "a file that DuckDB loads",
     "duckdb-extension-sqlite-scanner": "a file that DuckDB loads",
-    "httptools": "uvicorn's protocol, of which ours is made (collector/http/connection.py)",
+    "httptools": "uvicorn's protocol, of which ours is made (collector/http/server.py)",
     "pytz": "DuckDB makes times with zones of it",
     "tzdata": "zones for zoneinfo where a host has none",
     "uvloop": "uvicorn's loop",

@@ -49,7 +49,7 @@ ASKED = {
     "simulator": ["--help"],
     "analyzer.capacity.planner.cp_sat": [],
     "collector.backup.sqlite_copy": ["none.sqlite", "copy.sqlite"],
-    "collector.lake.upkeep.vacuum": ["none.sqlite", "1"],
+    "collector.lake.vacuum": ["none.sqlite", "1"],
     "collector.pipeline.decoding.decoder": ["1000", "10"],
     "gpuledger": ["report", "recording", "none.jsonl"],
 }

@@ -13,7 +13,7 @@ EXCEPTIONS = {
     "analyzer.ledger.tables:ADJUSTMENTS": "the same, of closed hours",
     "analyzer.ledger.tables:_VERSIONS": "columns of both",
     "collector/store/schema/0": "migrations are applied by their numbers",
-    "collector.store.no_pandas:_Absent.find_spec": "Python asks it for each module (sys.meta_path)",
+    "collector.store.session:_Absent.find_spec": "Python asks it for each module (sys.meta_path)",
     "dashboards.grafana": "makes the JSON beside it: make grafana",
     "dashboards/prometheus/": "people run it: promtool test rules (docs/alerts.md)",
     "dashboards/templates/parts/run_": "run_page.py puts the name together: parts/run_{name}.html",

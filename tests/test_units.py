@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.http.notify import STOPPING_MICROSECONDS
-from collector.http.server import STOPPING_SECONDS
+from collector.http.server import STOPPING_MICROSECONDS, STOPPING_SECONDS
 from tests.waiting import PATIENCE_SECONDS
 
 SYSTEMD = Path(__file__).parent.parent / "systemd"

@@ -17,7 +17,7 @@ from analyzer.states import words_of
 from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import nearest
 from analyzer.text.words import decimal
-from collector.lake.tiers.retained import kept_from
+from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
     from analyzer.finops.unit_cost.report import UnitReport

@@ -15,10 +15,10 @@ from analyzer.ledger.closing import LOOK_AHEAD_US
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.unwritten import hide_unwritten
 from analyzer.queries.statements import run as run_sql
-from collector.lake.soundness.aside import lost
-from collector.lake.tiers.retained import kept_from
+from collector.lake.damage import lost
+from collector.lake.tiers import kept_from
 from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, EARLIEST
-from collector.store.numbering import COLLECTORS
+from collector.store.seal_mark import COLLECTORS
 from collector.store.session import Session
 
 MARGIN_US = LOOK_AHEAD_US  # how far beyond its own an hour's samples are read: quiet that reaches in is seen whole

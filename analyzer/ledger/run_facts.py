@@ -7,7 +7,7 @@ from analyzer.ledger.teams import RunIdentity, TeamBook
 from analyzer.ledger.windows import RunFacts
 from analyzer.queries.labels import labels_of
 from analyzer.queries.statements import run as run_sql
-from collector.erasure.names import ERASED
+from collector.access.erasure import ERASED
 from collector.store.session import Session
 
 # Of a run of a person whose name was erased nobody can tell any more which rule fits it: it stays whose it was.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
 from collector.store.lake import tables_with_rows
-from collector.store.lake_schema import declared
+from collector.store.schemas import declared
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from analyzer.queries.booked import COLUMNS, booked
-from collector.store.literal import literal
+from collector.store.session import literal
 
 if TYPE_CHECKING:
     from analyzer.reports.ledger_filter import LedgerFilter

@@ -6,7 +6,7 @@ from shlex import quote
 from analyzer.errors import ConfigError
 from analyzer.queries.dimensions import COLUMNS
 from analyzer.text.words import plain
-from collector.store.literal import literal
+from collector.store.session import literal
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from bench.aging.sites import Aged, opened
 from bench.aging.told import untold
 from collector.config import CollectorConfig
 from collector.errors import StoreError
-from collector.lake.upkeep.jobs import jobs
+from collector.lake.keeper import jobs
 from collector.store.books import mirror
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import DAY

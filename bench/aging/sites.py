@@ -16,15 +16,14 @@ from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from bench.aging.readings import Asked
 from bench.demo_store import demo_fleet, fill
-from collector.lake.sealing.seal import seal
-from collector.lake.tiers import due
-from collector.lake.upkeep.rolling import roll_up
-from collector.lake.upkeep.writing import writing
+from collector.lake.lake_files import writing
+from collector.lake.sealing import seal
+from collector.lake.tiers import note_due, roll_up, waiting_hours
 from collector.store.books import mirror
 from collector.store.database import Store
 from collector.store.lake import default_lake
+from collector.store.schemas import make_tier_tables
 from collector.store.seal_mark import Mark
-from collector.store.tier_schema import make_tables
 from dashboards.demo import write_settings
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet, Row
 
@@ -87,7 +86,7 @@ def _made(folder: Path, start: int, span: int, week: str, filled: Callable[[Stor
     now = start + span + 20 * DAY  # its weeks are closed, and its month is final
     settings = Settings.beside(folder / "store.duckdb")
     with opened(folder) as store:
-        make_tables(store)
+        make_tier_tables(store)
         filled(store)
         _roll_up_most(store)
         analyze(store, settings, now_us=now)
@@ -106,8 +105,8 @@ def _land(store: Store) -> None:
 def _roll_up_most(store: Store) -> None:
     """Roll all up, and let the last hours wait again: it takes longest, and each schedule would do the same again."""
     with writing(store) as session:
-        due.note(session)
-        last = due.waiting_hours(session)[-LEFT_HOURS:]
+        note_due(session)
+        last = waiting_hours(session)[-LEFT_HOURS:]
     roll_up(store, time.monotonic() + 3600)
     with writing(store) as session:
         session.load("tier_due", ("hour",), [(hour,) for hour in last])

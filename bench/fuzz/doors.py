@@ -43,7 +43,7 @@ from analyzer.prices.price_book import PriceBook
 from analyzer.queries.labels import labels_of
 from analyzer.settings.settings import Settings
 from collector.access.enrol import enrolment_of
-from collector.access.forms import FORM_BYTES, fields_of
+from collector.access.gate import FORM_BYTES, fields_of
 from collector.config import load as collector_settings
 from collector.errors import CollectorError
 

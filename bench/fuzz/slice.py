@@ -25,7 +25,7 @@ from bench.fuzz.writes import Writes
 from collector.config import CollectorConfig
 from collector.errors import BatchError, CollectorError, FileRefusedError
 from collector.importing.importer import import_file
-from collector.lake.sealing.seal import seal
+from collector.lake.sealing import seal
 from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import Batch, decode
 from collector.pipeline.writer import Writer

@@ -5,7 +5,7 @@ import random
 import cramjam
 
 from bench.fuzz.rubbish import FLOATS, INTEGERS, TEXTS, bytes_of
-from collector.prometheus.messages import V1, V2
+from collector.prometheus.request import V1, V2
 from tests.collector.prometheus.writes import Series, body, content, labels, packed
 
 NAMES = (

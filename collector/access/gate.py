@@ -1,26 +1,235 @@
 """ASGI middleware before every route: who comes, whether they may, and a note of who read what.
 
-Authorization says who somebody is, or the cookie of a browser that has logged in (sessions.py). What a proxy adds
-(X-Forwarded-For, Forwarded, X-Remote-User) is not read, so nobody gains anything by sending it.
+Authorization says who somebody is, or the cookie of a browser that has logged in (secret.py). What a proxy adds
+(X-Forwarded-For, Forwarded, X-Remote-User) is not read, so nobody gains anything by sending it. Every route and the
+right it needs stand in one table; what is not in it needs the right to change everything. tests/access walks the routes
+of the whole server and its OpenAPI document, and fails where one is missing. What a browser sends to change something,
+a form, is read whole and bounded, with what shows that our page made it.
 """
 
+import asyncio
+import hmac
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from re import Pattern
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
 
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from collector.access.endpoints import UNKNOWN, Endpoint, endpoint_of
-from collector.access.forms import is_form, own_change, same_site
-from collector.access.presented import presented
-from collector.access.sessions import SECURE_COOKIE, cookie_of
+from collector.access.secret import SECURE_COOKIE, cookie_of, presented
 from collector.errors import AccessError
 from collector.problem import problem_response
 from collector.registry.roles import LOOPBACK, SETTINGS, Principal, Right
 
 if TYPE_CHECKING:
+    from starlette.types import Receive, Scope
+
     from collector.access.access import Access
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One route, as the application declares it. `by_team`: it shows a team's key what is that team's, and no more."""
+
+    method: str
+    path: str
+    right: Right
+    by_team: bool = False
+
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    Endpoint("GET", "/healthz", Right.OPEN),
+    Endpoint("GET", "/readyz", Right.OPEN),
+    Endpoint("POST", "/v1/enrol", Right.OPEN),  # it asks for a join token itself
+    # Whoever has the link of a mail may stop that mail, without a key; the GET changes nothing (analyzer/mail).
+    Endpoint("GET", "/mail/stop/{token}", Right.OPEN),
+    Endpoint("POST", "/mail/stop/{token}", Right.OPEN),
+    # The page that asks for a key, and what it looks like; it tells nothing of the site (dashboards/server/login.py).
+    Endpoint("GET", "/login", Right.OPEN),
+    Endpoint("POST", "/login", Right.OPEN),
+    Endpoint("GET", "/static/{name}", Right.OPEN),
+    Endpoint("POST", "/logout", Right.LEARN, by_team=True),
+    Endpoint("GET", "/v1/schema", Right.LEARN, by_team=True),
+    Endpoint("GET", "/v1/openapi.json", Right.LEARN, by_team=True),
+    Endpoint("POST", "/v1/batches", Right.BATCHES),
+    Endpoint("POST", "/api/v1/write", Right.REMOTE_WRITE),
+    Endpoint("GET", "/metrics", Right.READ),
+    Endpoint("GET", "/v1/doctor", Right.READ),
+    Endpoint("GET", "/v1/backup", Right.CHANGE),
+    Endpoint("POST", "/v1/backup", Right.CHANGE),
+    Endpoint("GET", "/v1/prices", Right.READ),
+    Endpoint("PUT", "/v1/prices", Right.CHANGE),
+    # The API shows a team's key that team's runs alone, and sums no others (analyzer/interfaces/api/scope.py).
+    Endpoint("GET", "/v1/runs", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/runs/{run_id:path}/series", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/runs/{run_id:path}/profile", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/runs/{run_id:path}/traffic", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/runs/{run_id:path}", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/profiles", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/ledger", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/costs", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/findings", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/findings/{finding_id}", Right.READ, by_team=True),
+    Endpoint("POST", "/v1/findings/{finding_id}/judgement", Right.JUDGE, by_team=True),
+    Endpoint("POST", "/v1/findings/{finding_id}/mute", Right.JUDGE, by_team=True),
+    Endpoint("GET", "/v1/recommendations", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/recommendations/{advice_id}", Right.READ, by_team=True),
+    Endpoint("POST", "/v1/recommendations/{advice_id}/acceptance", Right.JUDGE, by_team=True),
+    Endpoint("POST", "/v1/recommendations/{advice_id}/rejection", Right.JUDGE, by_team=True),
+    Endpoint("GET", "/v1/savings", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/notices", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/adjustments", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/hours", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/topology", Right.READ, by_team=True),  # what stands where is of no team; no figure is in it
+    Endpoint("GET", "/v1/plan/history", Right.READ, by_team=True),
+    Endpoint("GET", "/v1/plan/nodes", Right.READ),  # what others hold and the fleet has free
+    Endpoint("GET", "/v1/sizing", Right.READ),  # the site's prices, and everybody's runs
+    Endpoint("GET", "/v1/invoices", Right.READ),
+    Endpoint("POST", "/v1/invoices", Right.RECONCILE),
+    # What the fleet has free is in it: of the whole site, never of one team's key.
+    Endpoint("GET", "/v1/capacity-profile", Right.READ),
+    Endpoint("GET", "/v1/capacity-requests", Right.READ, by_team=True),
+    Endpoint("POST", "/v1/capacity-requests", Right.ASK, by_team=True),
+    Endpoint("GET", "/v1/capacity-requests/{request_id}", Right.READ, by_team=True),
+    Endpoint("POST", "/v1/capacity-requests/{request_id}/waivers", Right.APPROVE, by_team=True),
+    # Those that can be of a team; the others are refused to its key (analyzer/interfaces/reports/part_reader.py).
+    Endpoint("GET", "/v1/read", Right.READ, by_team=True),
+    # These pages are read through the API's door, and show a team's key what is that team's.
+    Endpoint("GET", "/money", Right.READ, by_team=True),
+    Endpoint("GET", "/money/{sheet}", Right.READ, by_team=True),
+    Endpoint("GET", "/placement", Right.READ, by_team=True),
+    Endpoint("GET", "/placement/{sheet}", Right.READ, by_team=True),
+    Endpoint("POST", "/placement/changes/{advice_id}", Right.JUDGE, by_team=True),
+    Endpoint("GET", "/requests", Right.READ, by_team=True),
+    Endpoint("GET", "/requests/{request_id}", Right.READ, by_team=True),
+    Endpoint("POST", "/requests/{request_id}/waivers", Right.APPROVE, by_team=True),
+    # These pages show the whole site.
+    Endpoint("GET", "/health", Right.READ),
+    Endpoint("GET", "/health/rules", Right.READ),
+    Endpoint("GET", "/health/{sheet}", Right.READ),
+    Endpoint("GET", "/", Right.READ),
+    Endpoint("GET", "/parts/{name}", Right.READ),
+    Endpoint("GET", "/runs/{run_id:path}/timeline", Right.READ),
+    Endpoint("GET", "/runs/{run_id:path}/parts/{name}", Right.READ),
+    Endpoint("GET", "/runs/{run_id:path}", Right.READ),
+    Endpoint("GET", "/findings/{finding_id}", Right.READ),
+)
+UNKNOWN: Final = Endpoint("*", "(unknown)", Right.CHANGE)
+
+
+def endpoint_of(method: str, path: str) -> Endpoint:
+    """Return the route that a request is for, with the matching of the router itself; UNKNOWN where there is none."""
+    wanted = "GET" if method == "HEAD" else method
+    plain, patterns = _sorted()
+    found = plain.get((wanted, path))
+    if found is not None:
+        return found
+    return next((one for pattern, one in patterns if one.method == wanted and pattern.match(path)), UNKNOWN)
+
+
+@lru_cache(maxsize=1)
+def _sorted() -> tuple[dict[tuple[str, str], Endpoint], list[tuple[Pattern[str], Endpoint]]]:
+    """Return the routes without parameters, of which agents ask thousands a second, and the patterns of the others."""
+    plain = {(one.method, one.path): one for one in ENDPOINTS if "{" not in one.path}
+    return plain, [(compile_path(one.path)[0], one) for one in ENDPOINTS if "{" in one.path]
+
+
+FORM = "application/x-www-form-urlencoded"
+FORM_BYTES = 65_536
+_FORM_SECONDS = 10.0
+_FIELDS_MOST = 100
+FIELD = "csrf"
+_HEADER = b"x-csrf-token"
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+def is_form(headers: dict[bytes, bytes]) -> bool:
+    """Return whether a request sends a form, as a page of any site can make a browser do."""
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == FORM.encode()
+
+
+def same_site(method: str, headers: dict[bytes, bytes]) -> None:
+    """Refuse a change that a page of another site makes a browser send: it adds a password by itself, and says so.
+
+    Raises:
+        AccessError: 403.
+    """
+    origin = headers.get(b"origin")
+    if method not in SAFE and origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
+        raise AccessError(403, "origin", "a page of another site may change nothing here")
+
+
+def fields_of(content: bytes) -> dict[str, str]:
+    """Return the fields of a form; of several of one name the first.
+
+    Raises:
+        AccessError: 400, it is no form.
+    """
+    try:
+        pairs = parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_FIELDS_MOST)
+    except ValueError as error:
+        raise AccessError(400, "form", "what was sent cannot be read as a form") from error
+    return dict(reversed(pairs))
+
+
+async def body_of(receive: "Receive") -> bytes:
+    """Return a small body.
+
+    Raises:
+        AccessError: 413, it is larger than a form of ours can be, or 408, it took too long; no more of it is read.
+    """
+    try:
+        async with asyncio.timeout(_FORM_SECONDS):
+            return await _read(receive)
+    except TimeoutError as error:
+        raise AccessError(408, "form", f"a form takes at most {_FORM_SECONDS:g} s to arrive") from error
+
+
+async def _read(receive: "Receive") -> bytes:
+    content, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise AccessError(400, "form", "the connection ended before the form did")
+        content += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(content) > FORM_BYTES:
+            raise AccessError(413, "form", f"a form has at most {FORM_BYTES:,} bytes")
+    return content
+
+
+async def own_change(scope: "Scope", receive: "Receive", headers: dict[bytes, bytes], token: str) -> "Receive":
+    """Return what the route shall read the body from, once a change has shown the token of its session.
+
+    It comes as the header X-CSRF-Token, or as the field `csrf` of a form.
+
+    Raises:
+        AccessError: 403, it shows none, or another's: a page of another site may have made the browser send it.
+    """
+    if scope["method"] in SAFE:
+        return receive
+    shown, again = headers.get(_HEADER, b"").decode("latin-1"), receive
+    if not shown and is_form(headers):
+        content = await body_of(receive)
+        shown, again = fields_of(content).get(FIELD, ""), _again(content, receive)
+    if not hmac.compare_digest(shown.encode(), token.encode()):
+        raise AccessError(403, "csrf", "this change did not come from a page of this session: open the page again")
+    return again
+
+
+def _again(content: bytes, receive: "Receive") -> "Receive":
+    """Return a body that was read once as it would have come; what comes after it is the connection's own."""
+    waiting = [{"type": "http.request", "body": content, "more_body": False}]
+
+    async def replay() -> Any:  # noqa: ANN401 - a message of ASGI
+        return waiting.pop() if waiting else await receive()
+
+    return replay
+
 
 _WITHOUT_HOST = ("/healthz", "/readyz")
 _AUDITED = (Right.READ, Right.CHANGE)

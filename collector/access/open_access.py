@@ -1,18 +1,63 @@
-"""What stands before a server, as its settings say it, and the site's registry."""
+"""What stands before a server, as its settings say it, and the site's registry.
+
+Its certificate is checked at the start, and read again when the process is told to (SIGHUP). A collector whose lake
+others seal into too is a tenant.
+"""
 
 import logging
 import os
 import shlex
+import socket
+import ssl
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from collector.access.access import Access
 from collector.access.gate import is_loopback
-from collector.config import CollectorConfig, load
+from collector.config import SHARED, CollectorConfig, load
 from collector.errors import ConfigError
 from collector.registry import Bounds, Registry, open_registry, registry_file
-from collector.store.there import SHARED
+from collector.registry.tenant import Tenant
+
+if TYPE_CHECKING:
+    from collector.config import CollectorConfig
+    from collector.store.database import Store
 
 _LOG = logging.getLogger(__name__)
+
+
+def check_certificate(config: "CollectorConfig") -> None:
+    """Check that the certificate and the key of the settings can be used, where there are any.
+
+    Raises:
+        ConfigError: they cannot be read, or do not belong together.
+    """
+    if config.tls_certificate:
+        try:
+            _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), config)
+        except OSError as error:  # ssl.SSLError is one
+            raise ConfigError(
+                f"collector.tls_certificate {config.tls_certificate} and collector.tls_key {config.tls_key} "
+                f"cannot be used: {error.strerror or error}"
+            ) from error
+
+
+def renew_certificate(context: ssl.SSLContext | None, config: "CollectorConfig") -> None:
+    """Let handshakes from now on show the certificate that lies there now; one that cannot be used changes nothing."""
+    if context is None:
+        return
+    try:
+        check_certificate(config)  # aside first: a context would keep a certificate without its key
+        _load(context, config)
+    except (ConfigError, OSError) as error:
+        _LOG.error("the old certificate stays: %s", error)
+        return
+    _LOG.warning("the certificate %s was read again", config.tls_certificate)
+
+
+def _load(context: ssl.SSLContext, config: "CollectorConfig") -> None:
+    # Without a password of ours OpenSSL would ask for that of an encrypted key on the terminal.
+    context.load_cert_chain(config.tls_certificate, config.tls_key, password="")
 
 
 def registry_of(config: CollectorConfig, store: Path | None) -> Registry:
@@ -54,3 +99,38 @@ def access_of(config: CollectorConfig, store: Path | None) -> Access:
             config.listen,
         )
     return Access(registry_of(config, store), config.tokens, is_loopback=is_loopback(host))
+
+
+def tenant_of(config: CollectorConfig, store: "Store") -> Tenant | None:
+    """Return the tenant; None where the lake is this collector's alone.
+
+    Raises:
+        ConfigError: the others would not know how agents reach this one.
+        RegistryError: the registry does not answer, or another collector runs under this name.
+    """
+    if not config.lake.startswith(SHARED):
+        return None
+    if not config.direct_url:
+        raise ConfigError("collector.direct_url is missing: where do agents reach this one of several?")
+    return _tenant(config, store, config.name or socket.gethostname(), config.direct_url)
+
+
+def analyst_of(config: CollectorConfig, store: "Store") -> Tenant | None:
+    """Return the tenant of an analyzer that takes no batches; None where nobody else could book into its lake.
+
+    It has a name of its own, so that it may run beside a collector of the same settings.
+
+    Raises:
+        RegistryError: the registry does not answer, or another analyzer runs under this name.
+    """
+    if not config.lake.startswith(SHARED):
+        return None
+    scheme = "https" if config.tls_certificate else "http"
+    name = f"analyzer {config.name or socket.gethostname()}"
+    return _tenant(config, store, name, config.direct_url or f"{scheme}://{config.listen}")
+
+
+def _tenant(config: CollectorConfig, store: "Store", name: str, url: str) -> Tenant:
+    host = socket.gethostname()
+    where = store.path.resolve() if store.path is not None else "memory"
+    return Tenant(registry_of(config, store.path), name, url, f"{host}:{where}")

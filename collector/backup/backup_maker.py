@@ -1,4 +1,4 @@
-"""Make a backup of a store while it is written.
+"""Make a backup of a store while it is written, into a folder: one at a time, whole or not there, the old ones let go.
 
 The order decides whether anything can be lost or doubled, since no transaction spans the hot file and the lake:
 
@@ -12,24 +12,144 @@ restore writes its receipt into the hot file, so that it counts once when its ag
 a batch that was sealed between the two copies would be in neither: that is the order that loses.
 """
 
+import fcntl
+import hashlib
 import logging
+import os
+import shutil
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+from agent import child
 from agent.version import installed_version
-from collector.backup.copying import copied, copy_sqlite, linked
-from collector.backup.folder import backups, let_go, name_of, new_backup
-from collector.backup.lake_files import named_files, noted_hashes
-from collector.backup.layout import PRIVATE, Layout
-from collector.backup.manifest import File, Manifest, described, sha256
-from collector.backup.open_backup import lake_rows
+from collector.backup.contents import lake_rows, named_files, noted_hashes
+from collector.backup.manifest import NAME, PRIVATE, File, Layout, Manifest, described, sha256, sync
 from collector.errors import BackupError
 from collector.store.database import Store
-from collector.store.literal import literal
-from collector.store.parquet_file import unreadable
-from collector.store.session import Session
+from collector.store.noted import unreadable
+from collector.store.session import Session, literal
+
+_CHUNK = 1 << 20
+_SQLITE_SECONDS = 600
+
+
+def copied(source: Path, folder: Path, target: Path) -> File:
+    """Copy a file to `target` below `folder`, durably, and return its account.
+
+    Raises:
+        FileNotFoundError: the source is gone.
+        OSError: the disk is full or broken.
+    """
+    hashed = hashlib.sha256()
+    size = 0
+    with source.open("rb") as read:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as written:
+            while chunk := read.read(_CHUNK):
+                hashed.update(chunk)
+                size += written.write(chunk)
+            written.flush()
+            os.fsync(written.fileno())
+    return File(target.relative_to(folder).as_posix(), size, hashed.hexdigest())
+
+
+def linked(source: Path, target: Path, size: int) -> bool:
+    """Give a file a second name, which costs nothing; False where it is on another disk, gone, or of another size."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        if source.stat().st_size != size:
+            return False
+        target.hardlink_to(source)
+    except OSError:
+        return False
+    return True
+
+
+def copy_sqlite(source: Path, target: Path) -> None:
+    """Copy a SQLite database that others write, in a process of its own (sqlite_copy.py says why).
+
+    Raises:
+        BackupError: it could not be copied within ten minutes, or at all.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    command = child.command("collector.backup.sqlite_copy", str(source), str(target))
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_SQLITE_SECONDS, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BackupError(f"{source} cannot be copied: {error}") from error
+    if ran.returncode:
+        said = (ran.stderr.strip().splitlines() or ["no reason was given"])[-1]
+        raise BackupError(f"{source} cannot be copied: {said}")
+    sync(target)
+
+
+PARTIAL = ".partial-"
+_LOCK = ".lock"
+_PRIVATE = 0o700  # the store names users
+
+
+def backups(folder: Path) -> list[Path]:
+    """Return the whole backups in a folder, oldest first."""
+    if not folder.is_dir():
+        return []
+    found = (path for path in folder.iterdir() if not path.name.startswith("."))
+    return sorted(path for path in found if (path / NAME).is_file())
+
+
+def name_of(made_at: int) -> str:
+    """Return the name of the backup of a moment (microseconds UTC); names sort by time."""
+    return datetime.fromtimestamp(made_at / 1e6, UTC).strftime("%Y-%m-%dT%H%M%S.%fZ")
+
+
+@contextmanager
+def new_backup(folder: Path, made_at: int) -> Iterator[Path]:
+    """Give an empty folder to fill. It takes its name when the block ends well, and vanishes when it does not.
+
+    What a backup that was killed has left is cleared away first.
+
+    Raises:
+        BackupError: the folder cannot be written, or another backup is being made there.
+    """
+    try:
+        folder.mkdir(_PRIVATE, parents=True, exist_ok=True)
+        with (folder / _LOCK).open("w") as lock:
+            _take(lock.fileno(), folder)
+            for left in folder.glob(f"{PARTIAL}*"):
+                shutil.rmtree(left)
+            partial = folder / f"{PARTIAL}{name_of(made_at)}"
+            partial.mkdir(_PRIVATE)
+            try:
+                yield partial
+                partial.rename(folder / name_of(made_at))
+                sync(folder)
+            except BaseException:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise
+    except OSError as error:
+        raise BackupError(f"cannot write a backup to {folder}: {error.strerror or error}") from error
+
+
+def let_go(folder: Path, keep: int) -> list[Path]:
+    """Remove the oldest beyond `keep`, and return them; what later ones share with them stays."""
+    old = backups(folder)[:-keep]
+    for path in old:
+        (path / NAME).unlink()  # first: half of a backup must not look whole
+        shutil.rmtree(path)
+    return old
+
+
+def _take(lock: int, folder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BackupError(f"another backup is being made in {folder}; wait until it has ended") from error
+
 
 _LOG = logging.getLogger(__name__)
 KEEP = 14

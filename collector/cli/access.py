@@ -13,8 +13,18 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from collector.access.issuing import Wish, issue, join, lifetime, revoke, rotate
-from collector.access.listing import audit_lines, documents, join_lines, key_lines
+from collector.access.issuing import (
+    Wish,
+    audit_lines,
+    documents,
+    issue,
+    join,
+    join_lines,
+    key_lines,
+    lifetime,
+    revoke,
+    rotate,
+)
 from collector.access.open_access import registry_of
 from collector.config import CollectorConfig, load
 from collector.errors import StoreError
@@ -99,8 +109,11 @@ def _move_gpu(options: argparse.Namespace, _: CollectorConfig, registry: Registr
 
 
 def _erase(options: argparse.Namespace, config: CollectorConfig, registry: Registry) -> int:
-    from collector.erasure.erase import erase, pseudonym  # opens the store, which no other command here does
-    from collector.erasure.names import Replacement
+    from collector.access.erasure import (  # opens the store, which no other command here does
+        Replacement,
+        erase,
+        pseudonym,
+    )
 
     replacement = Replacement(options.name, options.pseudonym or pseudonym())
     erased = erase(config, registry, replacement, _actor())

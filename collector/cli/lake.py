@@ -9,15 +9,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from collector.backup.default_folder import place_of
+from collector.backup.manifest import place_of
 from collector.config import CollectorConfig, load
 from collector.errors import StoreError
-from collector.lake.soundness.aside import FOLDER, Lost, give_up, set_aside
-from collector.lake.soundness.file_check import Damage, damage_sentence, require_catalogue
-from collector.lake.soundness.file_check import check as look_through
-from collector.lake.soundness.mending import put_back
-from collector.store.database import Store
-from collector.store.open_store import lake_of
+from collector.lake.damage import FOLDER, Lost, give_up, put_back, set_aside
+from collector.lake.file_check import Damage, damage_sentence, require_catalogue
+from collector.lake.file_check import check as look_through
+from collector.store.database import Store, lake_of
 
 _OK, _CHECK_FAILED = 0, 1
 

@@ -23,8 +23,8 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from collector.errors import StoreError
-from collector.lake.soundness.file_check import glanced
-from collector.store.migrations import require_current
+from collector.lake.file_check import glanced
+from collector.store.schemas import require_current
 from collector.store.seal_mark import Mark
 
 if TYPE_CHECKING:

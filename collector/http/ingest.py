@@ -3,7 +3,7 @@
 A raw ASGI route: a framework's request object costs as much as the whole decoding (components.md, 3).
 
 Rows that cannot be true do not cost the batch its others: it is answered with 200, since it is here and counts once,
-and the answer says how many rows were put aside, and why (row_quarantine.py). What is refused stays refused as a whole.
+and the answer says how many rows were put aside, and why (validation.py). What is refused stays refused as a whole.
 """
 
 import asyncio
@@ -16,22 +16,20 @@ from typing import TYPE_CHECKING, Any
 from starlette.types import Receive, Scope, Send
 
 from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
-from collector.access.host_book import HostBook
-from collector.body import Arriving
+from collector.access.enrol import HostBook
 from collector.errors import BatchError, RegistryError
-from collector.limits import SenderLimits, spread_seconds
-from collector.pipeline.answers import Answers, unknown_yet
+from collector.limits import Arriving, SenderLimits, spread_seconds
 from collector.pipeline.batch_commit import Receipt
 from collector.pipeline.decoding.batch import Batch, opened_batch, read
+from collector.pipeline.decoding.decoder import Question
 from collector.pipeline.decoding.decoders import Decoders, command
 from collector.pipeline.decoding.own_word import check_host, foreign_part, gpus_named, own_part
-from collector.pipeline.decoding.verdict import Question
-from collector.pipeline.writer import Writer
+from collector.pipeline.writer import Answers, Writer, unknown_yet
 from collector.problem import PROBLEM_TYPE, problem
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
-    from collector.registry.homes import Homes
+    from collector.registry.keys import Homes
     from collector.registry.roles import Principal
 
 _RETRY_AFTER_SECONDS = 2  # a queue that is full now is written in about a second

@@ -1,29 +1,213 @@
-"""Run the collector alone in this process: `gpuledger serve --only collector`, and what the crash tests kill."""
+"""Run the collector alone in this process: `gpuledger serve --only collector`, and what the crash tests kill.
 
+What comes before a body is bounded in bytes and in time. uvicorn keeps whatever a header holds, and waits for its end
+as long as it takes: one sender could fill the memory with a single endless header, and a few thousand could hold all
+connections by sending a byte a minute. So is the log: of lines of one kind so many a minute, and then how many more
+there were. A client that sends rubbish in a loop makes uvicorn and asyncio log a line for each try: gigabytes by the
+morning, and among them nobody finds the line that matters.
+
+systemd is told how it is: READY when the port listens, WATCHDOG while the loop turns, STOPPING at the end. The protocol
+is one datagram of text to the socket that $NOTIFY_SOCKET names (sd_notify(3)); outside systemd nothing is said. While
+the collector is not alive by its own judgement the watchdog is not fed, and systemd starts it anew.
+"""
+
+import asyncio
+import contextlib
 import gc
 import logging
 import os
 import signal
+import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from agent.connection import OLDEST
-from collector.access.certificate import check_certificate, renew_certificate
-from collector.access.open_access import require_way_in
-from collector.access.open_tenant import tenant_of
+from collector.access.open_access import check_certificate, renew_certificate, require_way_in, tenant_of
 from collector.config import CollectorConfig
 from collector.errors import ListenError
 from collector.http.app import create_app
-from collector.http.connection import BoundedHttp
-from collector.http.log_bounds import bound_the_log
-from collector.http.notify import SupervisedServer
 from collector.pipeline.writer import Writer
-from collector.store.open_store import open_store
+from collector.store.database import open_store
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """uvicorn's protocol, which closes the connection of whoever sends an endless head, or none."""
+
+    head_bytes: ClassVar[int] = 64 * 2**10  # of a request's line, headers and trailers
+    head_seconds: ClassVar[float] = 20.0  # for them to arrive, from the connection or the first byte on
+
+    _timer: asyncio.TimerHandle | None = None
+    _in_head = False
+    _unfinished = 0  # bytes of a head whose end is not in sight
+    _headers = 0  # bytes of headers and trailers
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; a head of which the end is not in sight counts whole."""
+        super().data_received(data)
+        if self._in_head:
+            self._unfinished += len(data)
+            if self._unfinished > self.head_bytes:
+                self._end("The head of the request is too long.")
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._in_head, self._unfinished, self._headers = True, 0, 0
+        if self._timer is None:
+            self._expect()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header or, behind a body, a trailer."""
+        self._headers += len(name) + len(value)
+        if self._headers > self.head_bytes:
+            raise ValueError("the head of the request is too long")  # the parser's caller answers 400 and closes
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is there; a body has limits of its own."""
+        self._in_head = False
+        self._forget()
+        super().on_headers_complete()
+
+    def _expect(self) -> None:
+        self._timer = self.loop.call_later(self.head_seconds, self._end, "The head of the request took too long.")
+
+    def _forget(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end(self, why: str) -> None:
+        self._forget()
+        if self.transport.is_closing():
+            return
+        if self._in_head:
+            self.send_400_response(why)
+        else:
+            self.transport.close()  # nothing was asked
+        self._in_head = False
+
+
+AT_ONCE = 20  # lines of one kind in one minute
+EACH_SECONDS = 60.0
+_KINDS_MOST = 1_000
+_NOISY = ("uvicorn.error", "asyncio")  # what logs by the will of who sends
+
+
+class Bounded(logging.Filter):
+    """Lets so many records of one kind through; a kind is who logs, and the words before what they are filled with."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._lock = threading.Lock()
+        self._kinds: dict[tuple[str, int, str], tuple[float, int]] = {}  # since when, and how many
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether a record is told; the first of another minute tells how many were not."""
+        kind, now = (record.name, record.levelno, str(record.msg)[:200]), self._now()
+        with self._lock:
+            began, count = self._kinds.get(kind, (now, 0))
+            left_out = 0
+            if now - began >= EACH_SECONDS:
+                left_out, began, count = max(0, count - AT_ONCE), now, 0
+            if len(self._kinds) >= _KINDS_MOST and kind not in self._kinds:
+                self._kinds.clear()
+            self._kinds[kind] = (began, count + 1)
+        if left_out:
+            record.msg = f"{record.getMessage()} (and {left_out:,} more like it, which were not written)"
+            record.args = ()
+        return count < AT_ONCE
+
+
+def bound_the_log() -> None:
+    """Bound what is logged at the will of who sends."""
+    for name in _NOISY:
+        logger = logging.getLogger(name)
+        if not any(isinstance(each, Bounded) for each in logger.filters):
+            logger.addFilter(Bounded())
+
+
+SOCKET, WATCHDOG = "NOTIFY_SOCKET", "WATCHDOG_USEC"
+_FEEDINGS = 3  # in the time that the watchdog waits
+STOPPING_MICROSECONDS = 90_000_000  # for requests, the last commit, a seal and the log; then systemd may kill
+
+
+class Supervisor:
+    """The service manager above this process, if there is one."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        name = environment.get(SOCKET, "")
+        self._address = "\0" + name[1:] if name.startswith("@") else name  # an abstract socket
+        patience = environment.get(WATCHDOG, "")
+        self.feed_seconds = int(patience) / 1e6 / _FEEDINGS if self._address and patience.isdecimal() else None
+
+    def tell(self, state: str) -> None:
+        """Send one message; a manager that does not listen is not our trouble."""
+        if self._address:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
+                out.sendto(state.encode(), self._address)
+
+
+class SupervisedServer(uvicorn.Server):
+    """uvicorn's server, which tells a supervisor what becomes of it. `alive` is asked before the watchdog is fed.
+
+    `answers` is called once the port listens.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        alive: Callable[[], bool],
+        answers: Callable[[], None],
+        supervisor: Supervisor | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._alive = alive
+        self._answers = answers
+        self._supervisor = supervisor or Supervisor()
+        self._feeding: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so once the port listens."""
+        await super().startup(sockets)
+        if self.started:
+            self._answers()
+            self._supervisor.tell("READY=1\nSTATUS=takes batches")
+            if self._supervisor.feed_seconds:
+                self._feeding = asyncio.create_task(self._feed(self._supervisor.feed_seconds))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say that the end has begun, and that it may take its time: what waits is written first."""
+        if self._feeding is not None:
+            self._feeding.cancel()
+        self._supervisor.tell(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={STOPPING_MICROSECONDS}\nSTATUS=writes what waits")
+        await super().shutdown(sockets)
+
+    async def _feed(self, every_seconds: float) -> None:
+        while True:
+            if self._alive():
+                self._supervisor.tell("WATCHDOG=1")
+            await asyncio.sleep(every_seconds)
+
 
 _LOG = logging.getLogger(__name__)
 STOPPING_SECONDS = 20  # for what is on its way; agents send the rest again

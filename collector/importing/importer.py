@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from agent.wire.contract import Column, Table
 from collector.importing.files import Piece, Skipped, column_names, file_hash, pieces, require_keys, table_of
-from collector.pipeline.chunked_import import chunked_import
+from collector.pipeline.batch_commit import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.range_checks import Array, Clock, Mask, any_of, faults, pc
 

@@ -27,7 +27,7 @@ from collector.schedulers.kubernetes.runs import QUEUES, STANDING, Labels
 from collector.schedulers.poller import Row, Value
 
 if TYPE_CHECKING:
-    from collector.prometheus.answer import SeriesAnswer
+    from collector.prometheus.client import SeriesAnswer
     from collector.store.session import Session
 
 PRESENT_MS = 60_000  # how finely it is seen until when a pod was there that nobody saw end

@@ -3,33 +3,105 @@
 Where there is a lake, batches are kept as they came until they are sealed into it: their bodies are compressed and few,
 where their rows would cost several times as much to write, and again to move. Where there is none, rows go into the
 tables of the one file at once.
+
+The rows that were put aside are kept for a person to look at, in the hot file, in the transaction that brings the batch
+they came with: what they say and why they were not believed. They are evidence and no data: so many and no more are
+kept, the oldest go first, and every one that is not kept is counted.
+
+Files and histories are brought as one large batch in pieces: all of it lands with its receipt, or nothing. It goes
+straight to where readers look, the lake if there is one; a body would have to be held as a whole.
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.tables import TABLES
 from collector.errors import BatchError, StoreError
-from collector.pipeline.batch_rows import BatchPart, merged
-from collector.pipeline.quarantine import keep
-from collector.pipeline.receipts import ReceiptRow, as_table
-from collector.pipeline.streams import MAX_STREAMS, StreamBook, StreamKey
-from collector.store.numbering import BatchNumbers
-from collector.store.seal_mark import Mark
-from collector.tenancy.disown import disown
+from collector.pipeline.decoding.batch import BatchPart, merged
+from collector.pipeline.streams import MAX_STREAMS, StreamBook, StreamKey, disown
+from collector.store.seal_mark import FIRST_COLLECTOR, BatchNumbers, Mark
 
 if TYPE_CHECKING:
     from collector.pipeline.decoding.batch import Batch
     from collector.store.database import Store
+    from collector.store.session import Session
+
+_INTEGER: pa.DataType = pa.int64()
+_TEXT: pa.DataType = pa.string()
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptRow:
+    """A row of `receipts`. `body_hash` is the sha256 of the body as it travelled; times are microseconds UTC."""
+
+    batch: int
+    agent: str
+    stream: str
+    sequence: int
+    body_hash: str
+    sent_at: int
+    received_at: int
+    schema_version: int
+    row_count: int
+
+
+_RECEIPTS = pa.schema({name: {int: _INTEGER, str: _TEXT}[kind] for name, kind in ReceiptRow.__annotations__.items()})
+
+
+def as_table(rows: Iterable[ReceiptRow]) -> pa.Table:
+    """Return receipts as Arrow, for one insert."""
+    listed = list(rows)
+    columns = {name: [getattr(row, name) for row in listed] for name in _RECEIPTS.names}
+    return pa.table(columns, schema=_RECEIPTS)
+
+
+_MAX_ROWS = 10_000
+_SPARE = _MAX_ROWS // 10  # beyond which the oldest are dropped, so that not every commit has to
+_NUMBERS, _TEXTS = ("batch", "received_at"), ("agent", "table_name", "column_name", "reason", "content")
+_QUARANTINE = pa.schema({**dict.fromkeys(_NUMBERS, _INTEGER), **dict.fromkeys(_TEXTS, _TEXT)})
+
+
+def keep_asides(session: "Session", numbered: Iterable[tuple[int, "Batch"]], max_rows: int = _MAX_ROWS) -> int:
+    """Keep what was put aside of these batches, within the caller's transaction; return how many rows had to go.
+
+    Raises:
+        StoreError: the store refused; so does the caller's transaction.
+    """
+    batches = [(number, batch) for number, batch in numbered if batch.quarantined]
+    if not batches:
+        return 0
+    rows = [
+        (number, batch.received_at, batch.header.agent, aside.table, aside.column, aside.reason, aside.content)
+        for number, batch in batches
+        for aside in batch.asides
+    ]
+    told_of = sum(sum(batch.quarantined.values()) for _, batch in batches)
+    newest = rows[-max_rows:]
+    columns = dict(zip(_QUARANTINE.names, map(list, zip(*newest, strict=True)), strict=True))
+    session.insert("quarantine", pa.table(columns, schema=_QUARANTINE))
+    return told_of - len(newest) + _drop_oldest(session, max_rows)
+
+
+def _drop_oldest(session: "Session", max_rows: int) -> int:
+    (held,) = session.row("SELECT count(*) FROM quarantine")
+    if held <= max_rows + _SPARE:
+        return 0
+    session.execute(
+        "DELETE FROM quarantine WHERE rowid IN (SELECT rowid FROM quarantine ORDER BY batch, rowid LIMIT ?)",
+        [held - max_rows],
+    )
+    return int(held - max_rows)
+
 
 _NEWEST = 2**63 - 1  # a batch that none comes after
-_NUMBER: pa.DataType = pa.int64()
 _BODY: pa.DataType = pa.large_binary()
-_TEXT: pa.DataType = pa.string()
-_ARRIVALS = pa.schema({"batch": _NUMBER, "body": _BODY, "told_by": _TEXT})
+_ARRIVALS = pa.schema({"batch": _INTEGER, "body": _BODY, "told_by": _TEXT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +202,7 @@ class BatchCommit:
             else:
                 self._insert_rows(numbered)
             self._session.insert("receipts", as_table(_receipt(*each) for each in numbered))
-            dropped = keep(self._session, numbered)
+            dropped = keep_asides(self._session, numbered)
         self._dropped += dropped
 
     def _insert_rows(self, numbered: list[tuple[int, "Batch"]]) -> None:
@@ -161,3 +233,43 @@ def _receipt(number: int, batch: "Batch") -> ReceiptRow:
         header.schema_version,
         batch.row_count,
     )
+
+
+class ChunkedImport:
+    """A batch that comes in pieces."""
+
+    def __init__(self, session: "Session", place: str, number: int) -> None:
+        self._session = session
+        self._place = place
+        self._number = number
+        self.row_count = 0
+
+    def add(self, table: str, rows: pa.Table) -> None:
+        """Append rows to a table of the contract."""
+        numbers = pa.chunked_array([pa.repeat(pa.scalar(self._number, pa.int64()), rows.num_rows)])
+        self._session.insert(f"{self._place}.{table}", rows.append_column("batch", numbers))
+        self.row_count += rows.num_rows
+
+
+@contextmanager
+def chunked_import(
+    store: "Store", *, agent: str, stream: str, body_hash: str, collector: int = FIRST_COLLECTOR
+) -> Iterator[ChunkedImport | None]:
+    """Take one batch in pieces, of any size, in one transaction; None where the store has it already.
+
+    Raises:
+        StoreError: nothing of it was stored.
+    """
+    place = "lake.main" if store.lake is not None else str(store.hot)
+    with store.turn, store.session() as session:
+        if session.rows("SELECT 1 FROM receipts WHERE stream = ? LIMIT 1", [stream]):
+            yield None
+            return
+        (last,) = session.row("SELECT coalesce(max(batch), 0) FROM receipts")
+        (number,) = BatchNumbers(collector, last).next(1)
+        with session.transaction():
+            taking = ChunkedImport(session, place, number)
+            yield taking
+            now = time.time_ns() // 1000
+            row = ReceiptRow(number, agent, stream, 0, body_hash, now, now, SCHEMA_VERSION, taking.row_count)
+            session.insert(f"{place}.receipts", as_table([row]))

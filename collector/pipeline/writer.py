@@ -1,23 +1,166 @@
-"""One thread that writes: it commits what has gathered, and only then are the senders answered."""
+"""One thread that writes: it commits what has gathered, and only then are the senders answered.
 
+The queue between many requests and it is bounded in batches and in bytes. Its answers wake the event loop once for a
+whole commit.
+"""
+
+import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from collector.errors import BatchError, RegistryError, StoreError
-from collector.metrics.metrics import Metrics
 from collector.pipeline.batch_commit import BatchCommit, Receipt
-from collector.pipeline.batch_queue import BatchQueue, Delivery
 from collector.pipeline.decoding.batch import Batch
+from collector.pipeline.metrics import Metrics
 from collector.store.seal_mark import Mark
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from collector.config import CollectorConfig
+    from collector.pipeline.batch_commit import Receipt
+    from collector.registry.tenant import Tenant
     from collector.store.database import Store
-    from collector.tenancy.tenant import Tenant
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery:
+    """A batch on its way into the store, and the promise of its receipt."""
+
+    batch: Batch
+    size: int  # bytes that it holds in memory
+    epoch: int | None = None  # of its stream, as the sender says
+    receipt: "Future[Receipt]" = field(default_factory=Future)
+
+
+class BatchQueue:
+    """Deliveries that wait for the writer."""
+
+    def __init__(self, max_batches: int, max_bytes: int) -> None:
+        self._max_batches = max_batches
+        self._max_bytes = max_bytes
+        self._waiting: deque[Delivery] = deque()
+        self._bytes = 0
+        self._closed = False
+        self._expected = 1  # deliveries in the next group: as many as there were in the last
+        self._taken_at = 0.0  # the last group
+        self._changed = threading.Condition()
+
+    def put(self, batch: Batch, epoch: int | None = None) -> Delivery:
+        """Add a batch.
+
+        Raises:
+            BatchError: 429, too much is waiting already; 503, the collector is stopping.
+        """
+        delivery = Delivery(batch, batch.byte_count, epoch)
+        with self._changed:
+            if self._closed:
+                raise BatchError(503, "stopping", "the collector is stopping; send the batch again in a moment")
+            # One batch always fits an empty queue, or a bound below its size would refuse it for ever.
+            over = self._bytes + delivery.size > self._max_bytes and self._waiting
+            if over or len(self._waiting) >= self._max_batches:
+                raise BatchError(429, "busy", "the collector has more batches waiting than it may hold; send it later")
+            self._waiting.append(delivery)
+            self._bytes += delivery.size
+            self._changed.notify()
+        return delivery
+
+    def take(self, gather_seconds: float, max_rows: int) -> list[Delivery]:
+        """Wait for deliveries and return a group of them, so long after the last; empty when closed and drained."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            self._gather(gather_seconds)
+            group: list[Delivery] = []
+            rows = 0
+            while self._waiting and (not group or rows + self._waiting[0].batch.row_count <= max_rows):
+                delivery = self._waiting.popleft()
+                rows += delivery.batch.row_count
+                self._bytes -= delivery.size
+                group.append(delivery)
+            self._expected, self._taken_at = len(group), time.monotonic()
+            return group
+
+    def close(self) -> None:
+        """Take no more; what waits will still be taken."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    @property
+    def batches(self) -> int:
+        """How many deliveries wait."""
+        return len(self._waiting)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory they hold, in bytes."""
+        return self._bytes
+
+    def _gather(self, seconds: float) -> None:
+        """Let a group grow to the size of the last: a commit costs nearly the same for one batch as for a hundred.
+
+        Senders answer an answer with their next batch, so as many are on their way as were answered last, and who waits
+        for more waits for nothing. Waited is only until so long after the last group was taken: if all were waited for,
+        all would be answered together, and either the decoding or the commits would always rest.
+        """
+        until = self._taken_at + seconds
+        wanted = min(self._expected, self._max_batches)
+        while not self._closed and len(self._waiting) < wanted and (left := until - time.monotonic()) > 0:
+            self._changed.wait(left)
+
+
+class Answers:
+    """Receipts on their way to one event loop. Made within it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._done: deque[tuple[asyncio.Future[Receipt], Future[Receipt]]] = deque()
+        self._is_woken = False
+
+    async def of(self, receipt: "Future[Receipt]", seconds: float) -> "Receipt":
+        """Wait for the writer's word on one batch.
+
+        Raises:
+            BatchError: the batch is refused.
+            TimeoutError: nobody knows yet; the writer goes on with it.
+        """
+        promise: asyncio.Future[Receipt] = self._loop.create_future()
+        receipt.add_done_callback(lambda done: self._put(promise, done))
+        async with asyncio.timeout(seconds):
+            return await promise
+
+    def _put(self, promise: "asyncio.Future[Receipt]", done: "Future[Receipt]") -> None:
+        """Called by the writer. What is put before the loop has begun to hand out needs no wake-up of its own."""
+        self._done.append((promise, done))
+        if not self._is_woken and not self._loop.is_closed():
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._hand_out)
+
+    def _hand_out(self) -> None:
+        self._is_woken = False  # first, so that whatever is put from here on wakes us again
+        while self._done:
+            promise, done = self._done.popleft()
+            if promise.done():  # whoever waited has gone
+                continue
+            error = done.exception()
+            if error is None:
+                promise.set_result(done.result())
+            else:
+                promise.set_exception(error)
+
+
+def unknown_yet(seconds: float) -> BatchError:
+    """Return the answer to a batch of which the writer has not spoken within `seconds`."""
+    return BatchError(
+        503, "slow_commit", f"the batch was not committed within {seconds:g} s; send it again, it counts once"
+    )
+
 
 log = logging.getLogger(__name__)
 

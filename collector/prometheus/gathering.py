@@ -1,20 +1,24 @@
-"""Answers of one window put together: which series is of which subject, and the rows that follow."""
+"""Answers of one window put together: which series is of which subject, and the rows that follow.
+
+And who held a GPU when, by the labels of its exporter: stretches of scrapes that name the same holder.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
+from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.range_checks import Array, pc
-from collector.prometheus.answer import SeriesAnswer
-from collector.prometheus.derived import finish, memory_bytes
+from collector.prometheus.client import SeriesAnswer
 from collector.prometheus.labels import (
     DEFAULT,
     Clusters,
+    ExporterHolder,
     GpuFacts,
     Subject,
     gpu_facts,
@@ -24,8 +28,8 @@ from collector.prometheus.labels import (
     part_of,
     subject,
 )
-from collector.prometheus.names import RANK, Metric, Slot
-from collector.prometheus.pivot import Pivoted, Samples, pivot, rows
+from collector.prometheus.names import RANK, Metric, Slot, finish, memory_bytes
+from collector.prometheus.pivot import REACH, Pivoted, Samples, pivot, rows, shifted
 
 _ZERO = pa.scalar(0, pa.int64())
 
@@ -170,21 +174,8 @@ class Gathering:
 def inventory(gpus: Mapping[Subject, LabelledGpu], started_at: int, ended_at: int) -> pa.Table:
     """Return a row of `inventory` for each GPU as found, over a span in microseconds UTC."""
     told = [
-        {
-            "node": found.node,
-            "started_at": started_at,
-            "ended_at": ended_at,
-            "gpu_uuid": found.key("gpu_uuid"),
-            "parent_uuid": found.key("parent_uuid"),
-            "gpu_index": known.facts.index,
-            "pci_bus_id": known.facts.pci_bus_id,
-            "sku": known.facts.sku(known.memory_bytes),
-            "memory_bytes": known.memory_bytes,
-            "mig_slices": known.facts.mig_slices,
-            "mig_slices_max": known.facts.mig_slices_max,
-            "power_limit_watts": known.power_limit_watts,
-            "driver_version": known.facts.driver_version,
-        }
+        known.facts.inventory(found, known.memory_bytes)
+        | {"started_at": started_at, "ended_at": ended_at, "power_limit_watts": known.power_limit_watts}
         for found, known in gpus.items()
     ]
     return pa.Table.from_pylist(told, schema=arrow_schema(TABLES["inventory"]))
@@ -219,3 +210,73 @@ def constants(numbers: Mapping[Subject, int], models: Mapping[Subject, Collectio
     if models:
         told["model"] = pa.array([one_model(models.get(found, ())) for found in numbers], pa.string())
     return told | {"node": pa.array([found.node for found in numbers], pa.string())}
+
+
+_TEXTS = ("namespace", "pod", "container", "hpc_job")
+_SCHEMA = pa.schema(
+    {name: pa.string() for name in ("node", "gpu_uuid")}
+    | {name: pa.int64() for name in ("started_at", "ended_at")}
+    | {name: pa.string() for name in _TEXTS}
+)
+
+
+class Holders:
+    """Collects stretches, window after window; those that meet become one."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+        self._spells: dict[tuple[Subject, ExporterHolder], list[list[int]]] = {}
+
+    def add(self, metric: Metric, answer: SeriesAnswer) -> None:
+        """Take the series of a metric that every GPU has."""
+        pairs = [(subject(metric, metric.slots[0], labels), holder(labels)) for labels in answer.labels]
+        names = list(dict.fromkeys((s, h) for s, h in pairs if s is not None and h is not None))
+        if not names:
+            return
+        number: dict[Any, int] = {pair: index for index, pair in enumerate(names)}
+        whose = repeated_values([number.get(pair, -1) for pair in pairs], answer.lengths)
+        table = pa.table({"whose": whose, "time": answer.times}).filter(
+            pc.fill_null(pc.is_finite(answer.values), False)
+        )
+        for index, first, last in _stretches(table.filter(pc.greater_equal(table["whose"], 0)), self._step * REACH):
+            self._note(names[index], first, last)
+
+    def table(self) -> pa.Table:
+        """Return all stretches; each begins one scrape interval before the first scrape that names the holder."""
+        rows = [
+            (
+                found.node,
+                found.key("gpu_uuid"),
+                (first - self._step) * MILLISECOND_US,
+                last * MILLISECOND_US,
+                *astuple(who),
+            )
+            for (found, who), spells in self._spells.items()
+            for first, last in spells
+        ]
+        rows.sort(key=lambda row: tuple(str(value) for value in row[:2]) + row[2:4])
+        columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
+        return pa.table({name: list(column) for name, column in zip(_SCHEMA.names, columns, strict=True)}, _SCHEMA)
+
+    def _note(self, pair: tuple[Subject, ExporterHolder], first: int, last: int) -> None:
+        spells = self._spells.setdefault(pair, [])
+        if spells and first - spells[-1][1] <= self._step * REACH:
+            spells[-1][1] = max(spells[-1][1], last)
+        else:
+            spells.append([first, last])
+
+
+def _stretches(table: pa.Table, reach: float) -> list[tuple[int, int, int]]:
+    """Return (whose, first, last) of each run of scrapes without a gap."""
+    table = table.sort_by([("whose", "ascending"), ("time", "ascending")]).combine_chunks()
+    if not table.num_rows:
+        return []
+    whose, time = table["whose"].combine_chunks(), table["time"].combine_chunks()
+    distance = pc.cast(pc.subtract(time, shifted(time)), pa.float64())
+    goes_on = pc.and_(pc.equal(whose, shifted(whose)), pc.less_equal(distance, reach))
+    starts = pc.invert(pc.fill_null(goes_on, False))
+    ends = pa.concat_arrays([starts.slice(1), pa.array([True])])
+    told: list[list[Any]] = [
+        array.to_pylist() for array in (whose.filter(starts), time.filter(starts), time.filter(ends))
+    ]
+    return list(zip(*told, strict=True))

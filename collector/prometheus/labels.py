@@ -64,6 +64,21 @@ class GpuFacts:
         """
         return None if self.model is None else sku(self.model, memory_bytes if self.mig_slices is None else None)
 
+    def inventory(self, found: Subject, memory_bytes: int | None) -> dict[str, str | float | None]:
+        """Return the columns of `inventory` of this GPU but the span of time that it is told of."""
+        return {
+            "node": found.node,
+            "gpu_uuid": found.key("gpu_uuid"),
+            "parent_uuid": found.key("parent_uuid"),
+            "gpu_index": self.index,
+            "pci_bus_id": self.pci_bus_id,
+            "sku": self.sku(memory_bytes),
+            "memory_bytes": memory_bytes,
+            "mig_slices": self.mig_slices,
+            "mig_slices_max": self.mig_slices_max,
+            "driver_version": self.driver_version,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ExporterHolder:

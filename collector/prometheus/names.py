@@ -1,18 +1,22 @@
 """Which metric of which exporter says what: its name to a column of the contract, with unit and way of reading.
 
 The names are declared elsewhere, once: our own by the contract, those of dcgm-exporter, before and since 4.9, in
-agent/wire/dcgm.py. Here stand what only others export, and what a column makes of a sample.
+agent/wire/dcgm.py. Here stand what only others export, and what a column makes of a sample. Columns that no exporter
+serves as they are, are worked out of steps: names that a slot has and no table.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
+
+import pyarrow as pa
 
 from agent.wire.contract import Column, Table, metric_name
 from agent.wire.dcgm import COUNT, MEGAHERTZ, NANOSECONDS, WATTS, Field, Unit, fields
 from agent.wire.serving import ENGINES, Series
 from agent.wire.tables import GPU_SAMPLES, TABLES
+from collector.pipeline.decoding.range_checks import Array, pc
 
 _Exporter = Literal[
     "gpuledger", "dcgm-exporter", "dcgm-exporter 4.9", "nvidia_gpu_exporter", "node_exporter", "serving"
@@ -34,7 +38,7 @@ RANK: dict[_Exporter, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where the samples of a metric go. `column` is one of `table`, or a step to one (collector/prometheus/derived.py).
+    """Where the samples of a metric go. `column` is one of `table`, or a step to one (`finish`).
 
     A sample is raw * by / times in the column's unit. Series that differ in the label `parts`, and slots that differ
     in `part`, are parts of one column: amounts are added up, shares are averaged; of several `choice`s the first that
@@ -110,7 +114,7 @@ OF_INSTANCES = frozenset(
     column.name for column in GPU_SAMPLES.columns if column.source.startswith("GPM") and column.unit == "ratio"
 ) | {"memory_used_bytes", "memory_reserved_bytes", "memory_bytes", "memory_free_bytes"}
 
-# Steps to a column that is worked out of several: collector/prometheus/derived.py.
+# Steps to a column that is worked out of several: `finish`.
 STEPS = frozenset({"memory_bytes", "memory_free_bytes", "power_limit_watts", "known"})
 
 
@@ -229,3 +233,59 @@ def column_of(slot: Slot) -> Column | None:
     """Return the column of the contract that a slot fills, or None where it is a step to one."""
     table: Table = TABLES[slot.table]
     return table.column(slot.column) if table.has(slot.column) else None
+
+
+_Columns = dict[str, Array]
+MOST_BYTES = float(2**60)
+
+
+def finish(table: str, columns: _Columns, rows: int) -> _Columns:
+    """Return the columns of a table with those that follow from several; the steps are gone but for a GPU's memory."""
+    step = _FINISH.get(table)
+    return columns if step is None else step(dict(columns), rows)
+
+
+def memory_bytes(columns: _Columns) -> Array | None:
+    """Return the device memory of each row, or None where no exporter says enough."""
+    if "memory_bytes" in columns:
+        return _bytes(columns["memory_bytes"])
+    if "memory_free_bytes" not in columns or "memory_used_bytes" not in columns:
+        return None
+    held = pc.add(columns["memory_free_bytes"], pc.cast(columns["memory_used_bytes"], pa.float64()))
+    reserved = columns.get("memory_reserved_bytes")
+    return _bytes(held if reserved is None else pc.add(held, pc.fill_null(pc.cast(reserved, pa.float64()), 0.0)))
+
+
+def _gpu(columns: _Columns, _: int) -> _Columns:
+    both = columns.pop("nvlink_bytes", None)
+    if both is not None:
+        # Both ways together, which is all that the ledger reads of them: half of it stands for each way.
+        half = _bytes(pc.divide(both, 2.0))
+        for way in ("nvlink_receive_bytes", "nvlink_transmit_bytes"):
+            columns[way] = pc.coalesce(columns[way], half) if way in columns else half
+    return columns
+
+
+def _host(columns: _Columns, rows: int) -> _Columns:
+    idle, iowait = columns.pop("cpu_idle", None), columns.pop("cpu_iowait", None)
+    total = columns.pop("memory_total", None)
+    if iowait is not None:
+        columns["cpu_iowait_ratio"] = iowait
+    if idle is not None:
+        waiting = pa.nulls(rows, pa.float64()) if iowait is None else iowait
+        rest = pc.subtract(pc.subtract(1.0, idle), pc.fill_null(waiting, 0.0))
+        columns["cpu_busy_ratio"] = pc.max_element_wise(rest, 0.0, skip_nulls=False)
+    available = columns.get("memory_available_bytes")
+    if total is not None and available is not None:
+        used = pc.subtract(_bytes(total), available)
+        columns["memory_used_bytes"] = pc.if_else(pc.greater_equal(used, 0), used, pa.scalar(None, pa.int64()))
+    return columns
+
+
+def _bytes(values: Array) -> Array:
+    """Return whole bytes, null where nobody can believe them."""
+    inside = pc.and_(pc.greater_equal(values, 0.0), pc.less(values, MOST_BYTES))
+    return pc.cast(pc.round(pc.if_else(inside, values, pa.scalar(None, pa.float64()))), pa.int64())
+
+
+_FINISH: dict[str, Callable[[_Columns, int], _Columns]] = {"gpu_samples": _gpu, "host_samples": _host}

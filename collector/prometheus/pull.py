@@ -1,6 +1,6 @@
 """Pull a history of GPU telemetry from Prometheus or VictoriaMetrics into the store, day by day, each day once.
 
-`look` says what is there, `pull` brings it. What is pulled between two midnights is one parcel, known by its server
+`survey` says what is there, `pull` brings it. What is pulled between two midnights is one parcel, known by its server
 and its bounds: a pull that is broken off goes on where it stopped, and one that is repeated adds nothing.
 
 How it is asked was measured, on the same day of 192 GPUs (docs/import-prometheus.md): the samples as they are stored,
@@ -19,20 +19,74 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from agent.wire.units import MILLISECOND_US
-from collector.pipeline.chunked_import import ChunkedImport, chunked_import
-from collector.prometheus.answer import SeriesAnswer
-from collector.prometheus.client import Client
-from collector.prometheus.gathering import Gathered, Gathering, LabelledGpu, inventory
-from collector.prometheus.holders import Holders
+from agent.wire.units import DAY_US, MILLISECOND_US
+from collector.pipeline.batch_commit import ChunkedImport, chunked_import
+from collector.prometheus.client import Client, SeriesAnswer
+from collector.prometheus.gathering import Gathered, Gathering, Holders, LabelledGpu, inventory
 from collector.prometheus.labels import DEFAULT, Clusters, Subject
 from collector.prometheus.names import catalogue
-from collector.prometheus.questions import Question, questions, table_steps
-from collector.prometheus.server_survey import Survey, host_names, primaries, survey
-from collector.prometheus.spans import Span, covered, days, stream_of, windows
+from collector.prometheus.survey import Question, Survey, host_names, primaries, questions, survey, table_steps
 
 if TYPE_CHECKING:
     from collector.store.database import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time, microseconds UTC, half-open. `batch` is that of the parcel that holds it, if one does."""
+
+    since: int
+    until: int
+    batch: int | None = None
+
+
+def stream_of(source: str, span: Span) -> str:
+    """Return the name under which the parcel of a span is known."""
+    return f"prometheus:{source}:{span.since}-{span.until}"
+
+
+def covered(store: "Store", source: str) -> list[Span]:
+    """Return the spans that a store has of a source, in order.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    prefix = f"prometheus:{source}:"
+    with store.session() as session:
+        found = session.rows("SELECT stream, batch FROM receipts WHERE starts_with(stream, ?)", [prefix])
+    spans = [_span(stream.removeprefix(prefix), batch) for stream, batch in found]
+    return sorted((span for span in spans if span is not None), key=lambda span: span.since)
+
+
+def days(since: int, until: int, held: Sequence[Span] = ()) -> list[Span]:
+    """Return what lies between two times, cut at each midnight and where the store has it already."""
+    spans: list[Span] = []
+    at = since
+    for span in [span for span in held if span.until > since and span.since < until]:
+        spans += _cut(at, min(span.since, until))
+        spans.append(span)
+        at = max(at, span.until)
+    return spans + _cut(at, until)
+
+
+def windows(span: Span, length: int) -> list[tuple[int, int]]:
+    """Return a span cut into windows of at most this length."""
+    return [(at, min(at + length, span.until)) for at in range(span.since, span.until, length)]
+
+
+def _cut(since: int, until: int) -> list[Span]:
+    spans = []
+    while since < until:
+        end = min(until, (since // DAY_US + 1) * DAY_US)
+        spans.append(Span(since, end))
+        since = end
+    return spans
+
+
+def _span(name: str, batch: int) -> Span | None:
+    since, dash, until = name.partition("-")
+    return Span(int(since), int(until), batch) if dash and since.isdecimal() and until.isdecimal() else None
+
 
 _WINDOW_ROWS = 200_000  # of gpu_samples that are put together at a time
 _SHORTEST_WINDOW, _LONGEST_WINDOW = 600_000_000, 21_600_000_000  # microseconds
@@ -106,7 +160,7 @@ def pull(
 
     Memory is bounded: some answers and one window of rows at a time. With `step_seconds` one row stands for so much
     time instead of one scrape: the mean of its gauges, its counters' growth. `tables` are those that are wanted;
-    `found` is what `look` returned, where it was asked before; `clusters` are what pods and jobs that serve are of.
+    `found` is what `survey` returned, where it was asked before; `clusters` are what pods and jobs that serve are of.
 
     Raises:
         ServerError: the server failed for longer than the client is patient; days that are done stay.
@@ -281,6 +335,3 @@ class _Puller:
 
     def _saw(self, table: str, names: Sequence[str]) -> None:
         self.columns.setdefault(table, set()).update(names)
-
-
-__all__ = ["Day", "Progress", "Pulled", "Survey", "pull", "source_of", "survey"]

@@ -5,9 +5,11 @@ together when all has come that came the last time, or when it has waited long e
 scrape that it has a part in is durable; until then the sender keeps it, and sends it again if we die.
 
 A scrape is one batch, known by its target and its time. What is sent again after it was stored adds nothing, and what
-the store refused is kept and submitted again when the sender comes back with it.
+the store refused is kept and submitted again when the sender comes back with it. After a restart the receipts say when
+each target was last scraped, so that its next row begins there.
 """
 
+import logging
 import math
 import queue
 import threading
@@ -19,20 +21,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.wire.units import MILLISECOND_US
-from collector.errors import BatchError
+from collector.errors import BatchError, StoreError
 from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, EARLIEST
-from collector.prometheus.label_facts import LabelMemory
 from collector.prometheus.labels import Clusters
-from collector.prometheus.pending import Pending, Written, temporary
-from collector.prometheus.request import Sent, sent
+from collector.prometheus.request import Pending, Sent, Written, sent, temporary
 from collector.prometheus.scrapes import Scrapes, batch_of
-from collector.prometheus.targets import Bucket, Meaning, Settling, Target, Targets, meaning
+from collector.prometheus.targets import STREAM, Bucket, LabelMemory, Meaning, Settling, Target, Targets, meaning
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from collector.pipeline.batch_commit import Receipt
     from collector.pipeline.writer import Writer
+    from collector.store.database import Store
 
 _MOST_REQUESTS = 1024  # that wait for their answer
 _MOST_BYTES = 128 * 2**20  # of requests that wait to be read
@@ -330,3 +331,27 @@ def _forget(target: Target, settling: Settling) -> None:
 def _release(waiting: Iterable[Pending], error: BaseException | None) -> None:
     for pending in waiting:
         pending.done(None if error is None else temporary(error))
+
+
+_LOG = logging.getLogger(__name__)
+_RECENT = 3_600_000_000  # microseconds; what was last scraped longer ago has a gap in any case
+
+
+def last_scrapes(store: "Store") -> dict[str, int]:
+    """Return the last scrape that is stored of each target that was heard within the hour, milliseconds UTC.
+
+    A store that cannot tell costs a row a target, and no more.
+    """
+    since = time.time_ns() // 1000 - _RECENT
+    asked = (
+        "SELECT stream, max(sequence) FROM receipts WHERE received_at > ? AND starts_with(stream, ?) GROUP BY stream"
+    )
+    found: dict[str, int] = {}
+    try:
+        for session in (store.hot_session(), store.session()):  # what is not sealed yet, and what is
+            with session:
+                for stream, last in session.rows(asked, [since, STREAM]):
+                    found[stream] = max(last, found.get(stream, -1))
+    except StoreError as error:
+        _LOG.warning("remote write cannot see where it stopped: %s", error)
+    return found

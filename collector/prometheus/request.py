@@ -1,14 +1,81 @@
-"""One remote write request as series and samples: decompressed within its bounds, both versions read alike."""
+"""One remote write request as series and samples, decompressed within its bounds, and its answer, which has to wait.
+
+The protobuf messages of remote write 1.0 and 2.0 are declared here as far as they are read. They are few, small and
+frozen by their specifications, so they are declared in the words of the library rather than generated: no compiler is
+needed to build this, and no generated file can drift from its source. What stands within a series is declared as bytes
+where it is read later or only counted, which on the wire is the same.
+
+Sources: Prometheus, specs/prw/remote_write_spec and remote_write_spec_2_0; prompb/types.proto and
+prompb/io/prometheus/write/v2/types.proto for the numbers of fields.
+"""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import cramjam
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 
 from collector.errors import BatchError
-from collector.prometheus.messages import V1, V2, DecodeError, messages
+
+V1, V2 = "prometheus.WriteRequest", "io.prometheus.write.v2.Request"
+
+_Field = descriptor_pb2.FieldDescriptorProto
+_KINDS = {
+    "bytes": _Field.TYPE_BYTES,
+    "string": _Field.TYPE_STRING,
+    "double": _Field.TYPE_DOUBLE,
+    "int64": _Field.TYPE_INT64,
+    "uint32": _Field.TYPE_UINT32,
+}
+
+# Message: field: number, type; "*" for repeated ones, a capital for a message of this table.
+_SHAPES: Mapping[str, Mapping[str, tuple[int, str]]] = {
+    "Sample": {"value": (1, "double"), "timestamp": (2, "int64")},
+    "Label": {"name": (1, "string"), "value": (2, "string")},
+    "Request1": {"timeseries": (1, "*bytes")},
+    "Series1": {
+        "labels": (1, "*bytes"),
+        "samples": (2, "*Sample"),
+        "exemplars": (3, "*bytes"),
+        "histograms": (4, "*bytes"),
+    },
+    "Request2": {"symbols": (4, "*string"), "timeseries": (5, "*bytes")},
+    "Series2": {
+        "labels_refs": (1, "*uint32"),
+        "samples": (2, "*Sample"),
+        "histograms": (3, "*bytes"),
+        "exemplars": (4, "*bytes"),
+    },
+}
+
+
+@cache
+def messages() -> Mapping[str, Any]:
+    """Return the message classes by name: Sample, Label, Request1 and Series1, Request2 and Series2."""
+    file = descriptor_pb2.FileDescriptorProto(name="gpuledger_remote_write.proto", package="gpuledger", syntax="proto3")
+    for name, shape in _SHAPES.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in shape.items():
+            _declare(message.field.add(name=field, number=number), kind)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"gpuledger.{name}")) for name in _SHAPES}
+
+
+def _declare(field: Any, kind: str) -> None:  # noqa: ANN401 - a FieldDescriptorProto
+    field.label = _Field.LABEL_REPEATED if kind.startswith("*") else _Field.LABEL_OPTIONAL
+    plain = kind.removeprefix("*")
+    if plain in _KINDS:
+        field.type = _KINDS[plain]
+    else:
+        field.type, field.type_name = _Field.TYPE_MESSAGE, f".gpuledger.{plain}"
+
 
 _MOST_LABELS = 128  # of one series
 _MOST_LABEL_BYTES = 64 * 2**10
@@ -135,3 +202,68 @@ def _declared_bytes(body: bytes) -> int:
     if body:
         raise ValueError("no length")
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a request: what was accepted of it, how many samples were refused, and why."""
+
+    samples: int
+    refused: int
+    why: str = ""
+    histograms: int = 0  # accepted and left out: the contract has no word for them
+    exemplars: int = 0
+
+
+class Pending:
+    """What one request still waits for. `answer` holds the Written, or the BatchError that tells the sender to repeat.
+
+    It is counted by the receiver's thread, and let go by the writer's.
+    """
+
+    def __init__(self) -> None:
+        self.answer: Future[Written] = Future()
+        self.samples = self.histograms = self.exemplars = 0
+        self.repeats: set[str] = set()  # targets of which something came again
+        self._refused = 0
+        self._why = ""
+        self._open = 1  # buckets and batches to wait for, and the reading of the request itself
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+
+    def refuse(self, why: str, count: int = 1) -> None:
+        """Count samples, of those that were counted, that can never be written."""
+        self.samples -= count
+        self._refused += count
+        self._why = self._why or why
+
+    def hold(self) -> None:
+        """Wait for one thing more."""
+        with self._lock:
+            self._open += 1
+
+    def done(self, error: BaseException | None = None) -> None:
+        """One of the things that it waited for is there, or has failed."""
+        with self._lock:
+            self._open -= 1
+            self._error = self._error or error
+            if self._open:
+                return
+        if self._error is None:
+            self.answer.set_result(Written(self.samples, self._refused, self._why, self.histograms, self.exemplars))
+        else:
+            self.answer.set_exception(self._error)
+
+    def fail(self, error: BaseException) -> None:
+        """What it waits for will not all come; the answer says so when the rest is settled."""
+        with self._lock:
+            self._error = self._error or error
+
+
+def temporary(error: BaseException) -> BatchError:
+    """Return the answer to what may go well the next time.
+
+    Always 503: Prometheus drops what is answered with 429, unless it is told otherwise (retry_on_http_429).
+    """
+    reason = error.reason if isinstance(error, BatchError) else "store"
+    return BatchError(503, reason, f"not all of the request is stored; send it again, it counts once: {error}")

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
-from collector.pipeline.batch_encoding import encoded_batch
-from collector.pipeline.decoding.batch import Batch
+from collector.pipeline.decoding.batch import Batch, encoded_batch
 from collector.pipeline.decoding.range_checks import Array
-from collector.prometheus.derived import finish
 from collector.prometheus.gathering import constants
 from collector.prometheus.labels import Subject
-from collector.prometheus.names import Slot
+from collector.prometheus.names import Slot, finish
 from collector.prometheus.pivot import Samples, pivot, rows_and_subjects
 from collector.prometheus.targets import Bucket, Component, Target
 

@@ -13,16 +13,12 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
-from collector.body import Arriving
 from collector.errors import BatchError
-from collector.limits import spread_seconds
+from collector.limits import Arriving, spread_seconds
 from collector.problem import PROBLEM_TYPE, problem
 from collector.prometheus.labels import Clusters
-from collector.prometheus.messages import V1, V2
-from collector.prometheus.pending import Written
-from collector.prometheus.receiver import Counts, Limits, Receiver
-from collector.prometheus.request import unpacked
-from collector.prometheus.resuming import last_scrapes
+from collector.prometheus.receiver import Counts, Limits, Receiver, last_scrapes
+from collector.prometheus.request import V1, V2, Written, unpacked
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig

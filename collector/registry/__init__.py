@@ -6,10 +6,8 @@ The only importer of sqlalchemy and psycopg. One code path over SQLite (beside t
 from collector.registry.alarms import AlarmChange, AlarmPost, Alarms, KeptAlarm
 from collector.registry.audit import AuditEntry
 from collector.registry.capacity import Bounds, CapacityEvent, CapacityRequest, PilotsSeen
-from collector.registry.collectors import Collector
-from collector.registry.joins import Join
-from collector.registry.keys import AccessKey
-from collector.registry.leases import Lease
+from collector.registry.keys import AccessKey, Join
+from collector.registry.leases import Collector, Lease
 from collector.registry.mails import Mails, Queued, Send, Subscription
 from collector.registry.registry import Registry, open_registry, registry_file
 

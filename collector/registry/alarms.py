@@ -6,11 +6,11 @@ decides which of them says it. What the webhook gets waits here until it is take
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select, true, update
+from sqlalchemy import ColumnElement, Connection, delete, func, select, true, update
 
-from collector.registry.database import Database
+from collector.registry.database import Database, columns_of, values_of
 from collector.registry.tables import ALARM_POSTS, ALARMS
 
 State = Literal["queued", "sent", "failed"]
@@ -63,29 +63,25 @@ class Alarms:
 
     def lasting(self) -> list[KeptAlarm]:
         """Return those that have not ended, the oldest first."""
-        rows = select(*_columns(KeptAlarm, ALARMS)).where(ALARMS.c.ended_at.is_(None))
-        with self._database.reading() as connection:
-            return [KeptAlarm(*row) for row in connection.execute(rows.order_by(ALARMS.c.opened_at, ALARMS.c.id))]
+        found = select(*columns_of(KeptAlarm, ALARMS)).where(ALARMS.c.ended_at.is_(None))
+        return [KeptAlarm(*row) for row in self._database.rows(found.order_by(ALARMS.c.opened_at, ALARMS.c.id))]
 
     def ended_since(self, moment: int) -> list[KeptAlarm]:
         """Return those that were said and have ended since a moment."""
         ended = ALARMS.c.said_at.is_not(None) & (ALARMS.c.ended_at >= moment)
-        with self._database.reading() as connection:
-            return [KeptAlarm(*row) for row in connection.execute(select(*_columns(KeptAlarm, ALARMS)).where(ended))]
+        return [KeptAlarm(*row) for row in self._database.rows(select(*columns_of(KeptAlarm, ALARMS)).where(ended))]
 
     def said_since(self, moment: int) -> dict[str | None, int]:
         """Return how many were said of each team since a moment, the urgent ones aside."""
         said = (ALARMS.c.said_at >= moment) & ALARMS.c.urgent.is_(False)
-        with self._database.reading() as connection:
-            rows = connection.execute(select(ALARMS.c.team, func.count()).where(said).group_by(ALARMS.c.team))
-            return {team: int(count) for team, count in rows}
+        rows = self._database.rows(select(ALARMS.c.team, func.count()).where(said).group_by(ALARMS.c.team))
+        return {team: int(count) for team, count in rows}
 
     def change(self, change: "AlarmChange", now: int) -> None:
         """Remember one turn, all of it or nothing. Of an alarm that another process has said, nothing is posted."""
         with self._database.writing() as connection:
             for one in change.opened:
-                values = {name: getattr(one, name) for name in KeptAlarm.__slots__}
-                connection.execute(self._database.insert(ALARMS).values(**values).on_conflict_do_nothing())
+                connection.execute(self._database.insert(ALARMS).values(**values_of(one)).on_conflict_do_nothing())
             for id_, post in change.said.items():
                 if _marked(connection, id_, ALARMS.c.said_at.is_(None), said_at=now) and post is not None:
                     self._put(connection, post)
@@ -95,43 +91,31 @@ class Alarms:
             _forget(connection, now)
 
     def _put(self, connection: Connection, post: "AlarmPost") -> None:
-        values = {name: getattr(post, name) for name in AlarmPost.__slots__}
-        connection.execute(self._database.insert(ALARM_POSTS).values(**values).on_conflict_do_nothing())
+        connection.execute(self._database.insert(ALARM_POSTS).values(**values_of(post)).on_conflict_do_nothing())
 
     def due(self, now: int, most: int) -> list[AlarmPost]:
         """Return the posts whose turn it is, the oldest first."""
         turn = (ALARM_POSTS.c.state == "queued") & (ALARM_POSTS.c.next_at <= now)
-        rows = (
-            select(*_columns(AlarmPost, ALARM_POSTS))
-            .where(turn)
-            .order_by(ALARM_POSTS.c.made_at, ALARM_POSTS.c.id)
-            .limit(most)
-        )
-        with self._database.reading() as connection:
-            return [AlarmPost(*row) for row in connection.execute(rows)]
+        found = select(*columns_of(AlarmPost, ALARM_POSTS)).where(turn)
+        ordered = found.order_by(ALARM_POSTS.c.made_at, ALARM_POSTS.c.id).limit(most)
+        return [AlarmPost(*row) for row in self._database.rows(ordered)]
 
     def posts(self, states: Sequence[State], most: int) -> list[AlarmPost]:
         """Return posts in these states, the newest first."""
-        rows = select(*_columns(AlarmPost, ALARM_POSTS)).where(ALARM_POSTS.c.state.in_(states))
-        with self._database.reading() as connection:
-            found = connection.execute(rows.order_by(ALARM_POSTS.c.made_at.desc(), ALARM_POSTS.c.id).limit(most))
-            return [AlarmPost(*row) for row in found]
+        found = select(*columns_of(AlarmPost, ALARM_POSTS)).where(ALARM_POSTS.c.state.in_(states))
+        ordered = found.order_by(ALARM_POSTS.c.made_at.desc(), ALARM_POSTS.c.id).limit(most)
+        return [AlarmPost(*row) for row in self._database.rows(ordered)]
 
     def settle(self, post: AlarmPost) -> None:
         """Note what became of a post."""
-        values = {name: getattr(post, name) for name in AlarmPost.__slots__ if name not in ("id", "made_at")}
-        with self._database.writing() as connection:
-            connection.execute(update(ALARM_POSTS).where(ALARM_POSTS.c.id == post.id).values(**values))
+        values = {name: value for name, value in values_of(post).items() if name not in ("id", "made_at")}
+        self._database.change(update(ALARM_POSTS).where(ALARM_POSTS.c.id == post.id).values(**values))
 
 
 def _marked(connection: Connection, id_: str, when: ColumnElement[bool], **values: int) -> bool:
     """Change the lasting alarm of an id, and return whether it was there to be changed."""
     lasts = (ALARMS.c.id == id_) & ALARMS.c.ended_at.is_(None) & when
     return connection.execute(update(ALARMS).where(lasts).values(**values)).rowcount == 1
-
-
-def _columns(row: "type[KeptAlarm | AlarmPost]", table: Table) -> list[Column[Any]]:
-    return [table.c[name] for name in row.__slots__]
 
 
 def _forget(connection: Connection, now: int) -> None:

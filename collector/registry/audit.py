@@ -7,9 +7,8 @@ from typing import Literal
 from sqlalchemy import Connection, delete, insert, select
 
 from agent.wire.units import DAY_US
-from collector.registry.database import Database
-from collector.registry.tables import AUDIT
-from collector.registry.versions import AUDIT_DAYS
+from collector.registry.database import Database, columns_of, values_of
+from collector.registry.tables import AUDIT, AUDIT_DAYS
 
 AuditKind = Literal["change", "read", "refused"]
 
@@ -29,7 +28,7 @@ class AuditEntry:
 
 def record(connection: Connection, entry: AuditEntry) -> None:
     """Append an entry in the transaction of what it tells: both, or neither."""
-    connection.execute(insert(AUDIT).values(**{name: getattr(entry, name) for name in AuditEntry.__slots__}))
+    connection.execute(insert(AUDIT).values(**values_of(entry)))
 
 
 class Audit:
@@ -41,19 +40,15 @@ class Audit:
     def add(self, entries: Sequence[AuditEntry]) -> None:
         """Append entries."""
         if entries:
-            rows = [{name: getattr(entry, name) for name in AuditEntry.__slots__} for entry in entries]
             with self._database.writing() as connection:
-                connection.execute(insert(AUDIT), rows)
+                connection.execute(insert(AUDIT), [values_of(entry) for entry in entries])
 
     def since(self, at: int, limit: int = 10_000) -> list[AuditEntry]:
         """Return the entries from then on, the oldest first, at most the newest `limit`."""
-        columns = [AUDIT.c[name] for name in AuditEntry.__slots__]
-        newest = select(*columns).where(AUDIT.c.at >= at).order_by(AUDIT.c.at.desc(), AUDIT.c.id.desc()).limit(limit)
-        with self._database.reading() as connection:
-            return [AuditEntry(*row) for row in reversed(connection.execute(newest).all())]
+        found = select(*columns_of(AuditEntry, AUDIT)).where(AUDIT.c.at >= at)
+        newest = self._database.rows(found.order_by(AUDIT.c.at.desc(), AUDIT.c.id.desc()).limit(limit))
+        return [AuditEntry(*row) for row in reversed(newest)]
 
     def expire(self, now: int) -> int:
         """Delete what is older than the database protects, and return how many entries that were."""
-        old = delete(AUDIT).where(AUDIT.c.at < now - (AUDIT_DAYS + 1) * DAY_US)
-        with self._database.writing() as connection:
-            return int(connection.execute(old).rowcount)
+        return self._database.change(delete(AUDIT).where(AUDIT.c.at < now - (AUDIT_DAYS + 1) * DAY_US))

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, case, delete, func, insert, select, u
 from agent.wire.units import DAY_US
 from collector.errors import FullError, RegistryError
 from collector.registry.audit import AuditEntry, record
-from collector.registry.database import Database
+from collector.registry.database import Database, values_of
 from collector.registry.tables import CAPACITY_EVENTS, CAPACITY_REQUESTS
 
 _MOST_LISTED = 100_000
@@ -89,8 +89,7 @@ class CapacityRequests:
             if seen is not None and _pilots(connection, request.team, seen.since, request.id) != seen.count:
                 return False
             _expire(connection, event.at, self.bounds.days)
-            values = {name: getattr(request, name) for name in CapacityRequest.__slots__}
-            new = self._database.insert(CAPACITY_REQUESTS).values(**values).on_conflict_do_nothing()
+            new = self._database.insert(CAPACITY_REQUESTS).values(**values_of(request)).on_conflict_do_nothing()
             if connection.execute(new).rowcount and _count(connection, request.team) > self.bounds.of_a_team:
                 raise FullError(_full(request.team, self.bounds))
             # Who waives meanwhile waits here, and then sees that the history has gone on.
@@ -114,16 +113,14 @@ class CapacityRequests:
 
     def find(self, id: str) -> CapacityRequest | None:  # noqa: A002  the field's name
         """Return one, or None."""
-        with self._database.reading() as connection:
-            row = connection.execute(select(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == id)).first()
-            return None if row is None else CapacityRequest(*row)
+        rows = self._database.rows(select(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == id))
+        return CapacityRequest(*rows[0]) if rows else None
 
     def ids(self, beginning: str) -> list[str]:
         """Return the ids that begin so, in order, a hundred at most."""
         own = CAPACITY_REQUESTS.c.id
         found = select(own).where(own.startswith(beginning, autoescape=True)).order_by(own).limit(100)
-        with self._database.reading() as connection:
-            return [id_ for (id_,) in connection.execute(found)]
+        return [id_ for (id_,) in self._database.rows(found)]
 
     def listed(
         self,
@@ -140,9 +137,8 @@ class CapacityRequests:
             found = found.where(CAPACITY_REQUESTS.c.team.in_(list(teams)))
         if before is not None:
             found = found.where((at < before[0]) | ((at == before[0]) & (own < before[1])))
-        with self._database.reading() as connection:
-            rows = connection.execute(found.order_by(at.desc(), own.desc()).limit(limit))
-            return [CapacityRequest(*row) for row in rows]
+        rows = self._database.rows(found.order_by(at.desc(), own.desc()).limit(limit))
+        return [CapacityRequest(*row) for row in rows]
 
     def history(self, id: str) -> list[tuple[int, CapacityEvent]]:  # noqa: A002  the field's name
         """Return a request's history, the oldest first, each entry with its number; the last decision has its text."""
@@ -153,8 +149,7 @@ class CapacityRequests:
         text = case((events.number == last, events.decided))
         columns = (each for each in events if each is not events.decided)
         found: Select[Any] = select(*columns, text).where(own).order_by(events.number)
-        with self._database.reading() as connection:
-            return [(row[0], CapacityEvent(*row[1:])) for row in connection.execute(found)]
+        return [(row[0], CapacityEvent(*row[1:])) for row in self._database.rows(found)]
 
     def pilots(self, team: str, since: int, but: str) -> int:
         """Return how many pilots of a team have passed since then, or were decided again, but the one of this id."""
@@ -172,8 +167,7 @@ def _append(connection: Connection, event: CapacityEvent, action: str, detail: s
     own = CAPACITY_EVENTS.c.request_id == event.request_id
     if connection.execute(select(func.count()).select_from(CAPACITY_EVENTS).where(own)).scalar_one() >= _MOST_EVENTS:
         raise RegistryError(f"{event.request_id} has {_MOST_EVENTS:,} entries, and takes no more: ask anew")
-    values = {name: getattr(event, name) for name in CapacityEvent.__slots__}
-    connection.execute(insert(CAPACITY_EVENTS).values(**values))
+    connection.execute(insert(CAPACITY_EVENTS).values(**values_of(event)))
     holds = update(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == event.request_id).values(verdict=event.verdict)
     connection.execute(holds)
     record(connection, AuditEntry(event.at, "change", event.who, action, event.request_id, detail))

@@ -2,12 +2,12 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, text
+from sqlalchemy import Column, Connection, Engine, Executable, QueuePool, Table, create_engine, event, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from collector.errors import RegistryError
@@ -50,6 +50,16 @@ class Database:
         with self._transaction(writes=True) as connection:
             yield connection
 
+    def rows(self, statement: Executable) -> Sequence[Any]:
+        """Return the rows of one query. Raises as reading()."""
+        with self.reading() as connection:
+            return connection.execute(statement).all()
+
+    def change(self, statement: Executable) -> int:
+        """Run one statement that changes rows, and return how many those were. Raises as writing()."""
+        with self.writing() as connection:
+            return int(connection.execute(statement).rowcount)
+
     def insert(self, table: Any) -> Any:  # noqa: ANN401  two dialects, each with its own class of one form
         """Return an INSERT that knows ON CONFLICT."""
         # Here: a site without PostgreSQL need not wait for its dialect at each start, a seventh of it.
@@ -79,6 +89,16 @@ class Database:
                     yield connection
         except SQLAlchemyError as error:
             raise RegistryError(f"the registry {self.name} failed: {_first_line(error)}") from error
+
+
+def values_of(thing: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass with slots, named as its columns
+    """Return what is written of a thing, by the names of its columns."""
+    return {name: getattr(thing, name) for name in thing.__slots__}
+
+
+def columns_of(kind: type, table: Table) -> list[Column[Any]]:
+    """Return the columns that a thing of this kind is made of, in its order."""
+    return [table.c[name] for name in kind.__slots__]  # type: ignore[attr-defined]
 
 
 def sqlite_database(path: Path | None) -> Database:

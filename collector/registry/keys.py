@@ -1,19 +1,24 @@
-"""Keys as they rest: an id, a role, a scope and the hash of a secret that nobody can get back from it.
+"""Keys as they rest, the join tokens that bring new hosts theirs, and of which host each GPU is.
 
-The hash is one SHA-256, and no slow one with salt: those protect what people choose. Our secrets are 256 random bits,
-of which no table can be made and no guess will hit; a slow hash would only make each request slow.
+A key is an id, a role, a scope and the hash of a secret that nobody can get back from it. The hash is one SHA-256, and
+no slow one with salt: those protect what people choose. Our secrets are 256 random bits, of which no table can be made
+and no guess will hit; a slow hash would only make each request slow.
+
+A GPU is of the host that first told of it, until the operator moves it.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
-from collector.errors import RegistryError
+from collector.errors import JoinError, RegistryError
 from collector.registry.audit import AuditEntry, record
-from collector.registry.database import Database
-from collector.registry.tables import COUNTERS, KEYS
+from collector.registry.database import Database, columns_of, values_of
+from collector.registry.tables import COUNTERS, GPU_HOMES, HOSTS, JOINS, KEYS
 
 _MOST_KEYS = 200_000  # that are open, and that a collector holds in memory; a host has one
 
@@ -55,8 +60,7 @@ class Keys:
 
     def listed(self) -> list[AccessKey]:
         """Return all keys, the oldest first."""
-        with self._database.reading() as connection:
-            return [_key(row) for row in connection.execute(select(KEYS).order_by(KEYS.c.created_at, KEYS.c.id))]
+        return [_key(row) for row in self._database.rows(select(KEYS).order_by(KEYS.c.created_at, KEYS.c.id))]
 
     def changed(self, after: int) -> tuple[list[AccessKey], int]:
         """Return what was added or changed after a change, and the number of the last change.
@@ -91,8 +95,7 @@ class Keys:
 
     def used(self, ids: Sequence[str], now: int) -> None:
         """Note that these keys opened something. No change that collectors need to read."""
-        with self._database.writing() as connection:
-            connection.execute(update(KEYS).where(KEYS.c.id.in_(list(ids))).values(used_at=now))
+        self._database.change(update(KEYS).where(KEYS.c.id.in_(list(ids))).values(used_at=now))
 
 
 def insert_key(connection: Connection, key: AccessKey) -> None:
@@ -104,8 +107,7 @@ def insert_key(connection: Connection, key: AccessKey) -> None:
         raise RegistryError(
             f"there are {_MOST_KEYS:,} keys; revoke those that nobody uses: gpuledger admin access list"
         )
-    values = {name: getattr(key, name) for name in AccessKey.__slots__}
-    values["teams"] = json.dumps(key.teams) if key.teams is not None else None
+    values = values_of(key) | {"teams": json.dumps(key.teams) if key.teams is not None else None}
     connection.execute(insert(KEYS).values(**values, change=next_change(connection)))
 
 
@@ -140,3 +142,154 @@ def _key(row: Row[tuple[object, ...]]) -> AccessKey:
     values = {name: getattr(row, name) for name in AccessKey.__slots__}
     values["teams"] = tuple(json.loads(row.teams)) if row.teams is not None else None
     return AccessKey(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One join token without its secret. `replaces`: hosts that have a key may get a new one, and lose the old."""
+
+    id: str
+    hash: str  # sha256 of the secret, in hex
+    node_glob: str
+    uses: int
+    created_at: int
+    created_by: str
+    expires_at: int
+    used: int = 0
+    replaces: bool = False
+    revoked_at: int | None = None
+
+
+class Joins:
+    """The site's join tokens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, join: Join) -> None:
+        """Add a join token; from then on nobody comes in without a key, not even over loopback."""
+        detail = f"{join.node_glob}, {join.uses} uses" + (", replaces" if join.replaces else "")
+        with self._database.writing() as connection:
+            next_change(connection)
+            record(
+                connection, AuditEntry(join.created_at, "change", join.created_by, "add join token", join.id, detail)
+            )
+            connection.execute(insert(JOINS).values(**values_of(join)))
+
+    def listed(self) -> list[Join]:
+        """Return all join tokens, the oldest first."""
+        return [Join(*row) for row in self._database.rows(_joins().order_by(JOINS.c.created_at, JOINS.c.id))]
+
+    def find(self, id: str) -> Join | None:  # noqa: A002  the field's name
+        """Return one, or None."""
+        rows = self._database.rows(_joins().where(JOINS.c.id == id))
+        return Join(*rows[0]) if rows else None
+
+    def revoke(self, id: str, now: int, by: str) -> int:  # noqa: A002  the field's name
+        """Close a join token; return 1, or 0 where it was not open."""
+        open_one = (JOINS.c.id == id) & JOINS.c.revoked_at.is_(None)
+        with self._database.writing() as connection:
+            closed = int(connection.execute(update(JOINS).where(open_one).values(revoked_at=now)).rowcount)
+            if closed:
+                record(connection, AuditEntry(now, "change", by, "revoke join token", id))
+            return closed
+
+    def enrol(self, join_id: str, key: AccessKey, node: str, now: int) -> None:
+        """Add a key of a host and count the use of its join token, both or neither.
+
+        An answer may have been lost: a key that this token brought to this host and that was never shown is replaced,
+        and costs no further use.
+
+        Raises:
+            JoinError: the token is used up, over or not for this host, or the host has a key.
+        """
+        with self._database.writing() as connection:
+            next_change(connection)  # one after another, or a host could get two keys at once
+            row = connection.execute(_joins().where(JOINS.c.id == join_id).with_for_update()).first()
+            join = _checked(Join(*row) if row is not None else None, node, now)
+            own = keys_of(connection, node, now)
+            lost = [old.id for old in own if old.joined_by == join.id and old.used_at is None]
+            _settle(connection, join, [old.id for old in own], lost, node, now)
+            insert_key(connection, replace(key, node=node, joined_by=join.id))
+            record(connection, AuditEntry(now, "change", f"join:{join.id}", "enrol", key.id, node))
+
+
+def _settle(connection: Connection, join: Join, own: list[str], lost: list[str], node: str, now: int) -> None:
+    """Close the keys that the new one replaces, and count the use."""
+    if len(lost) < len(own) and not join.replaces:
+        raise JoinError(
+            409, "enrolled", f"{node} has a key already; revoke that one, or use a join token made with --replace"
+        )
+    if own:
+        revoke_keys(connection, own, now)
+    if lost:
+        return
+    if join.used >= join.uses:
+        raise JoinError(403, "used_up", "this join token is used up; make another: gpuledger admin access join")
+    connection.execute(update(JOINS).where(JOINS.c.id == join.id).values(used=JOINS.c.used + 1))
+
+
+def _checked(join: Join | None, node: str, now: int) -> Join:
+    if join is None or join.revoked_at is not None:
+        raise JoinError(403, "join_token", "no such join token; make one: gpuledger admin access join")
+    if now >= join.expires_at:
+        raise JoinError(403, "expired", "this join token is over; make another: gpuledger admin access join")
+    if not fnmatchcase(node, join.node_glob):
+        raise JoinError(403, "node", f"this join token is for hosts named {join.node_glob}, not for {node}")
+    return join
+
+
+def _joins() -> Select[Any]:
+    return select(*columns_of(Join, JOINS))
+
+
+MOST_GPUS = 1024  # of one host, MIG instances that are no more included: what is invented has an end
+_AT_ONCE = 500  # names in one statement
+
+
+class Homes:
+    """The site's list of GPUs and hosts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, gpus: Collection[str]) -> dict[str, str]:
+        """Return the host of each of these that is known."""
+        found: dict[str, str] = {}
+        names = sorted(gpus)
+        with self._database.reading() as connection:
+            for start in range(0, len(names), _AT_ONCE):
+                part = GPU_HOMES.c.gpu_uuid.in_(names[start : start + _AT_ONCE])
+                rows = connection.execute(select(GPU_HOMES.c.gpu_uuid, GPU_HOMES.c.node).where(part))
+                found.update((row.gpu_uuid, row.node) for row in rows)
+        return found
+
+    def claim(self, node: str, gpus: Collection[str], now: int) -> dict[str, str]:
+        """Note as this host's those that nobody has told of before; return of each that is known whose it is.
+
+        One that is missing in the answer is one too many of this host.
+        """
+        with self._database.writing() as connection:
+            own = select(func.count()).select_from(GPU_HOMES).where(GPU_HOMES.c.node == node)
+            room = MOST_GPUS - int(connection.execute(own).scalar_one())
+            new = [{"gpu_uuid": gpu, "node": node, "told_at": now} for gpu in sorted(gpus)][: max(room, 0)]
+            if new:
+                connection.execute(self._database.insert(GPU_HOMES).on_conflict_do_nothing(), new)
+        return self.of(gpus)
+
+    def move(self, gpu: str, node: str, now: int, by: str) -> None:
+        """Say that a GPU is in another host now; what that host tells of it is believed from then on."""
+        with self._database.writing() as connection:
+            moved = self._database.insert(GPU_HOMES).values(gpu_uuid=gpu, node=node, told_at=now)
+            connection.execute(
+                moved.on_conflict_do_update(index_elements=["gpu_uuid"], set_={"node": node, "told_at": now})
+            )
+            record(connection, AuditEntry(now, "change", by, "move gpu", gpu, node))
+
+    def first_heard(self, node: str, sent_at: int) -> int:
+        """Return when the first batch that was ever taken of a host was sealed; this one, where there was none."""
+        with self._database.writing() as connection:
+            first = self._database.insert(HOSTS).values(node=node, first_sent_at=sent_at)
+            connection.execute(first.on_conflict_do_nothing())
+            row = connection.execute(select(HOSTS.c.first_sent_at).where(HOSTS.c.node == node)).one()
+            return int(row.first_sent_at)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Column, Connection, Select, delete, func, select, update
+from sqlalchemy import Connection, Select, delete, func, select, update
 
 from collector.registry.audit import AuditEntry, record
-from collector.registry.database import Database
+from collector.registry.database import Database, columns_of, values_of
 from collector.registry.tables import MAIL_SECRETS, MAIL_SENDS, MAIL_SUBSCRIPTIONS
 
 State = Literal["queued", "sending", "sent", "failed", "dropped"]
@@ -84,15 +84,14 @@ class Mails:
 
     def known_key(self) -> bytes | None:
         """Return the secret, or None where no mail was ever made."""
-        with self._database.reading() as connection:
-            found = connection.execute(select(MAIL_SECRETS.c.value).where(MAIL_SECRETS.c.name == _KEY)).scalar()
-            return bytes.fromhex(found) if found is not None else None
+        rows = self._database.rows(select(MAIL_SECRETS.c.value).where(MAIL_SECRETS.c.name == _KEY))
+        return bytes.fromhex(rows[0].value) if rows else None
 
     def subscribe(self, one: Subscription) -> Subscription:
         """Note an address of a list where it is new, and return it as it stands: it may have stopped the mail."""
-        values = {name: getattr(one, name) for name in Subscription.__slots__}
+        new = self._database.insert(MAIL_SUBSCRIPTIONS).values(**values_of(one)).on_conflict_do_nothing()
         with self._database.writing() as connection:
-            connection.execute(self._database.insert(MAIL_SUBSCRIPTIONS).values(**values).on_conflict_do_nothing())
+            connection.execute(new)
             found = _subscription(connection, one.id)
         if found is None:
             raise AssertionError("BUG: a subscription that was just noted is not there")
@@ -105,11 +104,8 @@ class Mails:
 
     def subscriptions(self) -> list[Subscription]:
         """Return all, by list and address."""
-        with self._database.reading() as connection:
-            rows = connection.execute(
-                select(*_columns()).order_by(MAIL_SUBSCRIPTIONS.c.list, MAIL_SUBSCRIPTIONS.c.address)
-            )
-            return [Subscription(*row) for row in rows]
+        ordered = _subscriptions().order_by(MAIL_SUBSCRIPTIONS.c.list, MAIL_SUBSCRIPTIONS.c.address)
+        return [Subscription(*row) for row in self._database.rows(ordered)]
 
     def stop(self, id: str, now: int, by: str) -> None:  # noqa: A002  the field's name
         """Stop the mail to one address of one list, and forget what waits for it. Twice is as once."""
@@ -132,9 +128,8 @@ class Mails:
     def last_sent(self, subscription: str) -> int | None:
         """Return when the newest mail to it left, or None."""
         sent = (MAIL_SENDS.c.subscription == subscription) & (MAIL_SENDS.c.state == "sent")
-        with self._database.reading() as connection:
-            found: int | None = connection.execute(select(func.max(MAIL_SENDS.c.done_at)).where(sent)).scalar()
-            return found
+        ((last,),) = self._database.rows(select(func.max(MAIL_SENDS.c.done_at)).where(sent))
+        return None if last is None else int(last)
 
     def queue(self, mail: Queued, now: int) -> bool:
         """Let a mail wait to be sent; return False where this period's was made before. Older ones give way to it."""
@@ -173,9 +168,8 @@ class Mails:
     def made(self, subscription: str, period: str) -> Send | None:
         """Return what became of a period's mail, or None where none was made."""
         own = (MAIL_SENDS.c.subscription == subscription) & (MAIL_SENDS.c.period == period)
-        with self._database.reading() as connection:
-            row = connection.execute(_sends().where(own)).first()
-            return Send(*row) if row is not None else None
+        rows = self._database.rows(_sends().where(own))
+        return Send(*rows[0]) if rows else None
 
     def claim(self, now: int) -> Queued | None:
         """Return the mail that has waited longest of those that are due, and keep others from it; None: none is."""
@@ -183,19 +177,14 @@ class Mails:
         with self._database.writing() as connection:
             _take_back(connection, now)
             _leave_stopped(connection, now)
-            row = connection.execute(
-                select(
-                    MAIL_SENDS.c.subscription,
-                    MAIL_SENDS.c.period,
-                    MAIL_SENDS.c.period_end,
-                    MAIL_SENDS.c.body,
-                    MAIL_SENDS.c.attempts,
-                )
+            waiting = (
+                select(MAIL_SENDS)
                 .where(due)
                 .order_by(MAIL_SENDS.c.next_at, MAIL_SENDS.c.made_at, MAIL_SENDS.c.subscription)
                 .limit(1)
                 .with_for_update(skip_locked=True)
-            ).first()
+            )
+            row = connection.execute(waiting).first()
             if row is None:
                 return None
             one = (MAIL_SENDS.c.subscription == row.subscription) & (MAIL_SENDS.c.period == row.period)
@@ -214,49 +203,35 @@ class Mails:
         if state == "queued":
             values = {"state": state, "told": told, "next_at": next_at or now, "claimed_at": None}
         own = (MAIL_SENDS.c.subscription == mail.subscription) & (MAIL_SENDS.c.period == mail.period)
-        with self._database.writing() as connection:
-            connection.execute(update(MAIL_SENDS).where(own & (MAIL_SENDS.c.state == "sending")).values(values))
+        self._database.change(update(MAIL_SENDS).where(own & (MAIL_SENDS.c.state == "sending")).values(values))
 
     def hurry(self, now: int) -> int:
         """Make all that waits due now, and return how many that are."""
         waits = (MAIL_SENDS.c.state == "queued") & (MAIL_SENDS.c.next_at > now)
-        with self._database.writing() as connection:
-            return int(connection.execute(update(MAIL_SENDS).where(waits).values(next_at=now)).rowcount)
+        return self._database.change(update(MAIL_SENDS).where(waits).values(next_at=now))
 
     def sends(self, since: int = 0, states: Sequence[State] = ()) -> list[Send]:
         """Return what became of mails made since then, the newest first."""
         chosen = MAIL_SENDS.c.made_at >= since
         if states:
             chosen &= MAIL_SENDS.c.state.in_(states)
-        with self._database.reading() as connection:
-            rows = connection.execute(
-                _sends().where(chosen).order_by(MAIL_SENDS.c.made_at.desc(), MAIL_SUBSCRIPTIONS.c.address)
-            )
-            return [Send(*row) for row in rows]
+        newest = _sends().where(chosen).order_by(MAIL_SENDS.c.made_at.desc(), MAIL_SUBSCRIPTIONS.c.address)
+        return [Send(*row) for row in self._database.rows(newest)]
 
 
-def _columns() -> list[Column[Any]]:
-    return [MAIL_SUBSCRIPTIONS.c[name] for name in Subscription.__slots__]
+def _subscriptions() -> Select[Any]:
+    return select(*columns_of(Subscription, MAIL_SUBSCRIPTIONS))
 
 
 def _subscription(connection: Connection, id: str) -> Subscription | None:  # noqa: A002  the field's name
-    row = connection.execute(select(*_columns()).where(MAIL_SUBSCRIPTIONS.c.id == id)).first()
+    row = connection.execute(_subscriptions().where(MAIL_SUBSCRIPTIONS.c.id == id)).first()
     return Subscription(*row) if row is not None else None
 
 
 def _sends() -> Select[Any]:
-    return select(
-        MAIL_SENDS.c.subscription,
-        MAIL_SUBSCRIPTIONS.c.list,
-        MAIL_SUBSCRIPTIONS.c.address,
-        MAIL_SENDS.c.period,
-        MAIL_SENDS.c.state,
-        MAIL_SENDS.c.attempts,
-        MAIL_SENDS.c.next_at,
-        MAIL_SENDS.c.done_at,
-        MAIL_SENDS.c.told,
-        MAIL_SENDS.c.made_at,
-    ).join_from(MAIL_SENDS, MAIL_SUBSCRIPTIONS, MAIL_SUBSCRIPTIONS.c.id == MAIL_SENDS.c.subscription)
+    both = {column.name: column for column in (*MAIL_SUBSCRIPTIONS.c, *MAIL_SENDS.c)}
+    found = select(*(both[name] for name in Send.__slots__))
+    return found.join_from(MAIL_SENDS, MAIL_SUBSCRIPTIONS, MAIL_SUBSCRIPTIONS.c.id == MAIL_SENDS.c.subscription)
 
 
 def _ended(state: State, now: int, told: str) -> dict[str, object]:

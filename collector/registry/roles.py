@@ -1,4 +1,4 @@
-"""Who may do what, in one table. endpoints.py says which right each route needs."""
+"""Who may do what, in one table. access/gate.py says which right each route needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

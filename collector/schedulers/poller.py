@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from agent.wire.tables import TABLES
 from collector.errors import CollectorError, SchedulerError
-from collector.pipeline.batch_encoding import encoded_batch
 from collector.pipeline.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.batch import encoded_batch
 from collector.pipeline.decoding.range_checks import Clock, plausible
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from collector.errors import TakenError
 from collector.store.lake import delete
-from collector.store.migrations import available
+from collector.store.schemas import available
 
 if TYPE_CHECKING:
     from collector.store.session import OpenStore, Session

@@ -1,25 +1,29 @@
-"""Open the store: a hot DuckDB file, and the lake beside it. With session.py the only importer of duckdb."""
+"""Open the store: a hot DuckDB file, and the lake beside it, or elsewhere, as the settings say.
+
+Beside this only session.py, noted.py and power.py import duckdb.
+"""
 
 import re
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
-from collector.errors import StoreError
-from collector.store import books, sealed_here
-from collector.store.extensions import allowed
-from collector.store.lake import LakeSettings, attach, found_beside, named_damage
-from collector.store.literal import literal
-from collector.store.migrations import migrate, require_current
-from collector.store.no_pandas import spare_the_search
+from collector.config import SHARED, absent
+from collector.errors import ConfigError, StoreError
+from collector.store import books
+from collector.store.lake import S3, LakeSettings, allowed, attach, default_lake, found_beside, named_damage
 from collector.store.noted import named_files
-from collector.store.power import Safety, mend
-from collector.store.private import make_private
-from collector.store.session import Session
-from collector.store.there import absent
+from collector.store.power import Safety, make_private, mend
+from collector.store.schemas import migrate, require_current
+from collector.store.seal_mark import require_data, require_lake, require_sealed
+from collector.store.session import Session, literal, spare_the_search
+
+if TYPE_CHECKING:
+    from collector.config import CollectorConfig
 
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
 _WAL_AUTOCHECKPOINT = "64MB"
@@ -185,7 +189,7 @@ class Store:
             with self.hot_session() as session:
                 (require_current if read_only else migrate)(session)
                 if not may_lack:
-                    sealed_here.require_lake(session, self.path, self.lake)
+                    require_lake(session, self.path, self.lake)
         if self.lake is not None:
             try:
                 self._open_lake(self.lake, read_only, may_lack=may_lack)
@@ -199,13 +203,13 @@ class Store:
                 self._require_whole(session, lake)
         if not read_only:
             with self.hot_session() as session:
-                books.make_tables(session)
+                books.make_book_tables(session)
 
     def _require_whole(self, session: Session, lake: LakeSettings) -> None:
         if self.hot is not None:
-            sealed_here.require_sealed(session, self.hot, self.path)
+            require_sealed(session, self.hot, self.path)
         if lake.folder is not None:
-            sealed_here.require_data(lake.folder, [file.path for file in named_files(session)], self.path)
+            require_data(lake.folder, [file.path for file in named_files(session)], self.path)
 
     def size_bytes(self) -> int:
         """Return the bytes of the file and its log; 0 for a store in memory."""
@@ -288,3 +292,39 @@ def _opening_failed(path: Path | None, error: str) -> str:
         return f"cannot open the store {path}: there is no folder {path.absolute().parent}; make it first"
     said = "it is no DuckDB file" if "in-memory database" in error else error.splitlines()[0]
     return f"cannot open the store {path}: {said}"
+
+
+NO_LAKE = "none"
+
+
+def open_store(config: "CollectorConfig") -> Store:
+    """Open the store of a server.
+
+    Raises:
+        ConfigError: the settings describe no lake.
+        StoreError: the store cannot be opened, or the lake not be reached.
+    """
+    lake = lake_of(config)
+    return Store.open(config.store, lake=lake, memory_limit=config.memory_limit, threads=config.threads)
+
+
+def lake_of(config: "CollectorConfig") -> LakeSettings | None:
+    """Return the lake that the settings name; None where everything stays in the one file.
+
+    Raises:
+        ConfigError: `lake` or `data` cannot be understood.
+    """
+    own = default_lake(config.store, Path(config.extensions) if config.extensions else None)
+    s3 = S3(config.s3_endpoint, config.s3_region, config.s3_key_id, config.s3_secret)
+    data = config.data or own.data
+    if config.lake == NO_LAKE:
+        return None
+    if not config.lake:
+        return LakeSettings(own.catalogue, data, s3, own.extensions)
+    if not config.lake.startswith(SHARED):
+        raise ConfigError(f"collector.lake is {config.lake!r}: write postgres:dbname=... host=..., none, or nothing")
+    if not config.data:
+        raise ConfigError(
+            "collector.data is missing: several collectors need a folder or an s3:// address that all reach"
+        )
+    return LakeSettings(config.lake, data, s3, own.extensions)

@@ -1,7 +1,8 @@
 """What is noted of every file of the lake: its hash when it was written, and when it was last found as it was.
 
 It lies in the lake's catalogue, beside DuckLake's own tables: whoever has the catalogue, a backup too, has the hashes
-of the files that it names.
+of the files that it names. A file is read whole apart from every store: a damaged one can end DuckDB's connection for
+good.
 """
 
 from collections.abc import Sequence
@@ -9,11 +10,39 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from collector.errors import StoreError
 from collector.store.lake import CATALOGUE
+from collector.store.session import literal, spare_the_search
 
 if TYPE_CHECKING:
     from collector.store.session import OpenStore, Session
+
+_MEMORY = "256MB"
+
+
+def unreadable(path: Path) -> str | None:
+    """Return in a few words why a Parquet file cannot be read to its end, every value of it; None where it can."""
+    spare_the_search()
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": _MEMORY,
+        "threads": "1",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "preserve_insertion_order": "false",
+    }
+    connection = duckdb.connect(":memory:", config=config)
+    try:
+        connection.execute(f"SELECT bit_xor(hash(f)) FROM read_parquet({literal(path)}) f").fetchall()
+    except duckdb.OutOfMemoryException:
+        return None  # its bytes ask for more than we give: that tells nothing of the file
+    except duckdb.Error as error:
+        return str(error).splitlines()[0]
+    finally:
+        connection.close()
+    return None
+
 
 NOTES, LOST = "gpuledger_files", "gpuledger_lost"
 _ABSENT = "does not exist"  # in DuckDB's words, of a table and of a database

@@ -1,9 +1,10 @@
-"""What DuckDB leaves to luck in a power cut, and what is done about it (both found by tests/power).
+"""What is done to the hot file beside DuckDB: against power cuts, for its owner alone, and written anew.
 
-The log's name. DuckDB syncs its log at every commit, and removes it and makes it anew at every checkpoint; the folder
-in which the name stands it never syncs. ext4 and xfs put the name on the disk with the content; POSIX promises nothing.
-Without the name the answered batches are gone, and an older log that is there again does not fit the file any more. So
-the folder is synced whenever the store has another log than before.
+DuckDB leaves two things to luck in a power cut (both found by tests/power). The log's name. DuckDB syncs its log at
+every commit, and removes it and makes it anew at every checkpoint; the folder in which the name stands it never syncs.
+ext4 and xfs put the name on the disk with the content; POSIX promises nothing. Without the name the answered batches
+are gone, and an older log that is there again does not fit the file any more. So the folder is synced whenever the
+store has another log than before.
 
 The blocks of metadata. A checkpoint writes data to free blocks, and then changes the header. But a block of metadata
 holds 64 pieces, old and new side by side, and is written over in place, all 256 KiB of it: cut off in the middle it is
@@ -11,6 +12,9 @@ neither, its checksum fails, and the whole file cannot be opened. So after each 
 to a file beside the store. While the header is still of the iteration that the copy was made for, a block whose
 checksum fails was cut off by a checkpoint that did not finish, and the copy is what it was before: opening the store
 puts it right.
+
+A store's files have names of people in them, and their money. Written anew, nothing of what was deleted or changed is
+left in the file's free blocks.
 """
 
 import fcntl
@@ -20,11 +24,17 @@ import os
 import struct
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import xor
 from pathlib import Path
+
+import duckdb
+
+from collector.errors import StoreError
+from collector.store.lake import LakeSettings
+from collector.store.session import literal
 
 _LOG = logging.getLogger(__name__)
 _HEADERS_AT, _HEADERS = 4096, 8192  # two headers take turns; the one with the higher iteration counts
@@ -212,3 +222,81 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+_OTHERS = 0o077  # the rights that nobody else has
+
+
+def make_private(path: Path | None, lake: LakeSettings | None) -> None:
+    """Take from others the rights that earlier releases gave; what belongs to another user is left as it is.
+
+    New files get theirs from the umask, which each command narrows as it begins: DuckDB asks nobody.
+    """
+    for place in _places(path, lake):
+        with suppress(OSError):
+            mode = place.stat(follow_symlinks=False).st_mode
+            if mode & _OTHERS and not place.is_symlink():
+                place.chmod(mode & ~_OTHERS & 0o7777)
+
+
+def _places(path: Path | None, lake: LakeSettings | None) -> Iterator[Path]:
+    if path is not None:
+        yield from (path, path.with_name(f"{path.name}.wal"), path.with_name(f"{path.name}.tmp"), copy_of(path))
+    if lake is None:
+        return
+    if lake.file is not None:
+        yield lake.file.parent
+        yield from (lake.file.with_name(lake.file.name + end) for end in ("", "-wal", "-shm"))
+    if lake.folder is not None:
+        yield lake.folder
+        for folder, folders, files in os.walk(lake.folder):
+            yield from (Path(folder) / name for name in (*folders, *files))
+
+
+_ASIDE = ".rewriting"
+
+
+def rewrite(path: Path, memory_limit: str = "1GB") -> None:
+    """Copy all tables into a new file and put that in the old one's place, whole or not at all.
+
+    The store must be closed. The disk needs room for both files for a moment.
+
+    Raises:
+        StoreError: it is in use, or the disk is full; the old file is as it was.
+    """
+    aside = path.with_name(path.name + _ASIDE)
+    _remove(aside)
+    try:
+        connection = duckdb.connect(":memory:", config={"memory_limit": memory_limit})
+        try:
+            for name, file in (("old", path), ("new", aside)):
+                connection.execute(f"ATTACH {literal(file)} AS {name}")
+            connection.execute("COPY FROM DATABASE old TO new")
+            connection.execute("CHECKPOINT new")
+        finally:
+            connection.close()
+        _replace(aside, path)
+    except (duckdb.Error, OSError) as error:
+        _remove(aside)
+        raise StoreError(f"cannot write {path} anew: {str(error).splitlines()[0]}") from error
+
+
+def _replace(aside: Path, path: Path) -> None:
+    with aside.open("rb") as file:
+        os.fsync(file.fileno())
+    aside.replace(path)
+    _log(path).unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _remove(aside: Path) -> None:
+    for file in (aside, _log(aside)):
+        file.unlink(missing_ok=True)
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(path.name + ".wal")

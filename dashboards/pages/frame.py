@@ -38,7 +38,7 @@ from analyzer.text.words import (
     plain_sentence,
     signed,
 )
-from collector.access.endpoints import endpoint_of
+from collector.access.gate import endpoint_of
 from dashboards.pages.marks import class_bar
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from analyzer.ledger.unjudged import Unjudged, by_rule
 from analyzer.period import Period
 from analyzer.queries.ledger_query import ledger_sums
 from analyzer.text.words import days, moment_words, percent
-from collector.metrics.freshness import SILENT_SECONDS
+from collector.pipeline.metrics import SILENT_SECONDS
 from dashboards.pages.read_pages import PAGE, PART, PageState, ReadPage, ReadPages, Sheet, kind_of, neighbours, sheet_of
 from dashboards.routes import Doctor
 

@@ -34,7 +34,7 @@ from analyzer.text.words import (
     plain,
     plain_sentence,
 )
-from collector.access.forms import body_of, fields_of
+from collector.access.gate import body_of, fields_of
 from dashboards.pages.read_pages import ReadPage, ReadPages, Sheet
 
 _NODES_SHOWN, _CHANGES_SHOWN, _APPLIED_SHOWN = 48, 50, 20

@@ -16,7 +16,7 @@ from analyzer.interfaces.api.capacity import FOR_EVER, seen_of
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.api.scope import Scope
 from analyzer.text.words import counted, plain
-from collector.access.forms import body_of, fields_of
+from collector.access.gate import body_of, fields_of
 from collector.registry import Registry
 from collector.registry.roles import Right
 from dashboards.pages.frame import STRICT

@@ -27,9 +27,7 @@ from analyzer.period import WINDOW_MS
 from analyzer.reports.document import iso
 from analyzer.reports.run import run_facts, run_span
 from analyzer.states import CLASSES, Class, booking
-from collector.lake.tiers.series import Series, series
-from collector.lake.tiers.sources import TableExtent
-from collector.lake.tiers.subjects import Subject, gpus_of_run
+from collector.lake.series import Series, Subject, TableExtent, gpus_of_run, series
 from collector.store.session import Session
 from collector.tier_tables import tiered
 

@@ -19,16 +19,15 @@ from analyzer.recommendations.advice_options import LossSource
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.access.gate import Gate
-from collector.access.open_access import access_of
-from collector.access.open_tenant import analyst_of, tenant_of
-from collector.backup.layout import Layout
+from collector.access.open_access import access_of, analyst_of, tenant_of
+from collector.backup.manifest import Layout
 from collector.config import CollectorConfig
 from collector.http.app import create_app
 from collector.http.health import Readiness, add_health, check_store
 from collector.http.server_metrics import add_server_metrics
 from collector.pipeline.writer import Writer
+from collector.registry.tenant import BookingLease
 from collector.store.database import Store
-from collector.tenancy.analyzing import BookingLease
 from dashboards.analysis import ANALYZE_SECONDS, AnalysisJob, Booker, JobPage
 from dashboards.disk_cache import DiskCache, edition_of
 from dashboards.page_cache import PageCache, PageCounts

@@ -15,9 +15,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
-from collector.access.endpoints import endpoint_of
-from collector.access.forms import FIELD, SAFE, body_of, fields_of, is_form, same_site
-from collector.access.sessions import COOKIE, LASTING_SECONDS, SECURE_COOKIE, Session, cookie_of
+from collector.access.gate import FIELD, SAFE, body_of, endpoint_of, fields_of, is_form, same_site
+from collector.access.secret import COOKIE, LASTING_SECONDS, SECURE_COOKIE, Session, cookie_of
 from collector.errors import AccessError
 from collector.registry.roles import SETTINGS, Principal, Right
 from dashboards.pages.frame import STRICT, Frame

@@ -12,8 +12,7 @@ from bench.bodies import SECOND, speaker, window
 from bench.telemetry import BEATEN, GPUS, SLOW, UUID, Rows, Simulation
 from bench.tsdb_bodies import json_lines, remote_write, series
 from collector.pipeline.decoding.batch import decode
-from collector.prometheus.messages import V1
-from collector.prometheus.request import sent
+from collector.prometheus.request import V1, sent
 from tests.frames import unframed
 
 NOW = 1_795_219_200_000_000  # microseconds UTC

@@ -11,7 +11,7 @@ from bench.fuzz.knocking import knocked
 from bench.fuzz.slice import KINDS, Outcome
 from collector.errors import FileRefusedError
 from collector.importing.files import column_names
-from collector.lake.sealing.seal import seal
+from collector.lake.sealing import seal
 from collector.store.database import Store
 from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark

@@ -9,7 +9,7 @@ from analyzer.analysis import analyze
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
 from analyzer.settings.settings import Settings
-from collector.cli.serve import import_
+from collector.cli.imports import import_
 from collector.store.database import Store
 from tests.analyzer.ledger.fleet import priced
 from tests.bench.real_convert import Tables, helios, idle_gpu_hours, kineto

@@ -3,7 +3,7 @@
 import argparse
 
 from agent.log_format import configure
-from collector.cli.serve import add_settings, config_of
+from collector.cli.imports import add_settings, config_of
 from collector.http.server import serve as run_server
 
 

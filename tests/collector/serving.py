@@ -20,8 +20,7 @@ from agent.wire.envelope import CONTENT_TYPE
 from collector.config import CollectorConfig
 from collector.http.app import create_app
 from collector.pipeline.writer import Writer
-from collector.store.database import Store
-from collector.store.open_store import open_store
+from collector.store.database import Store, open_store
 from tests.waiting import PATIENCE_SECONDS, until
 
 

@@ -7,8 +7,8 @@ from concurrent.futures import Future
 import pytest
 
 from collector.errors import BatchError
-from collector.pipeline.answers import Answers
 from collector.pipeline.batch_commit import Receipt
+from collector.pipeline.writer import Answers
 
 
 def _answered(futures: list["Future[Receipt]"]) -> None:

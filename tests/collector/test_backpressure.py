@@ -8,9 +8,8 @@ import pytest
 
 from collector.config import CollectorConfig
 from collector.errors import BatchError
-from collector.pipeline.batch_queue import BatchQueue
 from collector.pipeline.decoding.batch import Batch, decode
-from collector.pipeline.writer import Writer
+from collector.pipeline.writer import BatchQueue, Writer
 from tests.collector.batches import NOW, body, gpu_rows
 from tests.collector.serving import Answer, Client, running
 from tests.waiting import PATIENCE_SECONDS, until

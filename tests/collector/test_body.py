@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from collector.body import Arriving, IncomingBody
 from collector.errors import BatchError
+from collector.limits import Arriving, IncomingBody
 
 
 def _body(place: IncomingBody, chunks: Iterable[bytes]) -> bytes:

@@ -15,8 +15,8 @@ import pytest
 from collector.errors import BatchError
 from collector.pipeline.decoding import decoders
 from collector.pipeline.decoding.batch import Batch, decode
+from collector.pipeline.decoding.decoder import Question
 from collector.pipeline.decoding.decoders import Decoders, command
-from collector.pipeline.decoding.verdict import Question
 from tests.collector.batches import NOW, body, gpu_rows
 from tests.waiting import PATIENCE_SECONDS
 
@@ -187,7 +187,7 @@ def test_a_process_does_not_outlive_its_server() -> None:
     code = (
         "import asyncio\n"
         "from collector.pipeline.decoding.decoders import Decoders, command\n"
-        "from collector.pipeline.decoding.verdict import Question\n"
+        "from collector.pipeline.decoding.decoder import Question\n"
         "from tests.collector.batches import NOW, body\n"
         "async def main():\n"
         "    await Decoders(1, command(2**26, 10**6), print).decoded(Question(body(), NOW))\n"

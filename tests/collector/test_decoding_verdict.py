@@ -4,9 +4,8 @@ from dataclasses import replace
 from io import BytesIO
 
 from collector.pipeline.decoding.batch import decode
-from collector.pipeline.decoding.decoder import answer_all
+from collector.pipeline.decoding.decoder import Question, answer_all, answered, request_bodies, understood
 from collector.pipeline.decoding.own_word import Host
-from collector.pipeline.decoding.verdict import Question, answered, request_bodies, understood
 from tests.collector.batches import NOW, body, gpu_rows, host_rows
 
 MAX_BYTES, MAX_ROWS = 2**26, 10**6

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.errors import StoreError
-from collector.store import extensions
+from collector.store import lake as extensions
 from collector.store.database import Store
 from collector.store.lake import LakeSettings, default_lake
 

@@ -10,11 +10,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.exposition import exposition
 from collector.config import CollectorConfig
-from collector.http.metrics_poller import MetricsPoller
-from collector.lake.sealing.seal import seal
-from collector.metrics.freshness import FORGOTTEN_SECONDS, NAMED, SILENT_SECONDS, WITHIN, Freshness
-from collector.metrics.metrics import Metrics
+from collector.http.server_metrics import MetricsPoller
+from collector.lake.sealing import seal
 from collector.pipeline.decoding.batch import decode
+from collector.pipeline.metrics import FORGOTTEN_SECONDS, NAMED, SILENT_SECONDS, WITHIN, Freshness, Metrics
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from collector.store.lake import default_lake

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agent.wire.envelope import CONTENT_TYPE
 from collector.config import CollectorConfig
 from collector.http.app import create_app
-from collector.http.connection import BoundedHttp
+from collector.http.server import BoundedHttp
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from tests.collector.batches import body

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from agent.wire.contract import SCHEMA_VERSION, Table
 from agent.wire.tables import TABLES
 from collector.pipeline.decoding.arrow_messages import Message, arrow_schema, read_message
-from collector.pipeline.decoding.fast_validation import all_fine, suspects
 from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, LONGEST_INTERVAL, Clock, faults
-from collector.pipeline.decoding.row_quarantine import sift
+from collector.pipeline.decoding.validation import all_fine, sift, suspects
 from tests.collector.batches import NOW, gpu_rows
 
 CLOCK = Clock(NOW, NOW)

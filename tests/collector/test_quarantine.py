@@ -10,12 +10,10 @@ from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.envelope import open_envelope
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
-from collector.lake.sealing.seal import seal
-from collector.pipeline.batch_commit import BatchCommit
+from collector.lake.sealing import seal
+from collector.pipeline.batch_commit import BatchCommit, keep_asides
 from collector.pipeline.decoding.batch import Batch, decode
-from collector.pipeline.quarantine import keep
-from collector.store.database import Store
-from collector.store.open_store import open_store
+from collector.store.database import Store, open_store
 from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, gpu_rows, host_rows
 from tests.collector.hostile import message, sealed
@@ -115,7 +113,7 @@ def test_the_oldest_go_first_and_are_counted() -> None:
     with Store.open(None) as store, store.session() as session:
         dropped = 0
         for number in range(300):
-            dropped += keep(session, [(number, decode(_bad(number, bad=10), NOW))], max_rows=100)
+            dropped += keep_asides(session, [(number, decode(_bad(number, bad=10), NOW))], max_rows=100)
         (held, oldest) = session.row("SELECT count(*), min(batch) FROM quarantine")
         assert 100 <= held <= 1100
         assert held + dropped == 3000
@@ -127,7 +125,7 @@ def test_of_one_batch_few_are_kept_and_all_are_counted() -> None:
     batch = decode(_bad(bad=400), NOW)
     assert (batch.quarantined["gpu_samples"], len(batch.asides)) == (400, 10)
     with Store.open(None) as store, store.session() as session:
-        assert keep(session, [(1, batch)]) == 390
+        assert keep_asides(session, [(1, batch)]) == 390
 
 
 def test_a_refusing_quarantine_takes_nothing(config: CollectorConfig) -> None:

@@ -10,8 +10,7 @@ from agent.wire.tables import TABLES
 from collector.errors import StoreError
 from collector.store import database
 from collector.store.database import Store
-from collector.store.lake_schema import column_sql
-from collector.store.migrations import SCHEMA_DIRECTORY, available, migrate
+from collector.store.schemas import SCHEMA_DIRECTORY, available, column_sql, migrate
 from tests.new_stores import made_at_once
 
 TYPES = {"string": "VARCHAR", "int64": "BIGINT", "float64": "DOUBLE", "bool": "BOOLEAN"}

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.metrics.families import Scraped, registry
 from agent.metrics.scrape_server import ScrapeServer
-from collector.access.endpoints import ENDPOINTS
+from collector.access.gate import ENDPOINTS
 from tests.agent.situations import SITUATIONS, lived
 from tests.agent.test_exposition import PROMETHEUS
 from tests.analyzer.interfaces.api_sites import TOKEN, Site

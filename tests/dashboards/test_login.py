@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from collector.access.attempts import AT_ONCE
-from collector.access.sessions import COOKIE, IDLE_SECONDS, SECURE_COOKIE
+from collector.access.access import AT_ONCE
+from collector.access.secret import COOKIE, IDLE_SECONDS, SECURE_COOKIE
 from dashboards.server.login import inside
 from tests.collector.access.conftest import TOKEN, add_key, bearer
 from tests.dashboards.keys import Guarded, guarded, log_in, token_of

@@ -14,8 +14,7 @@ from agent.wire.tables import TABLES
 from analyzer.errors import LedgerError
 from analyzer.ledger.timeline import TimelinePoint
 from analyzer.states import BOOKINGS, CLASSES
-from collector.lake.tiers.series import Series
-from collector.lake.tiers.subjects import Subject
+from collector.lake.series import Series, Subject
 from collector.store.database import Store
 from collector.store.session import Session
 from dashboards.pages.run_timeline import (

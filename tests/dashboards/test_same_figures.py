@@ -14,11 +14,11 @@ from fastapi import FastAPI
 from analyzer.queries.generation import Generations
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
-from collector.lake.upkeep.hot_file import forget_receipts
-from collector.lake.upkeep.retention import Keeping, drop
-from collector.lake.upkeep.rolling import roll_up
-from collector.store import tier_schema as schema
+from collector.lake.retention import Keeping, drop
+from collector.lake.tidying import forget_receipts
+from collector.lake.tiers import roll_up
 from collector.store.database import Store
+from collector.store.schemas import make_tier_tables
 from dashboards.server.app import ServerConfig, create_server
 from tests.analyzer.interfaces.api_sites import settings
 from tests.analyzer.ledger.amounts_site import END, NOW, POD, fill
@@ -73,7 +73,7 @@ class Site:
 def site(folder: Path) -> Iterator[Site]:
     """Yield a site that has something of every table: losses, racks, a service, a run that says its work, an agent."""
     with Store.open(folder / "store.duckdb") as store:
-        schema.make_tables(store)
+        make_tier_tables(store)
         fleet, now = Fleet(store), time.time_ns() // 1000
         with fleet.together():
             small_site(fleet)
@@ -199,7 +199,7 @@ def test_every_figure_is_told_alike_wherever_it_is_read(tmp_path: Path, moments:
 def test_a_page_of_before_the_first_booking_says_so_and_is_made_anew_after_it(tmp_path: Path) -> None:
     """An upgrade has no amounts until its first pass, which may change nothing else of the ledger."""
     with Store.open(tmp_path / "store.duckdb") as store:
-        schema.make_tables(store)
+        make_tier_tables(store)
         fleet = Fleet(store)
         fill(fleet)
         fleet.analyze(now=NOW)
@@ -223,7 +223,7 @@ def test_what_figures_are_read_from_is_what_their_state_is_named_by(tmp_path: Pa
     chosen = replace(settings(tmp_path), budgets=budgets)
     chosen = replace(chosen, guards=replace(chosen.guards, rejected_hours=1))
     with Store.open(None) as store, store.session() as session:
-        schema.make_tables(store)
+        make_tier_tables(store)
         fleet = Fleet(store)
         fill(fleet)
         fleet.analyze(now=NOW, settings=chosen)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from collector.lake.sealing.seal import seal
+from collector.lake.sealing import seal
 from collector.pipeline.batch_commit import BatchCommit, Receipt
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store

@@ -13,13 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.backup.backup_maker import Copy, make_backup
-from collector.backup.copying import copy_sqlite
-from collector.backup.folder import PARTIAL, backups, new_backup
-from collector.backup.layout import Layout
-from collector.backup.manifest import NAME
-from collector.backup.restoring import restore
-from collector.backup.verifying import verify
+from collector.backup.backup_maker import PARTIAL, Copy, backups, copy_sqlite, make_backup, new_backup
+from collector.backup.manifest import NAME, Layout
+from collector.backup.restoring import restore, verify
 from collector.errors import BackupError, StoreError
 from collector.store.database import Store
 from tests.operations.site import Site
@@ -232,7 +228,7 @@ def test_two_backups_at_once_are_refused(site: Site, folder: Path) -> None:
 
 def test_a_catalogue_is_never_opened_by_a_second_library_of_this_process() -> None:
     """That would let go of DuckDB's locks on it; the copy is made by a program of its own."""
-    text = (ROOT / "collector" / "backup" / "copying.py").read_text()
+    text = (ROOT / "collector" / "backup" / "backup_maker.py").read_text()
     assert "sqlite3" not in text
     assert "subprocess.run(" in text
 

@@ -9,8 +9,7 @@ import pytest
 
 from collector.backup.backup_maker import make_backup
 from collector.backup.manifest import NAME, Manifest
-from collector.backup.restoring import restore
-from collector.backup.verifying import verify
+from collector.backup.restoring import restore, verify
 from collector.errors import BackupError, StoreError
 from collector.store.database import Store
 from tests.operations.site import Site

@@ -16,8 +16,8 @@ from agent.exposition import exposition
 from agent.settings.config import AgentConfig
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
-from collector.http.notify import STOPPING_MICROSECONDS
-from collector.metrics.metrics import Metrics
+from collector.http.server import STOPPING_MICROSECONDS
+from collector.pipeline.metrics import Metrics
 from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]

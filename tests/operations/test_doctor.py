@@ -31,14 +31,14 @@ from analyzer.interfaces.doctor.sight import Live, Sight
 from analyzer.interfaces.doctor.storage import storage
 from analyzer.settings.settings import Settings
 from collector.backup.backup_maker import make_backup
-from collector.backup.default_folder import place_of
+from collector.backup.manifest import place_of
 from collector.config import CollectorConfig
-from collector.lake.upkeep.lake_files import LakeFile
-from collector.lake.upkeep.retention import Keeping
-from collector.lake.upkeep.turns import JobState, give, take
+from collector.lake.keeper import JobState, give, take
+from collector.lake.lake_files import LakeFile
+from collector.lake.retention import Keeping
 from collector.registry import AccessKey
 from collector.store.database import Store
-from collector.store.tier_schema import make_tables
+from collector.store.schemas import make_tier_tables
 from tests.collector.serving import running
 from tests.operations.site import Site
 
@@ -336,7 +336,7 @@ def test_keys_that_end_soon_are_said(sight: Sight) -> None:
 def test_a_job_that_fails_is_said(site: Site, sight: Sight) -> None:
     """Retention that fails fills the disk, and roll-ups that fail keep samples from being dropped."""
     assert "no job of the upkeep has run on this store yet" in told(jobs(sight), "note")
-    make_tables(site.store)
+    make_tier_tables(site.store)
     assert take(site.store, "merge", NOW, NOW + 1)
     give(site.store, JobState("merge", "done", "", NOW, NOW, NOW), NOW + 1)
     assert "1 job of the upkeep went well" in told(jobs(sight), "ok")

@@ -14,20 +14,18 @@ from analyzer.interfaces.doctor.invariants import examine
 from analyzer.interfaces.doctor.registry import read_beside
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.settings.settings import Settings
-from collector.backup.backup_maker import make_backup
-from collector.backup.folder import backups
-from collector.backup.verifying import verify
+from collector.access.erasure import Replacement, erase
+from collector.backup.backup_maker import backups, make_backup
+from collector.backup.restoring import verify
 from collector.cli.lake import aside, check
 from collector.config import CollectorConfig
-from collector.erasure.erase import erase
-from collector.erasure.names import Replacement
 from collector.errors import BackupError, StoreError
 from collector.http.health import LakeFiles
-from collector.lake.soundness.aside import FOLDER, lost, set_aside
-from collector.lake.soundness.file_check import check as look_through
-from collector.lake.soundness.file_check import glanced
-from collector.lake.upkeep.checking import check_files
-from collector.lake.upkeep.compaction import compact
+from collector.lake.compaction import compact
+from collector.lake.damage import FOLDER, lost, set_aside
+from collector.lake.file_check import check as look_through
+from collector.lake.file_check import glanced
+from collector.lake.tidying import check_files
 from collector.registry import open_registry
 from collector.store.books import mirror
 from collector.store.database import Store

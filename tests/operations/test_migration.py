@@ -7,10 +7,10 @@ import pytest
 
 from analyzer.interfaces.doctor import examine
 from analyzer.settings.settings import Settings
-from collector.lake.sealing.seal import seal
+from collector.lake.sealing import seal
 from collector.store.database import Store
 from collector.store.lake import default_lake
-from collector.store.migrations import available
+from collector.store.schemas import available
 from collector.store.seal_mark import Mark
 from tests.operations.site import Site
 

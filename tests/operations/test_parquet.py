@@ -12,7 +12,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-from collector.store.extensions import DUCKDB_VERSION
+from collector.store.lake import DUCKDB_VERSION
 from tests.operations.site import Site
 
 duckdb = pytest.importorskip("duckdb")

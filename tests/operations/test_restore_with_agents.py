@@ -18,9 +18,9 @@ from agent.spool.queue import Spool
 from agent.spool.segment_store import SegmentStore
 from agent.wire.envelope import encode
 from analyzer.interfaces.backups.cli import backup, restore, verify
-from collector.backup.folder import backups
+from collector.backup.backup_maker import backups
 from collector.config import CollectorConfig
-from collector.store.open_store import open_store
+from collector.store.database import open_store
 from tests.collector.serving import Running, running
 from tests.waiting import until
 

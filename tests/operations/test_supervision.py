@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.http.notify import SOCKET, WATCHDOG, Supervisor
+from collector.http.server import SOCKET, WATCHDOG, Supervisor
 from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]

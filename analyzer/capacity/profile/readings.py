@@ -29,7 +29,7 @@ from analyzer.period import local
 from analyzer.queries.statements import statements
 from analyzer.text.wording import gib
 from analyzer.text.words import plain
-from collector.lake.tiers.sources import TableExtent
+from collector.lake.series import TableExtent
 from collector.store.session import Session
 from collector.tier_tables import tiered
 

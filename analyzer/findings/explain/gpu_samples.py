@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzer.findings.finding import Finding
 from analyzer.queries.statements import statements
-from collector.lake.tiers.sources import TableExtent
+from collector.lake.series import TableExtent
 from collector.tier_tables import tiered
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from analyzer.findings.health import gpus, hosts, queues, runs, services
 from analyzer.findings.health.gathering import gather
 from analyzer.findings.health.notice import Notice, Rule, Span
 from analyzer.ledger.unjudged import Unjudged
-from collector.lake.tiers.retained import kept_from
+from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
     from collector.store.session import Session

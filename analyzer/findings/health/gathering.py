@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import HOUR_US
 from analyzer.findings.health.notice import Span
 from analyzer.queries.statements import run, statements
-from collector.lake.tiers.sources import TableExtent
+from collector.lake.series import TableExtent
 from collector.tier_tables import tiered
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.stragglers import Straggler, stragglers
 from analyzer.queries.statements import statements
 from analyzer.text.wording import counted, percent
-from collector.lake.tiers.retained import kept_from
+from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -16,7 +16,7 @@ from analyzer.findings.health.words import WORDS
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
 from analyzer.text.wording import counted, some
-from collector.lake.tiers.retained import kept_from
+from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
     from collector.store.session import Session

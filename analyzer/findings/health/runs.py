@@ -21,7 +21,7 @@ from analyzer.measures.efficiency.figure import Figure
 from analyzer.queries.statements import statements
 from analyzer.states import Confidence
 from analyzer.text.wording import called, counted, gib, percent, tenths
-from collector.lake.tiers.retained import kept_from
+from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
     from collector.store.session import Session

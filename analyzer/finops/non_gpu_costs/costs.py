@@ -28,7 +28,7 @@ from analyzer.queries.placed import placed
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements
 from analyzer.settings.settings import Settings
-from collector.lake.tiers.sources import TableExtent
+from collector.lake.series import TableExtent
 from collector.store.session import Session
 from collector.tier_tables import tiered
 

@@ -16,9 +16,8 @@ from analyzer.interfaces.alarms.settings import TABLE, AlarmSettings
 from analyzer.settings.settings import TABLES, Settings, settings_file
 from analyzer.text.words import counted, moment_words
 from collector.access.open_access import registry_of
-from collector.config import load
+from collector.config import check_there, load
 from collector.registry import AlarmPost, Alarms, KeptAlarm
-from collector.store.there import check_there
 
 _OK, _FAILING = 0, 1
 _SHOWN = 20

@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 
 from analyzer.interfaces.api.parameters import Problem, refusals
 from analyzer.interfaces.api.writing import BINARY, ENROL
-from collector.access.endpoints import endpoint_of
+from collector.access.gate import endpoint_of
 from collector.registry.roles import Right
 
 _ABOUT = """Readings of the ledger: every second of every GPU that the fleet owns, booked to one state, with a cause, a

@@ -19,8 +19,7 @@ from analyzer.interfaces.api.request_service import RequestContext, RequestServi
 from analyzer.interfaces.api.runs import RunId, span_of
 from analyzer.ledger.which_run import find_run
 from analyzer.reports.document import Document, Iso, Micros, Model, iso
-from collector.lake.tiers.series import CHARTED, MAX_POINTS, Series, series
-from collector.lake.tiers.subjects import Subject, gpus_of_run, hosts
+from collector.lake.series import CHARTED, MAX_POINTS, Series, Subject, gpus_of_run, hosts, series
 from collector.store.session import Session
 
 HeldSpans = Mapping[str, Collection[tuple[int, int]]]  # by GPU or host: from when until when

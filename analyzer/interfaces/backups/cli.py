@@ -13,8 +13,7 @@ from analyzer.interfaces.backups.proving import chosen_backup, proved
 from analyzer.server_client import ask_server_json
 from analyzer.settings.settings import Settings
 from collector.backup.backup_maker import KEEP, make_backup
-from collector.backup.layout import Layout
-from collector.backup.manifest import Manifest, as_json
+from collector.backup.manifest import Layout, Manifest, as_json
 from collector.backup.restoring import restore as put_back
 from collector.backup.routes import PATH
 from collector.config import load

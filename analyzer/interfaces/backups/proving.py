@@ -5,11 +5,10 @@ from pathlib import Path
 from analyzer.interfaces.doctor import examine
 from analyzer.ledger.believed import believing
 from analyzer.settings.settings import Settings
-from collector.backup.folder import backups
-from collector.backup.layout import Layout
-from collector.backup.manifest import NAME
-from collector.backup.open_backup import open_backup
-from collector.backup.verifying import Verdict, verify
+from collector.backup.backup_maker import backups
+from collector.backup.contents import open_backup
+from collector.backup.manifest import NAME, Layout
+from collector.backup.restoring import Verdict, verify
 from collector.errors import BackupError
 
 

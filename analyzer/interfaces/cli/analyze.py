@@ -8,8 +8,8 @@ from analyzer.analysis import analyze as bring_up_to_date
 from analyzer.interfaces.cli.by_command import where
 from analyzer.ledger.booking import Analysis
 from analyzer.reports.prediction_book import keep_recommendations
+from collector.config import check_there
 from collector.store.database import Store
-from collector.store.there import check_there
 
 _OK = 0
 _BOOKED_BY = "gpuledger serve --only analyzer books it, in turn with the others"

@@ -20,10 +20,9 @@ from analyzer.reports.reader import Reader
 from analyzer.server_client import ask_server_json, zone_of
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.words import moment_words, until_words
-from collector.config import load
+from collector.config import SHARED, check_there, load
 from collector.store.books import mirror_findings
 from collector.store.database import Store
-from collector.store.there import SHARED, check_there
 
 T = TypeVar("T")
 _TELL = "say it to a server that runs on it, with --server URL"

@@ -321,8 +321,7 @@ def requests_of(options: argparse.Namespace) -> StoreRequests | ServerRequests:
 def registry_of_site(options: argparse.Namespace) -> Registry:
     """Return the registry beside the store that the arguments or the settings name."""
     from collector.access.open_access import registry_of
-    from collector.config import load
-    from collector.store.there import check_there
+    from collector.config import check_there, load
 
     file = settings_file(options.store, options.config) if options.store else options.config
     config = load(file, os.environ)

@@ -22,10 +22,9 @@ from analyzer.period import Calendar
 from analyzer.prices.catalogues import day, write_new
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.as_json import as_json
-from collector.config import load
+from collector.config import check_there, load
 from collector.store.books import mirror_findings
 from collector.store.database import Store
-from collector.store.there import check_there
 
 _OK, _DIFFERS = 0, 1
 

@@ -7,7 +7,7 @@ from agent.wire.units import DAY_US, HOUR_US, SECOND_US
 from analyzer.interfaces.doctor.line import CheckLine, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import count, length_words, minute_words, some
-from collector.metrics.freshness import SILENT_SECONDS
+from collector.pipeline.metrics import SILENT_SECONDS
 
 _CLOCK_SECONDS = 2.0
 _LAG_SECONDS = 900

@@ -10,8 +10,8 @@ from analyzer.interfaces.doctor.line import CheckLine, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import size
 from collector.errors import StoreError
-from collector.lake.upkeep.lake_files import LakeFile, files
-from collector.lake.upkeep.retention import Keeping
+from collector.lake.lake_files import LakeFile, files
+from collector.lake.retention import Keeping
 from collector.lake_layout import layouts, tier_of
 
 _LAST_DAYS = 7  # over which the gain of a day is taken

@@ -7,7 +7,7 @@ from analyzer.interfaces.doctor.line import CheckLine, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import count, length_words, minute_words, some
 from collector.errors import StoreError
-from collector.lake.upkeep.turns import JobState, states
+from collector.lake.keeper import JobState, states
 from collector.store.booking import FIRST, newest
 from collector.store.books import days_doubled
 

@@ -7,12 +7,11 @@ from agent.wire.units import SECOND_US, WEEK_SECONDS
 from analyzer.interfaces.doctor.line import CheckLine, Section
 from analyzer.interfaces.doctor.sight import Sight
 from analyzer.interfaces.doctor.words import count, length_words, size, some
-from collector.backup.default_folder import place_of
-from collector.backup.folder import backups
-from collector.backup.manifest import Manifest
+from collector.backup.backup_maker import backups
+from collector.backup.manifest import Manifest, place_of
 from collector.errors import BackupError, StoreError
-from collector.lake.soundness.aside import lost
-from collector.lake.soundness.file_check import damage_sentence, glanced
+from collector.lake.damage import lost
+from collector.lake.file_check import damage_sentence, glanced
 from collector.store.noted import named_files
 
 _OLD_BACKUP_SECONDS = WEEK_SECONDS

@@ -23,10 +23,9 @@ from analyzer.reports.reader import Reader
 from analyzer.settings.settings import TABLES, Settings, settings_file
 from analyzer.text.words import moment_words
 from collector.access.open_access import registry_of
-from collector.config import load
+from collector.config import SHARED, check_there, load
 from collector.registry import Mails, Registry, Send, registry_file
 from collector.store.database import Store
-from collector.store.there import SHARED, check_there
 
 _OK, _REFUSED, _WAITING = 0, 1, 3
 

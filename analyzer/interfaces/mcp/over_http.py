@@ -17,8 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from analyzer.errors import UnansweredError
 from analyzer.interfaces.mcp.site import Site
 from collector.access.access import Access
-from collector.access.endpoints import Endpoint, endpoint_of
-from collector.access.gate import Gate
+from collector.access.gate import Endpoint, Gate, endpoint_of
 from collector.http.health import Readiness, add_health
 from collector.problem import answer_with_problems, problem_response
 from collector.registry.roles import Right

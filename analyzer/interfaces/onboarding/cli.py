@@ -17,13 +17,13 @@ from analyzer.interfaces.onboarding.prices import given
 from analyzer.interfaces.onboarding.runs import Runs, of_file, of_kube_state, of_labels, of_slurm
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.layout import TextLayout
-from collector.cli.history import add_slurm, open_target
+from collector.cli.imports import add_slurm, open_target
 from collector.config import CollectorConfig, load
 from collector.importing.span import Span, span, zone
 from collector.prometheus.client import Client, Server
 from collector.prometheus.labels import Clusters
 from collector.prometheus.pull import Progress, Pulled, pull
-from collector.prometheus.server_survey import Survey, survey
+from collector.prometheus.survey import Survey, survey
 from collector.schedulers.kubernetes.runs import Labels
 from collector.store.database import Store
 

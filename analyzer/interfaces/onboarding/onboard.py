@@ -27,7 +27,8 @@ from collector.importing.span import Span
 from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from collector.prometheus.pull import Progress, Pulled, Survey
+    from collector.prometheus.pull import Progress, Pulled
+    from collector.prometheus.survey import Survey
     from collector.store.database import Store
 
 _SOURCE = "prometheus"

@@ -59,7 +59,7 @@ def of_slurm(options: "argparse.Namespace", asked: Span) -> Runs:
         SchedulerError: accounting does not answer.
         FileRefusedError: a file is none of Slurm's.
     """
-    from collector.cli.history import slurm_told
+    from collector.cli.imports import slurm_told
 
     told, cluster, notes = slurm_told(options, asked)
 

@@ -15,7 +15,7 @@ from analyzer.ledger.closing import LOOK_AHEAD_US
 from analyzer.measures.traffic.sources import add_views
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements
-from collector.lake.tiers.retained import all_kept_from, kept_by_table, kept_from
+from collector.lake.tiers import all_kept_from, kept_by_table, kept_from
 from collector.tier_tables import tiered
 
 if TYPE_CHECKING:

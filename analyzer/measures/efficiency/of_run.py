@@ -11,7 +11,7 @@ from analyzer.measures.efficiency.mfu import mfu
 from analyzer.measures.efficiency.scaling import MODEL_LABEL, Peer, Scaling, Unit, scaling, signature
 from analyzer.measures.efficiency.steps import EXPIRED, ReportedProgress, StepTime, by_period, step_time
 from analyzer.measures.efficiency.stragglers import Straggler, stragglers
-from collector.lake.tiers.retained import kept_from
+from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
     from collector.store.session import Session

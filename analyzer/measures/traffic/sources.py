@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
-from collector.lake.tiers.pieces import Span
-from collector.lake.tiers.retained import kept_from
-from collector.store.literal import literal
+from collector.lake.tiers import Span, kept_from
+from collector.store.session import literal
 from collector.tier_tables import SIZES, Tiered, tiered
 
 if TYPE_CHECKING:

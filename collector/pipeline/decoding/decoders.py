@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from agent import child
 from collector.errors import BatchError
 from collector.pipeline.decoding.batch import Batch
-from collector.pipeline.decoding.verdict import Question, request_bodies, understood
+from collector.pipeline.decoding.decoder import Question, request_bodies, understood
 
 _GROUP = 16  # bodies in one question
 PATIENCE_SECONDS = 30.0  # for the answer to one; a body that may be asked about takes milliseconds

@@ -1,7 +1,7 @@
 """What a host's own key may tell: of itself, of GPUs that are its own, and of runs what no scheduler answers for.
 
 A batch of another host is refused whole. Of a batch of its own, rows that are not the host's to tell are put aside with
-the reason, as rows that cannot be true are (decoding/sifting.py), and the others count. Who else may tell what stands
+the reason, as rows that cannot be true are (validation.py), and the others count. Who else may tell what stands
 in the contract (agent/wire/tables.py). Whether a scheduler knows the run that a row names is seen only later, where all
 that was told lies side by side (analyzer/ledger/believed.py).
 """

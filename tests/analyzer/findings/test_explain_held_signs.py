@@ -16,9 +16,9 @@ from analyzer.findings.rules.evidence import evidence
 from analyzer.ledger.rules import RULE_OF
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar
-from collector.lake.upkeep.rolling import roll_up
+from collector.lake.tiers import roll_up
+from collector.store.schemas import make_tier_tables
 from collector.store.session import Session
-from collector.store.tier_schema import make_tables
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 from tests.analyzer.small_site import IDLE, small_site
 from tests.analyzer.windows import stalled, window
@@ -232,7 +232,7 @@ def test_samples_that_are_rolled_up_say_the_same() -> None:
     """A finding of last month is argued from minutes: its samples are gone, its evidence is not."""
     fleet, marks = small_site(), {}
     fleet.analyze()
-    make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     for kept in ("samples", "minutes"):
         with fleet.store.session() as session:
             found = findings(session, WEEK.start, WEEK.end)

@@ -4,8 +4,8 @@ import random
 
 from analyzer.findings.health.gathering import gather
 from analyzer.findings.health.notice import Span
-from collector.lake.upkeep.rolling import roll_up
-from collector.store.tier_schema import make_tables
+from collector.lake.tiers import roll_up
+from collector.store.schemas import make_tier_tables
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, SECOND, Fleet
 
 HOURS = 3
@@ -54,7 +54,7 @@ def test_what_is_counted_does_not_change_when_hours_are_rolled_up() -> None:
     """A list of findings said "from 42 GiB" until the upkeep had run, and "from 42.5 GiB" after it."""
     fleet = fleet_of(1)
     before = counted(fleet)
-    make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     roll_up(fleet.store, 1e12, now_us=MONDAY + 12 * HOUR)
     assert {of: len(rows) for of, rows in before.items()} == {"gpu": 2 * HOURS, "run": 2 * HOURS, "port": HOURS}
     assert counted(fleet) == before

@@ -10,8 +10,8 @@ from analyzer.findings.health.gpus import XIDS
 from analyzer.findings.health.limits import LIMITS
 from analyzer.findings.health.notice import NoticeRule
 from analyzer.findings.health.words import WORDS
-from collector.lake.upkeep.rolling import roll_up
-from collector.store.tier_schema import make_tables
+from collector.lake.tiers import roll_up
+from collector.store.schemas import make_tables
 from tests.analyzer.findings.health_fleets import UNTIL, WELL, noticed, well
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 

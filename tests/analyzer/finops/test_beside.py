@@ -40,9 +40,8 @@ from analyzer.prices.non_gpu_rows import (
 )
 from analyzer.prices.price_book import PriceBook
 from analyzer.text.layout import TextLayout
-from collector.lake.tiers.pieces import Span
-from collector.lake.tiers.rolling import planned, roll_hours, roll_minutes
-from collector.store.tier_schema import make_tables
+from collector.lake.tiers import Span, planned, roll_hours, roll_minutes
+from collector.store.schemas import make_tier_tables
 from collector.tier_tables import tiered
 from tests.analyzer.finops.test_charging import site
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
@@ -344,7 +343,7 @@ def test_hours_that_are_rolled_up_say_what_samples_said() -> None:
         before = read_drawn(session, period)
         session.execute("DELETE FROM energy_amounts")
         session.execute("DELETE FROM amount_hours")
-    make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     table, rolled = tiered("gpu_samples"), Span(MONDAY, MONDAY + 2 * HOUR)
     with fleet.store.session() as session:
         for portion in planned(session, table, rolled):

@@ -21,11 +21,10 @@ from analyzer.reports.ledger_filter import LedgerFilter
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
+from collector.access.erasure import Replacement, erase
 from collector.backup.backup_maker import make_backup
 from collector.backup.restoring import restore
 from collector.config import CollectorConfig
-from collector.erasure.erase import erase
-from collector.erasure.names import Replacement
 from collector.registry import open_registry
 from collector.store.database import Store
 from tests.analyzer.finops.final_month import BEGINS, DECEMBER, FINAL, Rules, files, fleet, place, report, sums

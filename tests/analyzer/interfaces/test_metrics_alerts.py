@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agent.exposition import exposition
-from collector.http.metrics_poller import MetricsPoller
-from collector.metrics.metrics import Metrics
+from collector.http.server_metrics import MetricsPoller
+from collector.pipeline.metrics import Metrics
 from collector.store.seal_mark import Mark
 from tests.agent.test_exporter_situations import promtool
 from tests.analyzer.interfaces.api_sites import LATER, settings

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from analyzer.interfaces.questions.registry import QUESTIONS
 from analyzer.settings.settings import Settings
 from bench.aging.readings import Asked, commands
-from collector.store import tier_schema as schema
 from collector.store.database import Store
+from collector.store.schemas import make_tier_tables
 from tests.analyzer.ledger.copies import made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
@@ -75,7 +75,7 @@ def _hour(fleet: Fleet, node: str, hour: int, number: int) -> None:
 def site() -> Fleet:
     """Return the site with the tables of the upkeep, analysed and closed."""
     fleet = Fleet()
-    schema.make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     fill(fleet)
     fleet.analyze(now=NOW)
     return fleet

@@ -12,8 +12,8 @@ from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from bench.aging.told import untold
 from collector.errors import StoreError
-from collector.lake.upkeep.retention import Keeping, drop
-from collector.lake.upkeep.rolling import roll_up
+from collector.lake.retention import Keeping, drop
+from collector.lake.tiers import roll_up
 from collector.store.session import Session
 from tests.analyzer.ledger.amounts_site import FIGURES, NOW, readings, site
 from tests.analyzer.ledger.fleet import DAY, MONDAY, Fleet

@@ -5,9 +5,9 @@ import re
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.period import Calendar
 from analyzer.queries.statements import ROOMS
-from collector.lake.upkeep.retention import Keeping, drop
-from collector.lake.upkeep.rolling import roll_up
-from collector.store import tier_schema as schema
+from collector.lake.retention import Keeping, drop
+from collector.lake.tiers import roll_up
+from collector.store.schemas import make_tier_tables
 from tests.analyzer.ledger.amounts_site import END, NOW, POD, SERVE, fill, readings, site
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
@@ -54,7 +54,7 @@ def test_amounts_are_what_samples_say() -> None:
 def test_a_pass_that_is_cut_into_many_books_the_same() -> None:
     """Amounts must not depend on when their samples arrived, nor on how often a pass was made."""
     whole, cut = site(), Fleet()
-    schema.make_tables(cut.store)
+    make_tier_tables(cut.store)
     fill(cut)
     for now in (MONDAY + DAY, MONDAY + 2 * DAY, NOW):
         cut.analyze(now=now)
@@ -66,7 +66,7 @@ def test_a_pass_that_is_cut_into_many_books_the_same() -> None:
 def test_what_an_open_hour_learns_is_booked_and_what_a_closed_one_learns_is_a_correction() -> None:
     """Closed is closed: the hour keeps its figure, and the difference stands beside it with its day."""
     fleet = Fleet()
-    schema.make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     fill(fleet)
     fleet.analyze(now=END + HOUR)
     late(fleet)

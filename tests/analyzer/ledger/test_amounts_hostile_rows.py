@@ -7,7 +7,7 @@ import pytest
 from agent.wire.contract import Table
 from agent.wire.tables import TABLES
 from analyzer.ledger.amounts.amount_booking import TABLES as BOOKED
-from collector.store import tier_schema as schema
+from collector.store.schemas import make_tier_tables
 from tests.analyzer.ledger.amounts_site import NOW, fill
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet, Row
 from tests.collector.lake.test_tiers_hostile_rows import EVIL, value
@@ -19,7 +19,7 @@ ABSURD = {"gpu_samples": ("energy_joules",), "service_samples": ("slo_seconds", 
 def told(seed: int, *, hostile: bool) -> Fleet:
     """Return the site, not analysed yet; with a host beside it whose floats are no device's."""
     fleet, draw = Fleet(), random.Random(seed)
-    schema.make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     fill(fleet)
     for name in ABSURD if hostile else ():
         for number, at in enumerate(range(MONDAY, MONDAY + HOUR, MINUTE)):

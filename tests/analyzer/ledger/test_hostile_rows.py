@@ -5,7 +5,7 @@ import random
 import pytest
 
 from agent.wire.tables import TABLES
-from collector.store import tier_schema as schema
+from collector.store.schemas import make_tier_tables
 from tests.analyzer.ledger.amounts_site import NOW, fill
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 from tests.collector.lake.test_tiers_hostile_rows import EVIL, value
@@ -16,7 +16,7 @@ SAMPLES = tuple(name for name, table in TABLES.items() if {"node", "started_at",
 def told(seed: int, *, hostile: bool) -> Fleet:
     """Return the site, not analysed yet; with a host beside it that owns a GPU, and whose floats are no device's."""
     fleet, draw = Fleet(), random.Random(seed)
-    schema.make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     fill(fleet)
     fleet.own(EVIL, ["evil0"])
     fleet.hold("evil", EVIL, ["evil0"], MONDAY, MONDAY + HOUR)

@@ -14,10 +14,10 @@ from analyzer.measures.efficiency.of_run import Efficiency
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
-from collector.lake.upkeep.retention import Keeping, drop
-from collector.lake.upkeep.rolling import roll_up
-from collector.store import tier_schema as schema
+from collector.lake.retention import Keeping, drop
+from collector.lake.tiers import roll_up
 from collector.store.database import Store
+from collector.store.schemas import make_tier_tables
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
 
 T = MONDAY
@@ -125,7 +125,7 @@ def test_steps_are_seen_in_fine_samples() -> None:
 def test_scaling_by_samples_that_are_gone_says_so() -> None:
     """A table that shrinks without a word is another figure; so is "no run of its kind tells its steps"."""
     fleet = Fleet()
-    schema.make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     dipping(fleet, SFT, "n1", 1, 20, model="llama", global_batch="512")
     dipping(fleet, BIG, "n2", 2, 15, model="llama", global_batch="512")
     fleet.own("n9", ["n9g"])

@@ -12,12 +12,11 @@ from analyzer.measures.traffic.locality import ClassBytes
 from analyzer.measures.traffic.matrix import Cell
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.measures.traffic.traffic_query import read_traffic
-from collector.lake.tiers.pieces import Span
-from collector.lake.tiers.rolling import planned, roll_hours, roll_minutes
+from collector.lake.tiers import Span, planned, roll_hours, roll_minutes
 from collector.store.books import mirror
 from collector.store.database import Store
 from collector.store.lake import default_lake
-from collector.store.tier_schema import make_tables
+from collector.store.schemas import make_tier_tables
 from collector.tier_tables import tiered
 from tests.analyzer.ledger.fleet import MINUTE, Fleet
 from tests.analyzer.measures.traffic_small_runs import END, T, alternating, flows, host, links
@@ -190,7 +189,7 @@ def test_runs_after_one_another_have_every_byte_once(hosts: list[tuple[list[int]
 
 def roll_up(fleet: Fleet) -> None:
     """Roll the hour up and let its samples expire, in a store of a release that booked no amounts."""
-    make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     with fleet.store.session() as session:
         for name in ("network_samples", "flow_samples", "gpu_samples"):
             table = tiered(name)

@@ -12,12 +12,12 @@ from analyzer.ledger.believed import believing
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
-from collector.access.host_book import HostBook
+from collector.access.enrol import HostBook
 from collector.errors import BatchError
 from collector.pipeline.decoding.batch import decode
 from collector.pipeline.decoding.own_word import foreign_part, gpus_named, own_part
 from collector.registry import Registry
-from collector.store.numbering import COLLECTOR_BITS
+from collector.store.seal_mark import COLLECTOR_BITS
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 EVIL, OWN_GPU = "n9", "n9g0"

@@ -10,7 +10,7 @@ from collector.cli.access import access
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, StoreError
 from collector.registry import open_registry, registry_file
-from collector.store.open_store import open_store
+from collector.store.database import open_store
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import Route
 
 from analyzer.settings.settings import Settings
-from collector.access.endpoints import ENDPOINTS, UNKNOWN, endpoint_of
+from collector.access.gate import ENDPOINTS, UNKNOWN, endpoint_of
 from collector.config import CollectorConfig
 from collector.registry.roles import Right
 from collector.store.database import Store

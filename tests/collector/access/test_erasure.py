@@ -16,19 +16,17 @@ import pytest
 from agent.wire.tables import TABLES
 from analyzer.analysis import analyze
 from analyzer.settings.settings import Settings
+from collector.access.erasure import _SCRYPT, COLUMNS, Erased, Replacement, _replaced, erase, pseudonym
 from collector.access.open_access import registry_of
-from collector.backup.layout import Layout
+from collector.backup.manifest import Layout
 from collector.config import CollectorConfig
-from collector.erasure.erase import _SCRYPT, Erased, _replaced, erase, pseudonym
-from collector.erasure.names import COLUMNS, Replacement
 from collector.errors import ConfigError, StoreError
-from collector.lake.sealing.seal import seal
+from collector.lake.sealing import seal
 from collector.pipeline.decoding.batch import decode
 from collector.pipeline.writer import Writer
 from collector.registry import AuditEntry, open_registry
 from collector.store.books import mirror
-from collector.store.database import Store
-from collector.store.open_store import open_store
+from collector.store.database import Store, open_store
 from collector.store.seal_mark import Mark
 from dashboards.disk_cache import DiskCache, PageRecord
 from tests.collector.batches import NOW

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from collector.http.log_bounds import AT_ONCE, EACH_SECONDS, Bounded
+from collector.http.server import AT_ONCE, EACH_SECONDS, Bounded
 from tests.collector.access.serving import Site
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from collector.access.host_book import HostBook
+from collector.access.enrol import HostBook
 from collector.registry import open_registry
-from collector.store.numbering import COLLECTOR_BITS
+from collector.store.seal_mark import COLLECTOR_BITS
 from tests.analyzer.ledger.fleet import HOUR, MONDAY
 from tests.collector.access.hostile_host import (
     END,

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.access import directory as directories
-from collector.access.access import Access
-from collector.access.directory import Directory
+from collector.access import access as directories
+from collector.access.access import Access, Directory
 from collector.access.issuing import Wish, issue, lifetime, revoke, rotate
 from collector.access.secret import PresentedSecret, digest, matches, new_secret, parsed
 from collector.errors import AccessError, ConfigError, RegistryError

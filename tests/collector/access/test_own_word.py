@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from agent.wire.envelope import encode
-from collector.access.host_book import HostBook
+from collector.access.enrol import HostBook
 from collector.errors import BatchError
 from collector.pipeline.decoding.batch import decode
 from collector.pipeline.decoding.own_word import Host, check_host, own_part
-from collector.registry.homes import MOST_GPUS
+from collector.registry.keys import MOST_GPUS
 from collector.registry.roles import LOOPBACK, Principal
 from tests.collector.access.conftest import add_key, bearer
 from tests.collector.access.serving import Site

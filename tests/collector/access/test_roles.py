@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from collector.access.access import Access
-from collector.access.endpoints import ENDPOINTS, UNKNOWN, endpoint_of
-from collector.access.gate import is_loopback
+from collector.access.gate import ENDPOINTS, UNKNOWN, endpoint_of, is_loopback
 from collector.config import CollectorConfig
 from collector.registry import open_registry
 from collector.registry.roles import KEY_ROLES, ROLES, Principal, Right

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.access.attempts import AT_ONCE, EACH_SECONDS, Attempts
-from collector.access.forms import FORM, FORM_BYTES, body_of, fields_of, own_change
-from collector.access.sessions import (
+from collector.access.access import AT_ONCE, EACH_SECONDS, Attempts
+from collector.access.gate import FORM, FORM_BYTES, body_of, fields_of, own_change
+from collector.access.secret import (
     COOKIE,
     IDLE_SECONDS,
     LASTING_SECONDS,

@@ -16,8 +16,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent.connection import trusting
-from collector.access.certificate import check_certificate
-from collector.access.open_access import access_of
+from collector.access.open_access import access_of, check_certificate
 from collector.config import CollectorConfig
 from collector.errors import ConfigError
 from collector.http.server import settings_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collector.access.presented import presented
+from collector.access.secret import presented
 from collector.config import CollectorConfig
 from tests.collector.access.serving import Site, site
 from tests.collector.batches import body

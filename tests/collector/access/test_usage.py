@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from agent.wire.units import HOUR_US
-from collector.access import usage as module
-from collector.access.usage import Usage
+from collector.access import access as module
+from collector.access.access import Usage
 from collector.errors import RegistryError
 from collector.registry import AuditEntry, Registry
 from tests.collector.access.conftest import TOKEN, add_key, bearer

@@ -12,7 +12,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from collector.cli.serve import import_
+from collector.cli.imports import import_
 from collector.errors import FileRefusedError, StoreError
 from collector.importing.importer import Imported, import_file
 from collector.store.database import Store

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from collector.errors import StoreError
-from collector.lake.sealing import seal as sealing
-from collector.lake.sealing.seal import seal
+from collector.lake import sealing
+from collector.lake.sealing import seal
 from collector.pipeline.batch_commit import BatchCommit, Receipt
 from collector.pipeline.decoding.batch import Batch, decode
 from collector.store.database import Store
@@ -166,7 +166,7 @@ import sys, time
 from pathlib import Path
 from collector.pipeline.batch_commit import BatchCommit
 from collector.store.seal_mark import Mark
-from collector.lake.sealing.seal import seal
+from collector.lake.sealing import seal
 from tests.collector.lake.test_sealing import batch, lake_store
 with lake_store(Path(sys.argv[1])) as store:
     mark = Mark.of(store)

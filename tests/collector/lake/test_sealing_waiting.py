@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from collector.errors import StoreError
-from collector.lake.sealing import sealer as sealing
-from collector.lake.sealing.seal import Sealed, seal
-from collector.lake.sealing.sealer import Sealer
-from collector.metrics.metrics import Metrics
+from collector.lake import sealing
+from collector.lake.sealing import Sealed, Sealer, seal
 from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
+from collector.pipeline.metrics import Metrics
 from collector.store.database import Store
 from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark

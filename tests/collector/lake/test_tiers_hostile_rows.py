@@ -8,8 +8,8 @@ import pytest
 
 from agent.wire.contract import Column, Table
 from agent.wire.tables import TABLES
-from collector.lake.upkeep.rolling import roll_up
-from collector.store import tier_schema as schema
+from collector.lake.tiers import roll_up
+from collector.store.schemas import make_tier_tables
 from collector.tier_tables import SIZES, TIERED, tiered
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet, Row
 
@@ -20,7 +20,7 @@ SPAN = 3 * HOUR
 def told(seed: int, *, hostile: bool) -> Fleet:
     """Return a store with three hours of every table that has tiers; of one host, or of a hostile one beside it."""
     fleet = Fleet()
-    schema.make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     draw = random.Random(seed)
     for name in TIERED:
         rows = [row(TABLES[name], at) for at in range(MONDAY, MONDAY + SPAN, 6 * MINUTE)]

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.wire.units import HOUR_US, MINUTE_US
-from collector.lake.tiers.pieces import Span, overlaps
-from collector.lake.tiers.rolling import merged_sql, told_sql
+from collector.lake.tiers import Span, merged_sql, overlaps, told_sql
 from collector.store.database import Store
 from collector.tier_tables import tier_tables, tiered
 from tests.collector.lake.tiers_samples import HOUR, ROWS, SECOND, Row, add, roll, rolled, sample, store_with, tier_rows

@@ -5,11 +5,8 @@ from typing import Any
 import pytest
 
 from agent.wire.units import HOUR_US, MINUTE_US
-from collector.lake.tiers import due
-from collector.lake.tiers.pieces import Span
-from collector.lake.tiers.series import Series, series
-from collector.lake.tiers.sources import TableExtent, planned
-from collector.lake.tiers.subjects import gpus, gpus_of_run, hosts
+from collector.lake.series import Series, TableExtent, gpus, gpus_of_run, hosts, planned, series
+from collector.lake.tiers import Span, take_off_due
 from collector.store.session import Session
 from tests.collector.lake.tiers_samples import HOUR, SECOND, Row, roll, sample, store_with
 
@@ -23,7 +20,7 @@ def _steady(seconds: int, step: int = 10, **values: Any) -> list[Row]:
 def _roll(session: Session, hours: int) -> None:
     """Roll up whole hours, of which the newest counts as not yet over."""
     with session.transaction():
-        due.done(session, Span(HOUR, HOUR + hours * HOUR_US))
+        take_off_due(session, Span(HOUR, HOUR + hours * HOUR_US))
         roll(session, Span(HOUR, HOUR + hours * HOUR_US))
 
 
@@ -70,7 +67,7 @@ def test_an_amount_is_shown_as_how_much_a_second() -> None:
     rows = [sample(at, 10, pcie_receive_bytes=1_000) for at in range(0, 3600, 10)]
     with store_with(rows) as session:
         _roll(session, 1)
-        due.done(session, Span(HOUR + HOUR_US, HOUR + 2 * HOUR_US))
+        take_off_due(session, Span(HOUR + HOUR_US, HOUR + 2 * HOUR_US))
         for points in (361, 13, 2):
             (told,) = series(session, gpus(["GPU-a"]), ["pcie_receive_bytes"], HOUR, HOUR + HOUR_US, points)
             assert set(_points(told)) == {100.0}

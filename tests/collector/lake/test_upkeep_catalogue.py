@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.lake.upkeep import catalogue
-from collector.lake.upkeep.catalogue import expire, remove_orphans, shrink
-from collector.lake.upkeep.compaction import compact
+from collector.lake import tidying as catalogue
+from collector.lake.compaction import compact
+from collector.lake.tidying import expire, remove_orphans, shrink
 from collector.store.database import Store
 from tests.collector.lake.upkeep_sites import DAY, DAY_US, one, rows, site, take
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from collector.lake.upkeep.catalogue import shrink
+from collector.lake.tidying import shrink
 from collector.store.database import Store
 from collector.store.lake import default_lake
 

@@ -9,10 +9,8 @@ import pytest
 
 from agent.wire.units import MINUTE_US, WEEK_US
 from collector.errors import StoreError
-from collector.lake.upkeep.compaction import _files, _rewrite, _settled, _windows, compact, merge_recent
-from collector.lake.upkeep.lake_files import LakeFile, files
-from collector.lake.upkeep.outcome import Outcome
-from collector.lake.upkeep.writing import writing
+from collector.lake.compaction import _files, _rewrite, _settled, _windows, compact, merge_recent
+from collector.lake.lake_files import LakeFile, Outcome, files, writing
 from collector.lake_layout import MONDAY_US
 from collector.store.database import Store
 from tests.collector.lake.upkeep_sites import DAY, DAY_US, GPUS, HOUR_US, SECOND, everything, one, rows, site, take

@@ -9,9 +9,9 @@ from analyzer.analysis import analyze
 from analyzer.interfaces.doctor import examine
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.settings.settings import Settings
-from collector.lake.upkeep.retention import Keeping, drop
-from collector.lake.upkeep.rolling import roll_up
-from collector.store import tier_schema as schema
+from collector.lake.retention import Keeping, drop
+from collector.lake.tiers import roll_up
+from collector.store.schemas import make_tier_tables
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 NOW = MONDAY + 30 * DAY  # everything is closed
@@ -23,7 +23,7 @@ BOOKS = ("ledger", "adjustments", "ledger_hours", "runs", "run_windows", "run_ac
 def fleet() -> Iterator[Fleet]:
     """Yield three days of a fleet that nobody declared, judged and closed: a run that idles at last, and a service."""
     made = Fleet()
-    schema.make_tables(made.store)
+    make_tier_tables(made.store)
     made.hold(RUN, "n1", ["G1"], MONDAY, MONDAY + 2 * DAY, name="train", exit_status="completed")
     made.hold(SERVICE, "n1", ["G2"], MONDAY, MONDAY + 3 * DAY, name="x")
     for gpu in ("G1", "G2"):

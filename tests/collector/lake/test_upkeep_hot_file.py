@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.lake.upkeep.hot_file import forget_receipts
+from collector.lake.tidying import forget_receipts
 from collector.store.database import Store
 from tests.collector.lake.upkeep_sites import DAY, DAY_US, one, site
 

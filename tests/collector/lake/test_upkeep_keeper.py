@@ -9,14 +9,12 @@ import pytest
 from agent.exposition import exposition
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, StoreError
-from collector.lake.upkeep import keeper
-from collector.lake.upkeep.jobs import jobs
-from collector.lake.upkeep.keeper import Upkeep
-from collector.lake.upkeep.turns import JobState, give, states, take
-from collector.metrics.metrics import Metrics
+from collector.lake import keeper
+from collector.lake.keeper import JobState, Upkeep, give, jobs, states, take
+from collector.pipeline.metrics import Metrics
 from collector.store.database import Store
 from collector.store.noted import named_files
-from collector.store.tier_schema import make_tables
+from collector.store.schemas import make_tier_tables
 from tests.collector.lake.upkeep_sites import DAY, DAY_US, HOUR_US, one, rows, site
 from tests.collector.lake.upkeep_sites import take as land
 
@@ -109,7 +107,7 @@ def test_two_collectors_share_the_jobs_of_a_lake(tmp_path: Path) -> None:
     """What one has done the other need not do; which of them it is does not matter."""
     clock = Clock(DAY + 3 * DAY_US)
     with site(tmp_path) as store, Store.open(tmp_path / "other.duckdb", lake=store.lake) as other:
-        make_tables(other)
+        make_tier_tables(other)
         assert Upkeep(store, CONFIG, Metrics(), clock).once() != []
         assert Upkeep(other, CONFIG, Metrics(), clock).once() == []
 

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.lake.tiers import due
-from collector.lake.upkeep.compaction import compact
-from collector.lake.upkeep.lake_files import LakeFile, files
-from collector.lake.upkeep.retention import Dropped, Keeping, cuts_for_bytes, drop, judged_until
-from collector.lake.upkeep.rolling import roll_up
-from collector.lake.upkeep.writing import writing
+from collector.lake.compaction import compact
+from collector.lake.lake_files import LakeFile, files, writing
+from collector.lake.retention import Dropped, Keeping, cuts_for_bytes, drop, judged_until
+from collector.lake.tiers import note_due, roll_up
 from collector.lake_layout import droppable, layouts
 from collector.store.database import Store
 from tests.collector.lake.upkeep_sites import DAY, DAY_US, HOUR_US, SECOND, judge, one, rows, site, take
@@ -179,7 +177,7 @@ def test_late_rows_that_are_dropped_before_their_turn_take_nothing_with_them(tmp
         kept = one(store, "SELECT count(*) FROM gpu_minutes"), one(store, "SELECT count(*) FROM gpu_hours")
         take(store, rows(DAY, 360, batch=512, step=10 * SECOND, gpus=["GPU-y", "GPU-z"], node="n2"), 512)
         with writing(store) as session:
-            assert due.note(session) == 1
+            assert note_due(session) == 1
         with store.session() as session:
             clocks = {layout.table: layout.clock for layout in layouts().values()}
             bound = sum(file.bytes for file in files(session, clocks)) - 1

@@ -6,13 +6,10 @@ import pytest
 
 from agent.wire.units import MINUTE_US
 from collector.errors import StoreError
-from collector.lake.tiers import rolling as tier_rolling
-from collector.lake.tiers.rolling import Portion, roll_minutes
-from collector.lake.tiers.series import series
-from collector.lake.tiers.subjects import gpus
-from collector.lake.upkeep import rolling
-from collector.lake.upkeep.rolling import roll_up
-from collector.lake.upkeep.turns import JobState, give, prolong, states, take
+from collector.lake import tiers as rolling
+from collector.lake.keeper import JobState, give, prolong, states, take
+from collector.lake.series import gpus, series
+from collector.lake.tiers import Portion, roll_minutes, roll_up
 from collector.store.database import Store
 from collector.store.session import Session
 from tests.collector.lake.upkeep_sites import DAY, DAY_US, HOUR_US, rows, site
@@ -33,7 +30,6 @@ def test_an_hour_of_many_samples_is_the_same_in_several_transactions(
     """One transaction of half an hour would keep the sealing from the lake for so long."""
     found, turns = [], []
     for name, most in (("one", 10**6), ("several", MOST)):
-        monkeypatch.setattr(tier_rolling, "ROWS_AT_ONCE", most)
         monkeypatch.setattr(rolling, "ROWS_AT_ONCE", most)
         given: list[bool] = []
         (tmp_path / name).mkdir()
@@ -50,8 +46,7 @@ def test_an_hour_of_many_samples_is_the_same_in_several_transactions(
 
 def test_hours_that_were_left_half_done_wait_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads takes the samples until all minutes are there; the next turn does the hour again."""
-    for module in (tier_rolling, rolling):
-        monkeypatch.setattr(module, "ROWS_AT_ONCE", MOST)
+    monkeypatch.setattr(rolling, "ROWS_AT_ONCE", MOST)
     left = [None, None, StoreError("killed")]
 
     def dies() -> None:

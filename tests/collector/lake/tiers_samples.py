@@ -7,10 +7,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from agent.wire.units import HOUR_US
-from collector.lake.tiers.pieces import Span
-from collector.lake.tiers.rolling import planned, roll_hours, roll_minutes
-from collector.store import tier_schema as schema
+from collector.lake.tiers import Span, planned, roll_hours, roll_minutes
 from collector.store.database import Store
+from collector.store.schemas import make_tier_tables
 from collector.store.session import Session
 from collector.tier_tables import tiered
 
@@ -31,7 +30,7 @@ def sample(start: int, seconds: float, gpu: str = "GPU-a", **values: object) -> 
 def store_with(rows: Iterable[Row], table: str = "gpu_samples") -> Iterator[Session]:
     """Yield a session on a store in memory that has these rows, and the tiers' tables."""
     with Store.open(None) as store, store.session() as session:
-        schema.make_tables(store)
+        make_tier_tables(store)
         add(session, rows, table)
         yield session
 

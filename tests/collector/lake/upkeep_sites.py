@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from collector.store import tier_schema as schema
 from collector.store.database import Store
 from collector.store.lake import default_lake
+from collector.store.schemas import make_tier_tables, samples_schema
 from collector.store.session import Session
 
 HOUR_US = 3_600_000_000
@@ -23,7 +23,7 @@ def site(folder: Path, *, lake: bool = True) -> Iterator[Store]:
     """Yield a store with the tables of the upkeep."""
     path = folder / "store.duckdb"
     with Store.open(path, lake=default_lake(path) if lake else None) as store:
-        schema.make_tables(store)
+        make_tier_tables(store)
         yield store
 
 
@@ -49,7 +49,7 @@ def rows(
 
 def take(store: Store, samples: pa.Table, batch: int, received_at: int | None = None) -> None:
     """Put one batch's samples and its receipt where readers look, as a sealing does."""
-    place = schema.samples_schema(store)
+    place = samples_schema(store)
     received = DAY if received_at is None else received_at
     with store.session() as session, session.transaction():
         session.insert(f"{place}.gpu_samples", samples)

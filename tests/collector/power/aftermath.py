@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from collector.config import CollectorConfig
-from collector.lake.sealing.seal import seal
+from collector.lake.sealing import seal
 from collector.pipeline.batch_commit import BatchCommit, Receipt
 from collector.pipeline.decoding.batch import decode
-from collector.store.database import Store
-from collector.store.open_store import open_store
+from collector.store.database import Store, open_store
 from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from collector.prometheus.messages import V1, V2
 from collector.prometheus.names import catalogue
+from collector.prometheus.request import V1, V2
 from tests.collector.prometheus.writes import HEADERS, Series, content, labels, packed
 
 ODD_TIMES = (-(2**63), -1, 0, 1, 2**63 - 1, 1_420_070_399_999, 4_102_444_800_000)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.errors import ServerError
-from collector.prometheus.answer import SeriesAnswer, exported_samples, matrix
+from collector.prometheus.client import SeriesAnswer, exported_samples, matrix
 
 TIMES = st.integers(1_420_070_400_000, 4_000_000_000_000)
 VALUES = st.floats(width=64) | st.sampled_from([float("nan"), float("inf"), -math.inf, 0.0, -0.0, 5e-324, 1.7e308])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.prometheus.messages import V2
+from collector.prometheus.request import V2
 from collector.store.database import Store
 from tests.collector.prometheus.test_remote_write import PATH, scrape
 from tests.collector.prometheus.writes import HEADERS_2, STEP, body

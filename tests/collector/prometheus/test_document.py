@@ -7,7 +7,7 @@ from pathlib import Path
 from collector.config import settings
 from collector.prometheus.names import catalogue
 from collector.prometheus.pivot import REACH
-from collector.prometheus.questions import HOST_SCRAPES
+from collector.prometheus.survey import HOST_SCRAPES
 from collector.registry.roles import Right
 from tests.collector.prometheus.servers import need
 

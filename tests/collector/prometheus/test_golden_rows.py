@@ -12,8 +12,8 @@ import pytest
 from collector.config import CollectorConfig
 from collector.pipeline.writer import Writer
 from collector.prometheus.labels import Clusters
-from collector.prometheus.messages import V1
 from collector.prometheus.receiver import Limits, Receiver
+from collector.prometheus.request import V1
 from collector.store.database import Store
 from tests.collector.prometheus.writes import STEP, Series, content
 from tests.conftest import GOLDEN

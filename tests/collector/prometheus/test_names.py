@@ -5,8 +5,7 @@ import pytest
 from agent.wire.contract import metric_name
 from agent.wire.dcgm import fields
 from agent.wire.tables import GPU_SAMPLES, TABLES
-from collector.prometheus.derived import finish
-from collector.prometheus.names import STEPS, catalogue, column_of
+from collector.prometheus.names import STEPS, catalogue, column_of, finish
 
 
 def test_every_field_of_dcgm_that_the_contract_names_is_read() -> None:

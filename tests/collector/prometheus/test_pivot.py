@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from agent.wire.tables import TABLES
 from collector.pipeline.decoding.range_checks import Clock, faults
-from collector.prometheus.derived import finish
-from collector.prometheus.names import Slot, catalogue
+from collector.prometheus.names import Slot, catalogue, finish
 from collector.prometheus.pivot import Samples, commonest_steps, pivot, rows
 
 T = 1_763_000_000_000

@@ -14,9 +14,8 @@ import pytest
 from agent.wire.units import DAY_US
 from collector.errors import ServerError
 from collector.prometheus.client import Client, Server
-from collector.prometheus.pull import Day, pull
-from collector.prometheus.server_survey import survey
-from collector.prometheus.spans import Span, days, windows
+from collector.prometheus.pull import Day, Span, days, pull, windows
+from collector.prometheus.survey import survey
 from collector.store.database import Store
 from tests.collector.prometheus.servers import need, post, prometheus, victoriametrics
 

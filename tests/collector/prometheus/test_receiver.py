@@ -14,11 +14,10 @@ from collector.config import CollectorConfig
 from collector.errors import BatchError, ServerError, StoreError
 from collector.pipeline.decoding.range_checks import Clock, faults
 from collector.pipeline.writer import Writer
-from collector.prometheus.answer import exported_samples, matrix
+from collector.prometheus.client import exported_samples, matrix
 from collector.prometheus.labels import Clusters
-from collector.prometheus.messages import V1
-from collector.prometheus.pending import Written
 from collector.prometheus.receiver import Limits, Receiver
+from collector.prometheus.request import V1, Written
 from collector.store.database import Store
 from tests.collector.prometheus.hostile import answers, requests
 from tests.collector.prometheus.writes import STEP, Series, content, labels

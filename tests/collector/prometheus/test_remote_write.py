@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.config import CollectorConfig
-from collector.prometheus.messages import V1, V2
+from collector.prometheus.request import V1, V2
 from tests.collector.prometheus.writes import HEADERS, HEADERS_1, HEADERS_2, STEP, Series, body, labels, packed
 from tests.collector.serving import Answer, Running, running
 

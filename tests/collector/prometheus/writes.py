@@ -5,7 +5,7 @@ from typing import Any
 
 import cramjam
 
-from collector.prometheus.messages import V1, V2, messages
+from collector.prometheus.request import V1, V2, messages
 
 HEADERS_1 = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"}
 HEADERS_2 = {"Content-Type": f"application/x-protobuf;proto={V2}", "Content-Encoding": "snappy"}

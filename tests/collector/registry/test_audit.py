@@ -10,7 +10,7 @@ import pytest
 from collector.errors import RegistryError
 from collector.registry import AccessKey, AuditEntry, Registry
 from collector.registry.audit import Audit
-from collector.registry.versions import AUDIT_DAYS
+from collector.registry.tables import AUDIT_DAYS
 
 DAY = 86_400_000_000
 

@@ -9,7 +9,7 @@ import pytest
 
 from collector.errors import RegistryError
 from collector.registry import AccessKey, Registry, open_registry, registry_file
-from collector.registry.versions import VERSIONS
+from collector.registry.tables import VERSIONS
 from tests.collector.registry.test_audit import attempt
 from tests.fleet.postgres import Postgres
 

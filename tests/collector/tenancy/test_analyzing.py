@@ -12,8 +12,7 @@ from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.errors import HeldElsewhereError
 from collector.registry import Registry, open_registry
-from collector.tenancy.analyzing import NAME
-from collector.tenancy.tenant import Tenant
+from collector.registry.tenant import NAME, Tenant
 from dashboards.analysis import AnalysisJob, Booker, JobPage
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.analyzer.ledger.several import Site, in_folder

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from collector.errors import BatchError, RegistryError
-from collector.lake.sealing.seal import Sealed, seal
+from collector.lake.sealing import Sealed, seal
 from collector.pipeline.batch_commit import BatchCommit, Receipt
 from collector.pipeline.decoding.batch import Batch
-from collector.registry import Registry, open_registry
+from collector.registry import Registry, open_registry, tenant
+from collector.registry.tenant import Tenant
 from collector.store.database import Store
 from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
-from collector.tenancy import tenant
-from collector.tenancy.tenant import Tenant
 from tests.collector.lake.test_sealing import batch, count
 
 STREAM = "stream"

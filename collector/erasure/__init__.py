@@ -1,1 +1,0 @@
-"""Take a person's name out of everything that is stored, and put a pseudonym in its place."""

@@ -1,1 +1,0 @@
-"""From the hot file into the lake: every few minutes, exactly once, whatever dies meanwhile."""

@@ -1,1 +1,0 @@
-"""What the collector tells of itself on /metrics."""

@@ -1,0 +1,197 @@
+"""What a server has, and what is asked of it for each metric.
+
+Which exporters and metrics, how many GPUs on how many hosts, and how often they are scraped. GPUs, disks and links are
+asked for sample by sample. A host's processors are not: node_exporter has a series for each of hundreds of them, more
+than all of a host's GPUs. The server averages them, and a row of a host then stands for some scrapes instead of one.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from agent.wire.units import MILLISECOND_US
+from collector.pipeline.decoding.range_checks import pc
+from collector.prometheus.gathering import repeated_values
+from collector.prometheus.labels import Subject, subject
+from collector.prometheus.names import RANK, Metric, Slot, catalogue
+from collector.prometheus.pivot import LONGEST_STEP, REACH, commonest_steps, shifted
+
+if TYPE_CHECKING:
+    from collector.prometheus.client import Client, SeriesAnswer
+
+_LOOKS = 24  # moments at which is asked who is there: who is never there at any of them is found later, or not at all
+_LOOK_MILLISECONDS = 600_000
+_ALL_NAMES = '{__name__=~"DCGM_FI_.+|gpuledger_.+|nvidia_smi_.+|node_.+|vllm:.+|nv_.+|tgi_.+"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a server has in a span, before anything is pulled."""
+
+    server: str  # prometheus or victoriametrics, with its version where it says one
+    exporters: tuple[str, ...]  # dcgm-exporter, dcgm-exporter 4.9, gpuledger, nvidia_gpu_exporter, node_exporter
+    metrics: tuple[str, ...]  # the names that the contract has a column for
+    gpus: int  # of which MIG instances count one by one
+    hosts: int
+    scrape_seconds: float | None  # the commonest time between two scrapes of a GPU; None where there are no two
+    nodes: frozenset[str] = field(repr=False, default=frozenset())  # hosts with GPUs
+    models: Mapping[str, int] = field(repr=False, default_factory=dict)  # GPUs by the driver's product name
+
+
+def survey(client: "Client", since: int, until: int) -> Survey:
+    """Return what the server has between two times, microseconds UTC.
+
+    Raises:
+        ServerError: it cannot be reached, refuses us, or is no Prometheus.
+    """
+    begin, end = since // MILLISECOND_US, until // MILLISECOND_US
+    listed = [catalogue()[name] for name in client.names("__name__", _ALL_NAMES, begin, end) if name in catalogue()]
+    metrics = sorted(listed, key=lambda metric: (RANK[metric.exporter], metric.name))
+    gpus: dict[Subject, str] = {}
+    step: int | None = None
+    for metric in primaries(metrics):
+        seen, its_step = _census(client, metric, begin, end)
+        believed = {found.key("gpu_uuid") for found in gpus}
+        gpus |= {found: model for found, model in seen.items() if found.key("gpu_uuid") not in believed}
+        step = step or its_step
+    models: dict[str, int] = {}
+    for model in gpus.values():
+        models[model] = models.get(model, 0) + 1
+    nodes = frozenset(found.node for found in gpus)
+    return Survey(
+        server=_server(client),
+        exporters=tuple(dict.fromkeys(metric.exporter for metric in metrics)),
+        metrics=tuple(metric.name for metric in metrics),
+        gpus=len(gpus),
+        hosts=len(nodes),
+        scrape_seconds=None if step is None else step / 1000,
+        nodes=nodes,
+        models=models,
+    )
+
+
+def host_names(client: "Client", begin: int, end: int, tables: Collection[str]) -> dict[str, str]:
+    """Return what hosts call themselves, by the instance label of their node_exporter; times in milliseconds UTC.
+
+    Of that exporter's metrics only one names the host. Nothing is asked where none of them is wanted.
+    """
+    if "host_samples" not in tables:
+        return {}
+    told = client.samples("node_uname_info", max(begin, end - _LOOK_MILLISECONDS), end).labels
+    return {labels["instance"]: labels["nodename"] for labels in told if "instance" in labels and "nodename" in labels}
+
+
+def primaries(metrics: list[Metric]) -> list[Metric]:
+    """Return one metric of each kind of GPU exporter, that every GPU has: its use, else whatever there is."""
+    chosen: dict[int, Metric] = {}
+    for metric in metrics:
+        columns = [slot.column for slot in metric.slots if slot.table == "gpu_samples"]
+        rank = RANK[metric.exporter]
+        if columns and "known" not in columns and (rank not in chosen or "utilization_ratio" in columns):
+            chosen.setdefault(rank, metric)
+            if "utilization_ratio" in columns:
+                chosen[rank] = metric
+    return [chosen[rank] for rank in sorted(chosen)]
+
+
+def _census(client: "Client", metric: Metric, begin: int, end: int) -> tuple[dict[Subject, str], int | None]:
+    """Return the GPUs that a metric names, with their models, and the commonest time between two scrapes."""
+    gpus: dict[Subject, str] = {}
+    step: int | None = None
+    length = min(_LOOK_MILLISECONDS, end - begin)
+    for number in range(_LOOKS):
+        at = end - (end - begin - length) * number // _LOOKS  # from the end backwards
+        answer = client.samples(metric.name, at - length, at)
+        subjects = [subject(metric, metric.slots[0], labels) for labels in answer.labels]
+        for found, labels in zip(subjects, answer.labels, strict=True):
+            if found is not None:
+                gpus.setdefault(found, labels.get("modelName") or labels.get("name") or "")
+        if step is None and len(answer.times) > len(subjects):
+            step = _step(answer)
+        if end - begin <= length:
+            break
+    return gpus, step
+
+
+def _step(answer: Any) -> int | None:  # noqa: ANN401 - Answer
+    """Return the commonest time between two samples of a series, milliseconds."""
+    whose = repeated_values(list(range(len(answer.lengths))), answer.lengths)
+    same = pc.fill_null(pc.equal(shifted(whose), whose), False)
+    distances = pc.subtract(answer.times, shifted(answer.times)).filter(same)
+    one = pc.multiply(whose.filter(same), 0)
+    return commonest_steps(one, distances).get(0)
+
+
+def _server(client: "Client") -> str:
+    if client.exports:
+        return "victoriametrics"
+    said = client.json("/api/v1/status/buildinfo")
+    version = said.get("version") if isinstance(said, dict) else None
+    return f"prometheus {version}" if isinstance(version, str) else "prometheus"
+
+
+HOST_SCRAPES = 4  # that a row of a host stands for: a rate needs two, of which one may be missing
+_LEVELLED = "host_samples"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One metric to ask for. Without an expression its samples are asked for as they are stored."""
+
+    metric: Metric  # as the answer is to be read
+    expression: str | None = None
+    step: int | None = None  # of the answer, milliseconds
+
+    def ask(self, client: "Client", since: int, until: int) -> "SeriesAnswer":
+        """Return the samples of a window and of what lies just before it, milliseconds UTC.
+
+        Raises:
+            ServerError: as the client's.
+        """
+        if self.expression is None or self.step is None:
+            return client.samples(self.metric.name, since - round(LONGEST_STEP * REACH), until)
+        first = (since // self.step - 1) * self.step
+        return client.evaluated(self.expression, first, until // self.step * self.step, self.step)
+
+
+def questions(metrics: Sequence[Metric], tables: Sequence[str], usual: int, step: int | None) -> list[Question]:
+    """Return what is to be asked, the better exporters first; `usual` is the scrape interval, milliseconds."""
+    asked: list[Question] = []
+    ours = {slot.table for metric in metrics if metric.exporter == "gpuledger" for slot in metric.slots}
+    for metric in metrics:
+        taken = ours if metric.exporter in ("node_exporter", "serving") else frozenset[str]()
+        slots = tuple(slot for slot in metric.slots if slot.table in tables and slot.table not in taken)
+        if slots:
+            asked += _of_metric(replace(metric, slots=slots), usual, step)
+    return asked
+
+
+def table_steps(asked: Sequence[Question]) -> dict[str, int]:
+    """Return of each table how far apart the answers are, where they are not as far as the scrapes."""
+    return {slot.table: one.step for one in asked if one.step is not None for slot in one.metric.slots}
+
+
+def _of_metric(metric: Metric, usual: int, step: int | None) -> Iterator[Question]:
+    if metric.exporter == "node_exporter" and metric.slots[0].table == _LEVELLED:
+        over = step or HOST_SCRAPES * usual
+        for slot in metric.slots:
+            yield Question(replace(metric, slots=(_level(slot),)), _mean(metric.name, slot, over), over)
+    elif step is None:
+        yield Question(metric)
+    else:
+        counts = any(slot.reading in ("growth", "share", "news") for slot in metric.slots)
+        yield Question(metric, f"{'last' if counts else 'avg'}_over_time({metric.name}[{step}ms])", step)
+
+
+def _mean(name: str, slot: Slot, over: int) -> str:
+    """Return the expression for the mean of a level, or for the share of the time that a counter of seconds tells."""
+    if slot.reading == "value":
+        return f"avg_over_time({name}[{over}ms])"
+    only = f'{{{slot.only[0]}="{slot.only[1]}"}}' if slot.only else ""
+    share = f"rate({name}{only}[{over}ms])"
+    return f"clamp_max({f'avg without ({slot.parts}) ({share})' if slot.parts else share}, 1)"
+
+
+def _level(slot: Slot) -> Slot:
+    """Return the slot of what the server has worked out already."""
+    return replace(slot, reading="value", parts="")
