@@ -53,9 +53,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "collector": (
         ("root",),
         ("store",),
-        ("metrics",),
         ("registry",),
-        ("tenancy",),
         ("backup",),
         ("pipeline",),
         ("lake",),
@@ -63,7 +61,6 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("schedulers",),
         ("prometheus",),
         ("importing",),
-        ("erasure",),
         ("http",),
         ("cli",),
     ),

@@ -31,7 +31,6 @@ from collector.store.schemas import add_in_transaction, add_missing, columns_the
 from collector.store.seal_mark import make_sealed_table
 
 if TYPE_CHECKING:
-    from collector.store.database import Store
     from collector.store.session import OpenStore, Session
 
 # Each table with the column that says which day a row belongs to; None where the whole table is replaced.
@@ -257,7 +256,7 @@ SELECT day FROM {hot}.booked h FULL JOIN lake.books.booked b USING (day) WHERE h
 """
 
 
-def take_up(store: "Store") -> int:
+def take_up(store: "OpenStore") -> int:
     """Prepare the hot file for a pass: make it equal to the lake's books, and note that it goes on from there.
 
     Returns how many days were taken over from the lake; 0 where nobody else has booked, and where there is no lake.
@@ -272,7 +271,7 @@ def take_up(store: "Store") -> int:
     return adopted
 
 
-def catch_up(store: "Store") -> int:
+def catch_up(store: "OpenStore") -> int:
     """Make the hot file's books equal to the lake's where another has booked since; return how many days that were.
 
     Raises:

@@ -18,8 +18,7 @@ from collector.errors import StoreError
 from collector.store.lake import LakeSettings
 
 if TYPE_CHECKING:
-    from collector.store.database import Store
-    from collector.store.session import Session
+    from collector.store.session import OpenStore, Session
 
 COLLECTOR_BITS = 8
 COLLECTORS = 1 << COLLECTOR_BITS
@@ -61,7 +60,7 @@ class Mark:
         self.upto = max(self.upto, int(upto))
 
     @classmethod
-    def of(cls, store: "Store", collector: int = FIRST_COLLECTOR) -> "Mark":
+    def of(cls, store: "OpenStore", collector: int = FIRST_COLLECTOR) -> "Mark":
         """Return the mark of a collector as the lake has it; that of a store without a lake never moves.
 
         Raises:

@@ -11,7 +11,7 @@ from analyzer.findings.health.limits import LIMITS
 from analyzer.findings.health.notice import NoticeRule
 from analyzer.findings.health.words import WORDS
 from collector.lake.tiers import roll_up
-from collector.store.schemas import make_tables
+from collector.store.schemas import make_tier_tables
 from tests.analyzer.findings.health_fleets import UNTIL, WELL, noticed, well
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
@@ -53,7 +53,7 @@ def test_hours_say_what_samples_say() -> None:
     """Whoever keeps a store up has its notices from the tier of hours, and nothing else changes by that."""
     fleet = well(SICK)
     before = noticed(fleet)
-    make_tables(fleet.store)
+    make_tier_tables(fleet.store)
     roll_up(fleet.store, 1e12, now_us=UNTIL + HOUR)
     with fleet.store.session() as session:
         session.execute(
