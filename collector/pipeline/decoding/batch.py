@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-from agent.wire.frame import declared_bytes
 
 from agent.wire import EnvelopeError
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
-from agent.wire.envelope import Header, TablePart, open_envelope, seal
+from agent.wire.envelope import Header, TablePart, declared_bytes, open_envelope, seal
 from agent.wire.tables import TABLES
 from collector.errors import BatchError
 from collector.pipeline.decoding.arrow_messages import Message, read_message
