@@ -39,9 +39,7 @@ class Prefetch:
     A turn that is asked for while another runs begins anew: what is of the present ledger already takes no time.
     """
 
-    def __init__(
-        self, first: Callable[[], _Making], rest: Callable[[], _Making], is_passing: Callable[[], bool]
-    ) -> None:
+    def __init__(self, first: _Views, rest: _Views, is_passing: Callable[[], bool]) -> None:
         self._first, self._rest = first, rest
         self._is_passing = is_passing
         self._asked, self._ending = threading.Event(), threading.Event()
