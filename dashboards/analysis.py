@@ -25,31 +25,24 @@ if TYPE_CHECKING:
     from collector.store.database import Store
 
 
+@dataclass(frozen=True, slots=True)
 class Booker:
     """Makes the passes of one store. `lease` is None where nobody else could book into its lake.
 
     `tell` is called after each pass that booked, with its moment: who books is who raises alarms.
     """
 
-    def __init__(
-        self,
-        store: "Store",
-        settings: Settings,
-        lease: "BookingLease | None",
-        sealer: "Sealer | None",
-        tell: Callable[[int], object] | None = None,
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._sealer = sealer
-        self.lease = lease
-        self._tell = tell
+    store: "Store"
+    settings: Settings
+    lease: "BookingLease | None"
+    sealer: "Sealer | None"
+    tell: Callable[[int], object] | None = None
 
     def __call__(self, now_us: int) -> Analysis:
         """Make one pass, and tell what it found. Raises as book() does."""
         done = self.book(now_us)
-        if self._tell is not None:
-            self._tell(now_us)
+        if self.tell is not None:
+            self.tell(now_us)
         return done
 
     def book(self, now_us: int) -> Analysis:
@@ -60,23 +53,23 @@ class Booker:
             RegistryError: nobody can say who has it; nothing was booked.
             TakenError: another has booked in spite of it; nothing of this pass was booked.
         """
-        if self._sealer is not None:
-            self._sealer.once()  # so that the ledger speaks of what has just arrived
+        if self.sealer is not None:
+            self.sealer.once()  # so that the ledger speaks of what has just arrived
         if self.lease is None:
-            done = analyze(self._store, self._settings, now_us=now_us)
-            mirror(self._store)
-            keep_recommendations(self._store, self._settings, now_us)
+            done = analyze(self.store, self.settings, now_us=now_us)
+            mirror(self.store)
+            keep_recommendations(self.store, self.settings, now_us)
             return done
         try:
             name = self.lease.take().name
         except HeldElsewhereError:
-            catch_up(self._store)
-            mirror_findings(self._store)  # what people say here goes there
+            catch_up(self.store)
+            mirror_findings(self.store)  # what people say here goes there
             raise
-        done = analyze(self._store, self._settings, now_us=now_us)
+        done = analyze(self.store, self.settings, now_us=now_us)
         with self.lease.guard():
-            mirror(self._store, name)
-            keep_recommendations(self._store, self._settings, now_us)
+            mirror(self.store, name)
+            keep_recommendations(self.store, self.settings, now_us)
         return done
 
     def stop(self) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import uvicorn
 from fastapi import FastAPI
@@ -34,23 +33,20 @@ _PATIENCE_SECONDS = 2.0
 
 
 class Stage:
-    """One stage with its own bar, shown only where it lasts and stderr is a terminal; tells how long it took."""
+    """One stage with its own bar, shown only where it lasts and stderr is a terminal; `seconds` gets its length."""
 
-    def __init__(self, title: str) -> None:
-        self._title = title
+    def __init__(self, title: str, seconds: dict[str, float]) -> None:
+        self._title, self._seconds = title, seconds
         self._began = time.monotonic()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self.seconds = 0.0
 
     def __enter__(self) -> "Stage":
         self._began = time.monotonic()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.seconds = time.monotonic() - self._began
+    def __exit__(self, *_: object) -> None:
+        self._seconds[self._title] = time.monotonic() - self._began
         if self._bar is not None:
             self._bar.stop()
 
@@ -164,23 +160,16 @@ def demo(config: DemoConfig) -> Iterator[DemoResult]:
         app = create_server(ServerConfig(collector, settings, analyze_seconds=None, is_simulated=True), store)
         url = stack.enter_context(_served(app, collector))
         seconds: dict[str, float] = {}
-        with _timed("telemetry", seconds) as stage:
+        with Stage("telemetry", seconds) as stage:
             _simulate(url, config, stage.reached)
-        with _timed("analysis", seconds) as stage:
+        with Stage("analysis", seconds) as stage:
             analyze(store, settings, now_us=time.time_ns() // 1000, progress=stage.reached)
         app.state.job.once()  # nothing is left to do; pages say that the server is up to date
-        with _timed("report", seconds), believing(store) as session:
+        with Stage("report", seconds), believing(store) as session:
             request = Request("week", width=config.width, ascii=config.ascii)
             text = answer(Reader(session, settings), request)
             (rows,) = session.row("SELECT count(*) FROM gpu_samples")
         yield DemoResult(text, seconds, rows, url, path)
-
-
-@contextmanager
-def _timed(title: str, seconds: dict[str, float]) -> Iterator[Stage]:
-    with Stage(title) as stage:
-        yield stage
-    seconds[title] = stage.seconds
 
 
 def _place(config: DemoConfig, stack: ExitStack) -> Path:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -117,28 +118,18 @@ def _answer(told: PriceFileState) -> Response:
     return Response(told.content, media_type=_TOML, headers=headers)
 
 
+@dataclass(slots=True)
 class Doctor:
     """Examines one server's store; `live` is asked at each examination."""
 
-    def __init__(
-        self,
-        access: "Access",
-        config: CollectorConfig,
-        settings: Settings,
-        store: Store,
-        live: Callable[[], Live],
-        mail: MailSettings,
-        *,
-        is_simulated: bool = False,
-    ) -> None:
-        self._access = access
-        self._config = config
-        self._settings = settings
-        self._store = store
-        self._live = live
-        self._mail = mail
-        self._is_simulated = is_simulated
-        self.last: Examination | None = None  # with the ledger: that is read whole, and not for every reader of a page
+    access: "Access"
+    config: CollectorConfig
+    settings: Settings
+    store: Store
+    live: Callable[[], Live]
+    mail: MailSettings
+    is_simulated: bool = False
+    last: Examination | None = None  # with the ledger: that is read whole, and not for every reader of a page
 
     def examined(self) -> Examination:
         """Look at everything once: the ledger's invariants, the files, the agents, the disk, keys and jobs.
@@ -146,20 +137,20 @@ class Doctor:
         Raises:
             StoreError: the ledger cannot be read at all.
         """
-        with believing(self._store) as session:
+        with believing(self.store) as session:
             self.last = examination(self._sight(session))
             return self.last
 
     def looked_at(self) -> tuple[Section, ...]:
         """Return what can be said at once, of everything but the ledger."""
-        with believing(self._store) as session:
+        with believing(self.store) as session:
             return looked_at(self._sight(session))
 
     def _sight(self, session: Session) -> Sight:
-        keys, sends = _registered(self._access)
-        now, mail = time.time_ns() // 1000, MailSight(self._mail, sends)
-        store, settings, config = self._store, self._settings, self._config
-        return Sight(store, session, settings, config, now, keys, self._live(), mail, self._is_simulated)
+        keys, sends = _registered(self.access)
+        now, mail = time.time_ns() // 1000, MailSight(self.mail, sends)
+        store, settings, config = self.store, self.settings, self.config
+        return Sight(store, session, settings, config, now, keys, self.live(), mail, self.is_simulated)
 
 
 def add_doctor(app: "FastAPI", examiner: Doctor) -> None:

@@ -5,7 +5,7 @@ docs/grafana.md says why each convention of the queries is one.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from grafana_foundation_sdk.builders.bargauge import Panel as BarGauge
 from grafana_foundation_sdk.builders.common import (
@@ -66,6 +66,7 @@ _SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _TAG = "gpuledger"
 _RATE = "$__rate_interval"
 _LETTERS = "ABCDEFGH"
+_LAST = ReduceDataOptions().calcs(["lastNotNull"])
 _GREEN, YELLOW, RED = "green", "yellow", "red"
 _FINDING = {
     "finding": "Finding", "kind": "Why", "confidence": "Sure", "team": "Team", "run_id": "Run", "Value": "At stake",
@@ -73,6 +74,7 @@ _FINDING = {
 # What the SDK gives every variable: one id for all of them, and keys of intervals. Grafana takes the name for the id.
 _DEFAULTS = ("id", "auto", "auto_min", "auto_count")
 
+_P = TypeVar("_P", Lines, Stat, BarGauge, Table)
 Limits = Sequence[tuple[float, str]]  # from which value on in which colour; below the first it is green
 Query = tuple[str, str]  # a query, and what names its series by their labels, in {{ }}; "" for their own name
 
@@ -104,33 +106,37 @@ def share(part: str, whole: str) -> str:
     return f"sum({part}) / sum({whole})"
 
 
+def _panel(panel: _P, title: str, about: str, unit: str, width: int, limits: Limits = (), height: int = 8) -> _P:
+    """Return a panel with what every panel has."""
+    steps = [Threshold(value=None, color=_GREEN), *(Threshold(value=value, color=color) for value, color in limits)]
+    thresholds = ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)
+    panel = panel.title(title).description(about).datasource(_SOURCE).unit(unit)
+    return panel.height(height).span(width).thresholds(thresholds)
+
+
+def _query(letter: str, expr: str, legend: str = "") -> Dataquery:
+    return Dataquery().ref_id(letter).expr(expr).legend_format(legend or "__auto")
+
+
 def lines(
     title: str, about: str, unit: str, *queries: Query, limits: Limits = (), stacked: bool = False, width: int = 12
 ) -> Lines:
     """Return a panel of values over time; its thresholds are drawn as lines."""
+    drawn = GraphTresholdsStyleMode.LINE if limits else GraphTresholdsStyleMode.OFF
     panel = (
-        Lines()
-        .title(title)
-        .description(about)
-        .datasource(_SOURCE)
-        .unit(unit)
+        _panel(Lines(), title, about, unit, width, limits)
         .min(0)
-        .height(8)
-        .span(width)
         .line_width(1)
         .fill_opacity(60 if stacked else 8)
         .show_points(VisibilityMode.NEVER)
         .legend(VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM))
         .tooltip(VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
-        .thresholds(_thresholds(limits))
-        .thresholds_style(
-            GraphThresholdsStyleConfig().mode(GraphTresholdsStyleMode.LINE if limits else GraphTresholdsStyleMode.OFF)
-        )
+        .thresholds_style(GraphThresholdsStyleConfig().mode(drawn))
     )
     if stacked:
         panel.stacking(StackingConfig().mode(StackingMode.NORMAL).group("A"))
     for letter, (expr, legend) in zip(_LETTERS, queries, strict=False):
-        panel.with_target(Dataquery().ref_id(letter).expr(expr).legend_format(legend or "__auto"))
+        panel.with_target(_query(letter, expr, legend))
     return panel
 
 
@@ -139,16 +145,9 @@ def stat(
 ) -> Stat:
     """Return a panel of one number, now, coloured by its thresholds."""
     panel = (
-        Stat()
-        .title(title)
-        .description(about)
-        .datasource(_SOURCE)
-        .unit(unit)
-        .height(4)
-        .span(width)
+        _panel(Stat(), title, about, unit, width, limits, height=4)
         .graph_mode(BigValueGraphMode.NONE)
-        .reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
-        .thresholds(_thresholds(limits))
+        .reduce_options(_LAST)
         .with_target(Dataquery().ref_id("A").expr(expr).instant())
     )
     return panel if decimals is None else panel.decimals(decimals)
@@ -157,18 +156,11 @@ def stat(
 def bars(title: str, about: str, unit: str, query: Query, *, limits: Limits = (), width: int = 12) -> BarGauge:
     """Return a panel of one bar for each series, now."""
     return (
-        BarGauge()
-        .title(title)
-        .description(about)
-        .datasource(_SOURCE)
-        .unit(unit)
+        _panel(BarGauge(), title, about, unit, width, limits)
         .min(0)
-        .height(8)
-        .span(width)
         .orientation(VizOrientation.HORIZONTAL)
-        .reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
-        .thresholds(_thresholds(limits))
-        .with_target(Dataquery().ref_id("A").expr(query[0]).legend_format(query[1] or "__auto").instant())
+        .reduce_options(_LAST)
+        .with_target(_query("A", *query).instant())
     )
 
 
@@ -185,17 +177,8 @@ def table(
 
     The value of a query is called Value, and of several Value #A, Value #B. `links` has the address that a cell opens.
     """
-    panel = (
-        Table()
-        .title(title)
-        .description(about)
-        .datasource(_SOURCE)
-        .unit(unit)
-        .height(8)
-        .span(width)
-        .thresholds(_thresholds(()))
-        .color_scheme(FieldColor().mode(FieldColorModeId.FIXED).fixed_color("text"))
-    )
+    colour = FieldColor().mode(FieldColorModeId.FIXED).fixed_color("text")
+    panel = _panel(Table(), title, about, unit, width).color_scheme(colour)
     for letter, expr in zip(_LETTERS, exprs, strict=False):
         panel.with_target(Dataquery().ref_id(letter).expr(expr).instant().format(PromQueryFormat.TABLE))
     if len(exprs) > 1:
@@ -208,11 +191,6 @@ def table(
         link = [{"title": "Open in gpuledger", "url": url, "targetBlank": True}]
         panel.override_by_name(columns[name], [DynamicConfigValue(id_val="links", value=link)])
     return panel
-
-
-def _thresholds(limits: Limits) -> ThresholdsConfig:
-    steps = [Threshold(value=None, color=_GREEN), *(Threshold(value=value, color=color) for value, color in limits)]
-    return ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)
 
 
 def dearest_findings() -> Table:

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from analyzer.errors import AnalyzerError
@@ -112,18 +113,18 @@ class Prefetch:
                 self.turns += 1
 
 
+@dataclass(frozen=True, slots=True)
 class PrefetchOrder:
     """What is made ahead of one site: pages of the whole of it, then of those whose keys opened a page lately."""
 
-    def __init__(self, pages: ReadPages, reports: Reports, disk_cache: DiskCache | None) -> None:
-        self._pages = pages
-        self._reports = reports
-        self._disk_cache = disk_cache
+    pages: ReadPages
+    reports: Reports
+    disk_cache: DiskCache | None
 
     def first(self) -> _Making:
         """Yield what makes each page that is opened first, as far as it is seen at once."""
-        if self._disk_cache is not None:
-            yield self._disk_cache.follow
+        if self.disk_cache is not None:
+            yield self.disk_cache.follow
         yield from self._ahead(_WHOLE, *_home(), money(), placement())
 
     def rest(self) -> _Making:
@@ -134,22 +135,22 @@ class PrefetchOrder:
         yield from self._ahead(_WHOLE, unjudged())
         yield from self._parts(_WHOLE)
         yield from self._ahead(_WHOLE, *(placement(view=view) for view in VIEWS))
-        yield self._reports.ahead
-        for scope in self._pages.seen():
+        yield self.reports.ahead
+        for scope in self.pages.seen():
             yield from self._ahead(scope, money(), *(placement(view=view) for view in VIEWS))
             if scope.teams is None:  # these are none of a team's
                 yield from self._ahead(scope, unjudged(), *_home())
                 yield from self._parts(scope)
-        yield partial(self._pages.read_ahead, lambda context: context.findings(context.reader.period(None)))
+        yield partial(self.pages.read_ahead, lambda context: context.findings(context.reader.period(None)))
 
     def _ahead(self, scope: Scope, *shown: ReadPage) -> _Making:
         for page in shown:
-            yield partial(self._pages.ahead, page, scope)
+            yield partial(self.pages.ahead, page, scope)
 
     def _parts(self, scope: Scope) -> _Making:
         """Yield what makes the parts of the fleet, then the runs that it leads to."""
         yield from self._ahead(scope, *(fleet_part(name, FleetAsked()) for name in WARMED))
-        for run_id in self._pages.read_ahead(lambda context: runs_in_view(context.whole)):
+        for run_id in self.pages.read_ahead(lambda context: runs_in_view(context.whole)):
             yield from self._ahead(scope, run_page(run_id), *(run_part_page(run_id, name) for name in PARTS))
 
 
