@@ -14,6 +14,7 @@ from typing import Any
 from agent.errors import ConfigError
 from agent.quantity import duration
 from agent.wire.bounded import json_said
+from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, WEEK_SECONDS
 
 _NOTE_BYTES_MAX = 4096
 
@@ -45,7 +46,7 @@ def read_note(path: Path) -> Note | None:
 
 _LOG = logging.getLogger(__name__)
 PAUSE_FILE = "pause"
-PAUSE_SECONDS_MAX = 7 * 86_400.0  # a pause that is forgotten must end by itself
+PAUSE_SECONDS_MAX = float(WEEK_SECONDS)  # a pause that is forgotten must end by itself
 
 
 # Let a host be for a while: an operator pauses the whole agent, with a file that says until when.
@@ -67,7 +68,9 @@ def write_pause(directory: Path, for_seconds: float, why: str, now: Callable[[],
         ConfigError: it is too long, or the agent's directory cannot be written by this user.
     """
     if not 0 < for_seconds <= PAUSE_SECONDS_MAX:
-        raise ConfigError(f"a pause lasts at most {PAUSE_SECONDS_MAX / 86_400:g} days; stop the service for longer")
+        raise ConfigError(
+            f"a pause lasts at most {PAUSE_SECONDS_MAX / DAY_SECONDS:g} days; stop the service for longer"
+        )
     pause = Pausing(now() + for_seconds, why)
     path, fresh = directory / PAUSE_FILE, directory / f".{PAUSE_FILE}.{os.getpid()}"
     try:
@@ -133,7 +136,7 @@ class PauseWatch:
 
 QUIET_DIRECTORY = "quiet"
 _QUIET_MODE = 0o1777  # anybody may ask, and nobody may take away another's file
-QUIET_SECONDS_MAX = 86_400.0
+QUIET_SECONDS_MAX = float(DAY_SECONDS)
 QUIET_FILES_MAX = 64
 # Runs that ask to be left alone: a benchmark's GPUs are not questioned while its file in the quiet directory says so.
 #
@@ -169,7 +172,7 @@ def write_wish(control: Path, for_seconds: float, gpus: Set[str], now: Callable[
         ConfigError: it is too long, no GPU is named, or this host's agent offers no place to ask.
     """
     if not 0 < for_seconds <= QUIET_SECONDS_MAX:
-        raise ConfigError(f"a GPU is left alone for at most {QUIET_SECONDS_MAX / 3600:g} hours")
+        raise ConfigError(f"a GPU is left alone for at most {QUIET_SECONDS_MAX / HOUR_SECONDS:g} hours")
     if not gpus:
         raise ConfigError("no GPU is named: use --gpu, or set CUDA_VISIBLE_DEVICES to the GPUs of the benchmark")
     path = control / QUIET_DIRECTORY / f"{os.geteuid()}-{os.getpid()}"

@@ -19,8 +19,8 @@ from bench.demo_store import demo_fleet, fill
 from bench.machine import add_record, keep
 from collector.store.database import Store
 from collector.store.session import Session
+from simulator.fleet import plans
 from simulator.readings import run_id
-from simulator.schedule import plans
 from simulator.site import alpha_site
 
 ABSTAINS = "says nothing"

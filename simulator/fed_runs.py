@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent.wire.units import HOUR_MS, MINUTE_MS
+from agent.wire.units import DAY_SECONDS, HOUR_MS, MINUTE_MS
 from simulator import labels
 from simulator.activity import NVME_BYTES_PER_SECOND, Activity, blend
 from simulator.phases import CONTEXT_ONLY, DENSE, SPINNING, STALLED, gib, pause, save, spread, start_up
@@ -112,7 +112,7 @@ def debugging(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     while tape.now < plan.started + _QUIET_SINCE - 12 * MINUTE_MS:
         tape.play(trying, spread(rng, 900, 0.5)).play(thinking.being(labels.MEMORY_HELD), spread(rng, 420, 0.6))
     tape.play(trying, (plan.started + _QUIET_SINCE - tape.now) / 1_000)
-    tape.play(thinking.being(labels.ABANDONED), 14 * 86_400)
+    tape.play(thinking.being(labels.ABANDONED), 14 * DAY_SECONDS)
     return alike(plan, tape)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.wire.units import DAY_MS, GIB, HOUR_MS, MINUTE_MS
+from agent.wire.units import DAY_MS, DAY_SECONDS, GIB, HOUR_MS, MINUTE_MS
 from simulator import labels
 from simulator.activity import Activity
 from simulator.phases import DENSE, GIGABYTE, SPINNING, gib, pause, save, spread, start_up
@@ -201,7 +201,7 @@ def hanging(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     while tape.now < tape.end - _HUNG_FOR:
         tape.play(dense, min(spread(rng, 150, 0.05), (tape.end - _HUNG_FOR - tape.now) / 1_000))
         tape.play(gradients, links.seconds)
-    tape.play(SPINNING.but(memory=gib(58), host_memory=gib(20)).being(labels.HANG), 86_400)
+    tape.play(SPINNING.but(memory=gib(58), host_memory=gib(20)).being(labels.HANG), DAY_SECONDS)
     return alike(plan, tape)
 
 

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from agent.wire.units import DAY_SECONDS
 from simulator import labels
 from simulator.activity import NOTHING, OFF_THE_BUS, Activity
 from simulator.labels import Label
@@ -92,7 +93,7 @@ class Plan:
     ended: int | None = None
     exit_status: str | None = None
     attempt: int = 0
-    limit_seconds: float = 7 * 86_400.0
+    limit_seconds: float = 7.0 * DAY_SECONDS
     priority: float = 1_000.0
     cores_per_gpu: int = 8
     labels: dict[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from agent.wire.units import DAY_MS, HOUR_MS
+from agent.wire.units import DAY_MS, DAY_SECONDS, HOUR_MS
 from simulator import labels
 from simulator.activity import NVME_BYTES_PER_SECOND, Activity, blend
 from simulator.phases import CONTEXT_ONLY, DENSE, STALLED, gib, pause, save, spread, start_up
@@ -55,7 +55,7 @@ def _healthy(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
 def _second_gpu_unused(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     """Return a trial that asked for two GPUs and uses one."""
     used = _healthy(plan, horizon, rng)
-    idle = plan.tape(horizon).play(Activity().being(labels.NEVER_USED), 14 * 86_400)
+    idle = plan.tape(horizon).play(Activity().being(labels.NEVER_USED), 14 * DAY_SECONDS)
     return Run(plan, (used.timelines[0], idle.timeline(plan.lost_by)), (0, 1)[: len(plan.seats)])
 
 
@@ -97,7 +97,7 @@ def held_by_context(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     tape = plan.tape(horizon)
     start_up(tape, rng, memory=gib(20), weights=1e9, again=False)
     tape.play(_fed(DENSE.but(sm=0.8, tensor=0.3, power=0.8, memory=gib(24))), spread(rng, 4 * 3_600))
-    tape.play(CONTEXT_ONLY.but(memory=gib(24), host_memory=gib(10)).being(labels.ABANDONED), 14 * 86_400)
+    tape.play(CONTEXT_ONLY.but(memory=gib(24), host_memory=gib(10)).being(labels.ABANDONED), 14 * DAY_SECONDS)
     return alike(plan, tape)
 
 

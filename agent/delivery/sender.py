@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from agent.clock import Clock
 from agent.delivery.link import LONGEST_SECONDS, Backoff, Link, PostAnswer, retry_after
 from agent.spool.queue import Spool
-from agent.wire.units import SECOND_US
+from agent.wire.units import HOUR_SECONDS, SECOND_US
 
 _LOG = logging.getLogger(__name__)
 _HOPELESS = (400, 413, 422)
 _CUT_SHORT = "disconnected"  # the reason of a 400 that a network has made, and not the batch
 _CLOCK = "clock"  # the reason of a 422 for a batch from the future
-_CLOCKS_APART_SECONDS = 23 * 3600  # a collector refuses what is a day ahead of it
+_CLOCKS_APART_SECONDS = 23 * HOUR_SECONDS  # a collector refuses what is a day ahead of it
 _STEP_SECONDS = 1.0  # of the wall clock during a request, beyond which the request measures no offset
 LAST_BATCHES = 8  # that are sent when the agent ends, where somebody takes them
 _IDLE_SECONDS = 2.0  # after which a connection without work is closed

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from agent.procfs import boot_id
 from agent.settings.config import IdentityMode
 from agent.source import Reading, Row, Tables, Value
 from agent.wire.contract import Column, Sensitivity, Table
@@ -98,7 +99,6 @@ def _can_be(column: Column, value: Value) -> bool:
 
 
 _PSEUDONYM_CHARACTERS = 12
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _INTERVAL = ("started_at", "ended_at")
 
 
@@ -145,10 +145,8 @@ class Identity:
 
 
 def _own_key() -> bytes:
-    try:
-        return _BOOT_ID.read_bytes().strip()
-    except OSError:
-        return os.urandom(hashlib.blake2b.MAX_KEY_SIZE)
+    """Return a key that this host alone knows, and forgets when it boots."""
+    return (boot_id(Path("/proc")) or "").encode() or os.urandom(hashlib.blake2b.MAX_KEY_SIZE)
 
 
 class Stamper:

@@ -19,6 +19,7 @@ from agent.gpu.source import GpuHost
 from agent.procfs import short, text
 from agent.source import Row, Value
 from agent.watchdog_thread import WatchdogThread
+from agent.wire.units import WEEK_SECONDS
 
 # Which GPUs the driver lists now, and by which handles: asked on threads of their own, since each may hang.
 _LOOK_AGAIN_SECONDS = 30.0  # asking for handles costs some 6 ms a GPU
@@ -190,7 +191,7 @@ _LOG = logging.getLogger(__name__)
 #
 # A GPU that died while no agent ran is in nobody's list any more. It is remembered, so that it is missed.
 SECTION = "gpus"
-_FORGET_SECONDS = 7 * 86_400.0  # of the driver listing all its GPUs without one that was there
+_FORGET_SECONDS = WEEK_SECONDS  # of the driver listing all its GPUs without one that was there
 _TOLD = ("gpu_index", "sku", "pci_bus_id")
 _MOST_REMEMBERED = 128
 
