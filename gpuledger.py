@@ -132,14 +132,14 @@ COMMANDS: dict[str, Command] = {
         ),
         Command(
             "bill prices import focus",
-            "analyzer.interfaces.cli.reconcile:import_focus",
+            "analyzer.interfaces.cli.bills:import_focus",
             "what a bill in FOCUS says a GPU-hour costs",
         ),
         Command("bill teams", "analyzer.interfaces.cli.prices:teams", "check lists the runs that map to no team"),
-        Command("bill charges", "analyzer.interfaces.cli.charges:charges", "what teams are charged, beside the bill"),
+        Command("bill charges", "analyzer.interfaces.cli.prices:charges", "what teams are charged, beside the bill"),
         Command(
             "bill costs",
-            "analyzer.interfaces.cli.non_gpu_costs:costs",
+            "analyzer.interfaces.cli.prices:costs",
             "energy, carbon, network and storage of a period",
         ),
         Command(
@@ -152,11 +152,11 @@ COMMANDS: dict[str, Command] = {
         Command("bill anomalies", "analyzer.interfaces.cli.report:bill_anomalies", "days that cost more than usual"),
         Command(
             "bill reconcile",
-            "analyzer.interfaces.cli.reconcile:prices_reconcile",
+            "analyzer.interfaces.cli.bills:prices_reconcile",
             "the ledger against an invoice in FOCUS",
         ),
-        Command("bill focus", "analyzer.interfaces.cli.focus:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),
-        Command("bill csv", "analyzer.interfaces.cli.focus:csv", "the ledger's rows by day, team, run and state"),
+        Command("bill focus", "analyzer.interfaces.cli.bills:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),
+        Command("bill csv", "analyzer.interfaces.cli.bills:csv", "the ledger's rows by day, team, run and state"),
         Command(
             "capacity plan",
             "analyzer.interfaces.cli.planner:plan",

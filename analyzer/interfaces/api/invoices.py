@@ -1,38 +1,121 @@
 """GET and POST /v1/invoices: an invoice held against the ledger of a running server, and what came of those before.
 
 The invoice stays where it is: whoever holds it gathers it by GPU kind and UTC day (analyzer/finops/reconcile/bill.py),
-and sends these sums. What is kept is what `gpuledger bill reconcile` keeps on a store, with the key that said it.
+and sends these sums, bounded to fit the ledger. What is kept is what `gpuledger bill reconcile` keeps on a store, with
+the key that said it.
 """
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from pydantic import Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError
-from analyzer.finops.reconcile.bill import Bill, Billed, Other
-from analyzer.finops.reconcile.invoice_matches import KEPT_SHOWN, InvoiceSource, keep, kept_matches
+from analyzer.finops.reconcile.bill import OTHERS_KEPT, Bill, Billed, Other
+from analyzer.finops.reconcile.invoice_matches import KEPT_SHOWN, InvoiceMatchRow, InvoiceSource, keep, kept_matches
 from analyzer.finops.reconcile.reconcile import hold, ledger_skus
-from analyzer.finops.reconcile.text import answer, comparison_data, label_of, reconcile_text
-from analyzer.interfaces.api.invoice_model import (
-    DayAsked,
-    InvoiceAsked,
-    InvoiceDocument,
-    InvoicesAsked,
-    InvoicesDocument,
-    MatchItem,
-    OtherAsked,
-)
-from analyzer.interfaces.api.parameters import READS, refusals
+from analyzer.finops.reconcile.text import ROWS_SHOWN, answer, comparison_data, label_of, reconcile_text
+from analyzer.interfaces.api.parameters import READS, Opt, Parameters, refusals
 from analyzer.interfaces.api.posts import audit, body_of, said_by
 from analyzer.ledger.coverage import ledger_end
-from analyzer.reports.document import iso
+from analyzer.reports.document import Document, Iso, Micros, Model, iso
 from analyzer.server_client import WRONG_USAGE
 from collector.problem import problem_response
 
 if TYPE_CHECKING:
     from analyzer.interfaces.api.request_service import RequestContext, RequestService
+
+_DAYS_MOST = 20_000  # GPU kinds and days: ten kinds over five years
+_NANOS_MOST = 4 * 10**16  # forty millions of a currency: sums of as many fit the ledger's integers
+_LAST_DAY = 4_102_444_800_000_000  # 2100
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+_Nanos = Annotated[int, Field(ge=-_NANOS_MOST, le=_NANOS_MOST, description="Billionths of the currency.")]
+_Instant = Annotated[
+    int, Field(ge=0, le=_LAST_DAY, multiple_of=DAY_US // 24, description="Microseconds, a whole hour.")
+]
+
+
+class DayAsked(Parameters):
+    """What the invoice says of one GPU kind on one UTC day."""
+
+    sku: Name
+    day: Annotated[int, Field(ge=0, le=_LAST_DAY, multiple_of=DAY_US, description="Its first microsecond, UTC.")]
+    nanos: _Nanos
+    nano_hours: Annotated[int, Field(ge=-_NANOS_MOST, le=_NANOS_MOST, description="GPU-hours, in billionths.")]
+    hours_known: bool = True
+
+
+class OtherAsked(Parameters):
+    """Lines that are no GPU's usage, summed."""
+
+    why: Name
+    name: Annotated[str, StringConstraints(max_length=200)]
+    lines: Annotated[int, Field(ge=0, le=10**12)]
+    nanos: _Nanos
+
+
+class InvoiceAsked(Parameters):
+    """An invoice, gathered by GPU kind and UTC day."""
+
+    invoice: Name = Field(description="What the file is called.")
+    digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = Field(description="SHA-256 of the file.")
+    currencies: Annotated[list[Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")]], Field(max_length=50)]
+    lines: Annotated[int, Field(ge=0, le=10**12)]
+    days: Annotated[list[DayAsked], Field(max_length=_DAYS_MOST)]
+    others: Annotated[list[OtherAsked], Field(max_length=OTHERS_KEPT + 20)] = Field([])
+    start: _Instant | Opt = Field(None, description="Where the span begins; without it, the invoice's first day.")
+    end: _Instant | Opt = Field(None, description="Where it ends; without it, the end of the invoice's last day.")
+    keep: bool = Field(True, description="Whether the answer is kept, so that reports say it.")
+    top: Annotated[int, Field(ge=1, le=10_000)] = Field(ROWS_SHOWN, description="The most rows of the text.")
+
+
+class InvoiceDocument(Document):
+    """What came of it."""
+
+    matched: bool
+    answer: str = Field(description="The one sentence.")
+    text: str = Field(description="The whole answer as the command line prints it.")
+    report: dict[str, Any] = Field(description="The same for programs; docs/json.md.")
+
+
+class MatchItem(Model):
+    """What was kept of one invoice."""
+
+    label: str
+    start: Micros
+    start_iso: Iso
+    end: Micros
+    end_iso: Iso
+    invoice: str
+    matched: bool
+    permille: int | None = Field(description="How far they are apart, in thousandths, rounded up.")
+    recorded_at: Micros
+    recorded_at_iso: Iso
+    who: str
+
+    @classmethod
+    def of(cls, one: InvoiceMatchRow) -> "MatchItem":
+        """Return it as the API writes it."""
+        times: dict[str, Any] = {f"{name}_iso": iso(getattr(one, name)) for name in ("start", "end", "recorded_at")}
+        return cls(**asdict(one), **times)
+
+
+class InvoicesDocument(Document):
+    """What an invoice is gathered for, and what came of the newest before."""
+
+    skus: list[str] = Field(description="The GPU kinds of the ledger, to which an invoice's lines are held.")
+    known_until: Micros = Field(description="The end of the ledger's newest hour: where 7d and monday end.")
+    known_until_iso: Iso
+    matches: list[MatchItem]
+
+
+class InvoicesAsked(Parameters):
+    """Nothing can be asked of it."""
+
 
 BODY_BYTES = 8 * 2**20
 

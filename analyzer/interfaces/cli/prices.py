@@ -1,14 +1,18 @@
-"""`gpuledger bill prices` and `gpuledger bill teams`: what is known of money and of whose a run is."""
+"""`gpuledger bill prices`, `charges`, `costs` and `teams`: what is known of money and of whose a run is."""
 
 import argparse
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from analyzer.interfaces.cli.command import report_of
-from analyzer.interfaces.cli.prices_asked import asking_money
+from analyzer.errors import ConfigError
+from analyzer.finops.charges.closing import Edited, edited_words
+from analyzer.interfaces.cli.command import asking, report_of
 from analyzer.interfaces.onboarding.unmapped import unmapped_runs
 from analyzer.interfaces.questions.price_questions import NO_FILE, book_text, check_data, check_text, checked
 from analyzer.interfaces.questions.question import head_of
@@ -16,11 +20,37 @@ from analyzer.ledger.believed import believing
 from analyzer.ledger.teams import TeamBook
 from analyzer.prices.listing import price_json
 from analyzer.prices.price_book import PriceBook
-from analyzer.reports.request import Request
+from analyzer.reports.request import Format, Request
 from analyzer.settings.settings import SETTINGS_NAME, Settings
 from analyzer.text.as_json import as_json
 from collector.config import load
 from collector.store.database import Store
+
+
+def add_money(parser: argparse.ArgumentParser) -> None:
+    """Add what says where the prices and the ledger are."""
+    parser.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 2026-11, 7d, … (default: the last week)")
+    parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
+    parser.add_argument("--config", type=Path, help=f"the settings (default: {SETTINGS_NAME} beside --store, or here)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
+    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
+    parser.add_argument("--json", action="store_true", help="for machines: amounts are exact integers")
+
+
+@contextmanager
+def asking_money(options: argparse.Namespace) -> Iterator[Callable[[Request], str]]:
+    """Yield what answers the requests of one of these commands, a store or a server.
+
+    Raises:
+        ConfigError: a file is missing or wrong, or the prices are in another currency than the ledger.
+        LedgerError: the ledger has nothing of it, or the server does not answer.
+    """
+    if options.server and (options.prices or options.config):
+        raise ConfigError("--prices and --config are for this machine: a server answers by its own files")
+    with asking(options) as ask:
+        yield ask
+
 
 _CHECK_FAILED = 1
 
@@ -119,3 +149,44 @@ def _settings(options: argparse.Namespace) -> Settings:
     if options.config is not None:
         return Settings.read(options.config)
     return Settings.beside(options.store or Path("gpuledger.duckdb"))
+
+
+def charges(argv: list[str]) -> int:
+    """Print what teams are charged by the price file's [[charge]] rows, beside what their GPU time cost.
+
+    What was learned in the period of hours that had closed stands below as corrections, by the month that they correct.
+    """
+    parser = argparse.ArgumentParser(prog="gpuledger bill charges", description=charges.__doc__)
+    add_money(parser)
+    parser.add_argument("--by", choices=("team", "cost-centre"), default="team", help="who bears it (default: team)")
+    parser.add_argument("--csv", action="store_true", help="the file for finance: cost, avoidable, charged, difference")
+    options = parser.parse_args(argv)
+    form: Format = "csv" if options.csv else "json" if options.json else "text"
+    request = Request("charges", since=options.period, format=form, ascii=True, by=options.by)
+    with asking_money(options) as ask:
+        print(ask(request), end="")
+        if options.csv:
+            _note(report_of(ask, request))
+    return 0
+
+
+def _note(report: Mapping[str, Any]) -> None:
+    """Say beside the file what is not in it: it goes to finance, and every row of it is a bearer."""
+    hours, label = report["hours"], report["period"]["label"]
+    if hours["known"] < hours["expected"]:
+        print(f"only {hours['known']:,} of {hours['expected']:,} hours of {label} are in the ledger", file=sys.stderr)
+    if report["repriced"] is not None:
+        print("prices changed after hours of it were booked; run gpuledger admin analyze", file=sys.stderr)
+    if report["edited"] is not None:
+        print("; ".join(edited_words(Edited(**report["edited"]))), file=sys.stderr)
+
+
+def costs(argv: list[str]) -> int:
+    """Print energy and carbon, network, storage, checkpoints and hosts of a period, each beside the ledger."""
+    parser = argparse.ArgumentParser(prog="gpuledger bill costs", description=costs.__doc__)
+    add_money(parser)
+    options = parser.parse_args(argv)
+    form: Format = "json" if options.json else "text"
+    with asking_money(options) as ask:
+        print(ask(Request("costs", since=options.period, format=form, ascii=True)), end="")
+    return 0

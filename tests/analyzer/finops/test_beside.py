@@ -23,7 +23,7 @@ from analyzer.finops.non_gpu_costs.costs import (
 )
 from analyzer.finops.non_gpu_costs.energy import Drawn, TeamEnergy, energy, energy_by_team
 from analyzer.finops.non_gpu_costs.text import costs_text
-from analyzer.interfaces.cli.non_gpu_costs import costs as command
+from analyzer.interfaces.cli.prices import costs as command
 from analyzer.measures.traffic.tariff import Bill, TariffBook
 from analyzer.period import Period
 from analyzer.prices.non_gpu_rows import (

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.charges.report import ChargesReport, charge_csv, charge_data, charge_text, charges_report
 from analyzer.finops.charges.sums import Bearer, Charged, HeldHour, charges, read_held
-from analyzer.interfaces.cli.charges import charges as command
+from analyzer.interfaces.cli.prices import charges as command
 from analyzer.ledger.coverage import Hours
 from analyzer.period import Period
 from analyzer.prices.check import complaints

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.cli.reconcile import prices_reconcile
+from analyzer.interfaces.cli.bills import prices_reconcile
 from tests.analyzer.finops.reconcile_invoices import invoice
 from tests.analyzer.interfaces.api_sites import Site, site
 from tests.collector.access.conftest import add_key, bearer

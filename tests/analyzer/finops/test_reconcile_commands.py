@@ -11,8 +11,7 @@ from analyzer.errors import ConfigError
 from analyzer.finops.focus.read import read_focus
 from analyzer.finops.reconcile.bill import SkuMap
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
-from analyzer.interfaces.cli.focus import csv, focus
-from analyzer.interfaces.cli.reconcile import import_focus, prices_reconcile
+from analyzer.interfaces.cli.bills import csv, focus, import_focus, prices_reconcile
 from analyzer.prices.price_book import PriceBook, PriceRow
 from collector.store.database import Store
 from tests.analyzer.finops.focus_books import DAY, NOVEMBER, Books

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.cli.charges import charges
-from analyzer.interfaces.cli.non_gpu_costs import costs
-from analyzer.interfaces.cli.prices import prices
+from analyzer.interfaces.cli.prices import charges, costs, prices
 from tests.analyzer.interfaces.api_sites import TOKEN, Site, site
 from tests.collector.access.conftest import bearer
 
