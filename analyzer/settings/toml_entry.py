@@ -15,6 +15,7 @@ from agent.wire.bounded import TOML_BYTES_MOST, TooDeepError, TooMuchError, read
 from analyzer.errors import ConfigError
 
 MICROS = Decimal(1_000_000)
+MISTAKES_MOST = 20  # that are told of one file or row: who has mended these reads on
 AND = ";\n"  # between the mistakes of one file
 _MOST = 10**12  # a trillion: sums of more would not fit the ledger's integers
 _KEY_LETTERS = 120  # of one that is not known: the nearest of a long one would take seconds to find
@@ -67,7 +68,8 @@ class TomlEntry:
             ConfigError: some are not; the sentence names each of them with the nearest that is.
         """
         if wrong := [str(key)[:_KEY_LETTERS] for key in self._values if key not in known]:
-            raise ConfigError(AND.join(f"{self.where}: unknown key {key!r}; {_hint(key, known)}" for key in wrong))
+            told = wrong[:MISTAKES_MOST]
+            raise ConfigError(AND.join(f"{self.where}: unknown key {key!r}; {_hint(key, known)}" for key in told))
 
     def rows(self, key: str) -> "list[TomlEntry]":
         """Return the entries of [[key]], in the file's order, whatever keys they have; empty where there are none."""

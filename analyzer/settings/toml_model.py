@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from analyzer.errors import ConfigError
-from analyzer.settings.toml_entry import AND, TomlEntry, read_toml
+from analyzer.settings.toml_entry import AND, MISTAKES_MOST, TomlEntry, read_toml
 
 Model = TypeVar("Model")
 Read = Callable[[TomlEntry, str], Any]  # given the entry and the first of the field's keys
@@ -38,7 +38,7 @@ _BY_TYPE: Mapping[Any, Read] = {
 
 
 class Mistakes:
-    """Gathers what is wrong with a file."""
+    """Gathers what is wrong with a file; of more than a page of mistakes the first are told."""
 
     def __init__(self) -> None:
         self._sentences: list[str] = []
@@ -48,12 +48,13 @@ class Mistakes:
         """Keep what is raised meanwhile: a ConfigError as it is, a ValueError as of this entry."""
         try:
             yield
-        except ConfigError as error:
-            self._sentences.append(str(error))
-        except ValueError as error:
-            if entry is None:
+        except (ConfigError, ValueError) as error:
+            is_told = isinstance(error, ConfigError)
+            if len(self._sentences) >= MISTAKES_MOST or (entry is None and not is_told):
                 raise
-            self._sentences.append(f"{entry.where}: {error}")
+            self._sentences.append(str(error) if entry is None or is_told else f"{entry.where}: {error}")
+            if len(self._sentences) == MISTAKES_MOST:
+                raise ConfigError(AND.join([*dict.fromkeys(self._sentences), "there may be more"])) from error
 
     def refuse(self) -> None:
         """Do nothing where there is no mistake.

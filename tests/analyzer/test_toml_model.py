@@ -57,6 +57,16 @@ def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     ]
 
 
+def test_of_many_mistakes_the_first_are_told(tmp_path: Path) -> None:
+    """A file of the wrong kind does not make a message as long as itself, nor a search for the nearest of each key."""
+    many = "".join(f"wrong{number} = 1\n" for number in range(1000))
+    with pytest.raises(ConfigError) as caught:
+        rows(tmp_path, f"[[row]]\n{many}" * 40)
+    lines = str(caught.value).split(";\n")
+    assert len(lines) < 500
+    assert lines[-1] == "there may be more"
+
+
 def test_what_fields_are_to_one_another_is_told_of_the_row(tmp_path: Path) -> None:
     """The dataclass says what contradicts itself; the reader says where."""
     with pytest.raises(ConfigError, match="row 1: 'at_least' is at most 9"):
