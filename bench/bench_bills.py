@@ -22,14 +22,12 @@ from analyzer.finops.charges.sums import charges, read_held
 from analyzer.finops.focus.columns import Issuer, Version
 from analyzer.finops.focus.export import ExportOptions, export_focus
 from analyzer.interfaces.api.costs import Bearer
-from analyzer.interfaces.api.grouping import grouped
-from analyzer.interfaces.api.selection import Selection
+from analyzer.interfaces.api.ledger import Selection, grouped
 from analyzer.period import Period
 from analyzer.prices.rows import Charge
 from analyzer.queries.dimensions import Dimension
 from analyzer.queries.ledger_query import breakdown
-from analyzer.reports.by_team import teams
-from analyzer.reports.groups import By, groups
+from analyzer.reports.groups import By, groups, teams
 from analyzer.states import BOOKINGS
 from bench.machine import add_record, keep, machine, told
 from collector.store.session import Session

@@ -10,7 +10,7 @@ from contextlib import suppress
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from analyzer.interfaces.api.faults import BusyError
+from analyzer.interfaces.api.parameters import BusyError
 from dashboards.disk_cache import BYTES, PAGES, DiskCache, PageRecord
 
 PAGE_BYTES = 4 * 2**20  # larger ones are not kept

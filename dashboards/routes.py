@@ -19,12 +19,9 @@ from analyzer.capacity.profile.page import page
 from analyzer.capacity.profile.signature import default_key_path, key_at, signed
 from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.errors import ConfigError, LedgerError, StaleError
-from analyzer.interfaces.api.faults import MeaninglessError
-from analyzer.interfaces.api.parameters import Spanned, Text, refusals
-from analyzer.interfaces.doctor.examination import Examination, examination, looked_at
-from analyzer.interfaces.doctor.line import Section
-from analyzer.interfaces.doctor.page import document
-from analyzer.interfaces.doctor.sight import Live, MailSight, Sight
+from analyzer.interfaces.api.parameters import MeaninglessError, Spanned, Text, refusals
+from analyzer.interfaces.doctor.examination import Examination, document, examination, looked_at
+from analyzer.interfaces.doctor.sight import Live, MailSight, Section, Sight
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.believed import believing
 from analyzer.prices.price_file import MAX_BYTES, PriceFile, PriceFileState

@@ -106,7 +106,7 @@ WITHIN_FUNCTIONS = {
     "analyzer/interfaces/cli/planner.py": START,
     "analyzer/interfaces/cli/report.py": START,
     "analyzer/interfaces/html/html.py": START,
-    "analyzer/interfaces/mail/charts.py": "charts are drawn for mails alone",
+    "analyzer/interfaces/mail/html.py": "charts are drawn for mails alone",
     "analyzer/interfaces/onboarding/runs.py": START,
     "analyzer/interfaces/text/schema.py": START,
     "collector/cli/access.py": START,

@@ -59,8 +59,8 @@ class Silent:
 class Measured:
     """GPU milliseconds that runs held, and how much of it was not measured."""
 
-    held: int
-    silent: int
+    held_milliseconds: int
+    not_measured_milliseconds: int
     nodes: tuple[Silent, ...]
 
 

@@ -3,30 +3,10 @@
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collector.store.session import Session
-
-
-class Point(Protocol):
-    """What a timeline says of one stretch of a run: GPU milliseconds of one state."""
-
-    @property
-    def bucket_start(self) -> int:
-        """Start of the stretch, microseconds UTC."""
-
-    @property
-    def state(self) -> str:
-        """The state."""
-
-    @property
-    def cause(self) -> str | None:
-        """The cause, where the state has one."""
-
-    @property
-    def milliseconds(self) -> int:
-        """GPU time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,24 +158,35 @@ def breakdown(session: Session, period: Period, run_id: str | None = None) -> Br
     """Return where the GPU time of a period went, of the fleet or of one run."""
     where, values = ("true", []) if run_id is None else ("run_id = ?", [run_id])
     found = ledger_sums(session, "state", "cause", period=period, where=where, values=values)
-    unpriced: list[LedgerSum] = []
-    if any(one.unpriced_milliseconds for one in found):
-        where = f"{where} AND cost_micros IS NULL"
-        unpriced = ledger_sums(session, "sku", period=period, where=where, values=values)
-    unpriced.sort(key=lambda one: -one.milliseconds)
+    has_unpriced = any(one.unpriced_milliseconds for one in found)
     return Breakdown(
-        fold(part for one in found for part in _parts(one)),
-        tuple(Unpriced(one.keys[0], one.milliseconds) for one in unpriced),
+        fold(
+            part
+            for one in found
+            for part in priced_parts(
+                one.keys[0], one.keys[1], one.milliseconds, one.cost_micros, one.unpriced_milliseconds
+            )
+        ),
+        unpriced(session, period=period, where=where, values=values) if has_unpriced else (),
     )
 
 
-def _parts(one: LedgerSum) -> Iterator[Counted]:
+def unpriced(
+    session: Session, *, period: Period | None = None, where: str = "true", values: Sequence[object] = ()
+) -> tuple[Unpriced, ...]:
+    """Return the GPU time without a price by kind of GPU, most first."""
+    sums = ledger_sums(session, "sku", period=period, where=f"{where} AND cost_micros IS NULL", values=values)
+    return tuple(Unpriced(one.keys[0], one.milliseconds) for one in sorted(sums, key=lambda one: -one.milliseconds))
+
+
+def priced_parts(
+    state: str, cause: str | None, milliseconds: int, cost_micros: int | None, unpriced_milliseconds: int
+) -> Iterator[Counted]:
     """Yield the time that has a price, and the time that has none."""
-    state, cause = one.keys
-    if one.cost_micros is not None:
-        yield state, cause, one.milliseconds - one.unpriced_milliseconds, one.cost_micros
-    if one.unpriced_milliseconds:
-        yield state, cause, one.unpriced_milliseconds, None
+    if cost_micros is not None:
+        yield state, cause, milliseconds - unpriced_milliseconds, cost_micros
+    if unpriced_milliseconds:
+        yield state, cause, unpriced_milliseconds, None
 
 
 def within(period: Period) -> tuple[str, list[object]]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.all_notices import PeriodNotices, notices_in
 from analyzer.findings.ledger_findings import findings
-from analyzer.ledger.timeline import Point, timeline
+from analyzer.ledger.timeline import TimelinePoint, timeline
 from analyzer.period import Period
 from analyzer.prices.price_book import price_book
 from analyzer.queries.generation import ByGeneration
@@ -30,7 +30,7 @@ class LossSource:
 
     findings: Callable[[Session, int, int, str | None], list[Finding]]
     recommendations: Callable[[Session, list[Finding], int, int, AdviceRequest], list[Recommendation]]
-    timeline: Callable[[Session, str, int], Sequence[Point]]
+    timeline: Callable[[Session, str, int], Sequence[TimelinePoint]]
 
     @classmethod
     def own(cls) -> "LossSource":

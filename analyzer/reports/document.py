@@ -1,13 +1,21 @@
-"""What every JSON answer is made of: documents with a version, spans and amounts, and how they are shown."""
+"""What every JSON answer is made of: documents with a schema, spans and amounts, and how they are shown.
 
+Times are integer microseconds UTC under the name that the column has everywhere, and ISO 8601 under `…_iso`. Money is
+integer millionths of `currency`. null means unknown, and never 0. Dataclasses of the rooms below are parts of documents
+as they are.
+"""
+
+import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
-from analyzer.ledger.coverage import Hours, Measured
 from analyzer.period import Period
 from analyzer.period import iso as iso
+from analyzer.queries.ledger_query import LedgerSum, known_sum
+from analyzer.states import BOOKINGS, CLASSES, Class, booking
+from analyzer.text.as_json import NAMES, period_data
 from analyzer.text.display import Display, DisplayRounding
 from analyzer.text.json_fields import CostMicros as CostMicros
 from analyzer.text.json_fields import Iso as Iso
@@ -15,8 +23,8 @@ from analyzer.text.json_fields import Micros as Micros
 from analyzer.text.json_fields import Milliseconds as Milliseconds
 
 VERSION: Literal[1] = 1
+_ORDER = {(each.state, each.cause): place for place, each in enumerate(BOOKINGS)}
 
-Class = Literal["useful", "avoidable", "overhead", "spare", "unknown"]
 Status = Literal["provisional", "open", "closed", "final"]
 
 
@@ -28,63 +36,17 @@ def iso_or_none(micros: int | None) -> str | None:
 class Model(BaseModel):
     """A part of an answer. `_`-ended names are words that Python keeps for itself."""
 
-    model_config = ConfigDict(frozen=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+    model_config = ConfigDict(
+        frozen=True,
+        from_attributes=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        alias_generator=lambda name: NAMES.get(name, name),
+    )
 
 
-class Span(Model):
-    """A span of whole hours, half-open: `end` is the first instant that does not belong to it."""
-
-    label: str
-    timezone: str
-    start: Micros
-    start_iso: Iso
-    end: Micros
-    end_iso: Iso
-
-    @classmethod
-    def of(cls, period: Period) -> "Span":
-        """Return a period as the API writes it."""
-        return cls(
-            label=period.label,
-            timezone=period.timezone,
-            start=period.start,
-            start_iso=iso(period.start),
-            end=period.end,
-            end_iso=iso(period.end),
-        )
-
-
-class Coverage(Model):
-    """How much of the period the ledger knows, and how settled the least settled of its hours is."""
-
-    known: int = Field(description="Hours of the period that are in the ledger.")
-    expected: int = Field(description="Hours that the period has.")
-    status: Status | None
-    rules_versions: list[str]
-    price_versions: list[str]
-
-    @classmethod
-    def of(cls, hours: Hours) -> "Coverage":
-        """Return the hours of a period as the API writes them."""
-        return cls(
-            known=hours.known,
-            expected=hours.expected,
-            status=hours.status,  # type: ignore[arg-type]  # the ledger's own words
-            rules_versions=list(hours.rules_versions),
-            price_versions=list(hours.price_versions),
-        )
-
-
-class MeasuredTime(Model):
-    """GPU time that runs held, and how much of it nobody measured: of that nothing was found, and nothing ruled out."""
-
-    held_milliseconds: int
-    not_measured_milliseconds: int
-
-    @classmethod
-    def of(cls, measured: Measured) -> "MeasuredTime":
-        """Return what was measured of a period as the API writes it."""
-        return cls(held_milliseconds=measured.held, not_measured_milliseconds=measured.silent)
+Span = Annotated[Period, PlainSerializer(period_data)]
 
 
 class Amounts(Model):
@@ -96,13 +58,36 @@ class Amounts(Model):
     display: Display
 
 
+class Entry(Amounts):
+    """GPU time of one state and cause."""
+
+    klass: Class
+    state: str
+    cause: str | None
+    label: str
+    cause_label: str
+
+
 class Document(Model):
     """One answer. `generation` changes whenever the ledger does: pages of one listing should have the same."""
 
+    schema_: str = Field(default="", alias="schema", description="What it is: gpuledger/run, gpuledger/run_list.")
     version: Literal[1] = Field(description="Raised when a field goes or changes its meaning; new ones do not.")
-    generation: str
+    generation: str | None = Field(description="null where a command answers: it reads one state of the ledger.")
     currency: str
     timezone: str = Field(description="The site's: its days and weeks go by it, and people there read times in it.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_schema(cls, fields: Any) -> Any:  # noqa: ANN401 - whatever somebody validates
+        if not isinstance(fields, dict) or "schema" in fields:
+            return fields
+        name = re.sub(
+            r"(?<=[a-z])(?=[A-Z])",
+            "_",
+            cls.__name__.replace("Page", "List").removesuffix("Document").removesuffix("Answer"),
+        )
+        return {"schema": f"gpuledger/{name.lower()}", **fields}
 
 
 class Listing(Document):
@@ -139,3 +124,29 @@ class Rounding(DisplayRounding):
         """Return the parts of an amount whose rounded figures are known; as shown, they sum to it."""
         rounded = self.apportioned([part[:2] for part in exact], hours, cost)
         return [self.amounts(part, *figures) for part, figures in zip(exact, rounded, strict=True)]
+
+
+def entries(sums: Sequence[LedgerSum], currency: str) -> tuple[Amounts, tuple[Entry, ...]]:
+    """Return the total of sums by state and cause, and its parts: the classes in order, within them the largest first.
+
+    The sums come in the order of their keys: of two parts that are rounded alike it is the first that gains.
+    """
+    exact = [(one.milliseconds, one.cost_micros, one.unpriced_milliseconds) for one in sums]
+    total = (sum(part[0] for part in exact), known_sum(part[1] for part in exact), sum(part[2] for part in exact))
+    rounding = Rounding(total, currency)
+    parts = rounding.parts(exact, rounding.hours[0], None if total[1] is None else rounding.costs[0])
+    made = [_entry(one.keys[0], one.keys[1], amounts) for one, amounts in zip(sums, parts, strict=True)]
+    ranked = sorted(made, key=lambda one: (CLASSES.index(one.klass), -one.milliseconds, _ORDER[one.state, one.cause]))
+    return rounding.whole(), tuple(ranked)
+
+
+def _entry(state: str, cause: str | None, amounts: Amounts) -> Entry:
+    words = booking(state, cause)
+    return Entry(
+        **dict(amounts),
+        klass=words.klass,
+        state=state,
+        cause=cause,
+        label=words.label,
+        cause_label=words.cause_label,
+    )

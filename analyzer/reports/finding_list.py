@@ -14,7 +14,7 @@ from analyzer.findings.history.life import Life
 from analyzer.findings.still_costs import StillCosts
 from analyzer.ledger.coverage import Measured
 from analyzer.period import Period
-from analyzer.reports.ledger_filter import LedgerFilter
+from analyzer.reports.request import LedgerFilter
 from analyzer.text.rounding import apportion, nearest
 from analyzer.text.words import decimal, money, nothing_avoidable
 
@@ -70,8 +70,13 @@ class FindingsReport:
     def nothing(self) -> str:
         """What is said where there is none: of what was measured."""
         known = self.measured
-        said = nothing_avoidable(known.held, known.silent) if known else nothing_avoidable(1, 0)
-        return f"{said}{' in this period' if known is None or known.silent < known.held else ''}."
+        said = (
+            nothing_avoidable(known.held_milliseconds, known.not_measured_milliseconds)
+            if known
+            else nothing_avoidable(1, 0)
+        )
+        is_part = known is None or known.not_measured_milliseconds < known.held_milliseconds
+        return f"{said}{' in this period' if is_part else ''}."
 
     @property
     def priced(self) -> bool:

@@ -35,17 +35,18 @@ from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.finding_list import FindingsReport, findings_report
 from analyzer.reports.finding_view import Explained
 from analyzer.reports.groups import By, groups
-from analyzer.reports.ledger_filter import WHOLE, LedgerFilter
+from analyzer.reports.request import WHOLE, LedgerFilter
 from analyzer.reports.run import (
     SPARK_POINTS,
-    RunReport,
-    page_of,
+    RunDocument,
+    own_findings,
+    run_efficiency,
+    run_energy,
     run_facts,
     run_report,
     run_span,
     worth_showing,
 )
-from analyzer.reports.run_energy import run_energy
 from analyzer.reports.savings import checked
 from analyzer.reports.week import WeekReport, by_saving, week_report
 from analyzer.settings.settings import Settings
@@ -63,7 +64,7 @@ class Reader:
     settings: Settings
     loss_source: LossSource = field(default_factory=LossSource.own)
     step_log: StepTime | None = None  # what a log of the run told, where somebody named one
-    part: LedgerFilter = WHOLE  # what of the ledger the session sees; part_reading.py reads what is less than all
+    part: LedgerFilter = WHOLE  # what of the ledger the session sees; filtered_reader.py reads what is less than all
     kept: ByGeneration | None = None  # what a server makes once for all who read one state of the ledger
     clock: Callable[[], int] = field(default=lambda: time_ns() // 1000, repr=False)  # decides which mutes hold, no more
     _made: dict[Hashable, object] = field(default_factory=dict, repr=False, compare=False)
@@ -122,19 +123,28 @@ class Reader:
     def _charged(self, period: Period) -> tuple[Charged, ...]:
         return charged(self.session, period, price_book(self.settings).charges)
 
-    def run(self, text: str) -> RunReport:
+    def run(self, text: str) -> RunDocument:
         """Return the report of the run that a person means."""
         run_id = find_run(self.session, text)
         span = run_span(self.session, run_id, self.settings.timezone)
         found = self.loss_source.findings(self.session, span.start, span.end, run_id)
         points = self.loss_source.timeline(self.session, run_id, SPARK_POINTS)
-        facts = run_facts(self.session, run_id)
-        advice, currency = self.run_advice(found, span), self.settings.currency
-        report = run_report(self.session, facts, span, currency, found, advice, points, self.step_log)
-        energy = run_energy(self.session, run_id, span, non_gpu_rates(self.settings))
-        shown, asked = worth_showing(report), (report.findings, span)
-        out = {one.id: argue(self.session, one, *asked, with_signs=False).ruled_out for one in shown}
-        return replace(report, energy=energy, page=page_of(self.settings.site_url, run_id), ruled_out=out)
+        facts, advice = run_facts(self.session, run_id), self.run_advice(found, span)
+        own = self.documents(own_findings(found, run_id), span)
+        return self.with_details(run_report(self.session, facts, span, self.settings, own, advice, points))
+
+    def with_details(self, report: RunDocument) -> RunDocument:
+        """Return the report of a run with its efficiency, energy, page, and what was ruled out of its findings."""
+        run_id, span = report.facts.run_id, report.span
+        asked = (list(report.findings), span)
+        details = {
+            "efficiency": run_efficiency(self.session, report, self.step_log),
+            "energy": run_energy(self.session, run_id, span, non_gpu_rates(self.settings)),
+            "ruled_out": {
+                one.id: argue(self.session, one, *asked, with_signs=False).ruled_out for one in worth_showing(report)
+            },
+        }
+        return report.model_copy(update=details)
 
     def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
         """Return what a run moved between hosts and beyond, or None where it held no host that is known."""

@@ -1,103 +1,240 @@
-"""The report of one run, ended or still running: exact and unrounded. Pure data; renderers stand apart."""
+"""One run, ended or still running, as one document: exact and unrounded. Commands, /v1 and pages show this one."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
+from pydantic import Field, computed_field
+
+from agent.wire.units import MICROS
 from analyzer.errors import LedgerError
 from analyzer.findings.explain.ruled_out import RuledOut
-from analyzer.findings.finding import Finding
+from analyzer.findings.finding import Finding, FindingDocument
+from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn_of_run
+from analyzer.finops.non_gpu_costs.energy import MILLIJOULES_PER_KWH, summed_energy
+from analyzer.finops.non_gpu_costs.rates import Rates
 from analyzer.ledger.causes.stages.stage import header
-from analyzer.ledger.coverage import NotJudged, held_span, not_judged
-from analyzer.ledger.timeline import Point
+from analyzer.ledger.coverage import Hours, NotJudged, held_span, known_hours, not_judged
+from analyzer.ledger.timeline import TimelinePoint
 from analyzer.measures.efficiency.of_run import Efficiency, Subject, efficiency
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.period import Period
-from analyzer.queries.ledger_query import Breakdown, breakdown
+from analyzer.queries.ledger_query import (
+    Breakdown,
+    BreakdownEntry,
+    Counted,
+    Unpriced,
+    fold,
+    ledger_sums,
+    priced_parts,
+    unpriced,
+    within,
+)
+from analyzer.recommendations.outcome.work import Work, works_of_runs
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.run_before import EarlierRun, earlier_runs
-from analyzer.reports.run_energy import RunEnergy
+from analyzer.reports.document import (
+    VERSION,
+    Amounts,
+    Document,
+    Entry,
+    Iso,
+    Listing,
+    Micros,
+    Model,
+    Span,
+    entries,
+    iso_or_none,
+)
+from analyzer.reports.request import Order
 from analyzer.reports.week import by_saving
+from analyzer.settings.settings import Settings
+from analyzer.text.rounding import nearest
+from analyzer.text.words import decimal
 from collector.store.session import Session
 
 SPARK_POINTS = 56
 FINDINGS_SHOWN = 3
+_EARLIER_SHOWN = 2
+_MILLIGRAMS_PER_KG = 1_000_000
+_NEARLY_ALL_PERMILLE = 990  # of its GPU time; where less was measured, the figure is the least that it can be
+_COLUMNS = (
+    "run_id, name, team, cost_centre, project, model, queue, stage, stage_confidence, stage_reason, exit_status, "
+    "submitted_at, started_at, ended_at, gpus, nodes, racks, sku, attempts"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """What is known of a run beside the ledger. Times are microseconds UTC; `ended_at` is None while it runs."""
+class RunFacts(Model):
+    """What is known of a run beside the ledger. `team` null is unmapped; times that have not come are null."""
 
     run_id: str
     name: str | None
     team: str | None
-    stage: str | None
-    stage_confidence: str | None
-    stage_reason: str | None
+    cost_centre: str | None
+    project: str | None
+    model: str | None = Field(description="By a rule, else its label, else its server; null: no model is named.")
     queue: str | None
+    stage: str | None = Field(description="By its names first; where they say nothing, by what it did.")
+    stage_confidence: str | None = Field(description="high: a label or its own service; medium: a name; else low.")
+    stage_reason: str | None = Field(description="By what: words that follow the stage.")
     exit_status: str | None
-    submitted_at: int | None
-    started_at: int | None
-    ended_at: int | None
+    submitted_at: Micros | None
+    started_at: Micros | None
+    ended_at: Micros | None
     gpus: int
+    nodes: int
+    racks: int | None
     sku: str | None
     attempts: int
+
+    @computed_field(description="What people call it: its name, else the last part of its id.")  # type: ignore[prop-decorator]
+    @property
+    def subject(self) -> str:
+        """What people call it."""
+        return self.name or self.run_id.rsplit("/", 1)[-1]
+
+    @computed_field(description="Whether it has begun and not ended.")  # type: ignore[prop-decorator]
+    @property
+    def running(self) -> bool:
+        """Whether it has begun and not ended, as far as the ledger knows."""
+        return self.started_at is not None and self.ended_at is None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def submitted_at_iso(self) -> Iso | None:
+        """When it was submitted."""
+        return iso_or_none(self.submitted_at)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def started_at_iso(self) -> Iso | None:
+        """When it began."""
+        return iso_or_none(self.started_at)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def ended_at_iso(self) -> Iso | None:
+        """When it ended."""
+        return iso_or_none(self.ended_at)
 
     @property
     def stage_words(self) -> str | None:
         """The stage and by what it is known: "fine-tuning (by its queue)"; a guess has a question mark."""
         return header(self.stage, self.stage_confidence, self.stage_reason)
 
-    @property
-    def subject(self) -> str:
-        """What people call it: its name, else the last part of its id."""
-        return self.name or self.run_id.rsplit("/", 1)[-1]
+
+class RunPage(Listing):
+    """Runs, the one that began last first. `period` is null where none was asked for."""
+
+    period: Span | None
+    items: list[RunFacts]
 
 
 @dataclass(frozen=True, slots=True)
-class RunReport:
-    """Where one run's GPU time went. `steps` and `tokens` are its own word, `limit_at` the end its scheduler allows.
+class EarlierRun:
+    """A run of the same name before. Tokens are its own word; its cost is None where some of its time has no price."""
 
-    `efficiency` is None for a run that makes no steps towards a model: a service, a notebook.
+    run_id: str
+    milliseconds: int
+    cost_micros: int | None
+    tokens: int | None
+
+    @property
+    def micros_per_million_tokens(self) -> int | None:
+        """What a million of its tokens cost; None where either is not known."""
+        return nearest(self.cost_micros * MICROS, self.tokens) if self.cost_micros and self.tokens else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnergy:
+    """Millijoules at the GPUs by their own counters and for how long that is known; with cooling and losses; carbon.
+
+    It is beside the run's price, which has power in it already. The latter two are None where the price file has no row
+    that says them. Hosts, network and disks are in none.
     """
 
+    gpu_millijoules: int
+    measured_ms: int
+    facility_millijoules: int | None
+    carbon_milligrams: int | None
+
+
+class RunDocument(Document):
+    """Where one run's GPU time went. `period` is null, and nothing was spent, while the ledger has no hour of it.
+
+    `steps` and `tokens` are its own word, `limit_at` the end its scheduler allows. `efficiency`, `traffic` and `energy`
+    look beyond the ledger: /v1 leaves them null unless it is asked for `details`.
+    """
+
+    period: Span | None
+    hours: Hours | None
     facts: RunFacts
-    timezone: str
-    currency: str
-    span: Period
     nodes: tuple[str, ...]
     racks: tuple[str, ...]
     purchase_options: tuple[str, ...]
-    breakdown: Breakdown
-    timeline: tuple[Point, ...]
-    findings: tuple[Finding, ...]
+    total: Amounts
+    entries: tuple[Entry, ...]
+    unpriced: tuple[Unpriced, ...]
+    timeline: tuple[TimelinePoint, ...]
+    findings: tuple[FindingDocument, ...]
     recommendations: tuple[Recommendation, ...]
     not_judged: tuple[NotJudged, ...]
     steps: int | None
     tokens: int | None
-    limit_at: int | None
-    traffic: RunTraffic | None = None  # of a run of several hosts, or where it was asked for
-    efficiency: Efficiency | None = None
-    earlier: tuple[EarlierRun, ...] = ()  # the last of its name, newest first
-    energy: RunEnergy | None = None  # where it was asked for, and its GPUs told it
-    ruled_out: Mapping[str, tuple[RuledOut, ...]] = field(default_factory=dict)  # by finding, of those that are shown
-    page: str | None = None  # where its page is, of a site that has pages
+    limit_at: Micros | None
+    earlier: tuple[EarlierRun, ...] = Field(description="The last of its name, newest first.")
+    traffic: RunTraffic | None = Field(description="Of a run of several hosts, or where it was asked for.")
+    efficiency: Efficiency | None = Field(description="null too of a run that makes no steps towards a model.")
+    energy: RunEnergy | None = Field(description="null too where no GPU of it told any.")
+    ruled_out: Mapping[str, tuple[RuledOut, ...]] = Field(description="By finding, of those that are shown.")
+    page: str | None = Field(description="Where its page is, of a site that has pages.")
 
     @property
     def running(self) -> bool:
         """Whether it still ran at the newest hour known."""
         return self.facts.ended_at is None
 
+    @property
+    def span(self) -> Period:
+        """The ledger's hours of it: of a run without any nobody writes a report."""
+        if self.period is None:
+            raise AssertionError(f"BUG: the ledger has no hour of {self.facts.run_id}")
+        return self.period
+
+    @property
+    def breakdown(self) -> Breakdown:
+        """Where its GPU time went, by class and label."""
+        return Breakdown(
+            fold(
+                part
+                for one in self.entries
+                for part in priced_parts(
+                    one.state, one.cause, one.milliseconds, one.cost_micros, one.unpriced_milliseconds
+                )
+            ),
+            self.unpriced,
+        )
+
+
+def runs_where(
+    session: Session, conditions: list[str], values: dict[str, object], limit: int, after: tuple[Any, ...] | None
+) -> list[RunFacts]:
+    """Return the runs that meet all conditions, those after the key (minus start, id) `after`, at most `limit`."""
+    if after is not None:
+        conditions = [*conditions, "row(-started_at, run_id) > row($a0, $a1)"]
+        values = values | {"a0": after[0], "a1": after[1]}
+    where = " AND ".join(conditions) or "true"
+    rows = session.rows(
+        f"SELECT {_COLUMNS} FROM runs WHERE {where} ORDER BY -started_at NULLS LAST, run_id LIMIT {limit}", values
+    )
+    return [RunFacts(**dict(zip(_COLUMNS.split(", "), row, strict=True))) for row in rows]
+
 
 def run_facts(session: Session, run_id: str) -> RunFacts:
-    """Return what is known of a run beside the ledger."""
-    row = session.row(
-        "SELECT run_id, name, team, stage, stage_confidence, stage_reason, queue, exit_status, submitted_at, "
-        "started_at, ended_at, gpus, sku, attempts FROM runs WHERE run_id = ?",
-        [run_id],
-    )
-    return RunFacts(*row)
+    """Return what is known of a run beside the ledger; it must be known."""
+    return runs_where(session, ["run_id = $run"], {"run": run_id}, 1, None)[0]
 
 
 def run_names(session: Session, run_ids: Iterable[str]) -> dict[str, str]:
@@ -119,30 +256,35 @@ def run_span(session: Session, run_id: str, timezone: str) -> Period:
     Raises:
         LedgerError: the ledger has no hour of it.
     """
-    if (held := held_span(session, [run_id])) is None:
+    if (span := known_span(session, run_id, timezone)) is None:
         raise LedgerError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
-    return Period(*held, run_id, timezone)
+    return span
+
+
+def known_span(session: Session, run_id: str, timezone: str) -> Period | None:
+    """Return the ledger's hours of a run, or None where it has none."""
+    held = held_span(session, [run_id])
+    return None if held is None else Period(*held, run_id, timezone)
+
+
+def own_findings(findings: Sequence[Finding], run_id: str) -> list[Finding]:
+    """Return the findings of one run, without suspicions."""
+    return [finding for finding in findings if run_id in finding.run_ids and not finding.suspicion]
 
 
 def run_report(
     session: Session,
     facts: RunFacts,
-    span: Period,
-    currency: str,
-    findings: Sequence[Finding],
+    span: Period | None,
+    settings: Settings,
+    findings: Sequence[FindingDocument],
     recommendations: Sequence[Recommendation],
-    timeline: Sequence[Point],
-    step_log: StepTime | None = None,
-    *,
-    with_efficiency: bool = True,
-) -> RunReport:
-    """Read the ledger of one run. `step_log` is the step time that a log of it told, where somebody named one.
-
-    Efficiency looks beyond the ledger and takes as long as all the rest: who shows none leaves it out.
-    """
+    timeline: Sequence[TimelinePoint],
+    generation: str | None = None,
+) -> RunDocument:
+    """Read the ledger of one run, and nothing beyond it; `findings` are its own."""
     run_id = facts.run_id
-    own = [finding for finding in findings if run_id in finding.run_ids and not finding.suspicion]
-    ids = {finding.id for finding in own}
+    ids = {finding.id for finding in findings}
     places = session.rows(
         "SELECT DISTINCT ledger.node, rack FROM ledger LEFT JOIN (SELECT node, arg_max(rack, started_at) AS rack FROM "
         "inventory WHERE gpu_uuid IS NULL AND rack IS NOT NULL GROUP BY node) AS host ON host.node = ledger.node "
@@ -153,34 +295,45 @@ def run_report(
         "SELECT DISTINCT purchase_option FROM ledger WHERE run_id = ? AND purchase_option IS NOT NULL ORDER BY ALL",
         [run_id],
     )
-    return RunReport(
-        facts,
-        span.timezone,
-        currency,
-        span,
-        tuple(node for node, _ in places),
-        tuple(sorted({rack for _, rack in places if rack})),
-        tuple(option for (option,) in options),
-        breakdown(session, span, run_id),
-        tuple(timeline),
-        tuple(own),
-        by_saving([advice for advice in recommendations if ids & set(advice.finding_ids)]),
-        not_judged(session, span, run_id),
-        *_said(session, run_id),
-        _limit(session, run_id) if facts.ended_at is None else None,
-        efficiency=efficiency(session, _subject(facts, span), step_log) if with_efficiency else None,
+    steps, tokens = session.row("SELECT sum(steps), sum(tokens) FROM progress_amounts WHERE run_id = ?", [run_id])
+    own_rows: dict[str, Any] = {"where": "run_id = ?", "values": [run_id]}
+    total, parts = entries(ledger_sums(session, "state", "cause", **own_rows), settings.currency)
+    return RunDocument(
+        version=VERSION,
+        generation=generation,
+        currency=settings.currency,
+        timezone=settings.timezone,
+        period=span,
+        hours=known_hours(session, span) if span else None,
+        facts=facts,
+        nodes=tuple(node for node, _ in places),
+        racks=tuple(sorted({rack for _, rack in places if rack})),
+        purchase_options=tuple(option for (option,) in options),
+        total=total,
+        entries=parts,
+        unpriced=unpriced(session, **own_rows) if total.unpriced_milliseconds else (),
+        timeline=tuple(timeline),
+        findings=tuple(findings),
+        recommendations=by_saving([advice for advice in recommendations if ids & set(advice.finding_ids)]),
+        not_judged=not_judged(session, span, run_id) if span else (),
+        steps=steps,
+        tokens=tokens,
+        limit_at=_limit(session, run_id) if facts.ended_at is None else None,
         earlier=earlier_runs(session, facts.name, facts.team, facts.started_at),
+        traffic=None,
+        efficiency=None,
+        energy=None,
+        ruled_out={},
+        page=page_of(settings.site_url, run_id),
     )
 
 
-def _subject(facts: RunFacts, span: Period) -> Subject:
+def run_efficiency(session: Session, report: RunDocument, step_log: StepTime | None = None) -> Efficiency | None:
+    """Return the efficiency of a run, which takes as long as all the rest; `step_log` is what a log of it told."""
+    facts, span = report.facts, report.span
     whole = (span.start, span.end, facts.submitted_at, facts.started_at, facts.ended_at)
-    return Subject(facts.run_id, facts.name, facts.stage, facts.gpus, facts.sku, *whole)
-
-
-def _said(session: Session, run_id: str) -> tuple[int | None, int | None]:
-    steps, tokens = session.row("SELECT sum(steps), sum(tokens) FROM progress_amounts WHERE run_id = ?", [run_id])
-    return steps, tokens
+    subject = Subject(facts.run_id, facts.name, facts.stage, facts.gpus, facts.sku, *whole)
+    return efficiency(session, subject, step_log)
 
 
 def _limit(session: Session, run_id: str) -> int | None:
@@ -191,8 +344,107 @@ def _limit(session: Session, run_id: str) -> int | None:
     return limit
 
 
-def worth_showing(report: RunReport) -> tuple[Finding, ...]:
+def worth_showing(report: RunDocument) -> tuple[FindingDocument, ...]:
     """Return the findings that are a hundredth of the run or more, at most three; the largest in any case."""
     least = report.breakdown.milliseconds // 100
     large = [finding for finding in report.findings if finding.milliseconds >= least]
     return tuple(large[:FINDINGS_SHOWN]) or report.findings[:1]
+
+
+def earlier_runs(
+    session: Session, name: str | None, team: str | None, started_at: int | None
+) -> tuple[EarlierRun, ...]:
+    """Return the last runs of this name and team that had ended when one began, newest first; of no name none."""
+    if name is None or started_at is None:
+        return ()
+    rows = session.rows(
+        "SELECT run_id FROM runs WHERE name = ? AND team IS NOT DISTINCT FROM ? AND ended_at <= ? "
+        f"ORDER BY started_at DESC, run_id LIMIT {_EARLIER_SHOWN}",
+        [name, team, started_at],
+    )
+    works = works_of_runs(session, [run_id for (run_id,) in rows])
+    return tuple(_earlier(work) for work in reversed(works))
+
+
+def _earlier(work: Work) -> EarlierRun:
+    paid = [spent.micros for spent in work.spent if spent.micros is not None]
+    is_priced = len(paid) == len(work.spent)
+    return EarlierRun(work.run_id, work.milliseconds, sum(paid) if is_priced else None, work.units("tokens"))
+
+
+def run_energy(session: Session, run_id: str, span: Period, rates: Rates) -> RunEnergy | None:
+    """Return the energy of a run, of open hours by the rates of now; None where no GPU of it told any."""
+    drawn = read_drawn_of_run(session, span, run_id)
+    if not drawn:
+        return None
+    whole = summed_energy(energy_of(drawn, session, span, rates))
+    return RunEnergy(whole.gpu_millijoules, whole.measured_ms, whole.facility_millijoules, whole.carbon_milligrams)
+
+
+def run_energy_words(one: RunEnergy, held_ms: int) -> str:
+    """Return "446 kWh at the GPUs, 221 kg CO2e"; without what is not known."""
+    least = "at least " if one.measured_ms * 1000 < held_ms * _NEARLY_ALL_PERMILLE else ""
+    told = f"{least}{_amount(one.gpu_millijoules, MILLIJOULES_PER_KWH)} kWh at the GPUs"
+    if one.carbon_milligrams is None:
+        return told
+    return f"{told}, {_amount(one.carbon_milligrams, _MILLIGRAMS_PER_KG)} kg CO2e"
+
+
+def _amount(units: int, per_whole: int) -> str:
+    """Return an amount as exactly as one of its size is told: 5,937, 44.6 or 0.446."""
+    decimals = 0 if units >= 100 * per_whole else 1 if units >= per_whole else 3
+    return decimal(nearest(units * 10**decimals, per_whole), decimals)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run. `gpus` is how many it asked for, `sku` None where it held several kinds of GPU."""
+
+    run_id: str
+    name: str  # what people call it, else the last part of its id
+    team: str | None
+    gpus: int | None
+    sku: str | None
+    breakdown: Breakdown
+
+    @property
+    def main_loss(self) -> BreakdownEntry | None:
+        """What most avoidable time of it went to; None where there is none."""
+        return max(self.breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """All runs that held a GPU in a period, in the order that was asked for."""
+
+    period: Period
+    currency: str
+    runs: tuple[RunSummary, ...]
+
+
+def list_runs(session: Session, period: Period, currency: str, order: Order) -> RunList:
+    """Return the runs of a period; equal ones stand in the order of their ids."""
+    where, values = within(period)
+    rows = session.rows(
+        "SELECT run_id, known.name, known.team, known.gpus, known.sku, held.state, held.cause, "
+        "sum(held.milliseconds), sum(held.cost_micros) "
+        f"FROM (SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL) AS held "
+        "LEFT JOIN runs AS known USING (run_id) "
+        "GROUP BY 1, 2, 3, 4, 5, 6, 7, held.cost_micros IS NULL",
+        values,
+    )
+    counted: dict[str, list[Counted]] = defaultdict(list)
+    known = {}
+    for run_id, name, team, gpus, sku, *count in rows:
+        counted[run_id].append((count[0], count[1], count[2], count[3]))
+        known[run_id] = (name or run_id.rsplit("/", 1)[-1], team, gpus, sku)
+    runs = [RunSummary(run_id, *known[run_id], Breakdown(fold(counts))) for run_id, counts in counted.items()]
+    return RunList(period, currency, tuple(sorted(runs, key=lambda run: (*_rank(run, order), run.run_id))))
+
+
+def _rank(run: RunSummary, order: Order) -> tuple[int, int]:
+    """Return what sorts a run: by money where it has a price, else by time."""
+    share = run.breakdown.of("avoidable") if order == "avoidable" else run.breakdown
+    if order == "gpus":
+        return -(run.gpus or 0), -share.milliseconds
+    return -(share.cost_micros or 0), -share.milliseconds

@@ -19,11 +19,9 @@ from analyzer.prices.price_book import Repriced
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, breakdown
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.by_team import TeamRow, teams
-from analyzer.reports.by_what import MeasuredWith, by_what
-from analyzer.reports.groups import GroupRow, Groups
-from analyzer.reports.ledger_filter import LedgerFilter
+from analyzer.reports.groups import GroupRow, Groups, MeasuredWith, by_what, teams
 from analyzer.reports.recommendation_words import is_predicted
+from analyzer.reports.request import LedgerFilter
 from collector.store.session import Session
 
 
@@ -41,7 +39,7 @@ class WeekReport:
     hours: Hours
     breakdown: Breakdown
     previous: Breakdown | None
-    teams: tuple[TeamRow, ...]
+    teams: tuple[GroupRow, ...]
     findings: tuple[Finding, ...]
     recommendations: tuple[Recommendation, ...]
     measured: Measured
@@ -68,7 +66,7 @@ class WeekReport:
     @property
     def by_team(self) -> Groups:
         """The teams."""
-        return Groups("team", tuple(GroupRow(row.team, row.held, row.breakdown) for row in self.teams))
+        return Groups("team", self.teams)
 
     @property
     def table(self) -> Groups:

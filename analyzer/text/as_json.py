@@ -2,12 +2,28 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
 from typing import Any
 
+from pydantic import BaseModel
+
+from analyzer.period import Period, iso
+
 VERSION = 1  # raised when a field changes its meaning or goes; new fields do not raise it
-_NAMES = {"klass": "class", "from_": "from", "slice_": "slice"}
+NAMES = {"klass": "class", "from_": "from", "slice_": "slice"}
+
+
+@dataclass(frozen=True, slots=True)
+class SpanData:
+    """A span of whole hours, half-open: `end` is the first instant that does not belong to it; microseconds UTC."""
+
+    label: str
+    timezone: str
+    start: int
+    start_iso: str
+    end: int
+    end_iso: str
 
 
 def as_json(schema: str, report: object, head: Mapping[str, object] | None = None) -> str:
@@ -16,6 +32,8 @@ def as_json(schema: str, report: object, head: Mapping[str, object] | None = Non
     Times are microseconds UTC, GPU time milliseconds, money millionths of `currency`.
     """
     own = plain_data(report)
+    if isinstance(report, BaseModel) and "schema" in own:  # a document: it has all of that already
+        return json.dumps(own, indent=2, ensure_ascii=False) + "\n"
     if not isinstance(own, dict) or own.keys() & {"schema", "version"}:
         raise AssertionError(f"BUG: the JSON of {schema} is an object whose schema and version are written here")
     document = {"schema": f"gpuledger/{schema}", "version": VERSION, **plain_data(dict(head or {})), **own}
@@ -24,8 +42,12 @@ def as_json(schema: str, report: object, head: Mapping[str, object] | None = Non
 
 def plain_data(value: object) -> Any:  # noqa: ANN401 - whatever JSON can say
     """Return dataclasses as objects, tuples as lists; None stays null."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Period):
+        value = period_data(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {_NAMES.get(field.name, field.name): plain_data(getattr(value, field.name)) for field in fields(value)}
+        return {NAMES.get(field.name, field.name): plain_data(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, list | tuple):
@@ -33,3 +55,8 @@ def plain_data(value: object) -> Any:  # noqa: ANN401 - whatever JSON can say
     if isinstance(value, dict):
         return {key: plain_data(item) for key, item in value.items()}
     return value
+
+
+def period_data(period: Period) -> SpanData:
+    """Return a period as JSON has it everywhere."""
+    return SpanData(period.label, period.timezone, period.start, iso(period.start), period.end, iso(period.end))

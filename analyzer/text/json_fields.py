@@ -1,9 +1,8 @@
-"""Fields that many documents have: what they mean in JSON, and which of them hold what the fleet itself wrote.
+"""Fields that many documents have, and what they mean in JSON.
 
 A dataclass whose fields are such is its own document: `--json`, /v1 and the assistant's answer print it as it is.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
@@ -17,12 +16,5 @@ Milliseconds = Annotated[int, Field(description="GPU time in milliseconds.")]
 CostMicros = Annotated[int, Field(description="Millionths of the currency.")]
 
 
-@dataclass(frozen=True, slots=True)
-class FleetText:
-    """Marks text that others chose or that quotes them; an assistant reads at most so many letters of it, as data."""
-
-    letters_most: int
-
-
-Name = Annotated[str, FleetText(200)]  # a run, a host, a GPU, a team, a label
-Sentence = Annotated[str, FleetText(600)]  # ours, with such names in it
+Name = Annotated[str, Field(description="A name that others chose: a run's, a host's, a GPU's, a team's, a label.")]
+Sentence = Annotated[str, Field(description="A sentence of ours, with such names in it.")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.testclient import TestClient
 
 from analyzer.errors import AnalyzerError
-from analyzer.interfaces.api.openapi import document
+from analyzer.interfaces.api.routes import document
 from analyzer.interfaces.questions.registry import QUESTIONS, answer, having
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format, Request

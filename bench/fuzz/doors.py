@@ -33,9 +33,9 @@ from analyzer.errors import AnalyzerError
 from analyzer.finops.budgets.budget_file import BudgetBook
 from analyzer.finops.focus.read import NEEDED, read_focus
 from analyzer.interfaces.api.capacity import parsed as capacity_body
-from analyzer.interfaces.api.cursor import cursor_position as cursor
 from analyzer.interfaces.api.invoices import BODY_BYTES as INVOICE_BYTES
 from analyzer.interfaces.api.invoices import InvoiceAsked
+from analyzer.interfaces.api.parameters import cursor_position as cursor
 from analyzer.interfaces.mcp.over_http import REQUEST_BYTES
 from analyzer.ledger.causes.serving.policy import PolicyBook
 from analyzer.ledger.teams import TeamBook

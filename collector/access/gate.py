@@ -63,7 +63,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/v1/backup", Right.CHANGE),
     Endpoint("GET", "/v1/prices", Right.READ),
     Endpoint("PUT", "/v1/prices", Right.CHANGE),
-    # The API shows a team's key that team's runs alone, and sums no others (analyzer/interfaces/api/scope.py).
+    # The API shows a team's key that team's runs alone, and sums no others (reports/filtered_reader.py).
     Endpoint("GET", "/v1/runs", Right.READ, by_team=True),
     Endpoint("GET", "/v1/runs/{run_id:path}/series", Right.READ, by_team=True),
     Endpoint("GET", "/v1/runs/{run_id:path}/profile", Right.READ, by_team=True),

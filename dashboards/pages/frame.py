@@ -21,7 +21,7 @@ from agent.wire.units import MICROS
 from analyzer.charts.scripts import DRAW, PLOTLY
 from analyzer.finops.unit_cost.report import UnitLine
 from analyzer.finops.unit_cost.text import digits, short
-from analyzer.interfaces.doctor.words import length_words, size
+from analyzer.interfaces.doctor.sight import length_words, size
 from analyzer.text.templating import TEMPLATES
 from analyzer.text.words import (
     UNKNOWN,

@@ -13,7 +13,7 @@ from analyzer.charts.figures import stacked_bars
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.findings.rule_words import rule_words
 from analyzer.interfaces.api.request_service import RequestContext
-from analyzer.interfaces.doctor.words import length_words
+from analyzer.interfaces.doctor.sight import length_words
 from analyzer.interfaces.text.week_text import silent_words
 from analyzer.ledger.coverage import measured, newest_hour_end
 from analyzer.ledger.unjudged import Unjudged, by_rule
@@ -117,13 +117,14 @@ def _health_view(
 def _of_period(context: RequestContext, period: Period) -> Mapping[str, object]:
     coverage = measured(context.session, period)
     known = _coverage_chart(context, period)
+    held = coverage.held_milliseconds
     before, after = neighbours(context.reader, period)
     return {
         "period": period,
         "days": days(period),
         "before": before,
         "after": after,
-        "covered": percent(coverage.held - coverage.silent, coverage.held) if coverage.held else "",
+        "covered": percent(held - coverage.not_measured_milliseconds, held) if held else "",
         "silent_hosts": [silent_words(node, period.timezone) for node in coverage.nodes],
         "chart": known,
         "figure": stacked_bars(known),

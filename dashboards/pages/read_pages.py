@@ -21,9 +21,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.api.faults import BusyError
-from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.interfaces.api.scope import Scope
+from analyzer.interfaces.api.parameters import BusyError
+from analyzer.interfaces.api.request_service import RequestContext, RequestService, Scope
 from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from analyzer.text.table import csv_text

@@ -104,7 +104,7 @@ def _answer(context: RequestContext, period: Period, shown: Sequence[Recommendat
     if not shown:
         known = measured(context.session, period)
         lacking = len({rule.rule for rule in unjudged(context.session, period)})
-        return nothing_recommended(known.held, known.silent, lacking)
+        return nothing_recommended(known.held_milliseconds, known.not_measured_milliseconds, lacking)
     what = counted(len(shown), "change")
     bill = bill_words(shown, fleet(context.session, period), context.currency, period.timezone)
     return f"{what} would likely save {together} {saved_over(shown)} together: {bill}"

@@ -13,8 +13,7 @@ from analyzer.capacity.gate.request_store import KeptRequest, Teller, kept_reque
 from analyzer.capacity.gate.text import asked_words, offer_rows, profile_words
 from analyzer.errors import AnalyzerError
 from analyzer.interfaces.api.capacity import FOR_EVER, seen_of
-from analyzer.interfaces.api.request_service import RequestContext
-from analyzer.interfaces.api.scope import Scope
+from analyzer.interfaces.api.request_service import RequestContext, Scope
 from analyzer.text.words import counted, plain
 from collector.access.gate import body_of, fields_of
 from collector.registry import Registry

@@ -17,14 +17,22 @@ from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
 from analyzer.interfaces.text.run_text import head_pairs, not_judged_words, projection, run_sentence
 from analyzer.ledger.breakdown import breakdown_lines
-from analyzer.ledger.timeline import Point
+from analyzer.ledger.timeline import TimelinePoint
 from analyzer.ledger.which_run import find_run
 from analyzer.measures.traffic.text import traffic_rows
 from analyzer.period import Period
 from analyzer.reports.finding_view import Words, causes_out
 from analyzer.reports.reader import Reader
-from analyzer.reports.run import FINDINGS_SHOWN, SPARK_POINTS, RunReport, run_facts, run_report, run_span
-from analyzer.reports.run_energy import run_energy_words
+from analyzer.reports.run import (
+    FINDINGS_SHOWN,
+    SPARK_POINTS,
+    RunDocument,
+    own_findings,
+    run_energy_words,
+    run_facts,
+    run_report,
+    run_span,
+)
 from analyzer.states import CLASSES
 from analyzer.text.rounding import apportion
 from analyzer.text.words import gpu_hours, hours_decimals, money, percent, symbol
@@ -113,13 +121,13 @@ def shell(reader: Reader, text: str) -> dict[str, object]:
     }
 
 
-def _told(reader: Reader, run_id: str) -> RunReport:
+def _told(reader: Reader, run_id: str) -> RunDocument:
     """Return the report of a run without advice and efficiency."""
     span = run_span(reader.session, run_id, reader.settings.timezone)
     found = reader.loss_source.findings(reader.session, span.start, span.end, run_id)
     points = reader.loss_source.timeline(reader.session, run_id, SPARK_POINTS)
-    facts, currency = run_facts(reader.session, run_id), reader.settings.currency
-    return run_report(reader.session, facts, span, currency, found, [], points, with_efficiency=False)
+    own = reader.documents(own_findings(found, run_id), span)
+    return run_report(reader.session, run_facts(reader.session, run_id), span, reader.settings, own, [], points)
 
 
 def _findings(reader: Reader, run_id: str) -> dict[str, object]:
@@ -160,7 +168,7 @@ def run_part(reader: Reader, name: str, text: str) -> dict[str, object]:
     return PARTS[name](reader, find_run(reader.session, text))
 
 
-def _tiles(report: RunReport) -> list[_Tile]:
+def _tiles(report: RunDocument) -> list[_Tile]:
     """Return what it cost, what it will have cost, and the classes of it; time where a part has no price."""
     whole, total = report.breakdown, report.breakdown.milliseconds
     hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
@@ -175,7 +183,7 @@ def _tiles(report: RunReport) -> list[_Tile]:
     return tiles + _classes(report, is_money=is_money)
 
 
-def _classes(report: RunReport, *, is_money: bool) -> list[_Tile]:
+def _classes(report: RunDocument, *, is_money: bool) -> list[_Tile]:
     """Return a tile a class that the run has time in, rounded so that they add up to the cost."""
     parts = [(klass, report.breakdown.of(klass)) for klass in CLASSES]
     weights = [part.cost_micros or 0 if is_money else part.milliseconds for _, part in parts]
@@ -189,7 +197,7 @@ def _classes(report: RunReport, *, is_money: bool) -> list[_Tile]:
     return tiles
 
 
-def _sections(reader: Reader, report: RunReport) -> list[tuple[str, list[tuple[str, str]]]]:
+def _sections(reader: Reader, report: RunDocument) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return what the text report says of a run's traffic, efficiency and energy, by section."""
     traffic = reader.traffic(report.facts.run_id, report.span) if len(report.nodes) > 1 else None
     energy = report.energy
@@ -201,7 +209,7 @@ def _sections(reader: Reader, report: RunReport) -> list[tuple[str, list[tuple[s
     return [(title, rows) for title, rows in sections if rows]
 
 
-def run_chart(timeline: Sequence[Point], timezone: str) -> Chart | None:
+def run_chart(timeline: Sequence[TimelinePoint], timezone: str) -> Chart | None:
     """Return what share of a run's GPUs was in each state over its life; None where nothing is known of it."""
     starts, states = state_shares(timeline, 100)
     if not starts:

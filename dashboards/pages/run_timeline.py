@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from agent.wire.units import MINUTE_US, PERMILLE, SECOND_US
 from analyzer.charts.lanes import Band, Lane, Mark, Ranks, Ribbon, RunTimeline, run_lanes
 from analyzer.errors import LedgerError
-from analyzer.ledger.timeline import Point, timeline
+from analyzer.ledger.timeline import TimelinePoint, timeline
 from analyzer.ledger.which_run import find_run
 from analyzer.period import WINDOW_MS
 from analyzer.reports.document import iso
@@ -286,7 +286,9 @@ def _span(known: tuple[int, int], asked: TimelineAsked, run_id: str) -> tuple[in
     return start, end
 
 
-def state_shares(points: Sequence[Point], whole: int = 1) -> tuple[list[int], list[tuple[Class, str, list[float]]]]:
+def state_shares(
+    points: Sequence[TimelinePoint], whole: int = 1
+) -> tuple[list[int], list[tuple[Class, str, list[float]]]]:
     """Return when each stretch begins, and of each state its share of each stretch, of which all are `whole`.
 
     States are in the order of their classes, within a class the largest first.
@@ -302,7 +304,7 @@ def state_shares(points: Sequence[Point], whole: int = 1) -> tuple[list[int], li
     return [at for at, _ in stretches], [(*state, shares[state]) for state in states]
 
 
-def ribbon_of(points: Sequence[Point]) -> Ribbon:
+def ribbon_of(points: Sequence[TimelinePoint]) -> Ribbon:
     """Return the shares of each stretch as bands, to be stacked."""
     starts, states = state_shares(points)
     step = min((later - at for at, later in pairwise(starts)), default=BUCKET_US)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from analyzer.interfaces.mail.unsubscribe import known_subscription, masked, stop
+from analyzer.interfaces.mail.editions import known_subscription, masked, stop
 from collector.errors import RegistryError
 from collector.registry import Mails
 from dashboards.pages.frame import OWN, SECURITY

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from analyzer.errors import AnalyzerError
-from analyzer.interfaces.api.faults import BusyError
-from analyzer.interfaces.api.scope import Scope
+from analyzer.interfaces.api.parameters import BusyError
+from analyzer.interfaces.api.request_service import Scope
 from collector.errors import CollectorError
 from dashboards.disk_cache import DiskCache
 from dashboards.pages.fleet import WARMED, FleetAsked, fleet, fleet_part, runs_in_view

@@ -11,9 +11,8 @@ from fastapi.responses import Response
 
 from analyzer.charts.scripts import policy
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.api.faults import MeaninglessError, WholeError
-from analyzer.interfaces.api.parameters import Opt, Spanned, Text, refusals
-from analyzer.interfaces.api.scope import Scope
+from analyzer.interfaces.api.parameters import MeaninglessError, Opt, Spanned, Text, WholeError, refusals
+from analyzer.interfaces.api.request_service import Scope
 from analyzer.interfaces.questions.registry import OF_PART, QUESTIONS, answer, of_request
 from analyzer.reports.document import iso
 from analyzer.reports.reader import Reader

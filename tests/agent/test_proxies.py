@@ -17,7 +17,7 @@ from agent.settings.config import AgentConfig
 from agent.sources.services import declared_services, fetch
 from analyzer.capacity.planner.errors import ModelError
 from analyzer.capacity.planner.from_text import Message, ModelSettings, complete
-from analyzer.interfaces.alarms.posting import post
+from analyzer.interfaces.alarms.hook import post
 from analyzer.server_client import ask_server
 from bench.house import product
 from collector.config import CollectorConfig
@@ -149,7 +149,7 @@ CLIENTS: dict[str, tuple[Callable[[Listener, Path], object], ...]] = {
     "agent/sources/services.py": (lambda at, _: fetch(declared_services([at.url], "n")[0]),),
     "simulator/send.py": (of_simulated,),
     "agent/cli/top.py": (lambda at, _: page(AgentConfig(listen=at.place, scrape_token=KEY)),),
-    "analyzer/interfaces/alarms/posting.py": (
+    "analyzer/interfaces/alarms/hook.py": (
         lambda at, _: post(f"{at.url}/api/v2/alerts", b"[]", {}),
         lambda at, _: post(f"{at.url}/hook", b"{}", {"X-Signature": KEY}),
     ),

@@ -11,7 +11,7 @@ from fractions import Fraction
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.finops.unit_cost.text import digits, short
 from analyzer.finops.unit_cost.units import UNITS
-from analyzer.interfaces.doctor.words import length_words, size
+from analyzer.interfaces.doctor.sight import length_words, size
 from analyzer.period import local
 from analyzer.states import CLASSES
 from analyzer.text.words import (

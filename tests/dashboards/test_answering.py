@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.api.scope import Scope
+from analyzer.interfaces.api.request_service import Scope
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.pages import read_pages as module

@@ -5,7 +5,7 @@ from collections.abc import Hashable
 
 from fastapi import Request
 
-from analyzer.interfaces.api.scope import Scope
+from analyzer.interfaces.api.request_service import Scope
 from dashboards.pages.read_pages import Answering, Wanted
 from tests.waiting import PATIENCE_SECONDS
 

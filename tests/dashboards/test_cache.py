@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.api.faults import BusyError
+from analyzer.interfaces.api.parameters import BusyError
 from dashboards import page_cache as module
 from dashboards.disk_cache import PageRecord
 from dashboards.page_cache import PAGE_BYTES, PageCache

@@ -8,7 +8,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from analyzer.interfaces.alarms.present_alarms import present
+from analyzer.interfaces.alarms.alarm import present
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer

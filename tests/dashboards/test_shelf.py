@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.interfaces.api.scope import Scope
+from analyzer.interfaces.api.request_service import Scope
 from dashboards.disk_cache import OLDEST_SECONDS, DiskCache, PageRecord, content_of, page_of, spelled
 from dashboards.pages.fleet import FleetAsked
 

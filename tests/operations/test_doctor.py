@@ -16,19 +16,14 @@ from hypothesis import strategies as st
 
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.units import DAY_US
-from analyzer.interfaces.doctor.access import access
+from analyzer.interfaces.doctor.access import access, ends_at
 from analyzer.interfaces.doctor.agents import agents
-from analyzer.interfaces.doctor.certificate import ends_at
 from analyzer.interfaces.doctor.cli import doctor
-from analyzer.interfaces.doctor.examination import Examination, examination
-from analyzer.interfaces.doctor.forecast import Gain, at_rest_bytes, forecast, full_in_days, gains
+from analyzer.interfaces.doctor.examination import WIDTH, Examination, document, examination, ledger, page
 from analyzer.interfaces.doctor.invariants import Check
 from analyzer.interfaces.doctor.jobs import jobs
-from analyzer.interfaces.doctor.ledger import ledger
-from analyzer.interfaces.doctor.line import CheckLine, Section
-from analyzer.interfaces.doctor.page import WIDTH, document, page
-from analyzer.interfaces.doctor.sight import Live, Sight
-from analyzer.interfaces.doctor.storage import storage
+from analyzer.interfaces.doctor.sight import CheckLine, Live, Section, Sight
+from analyzer.interfaces.doctor.storage import Gain, at_rest_bytes, forecast, full_in_days, gains, storage
 from analyzer.settings.settings import Settings
 from collector.backup.backup_maker import make_backup
 from collector.backup.manifest import place_of

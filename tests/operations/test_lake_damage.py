@@ -11,8 +11,7 @@ import pytest
 
 from analyzer.interfaces.doctor.examination import looked_at
 from analyzer.interfaces.doctor.invariants import examine
-from analyzer.interfaces.doctor.registry import read_beside
-from analyzer.interfaces.doctor.sight import Sight
+from analyzer.interfaces.doctor.sight import Sight, read_beside
 from analyzer.settings.settings import Settings
 from collector.access.erasure import Replacement, erase
 from collector.backup.backup_maker import backups, make_backup

@@ -1,11 +1,23 @@
 """What an alarm is, and which findings and notices are one. Pure: no clock, no store."""
 
+import hashlib
+import hmac
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlencode
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.findings.finding import Finding
+from analyzer.findings.finding import Finding, finding_sentence
 from analyzer.findings.health.notice import Notice
+from analyzer.period import ALARMS_PERIOD, iso
+from analyzer.text.words import money, plain, plain_sentence
+
+if TYPE_CHECKING:
+    from analyzer.interfaces.alarms.settings import AlarmSettings
+    from analyzer.recommendations.recommendation import Recommendation
+    from analyzer.reports.reader import Reader
 
 OPEN_MOST = 1000  # at once; beyond it the dearest count
 # What must not wait for a floor or a day's limit: a GPU is gone, a host is dark, a run burns money and moves nothing.
@@ -105,3 +117,122 @@ def turn(now: Sequence[Alarm], known: Mapping[str, bool], said_today: Callable[[
         tuple(said),
         tuple(sorted(known.keys() - present)),
     )
+
+
+_NOTICES_PERIOD = "1d"
+
+
+def present(reader: "Reader", settings: "AlarmSettings") -> list[Alarm]:
+    """Return the alarms that hold now, the urgent first.
+
+    Raises:
+        LedgerError: the ledger is empty.
+    """
+    period = reader.period(ALARMS_PERIOD)
+    found, case = reader.findings(period), reader.case(period)
+
+    def answered(id_: str) -> bool:
+        word = case.word(id_, period)
+        return id_ in case.mutes or (word is not None and word.verdict in ("wrong", "planned"))
+
+    floor = Floor.of(settings.least, settings.least_gpu_hours)
+    findings = alarming(found, answered, floor)
+    what = ("advice to tell", period.start, period.end)  # of a ledger that has not changed it is what it was
+    advice = _by_finding(reader.once(what, lambda: reader.run_advice(found, period))) if findings else {}
+    notices = urgent_notices(reader.looked(reader.period(_NOTICES_PERIOD)).notices)
+    alarms = [_of_notice(each, reader) for each in notices]
+    alarms += [_of_finding(each, advice.get(each.id), reader) for each in findings]
+    return sorted(alarms, key=lambda alarm: not alarm.urgent)
+
+
+def _by_finding(advice: "list[Recommendation]") -> "dict[str, Recommendation]":
+    best: dict[str, Recommendation] = {}
+    for one in advice:  # the one that saves most comes first
+        for id_ in one.finding_ids:
+            best.setdefault(id_, one)
+    return best
+
+
+def _of_finding(finding: Finding, advised: "Recommendation | None", reader: "Reader") -> Alarm:
+    site = reader.settings
+    return Alarm(
+        finding.id,
+        f"{finding.state}/{finding.cause}",
+        is_urgent(finding),
+        finding.team,
+        plain(finding.subject),
+        plain_sentence(finding_sentence(finding, site.currency, site.timezone)),
+        None if advised is None else plain_sentence(f"{advised.title} (gpuledger recommendations show {advised.id})"),
+        f"{site.site_url}/findings/{finding.id}" if site.site_url else None,
+        finding.first_at,
+        finding.at_stake_micros,
+    )
+
+
+def _of_notice(notice: Notice, reader: "Reader") -> Alarm:
+    """Return the alarm of a notice, which is of a host, or of a GPU on one: what is silent is looked at on Health."""
+    page = f"?{urlencode({'at': 'now', 'node': notice.node})}#node" if notice.gpu_uuid else "health#agents"
+    return Alarm(
+        notice.id,
+        notice.rule,
+        True,
+        notice.team,
+        plain(notice.subject),
+        plain_sentence(f"{notice.subject}: {notice.sentence}"),
+        None,
+        f"{reader.settings.site_url}/{page}" if reader.settings.site_url else None,
+        reader.now(),
+        None,
+    )
+
+
+_VERSION = 1
+Event = Literal["opened", "ended", "test"]
+SIGNATURE = "Gpuledger-Signature"  # t=<Unix seconds>,v1=<hex>: over "<t>.<body>", so that an old body cannot come again
+
+
+def alertmanager_body(
+    lasting: Iterable[Alarm], ended: Iterable[tuple[Alarm, int]], until: int, cluster: str, currency: str
+) -> bytes:
+    """Return alarms as Alertmanager takes them: those that last end by themselves at `until`, unless told again."""
+    alerts = [_alert(alarm, until, cluster, currency) for alarm in lasting]
+    alerts += [_alert(alarm, end, cluster, currency) for alarm, end in ended]
+    return json.dumps(alerts).encode()
+
+
+def _alert(alarm: Alarm, ends_at: int, cluster: str, currency: str) -> dict[str, Any]:
+    # What tells one alert from another never changes while it lasts; figures, which do, are annotations.
+    labels = {
+        "alertname": "GpuledgerUrgent" if alarm.urgent else "GpuledgerFinding",
+        "severity": "critical" if alarm.urgent else "warning",
+        "cluster": cluster,
+        "finding": alarm.id,
+        "rule": alarm.rule,
+        "team": alarm.team or "",
+        "subject": alarm.subject,
+    }
+    annotations = {
+        "summary": alarm.sentence,
+        "action": alarm.action or "",
+        "at_stake": money(alarm.at_stake_micros, currency, 0) if alarm.at_stake_micros is not None else "",
+        "link": alarm.link or "",
+    }
+    alert: dict[str, Any] = {
+        "labels": {name: text for name, text in labels.items() if text},
+        "annotations": {name: text for name, text in annotations.items() if text},
+        "startsAt": iso(alarm.since),
+        "endsAt": iso(ends_at),
+    }
+    return alert | ({"generatorURL": alarm.link} if alarm.link else {})
+
+
+def webhook_body(event: Event, event_id: str, alarm: Alarm, at: int, cluster: str, currency: str) -> str:
+    """Return one event as JSON; who gets the same `event_id` twice has seen it."""
+    said = {"schema": "gpuledger/alarm", "version": _VERSION, "event": event, "event_id": event_id, "at": at}
+    return json.dumps(said | {"cluster": cluster, "currency": currency, "alarm": asdict(alarm)}, ensure_ascii=False)
+
+
+def signature(key: bytes, body: bytes, seconds: int) -> str:
+    """Return the value of the header that proves who wrote a body, and when."""
+    digest = hmac.new(key, f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={seconds},v1={digest}"

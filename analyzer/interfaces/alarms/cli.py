@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.alarms.alarm import Alarm
-from analyzer.interfaces.alarms.bodies import SIGNATURE, alertmanager_body, signature, webhook_body
-from analyzer.interfaces.alarms.errors import AlarmError
-from analyzer.interfaces.alarms.hook import read_back
-from analyzer.interfaces.alarms.posting import post
+from analyzer.interfaces.alarms.alarm import SIGNATURE, Alarm, alertmanager_body, signature, webhook_body
+from analyzer.interfaces.alarms.hook import AlarmError, post, read_back
 from analyzer.interfaces.alarms.settings import TABLE, AlarmSettings
 from analyzer.settings.settings import TABLES, Settings, settings_file
 from analyzer.text.words import counted, moment_words

@@ -1,18 +1,33 @@
 """The webhook's queue: each event once, signed when it is sent, tried again with growing waits."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analyzer.interfaces.alarms.alarm import Alarm
-from analyzer.interfaces.alarms.bodies import SIGNATURE, Event, signature, webhook_body
-from analyzer.interfaces.alarms.errors import LaterError, RefusedError
-from analyzer.interfaces.alarms.posting import post
+from agent.connection import ask, host_of, why
+from analyzer.errors import AnalyzerError
+from analyzer.interfaces.alarms.alarm import SIGNATURE, Alarm, Event, signature, webhook_body
+from analyzer.text.words import plain_sentence
 from collector.registry import AlarmPost, Alarms
 
 if TYPE_CHECKING:
     from analyzer.interfaces.alarms.settings import AlarmSettings
+
+
+class AlarmError(AnalyzerError):
+    """An alarm could not be handed over; the message says to whom and why, and carries no secret."""
+
+
+class LaterError(AlarmError):
+    """Not now."""
+
+
+class RefusedError(AlarmError):
+    """Not as it is, however often it is tried."""
+
 
 _MOST = 100  # in one turn
 _FIRST_WAIT_US, _LONGEST_WAIT_US = 60_000_000, 3_600_000_000
@@ -72,3 +87,29 @@ def spelled(alarm: Alarm) -> str:
 def read_back(text: str) -> Alarm:
     """Return a remembered alarm."""
     return Alarm(**json.loads(text))
+
+
+_SECONDS = 10
+_SAID_BYTES, _SAID_LETTERS = 1024, 200
+
+
+def post(url: str, body: bytes, headers: Mapping[str, str], authority: Path | None = None, proxy: str = "") -> None:
+    """Hand over a body of JSON; an https:// address may be one that is reached through a proxy.
+
+    Raises:
+        LaterError: out of reach, not in time, or 408, 429 or 5xx.
+        RefusedError: any other answer that is not 2xx.
+    """
+    who = host_of(url)
+    headers = {"Content-Type": "application/json", **headers}
+    try:
+        reply = ask(
+            url, body, headers, timeout_seconds=_SECONDS, most_bytes=_SAID_BYTES, authority=authority, proxy=proxy
+        )
+    except OSError as error:
+        raise LaterError(f"{who} does not answer: {why(error)}") from error
+    if not reply.is_success:
+        said = plain_sentence(reply.body.decode(errors="replace"))[:_SAID_LETTERS]
+        words = f"{who} answers {reply.status}{f': {said}' if said else ''}"
+        again = reply.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or reply.status >= 500
+        raise (LaterError if again else RefusedError)(words)

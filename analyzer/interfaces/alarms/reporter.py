@@ -6,12 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from analyzer.errors import AnalyzerError
-from analyzer.interfaces.alarms.alarm import Alarm, turn
-from analyzer.interfaces.alarms.bodies import Event, alertmanager_body
-from analyzer.interfaces.alarms.errors import AlarmError
-from analyzer.interfaces.alarms.hook import read_back, send_due, spelled, waiting_event
-from analyzer.interfaces.alarms.posting import post
-from analyzer.interfaces.alarms.present_alarms import present
+from analyzer.interfaces.alarms.alarm import Alarm, Event, alertmanager_body, present, turn
+from analyzer.interfaces.alarms.hook import AlarmError, post, read_back, send_due, spelled, waiting_event
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import local, midnight
 from collector.errors import CollectorError

@@ -10,8 +10,8 @@ from analyzer.interfaces.api.parameters import READS, Paged, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.which_run import find_run
 from analyzer.queries.booked import booked
-from analyzer.reports.document import Class, CostMicros, Iso, Listing, Micros, Milliseconds, Model, Span, iso
-from analyzer.states import booking
+from analyzer.reports.document import CostMicros, Iso, Listing, Micros, Milliseconds, Model, Span, iso
+from analyzer.states import Class, booking
 
 _KEY = ("recorded_at", "hour", "gpu_uuid", "run_id", "state", "cause", "reason", "team")
 _COLUMNS = (*_KEY, "node", "rules_version", "price_version", "milliseconds", "cost_micros")  # of _ROWS
@@ -105,7 +105,7 @@ def _adjustment_page(context: RequestContext, asked: AdjustmentsAsked) -> Adjust
     return AdjustmentPage(
         **context.head(),
         next_cursor=context.next(shown[-1][: len(_KEY)], period) if len(rows) > len(shown) else None,
-        period=Span.of(period),
+        period=period,
         total=Moved(milliseconds=milliseconds, cost_micros=cost),
         items=[_item(row) for row in shown],
     )

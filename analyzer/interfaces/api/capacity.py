@@ -42,8 +42,7 @@ from analyzer.capacity.profile.canonical_json import FILE_BYTES as PROFILE_BYTES
 from analyzer.capacity.profile.read import read_document
 from analyzer.errors import ConfigError
 from analyzer.ids import pattern
-from analyzer.interfaces.api.faults import BusyError
-from analyzer.interfaces.api.parameters import READS, Opt, Paged, Parameters, Texts, refusals
+from analyzer.interfaces.api.parameters import READS, BusyError, Opt, Paged, Parameters, Texts, refusals
 from analyzer.interfaces.api.posts import Post, answered, documented
 from analyzer.reports.document import Document, Listing, Micros, Model, iso
 from analyzer.server_client import WRONG_USAGE

@@ -6,16 +6,13 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.cursor import CursorKey
-from analyzer.interfaces.api.grouping import Group, grouped
-from analyzer.interfaces.api.ledger import values_of
-from analyzer.interfaces.api.parameters import READS, Paged, Selected
+from analyzer.interfaces.api.ledger import Group, days_of, grouped, selection, values_of
+from analyzer.interfaces.api.parameters import READS, CursorKey, Paged, Selected
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.interfaces.api.selection import days_of, selection
-from analyzer.ledger.coverage import known_hours
+from analyzer.ledger.coverage import Hours, known_hours
 from analyzer.period import Calendar, Period
 from analyzer.queries.dimensions import COLUMNS, Dimension
-from analyzer.reports.document import Amounts, Coverage, Listing, Model, Rounding, Span
+from analyzer.reports.document import Amounts, Listing, Model, Rounding, Span
 from analyzer.states import CLASSES
 
 Bearer = Literal["run", "team", "user", "project", "model", "stage", "queue", "node_group", "sku", "day"]
@@ -59,7 +56,7 @@ class CostPage(Listing):
     """Costs of a period, dearest first. The items of all pages sum to `total`, exactly and as shown."""
 
     period: Span
-    hours: Coverage
+    hours: Hours
     total: Amounts
     items: list[Cost]
 
@@ -99,8 +96,8 @@ def costs_of(context: RequestContext, asked: CostsAsked, period: Period, after: 
     return CostPage(
         **context.head(),
         next_cursor=None if last is None else context.next(_key(last), period),
-        period=Span.of(period),
-        hours=Coverage.of(known_hours(context.session, period)),
+        period=period,
+        hours=known_hours(context.session, period),
         total=found.rounding.whole(),
         items=[_cost(group, by, found.rounding, context.reader.calendar) for group in found.groups],
     )

@@ -9,12 +9,11 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.findings.history.judgement import BECAUSE_MAX
-from analyzer.interfaces.api.parameters import Opt, Parameters, Text
+from analyzer.interfaces.api.parameters import Opt, Parameters, Text, When
 from analyzer.interfaces.api.posts import Post as Said
 from analyzer.interfaces.api.posts import answered, audit, documented, said_by
 from analyzer.interfaces.api.recommendations import AdviceId
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.interfaces.api.when import When
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.say import decide
 from analyzer.recommendations.lifecycle.status import Decision, Word, moment_of

@@ -9,9 +9,8 @@ from starlette.responses import Response
 from analyzer.findings.history.judgement import BECAUSE_MAX, Judgement, Mute, Verdict
 from analyzer.findings.history.say import keep_judgement, keep_mute
 from analyzer.interfaces.api.findings import FindingId
-from analyzer.interfaces.api.parameters import Opt, Parameters, Text
+from analyzer.interfaces.api.parameters import Opt, Parameters, Text, When
 from analyzer.interfaces.api.posts import Post, answered, audit, documented, said_by
-from analyzer.interfaces.api.when import When
 from analyzer.reports.document import Document
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from analyzer.findings.history.judgement import Record
 from analyzer.ids import by_id, pattern
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.ledger.coverage import known_hours, measured
+from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
 from analyzer.ledger.which_run import find_run
-from analyzer.reports.document import Coverage, Document, Listing, MeasuredTime, Span
+from analyzer.reports.document import Document, Listing, Span
 
 FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or how it begins.")]
 
@@ -34,8 +34,8 @@ class FindingPage(Listing):
     """Findings of a period, the dearest first, suspicions last."""
 
     period: Span
-    hours: Coverage
-    measured: MeasuredTime
+    hours: Hours
+    measured: Measured
     record: Record | None = Field(description="How often we were right; null for a key of some teams.")
     items: list[FindingDocument]
 
@@ -76,9 +76,9 @@ def _finding_page(context: RequestContext, asked: FindingsAsked) -> FindingPage:
     return FindingPage(
         **context.head(),
         next_cursor=context.next(_key(shown[-1]), period) if len(after) > len(shown) else None,
-        period=Span.of(period),
-        hours=Coverage.of(known_hours(context.session, period)),
-        measured=MeasuredTime.of(measured(context.session, period)),
+        period=period,
+        hours=known_hours(context.session, period),
+        measured=measured(context.session, period),
         record=context.whole.case(period).record if context.scope.teams is None else None,
         items=list(context.whole.documents(shown, period, found)),
     )
@@ -111,7 +111,7 @@ def _finding_answer(context: RequestContext, finding_id: str, asked: Spanned) ->
     found = by_id(context.findings(period), finding_id, absent)
     return FindingAnswer(
         **context.head(),
-        period=Span.of(period),
+        period=period,
         finding=context.whole.documents([found], period)[0],
         recommendation_ids=[advice.id for advice in context.advice(period) if found.id in advice.finding_ids],
     )

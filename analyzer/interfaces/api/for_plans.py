@@ -15,8 +15,7 @@ from starlette.responses import Response
 from analyzer.capacity.planner.ledger import StockNode
 from analyzer.capacity.planner.ledger_query import StoreLedger
 from analyzer.errors import ConfigError
-from analyzer.interfaces.api.faults import MeaninglessError
-from analyzer.interfaces.api.parameters import READS, Parameters, Text
+from analyzer.interfaces.api.parameters import READS, MeaninglessError, Parameters, Text
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.reports.document import Document, Iso, Micros, Model, iso, iso_or_none
 

@@ -7,12 +7,10 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.findings.health.notice import Notice
-from analyzer.interfaces.api.faults import GoneError
-from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Paged, Spanned, Texts
+from analyzer.interfaces.api.parameters import READS, VALUES_MAX, GoneError, Paged, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.interfaces.api.runs import NotJudged
 from analyzer.ledger.unjudged import by_rule
-from analyzer.reports.document import Listing, Span
+from analyzer.reports.document import Listing, Model, Span
 
 
 class NoticesAsked(Spanned, Paged):
@@ -22,6 +20,13 @@ class NoticesAsked(Spanned, Paged):
     rule: Texts = Field([], description="As in the items, or what they begin with: fleet, fleet/links.")
     node: Texts = Field([])
     confidence: Annotated[list[Literal["high", "medium", "low"]], Field(max_length=VALUES_MAX)] = Field([])
+
+
+class NotJudged(Model):
+    """A rule that could not be judged, because a signal was missing."""
+
+    rule: str
+    missing: str
 
 
 class NoticePage(Listing):
@@ -64,7 +69,7 @@ def _notice_page(context: RequestContext, asked: NoticesAsked) -> NoticePage:
     return NoticePage(
         **context.head(),
         next_cursor=context.next((shown[-1].rule, shown[-1].id), period) if len(found) > begin + len(shown) else None,
-        period=Span.of(period),
+        period=period,
         items=shown,
         not_judged=[NotJudged(rule=rule, missing=missing) for rule, missing in by_rule(context.unjudged(period))],
     )

@@ -8,12 +8,11 @@ from starlette.responses import Response
 
 from analyzer.ids import by_id, pattern
 from analyzer.interfaces.api.advice import Advice, advice_data
-from analyzer.interfaces.api.faults import GoneError
-from analyzer.interfaces.api.parameters import READS, Paged, Spanned, Text, Texts
+from analyzer.interfaces.api.parameters import READS, GoneError, Paged, Spanned, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.ledger.coverage import known_hours, measured
+from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.document import Coverage, Document, Listing, MeasuredTime, Span
+from analyzer.reports.document import Document, Listing, Span
 
 AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or how it begins.")]
 _FINDINGS_MAX = 50
@@ -38,8 +37,8 @@ class AdvicePage(Listing):
     """Recommendations against the findings of a period, those that save most first."""
 
     period: Span
-    hours: Coverage
-    measured: MeasuredTime
+    hours: Hours
+    measured: Measured
     items: list[AdviceItem]
 
 
@@ -78,9 +77,9 @@ def _advice_page(context: RequestContext, asked: AdviceAsked) -> AdvicePage:
     return AdvicePage(
         **context.head(),
         next_cursor=context.next((shown[-1].id,), period) if len(found) > begin + len(shown) else None,
-        period=Span.of(period),
-        hours=Coverage.of(known_hours(context.session, period)),
-        measured=MeasuredTime.of(measured(context.session, period)),
+        period=period,
+        hours=known_hours(context.session, period),
+        measured=measured(context.session, period),
         items=[_item(advice) for advice in shown],
     )
 
@@ -115,7 +114,7 @@ def _advice_document(context: RequestContext, advice_id: str, asked: Spanned) ->
     absent = f"{period.label} has no recommendation {advice_id}: /v1/recommendations lists them; since names another"
     offer = context.offered(advice_id, period)
     found = by_id(offer.advice, advice_id, absent)
-    return AdviceDocument(**context.head(), period=Span.of(offer.period), recommendation=_item(found))
+    return AdviceDocument(**context.head(), period=offer.period, recommendation=_item(found))
 
 
 def _item(advice: Recommendation) -> AdviceItem:

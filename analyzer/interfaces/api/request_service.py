@@ -2,10 +2,10 @@
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
 from starlette.responses import Response
@@ -13,23 +13,68 @@ from starlette.responses import Response
 from analyzer.errors import LedgerError
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.all_notices import PeriodNotices
-from analyzer.interfaces.api.cursor import CursorKey, CursorPosition, cursor_position, cursor_text
-from analyzer.interfaces.api.faults import BusyError
-from analyzer.interfaces.api.scope import Scope
-from analyzer.interfaces.api.when import period_of
+from analyzer.interfaces.api.parameters import (
+    BusyError,
+    CursorKey,
+    CursorPosition,
+    PeopleError,
+    cursor_position,
+    cursor_text,
+    period_of,
+)
 from analyzer.ledger.coverage import EMPTY, unjudged
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.period import Period
+from analyzer.queries.dimensions import PEOPLE
 from analyzer.queries.generation import ByGeneration, Generations, ReadingCache
 from analyzer.recommendations.advice_options import LossSource
 from analyzer.recommendations.lifecycle.say import Offer
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.confining import confined
 from analyzer.reports.document import VERSION, Document
-from analyzer.reports.ledger_filter import LedgerFilter
+from analyzer.reports.filtered_reader import confined
 from analyzer.reports.reader import Reader
+from analyzer.reports.request import LedgerFilter
 from analyzer.settings.settings import Settings
+from collector.registry.roles import Right
 from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from analyzer.findings.health.notice import Notice
+    from analyzer.recommendations.lifecycle.prediction import Prediction
+    from analyzer.recommendations.recommendation import Recommendation
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Who asks: the teams that may be seen, None is all of them and what nobody held; and whether they judge.
+
+    Whoever judges findings and decides on recommendations sees people by name, too.
+    """
+
+    teams: tuple[str, ...] | None = None
+    loss_source: bool = True
+
+    @classmethod
+    def of(cls, scope: Mapping[str, Any]) -> "Scope":
+        """Return the scope of an ASGI request, which the gate has written there; without a gate it is all."""
+        principal = scope.get("principal")
+        if principal is None:
+            return cls()
+        return cls(None if principal.teams is None else tuple(sorted(principal.teams)), principal.may(Right.JUDGE))
+
+    def check(self, dimensions: Iterable[str]) -> None:
+        """See that none of these dimensions names people to who may not know them.
+
+        Raises:
+            PeopleError: one does.
+        """
+        if not self.loss_source and PEOPLE & set(dimensions):
+            raise PeopleError("who spent it is shown to keys of the roles owner and admin; ask by team")
+
+    def sees(self, item: "Finding | Notice | Prediction | Recommendation") -> bool:
+        """Return whether a finding, notice or recommendation may be shown; what has no team is the site's alone."""
+        return self.teams is None or item.team in self.teams
+
 
 _HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Authorization", "X-Content-Type-Options": "nosniff"}
 _NOT_MODIFIED = 304

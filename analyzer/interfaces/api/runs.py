@@ -1,20 +1,36 @@
-"""GET /v1/runs and /v1/runs/{id}: who ran what, and where one run's GPU time went."""
+"""GET /v1/runs and all below it: who ran what, where one run's GPU time went, its traffic, and its series."""
 
-from typing import Annotated
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.interfaces.api.parameters import READS, Opt, Paged, Parameters, Spanned, Texts
+from agent.wire.contract import Column
+from agent.wire.tables import TABLES
+from analyzer.interfaces.api.parameters import READS, GoneError, Opt, Paged, Parameters, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.interfaces.api.run_list import Run, RunPage, run_of, runs_where
-from analyzer.interfaces.api.selection import Selection
-from analyzer.interfaces.api.spent import Entry, entries
-from analyzer.ledger.coverage import held_span, known_hours, not_judged
 from analyzer.ledger.which_run import find_run
+from analyzer.measures.traffic.matrix import Balance
+from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.period import Period
-from analyzer.reports.document import Amounts, Coverage, Document, Model, Span
+from analyzer.reports.document import Document, Iso, Micros, Model, Span, iso
+from analyzer.reports.run import (
+    SPARK_POINTS,
+    RunDocument,
+    RunPage,
+    known_span,
+    own_findings,
+    run_facts,
+    run_report,
+    run_span,
+    runs_where,
+)
+from collector.lake.series import CHARTED, MAX_POINTS, Series, Subject, gpus_of_run, hosts, series
+from collector.store.session import Session
 
 RunId = Annotated[
     str,
@@ -40,24 +56,12 @@ class RunsAsked(Spanned, Paged):
     running: bool | Opt = Field(None, description="Whether it has begun and not ended, as far as the ledger knows.")
 
 
-class NotJudged(Model):
-    """A rule that could not be judged, because a signal was missing."""
+class RunAsked(Parameters):
+    """How much of a run."""
 
-    rule: str
-    missing: str
-
-
-class RunDocument(Document):
-    """One run. `period` is null, and nothing was spent, while the ledger has no hour of it."""
-
-    run: Run
-    period: Span | None
-    hours: Coverage | None
-    total: Amounts
-    entries: list[Entry]
-    not_judged: list[NotJudged]
-    finding_ids: list[str]
-    recommendation_ids: list[str]
+    details: bool = Field(
+        False, description="Also its efficiency, traffic and energy, which look beyond the ledger and take longer."
+    )
 
 
 def run_routes(service: RequestService) -> APIRouter:
@@ -77,9 +81,13 @@ def one_run_routes(service: RequestService) -> APIRouter:
     router = APIRouter()
 
     @router.get("/runs/{run_id:path}", response_model=RunDocument, responses=READS, tags=["runs"])
-    def run(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
+    def run(request: Request, run_id: RunId, asked: Annotated[RunAsked, Query()]) -> Response:
         """One run: what is known of it, and where its GPU time went."""
-        return service.answer(request, lambda context: _run_document(context, run_id))
+        return service.answer(
+            request,
+            lambda context: _run_document(context, run_id, details=asked.details),
+            follows_ledger=not asked.details,
+        )
 
     return router
 
@@ -98,7 +106,7 @@ def _run_page(context: RequestContext, asked: RunsAsked) -> RunPage:
     return RunPage(
         **context.head(),
         next_cursor=None if last is None else context.next((start, last.run_id), period),
-        period=None if period is None else Span.of(period),
+        period=period,
         items=shown,
     )
 
@@ -118,34 +126,218 @@ def _conditions(asked: RunsAsked, period: Period | None) -> tuple[list[str], dic
     return conditions, values
 
 
-def _run_document(context: RequestContext, text: str) -> RunDocument:
+def _run_document(context: RequestContext, text: str, *, details: bool) -> RunDocument:
     """Return one run, as far as the ledger knows it.
 
     Raises:
         LedgerError: no run, or several, answer to this text.
     """
-    session, run_id = context.session, find_run(context.session, text)
-    period = span_of(context, run_id)
-    chosen = Selection(("l.run_id = $run",), {"run": run_id})
-    total, spent = entries(session, chosen, context.currency)
-    missing = not_judged(session, period, run_id) if period else ()
-    found = [finding for finding in context.of_run(run_id, period) if not finding.suspicion] if period else []
-    ids = {finding.id for finding in found}
+    session, settings = context.session, context.reader.settings
+    run_id = find_run(session, text)
+    period = known_span(session, run_id, settings.timezone)
+    found = context.of_run(run_id, period) if period else []
     advice = context.advice_for(found, period) if period else []
-    return RunDocument(
-        **context.head(),
-        run=run_of(session, run_id),
-        period=None if period is None else Span.of(period),
-        hours=None if period is None else Coverage.of(known_hours(session, period)),
-        total=total,
-        entries=spent,
-        not_judged=[NotJudged(rule=each.rule, missing=each.missing) for each in missing],
-        finding_ids=[finding.id for finding in found],
-        recommendation_ids=[one.id for one in advice if ids & set(one.finding_ids)],
+    points = context.reader.loss_source.timeline(session, run_id, SPARK_POINTS)
+    facts = run_facts(session, run_id)
+    own = context.whole.documents(own_findings(found, run_id), period) if period else ()
+    document = run_report(session, facts, period, settings, own, advice, points, context.generation)
+    if not details or period is None:
+        return document
+    traffic = confined_traffic(context, run_id, period) if len(document.nodes) > 1 else None
+    return context.reader.with_details(document).model_copy(update={"traffic": traffic})
+
+
+_CELLS_MAX = 10_000
+
+
+class RunTrafficDocument(Document):
+    """One run's traffic. The cells of its matrix are the largest."""
+
+    period: Span
+    traffic: RunTraffic
+    left_out: int = Field(description="Cells of the matrix beyond those that are here.")
+
+
+def traffic_routes(service: RequestService) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter()
+
+    @router.get("/runs/{run_id:path}/traffic", response_model=RunTrafficDocument, responses=READS, tags=["runs"])
+    def run_traffic(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
+        """What a run moved between its hosts and beyond: counted, estimated, and not attributed."""
+        return service.answer(request, lambda context: _traffic_document(context, run_id), follows_ledger=False)
+
+    return router
+
+
+def _traffic_document(context: RequestContext, text: str) -> RunTrafficDocument:
+    """Return the traffic of one run that may be seen.
+
+    Raises:
+        LedgerError: no run, or several, answer to this text; or it held no host that is known.
+    """
+    run_id = find_run(context.session, text)  # whose run it is, is known by now: samples name no team
+    period = run_span(context.session, run_id, context.reader.settings.timezone)
+    traffic = confined_traffic(context, run_id, period)
+    if traffic is None:
+        raise GoneError(f"no host is known that {run_id} held")
+    cells = sorted(traffic.matrix.cells, key=lambda cell: (-cell.bytes, cell.from_, cell.to, cell.basis))
+    matrix = replace(traffic.matrix, cells=tuple(cells[:_CELLS_MAX]))
+    left_out = max(0, len(cells) - _CELLS_MAX)
+    return RunTrafficDocument(
+        **context.head(), period=period, traffic=replace(traffic, matrix=matrix), left_out=left_out
     )
 
 
-def span_of(context: RequestContext, run_id: str) -> Period | None:
-    """Return the ledger's hours of a run, or None where it has none."""
-    held = held_span(context.session, [run_id])
-    return None if held is None else Period(*held, run_id, context.reader.settings.timezone)
+def confined_traffic(context: RequestContext, run_id: str, period: Period) -> RunTraffic | None:
+    """Return what may be seen of a run's traffic; what others moved on a host of it is not told to a team."""
+    traffic = context.whole.traffic(run_id, period)
+    if traffic is None or context.scope.teams is None:
+        return traffic
+    shared = {host.node for host in traffic.hosts if host.shared_permille}
+    balances = tuple(_own(one) if one.node in shared else one for one in traffic.matrix.balances)
+    return replace(traffic, doubts=(), matrix=replace(traffic.matrix, balances=balances))
+
+
+def _own(balance: Balance) -> Balance:
+    return replace(balance, link_bytes=None, other_runs_bytes=None, unattributed_bytes=None, excess_bytes=None)
+
+
+HeldSpans = Mapping[str, Collection[tuple[int, int]]]  # by GPU or host: from when until when
+_EVER = 2**62
+_SUBJECTS_MAX = 64
+_COLUMNS_MAX = 8
+_VALUES_MAX = 150_000  # in one answer: of more series each has fewer points
+
+
+def _names(table: str) -> tuple[str, ...]:
+    charted: list[Column] = [
+        column for column in TABLES[table].columns if column.kind in CHARTED and column.type in ("int64", "float64")
+    ]
+    return tuple(column.name for column in charted)
+
+
+_GPU_COLUMNS, _HOST_COLUMNS = _names("gpu_samples"), _names("host_samples")
+_GpuColumn = Literal[_GPU_COLUMNS]  # type: ignore[valid-type]  # the contract, once
+_HostColumn = Literal[_HOST_COLUMNS]  # type: ignore[valid-type]
+_Instant = Annotated[int, Field(ge=0, le=2**62)]
+
+
+class SeriesAsked(Parameters):
+    """What of a run, from when until when, how finely."""
+
+    column: Annotated[list[_GpuColumn], Field(max_length=_COLUMNS_MAX)] = Field(
+        ["utilization_ratio"], description="Of each of its GPUs."
+    )
+    host_column: Annotated[list[_HostColumn], Field(max_length=_COLUMNS_MAX)] = Field(
+        [], description="Of each of its hosts."
+    )
+    start: _Instant | Opt = Field(None, description="Microseconds; by default where the run began.")
+    end: _Instant | Opt = Field(None, description="Microseconds; by default where the ledger's last hour of it ends.")
+    points: int = Field(500, ge=2, le=MAX_POINTS, description="The most points of each series.")
+    subjects: int = Field(16, ge=1, le=_SUBJECTS_MAX, description="The most GPUs, and the most hosts.")
+
+
+class OneSeries(Model):
+    """One column of one GPU or host. Point n holds from `start + n * step`.
+
+    null is a gap: nothing was told, or the run did not hold it.
+    """
+
+    kind: Literal["gpu", "host"]
+    subject: str = Field(description="The GPU's UUID or the host's name.")
+    column: str
+    start: Micros
+    start_iso: Iso
+    step: int = Field(description="Microseconds between two points.")
+    mean: list[float | None] = Field(description="Of an amount: how much a second.")
+    least: list[float | None]
+    most: list[float | None]
+
+
+class SeriesDocument(Document):
+    """How a run did over time. `left_out` counts GPUs and hosts beyond `subjects`."""
+
+    run_id: str
+    left_out: int
+    items: list[OneSeries]
+
+
+def series_routes(service: RequestService) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter()
+
+    @router.get("/runs/{run_id:path}/series", response_model=SeriesDocument, responses=READS, tags=["runs"])
+    def run_series(request: Request, run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Response:
+        """How a run's GPUs and hosts did over time."""
+        return service.answer(request, lambda context: _series_document(context, run_id, asked), follows_ledger=False)
+
+    return router
+
+
+def _series_document(context: RequestContext, text: str, asked: SeriesAsked) -> SeriesDocument:
+    """Return the series of one run that may be seen.
+
+    Raises:
+        LedgerError: no run, or several, answer to this text; it has no time, or none that was asked for.
+    """
+    run_id = find_run(context.session, text)  # whose run it is, is known by now: samples name no team
+    start, end = _span(context, run_id, asked)
+    gpus = gpus_of_run(context.whole.session, run_id)
+    nodes = dict.fromkeys(gpus.nodes)
+    shown = Subject(gpus.table, gpus.key, gpus.values[: asked.subjects], gpus.nodes)
+    hosted = hosts(tuple(nodes)[: asked.subjects])
+    columns, host_columns = list(dict.fromkeys(asked.column)), list(dict.fromkeys(asked.host_column))
+    count = len(shown.values) * len(columns) + len(hosted.values) * len(host_columns)
+    points = max(2, min(asked.points, _VALUES_MAX // (3 * max(1, count))))
+    session, held = context.whole.session, _held(context.whole.session, run_id)
+    items = [_item("gpu", each, held) for each in series(session, shown, columns, start, end, points)]
+    items += [_item("host", each, held) for each in series(session, hosted, host_columns, start, end, points)]
+    left_out = len(gpus.values) - len(shown.values) + (len(nodes) - len(hosted.values)) * bool(host_columns)
+    return SeriesDocument(**context.head(), run_id=run_id, left_out=left_out, items=items)
+
+
+def _span(context: RequestContext, run_id: str, asked: SeriesAsked) -> tuple[int, int]:
+    known = run_span(context.session, run_id, context.reader.settings.timezone)
+    (began,) = context.session.row("SELECT started_at FROM runs WHERE run_id = ?", [run_id])
+    start = asked.start if asked.start is not None else max(known.start, began or known.start)
+    end = asked.end if asked.end is not None else known.end
+    if not known.start <= start < end or start >= known.end:
+        raise GoneError(f"no time of {run_id} lies between start and end; it is known from {iso(known.start)}")
+    return start, min(end, known.end)
+
+
+def _held(session: Session, run_id: str) -> HeldSpans:
+    """Return when the run held each GPU, and was on each host: what others did there before and after is theirs."""
+    rows = session.rows(
+        "SELECT gpu_uuid, node, started_at, coalesce(ended_at, ?) FROM allocations "
+        "WHERE run_id = ? AND started_at IS NOT NULL",
+        [_EVER, run_id],
+    )
+    held: dict[str, set[tuple[int, int]]] = {}
+    for gpu, node, start, end in rows:
+        for subject in (gpu, node):
+            held.setdefault(subject, set()).add((start, end))
+    return held
+
+
+def _item(kind: Literal["gpu", "host"], one: Series, held: HeldSpans) -> OneSeries:
+    spans = held.get(one.subject, ())
+    points = range(one.start, one.start + len(one.mean) * one.step_us, one.step_us)
+    shown = [any(start < at + one.step_us and end > at for start, end in spans) for at in points]
+    return OneSeries(
+        kind=kind,
+        subject=one.subject,
+        column=one.column,
+        start=one.start,
+        start_iso=iso(one.start),
+        step=one.step_us,
+        mean=_values(one.mean, shown),
+        least=_values(one.least, shown),
+        most=_values(one.most, shown),
+    )
+
+
+def _values(numbers: Any, shown: list[bool]) -> list[float | None]:  # noqa: ANN401 - an Arrow array
+    told = zip(numbers.to_pylist(), shown, strict=True)
+    return [value if is_shown and value is not None and math.isfinite(value) else None for value, is_shown in told]

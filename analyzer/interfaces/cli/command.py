@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from analyzer.errors import ConfigError
 from analyzer.ledger.believed import believing
 from analyzer.measures.efficiency.steps import StepTime
-from analyzer.reports.request import COLUMNS, Request
+from analyzer.reports.request import WIDTH, Request
 from analyzer.server_client import ask_server
 from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.layout import has_colour, paint
@@ -124,7 +124,7 @@ def report_of(ask: Callable[[Request], str], request: Request) -> dict[str, Any]
 
 def width_of(asked: int | None) -> int:
     """Return the columns of the paper: those asked for, else the terminal's, at most 80."""
-    return asked if asked is not None else min(COLUMNS, shutil.get_terminal_size((COLUMNS, 24)).columns)
+    return asked if asked is not None else min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
 
 
 def is_ascii(options: argparse.Namespace) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from analyzer.errors import ConfigError
 from analyzer.finops.charges.closing import Edited, edited_words
 from analyzer.interfaces.cli.command import asking, report_of
-from analyzer.interfaces.onboarding.unmapped import unmapped_runs
+from analyzer.interfaces.onboarding.runs import unmapped_runs
 from analyzer.interfaces.questions.price_questions import NO_FILE, book_text, check_data, check_text, checked
 from analyzer.interfaces.questions.question import head_of
 from analyzer.ledger.believed import believing

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.wire import EnvelopeError
@@ -16,7 +16,7 @@ from analyzer.ledger.believed import believing
 from analyzer.prices.price_book import FlatPriced
 from analyzer.reports.host_side import HostSide, host_side
 from analyzer.reports.reader import Reader
-from analyzer.reports.run import RunReport
+from analyzer.reports.run import RunDocument
 from collector.errors import BatchError
 from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
@@ -40,7 +40,7 @@ class RecordingReport:
     header: RecordingHeader
     ended: RecordingEnd | None
     until: int
-    run: RunReport | None
+    run: RunDocument | None
     host: HostSide
     refused: tuple[str, ...]
 
@@ -135,7 +135,7 @@ def _last_seen(store: Store, recording: Recording) -> int:
     return max(int(latest or 0), recording.header.started_at)
 
 
-def _run(reader: Reader, recording: Recording) -> RunReport | None:
+def _run(reader: Reader, recording: Recording) -> RunDocument | None:
     if not recording.header.gpus:
         return None
     try:
@@ -143,4 +143,4 @@ def _run(reader: Reader, recording: Recording) -> RunReport | None:
     except LedgerError:  # it ended before its GPUs were read once
         return None
     status = report.facts.exit_status if recording.end else None
-    return replace(report, facts=replace(report.facts, exit_status=status))
+    return report.model_copy(update={"facts": report.facts.model_copy(update={"exit_status": status})})

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.units import DAY_US, HOUR_US, SECOND_US
-from analyzer.interfaces.doctor.line import CheckLine, Section
-from analyzer.interfaces.doctor.sight import Sight
-from analyzer.interfaces.doctor.words import count, length_words, minute_words, some
+from analyzer.interfaces.doctor.sight import CheckLine, Section, Sight, count, length_words, minute_words, some
 from collector.pipeline.metrics import SILENT_SECONDS
 
 _CLOCK_SECONDS = 2.0

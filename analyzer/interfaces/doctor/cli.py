@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.doctor.examination import examination
-from analyzer.interfaces.doctor.page import document, page
-from analyzer.interfaces.doctor.registry import read_beside
-from analyzer.interfaces.doctor.sight import MailSight, Sight
+from analyzer.interfaces.doctor.examination import document, examination, page
+from analyzer.interfaces.doctor.sight import MailSight, Sight, read_beside
 from analyzer.interfaces.mail.sending import greet
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.believed import believing

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 
 from agent.wire.units import DAY_SECONDS, SECOND_US
-from analyzer.interfaces.doctor.line import CheckLine, Section
-from analyzer.interfaces.doctor.sight import Sight
-from analyzer.interfaces.doctor.words import count, length_words, minute_words, some
+from analyzer.interfaces.doctor.sight import CheckLine, Section, Sight, count, length_words, minute_words, some
 from collector.errors import StoreError
 from collector.lake.keeper import JobState, states
 from collector.store.booking import FIRST, newest

@@ -4,11 +4,8 @@ from collections.abc import Iterator
 
 from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, SECOND_US
 from analyzer.errors import AnalyzerError, ConfigError
-from analyzer.interfaces.doctor.line import CheckLine, Section
-from analyzer.interfaces.doctor.sight import MailSight, Sight
-from analyzer.interfaces.doctor.words import count, length_words, some
-from analyzer.interfaces.mail.unsubscribe import masked
-from analyzer.interfaces.mail.week_mails import CATCH_UP_US, SETTLED
+from analyzer.interfaces.doctor.sight import CheckLine, MailSight, Section, Sight, count, length_words, some
+from analyzer.interfaces.mail.editions import CATCH_UP_US, SETTLED, masked
 from analyzer.ledger.coverage import known_hours, newest_hour_end
 from collector.registry import Send
 

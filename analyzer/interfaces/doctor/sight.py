@@ -1,17 +1,78 @@
-"""What the doctor sees from where it stands: a store, its settings, and of a running server what only that knows."""
+"""What the doctor sees from where it stands, the lines that it says of it, and their words."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
 
+from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, SECOND_US
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
+from collector.errors import RegistryError
+from collector.registry import AccessKey, Send, open_registry
+from collector.registry.registry import registry_file
 from collector.store.database import Store
 from collector.store.session import Session
 
 if TYPE_CHECKING:
+    from collector.config import CollectorConfig
     from collector.registry import AccessKey, Send
+
+_SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+
+
+def size(count: float) -> str:
+    """Return bytes in the largest unit that leaves a digit before the point."""
+    for scale, unit in _SIZES:
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}" if count < 100 * scale else f"{count / scale:,.0f} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def length_words(seconds: float) -> str:
+    """Return a length of time in one unit."""
+    for scale, unit in ((2 * DAY_SECONDS, "d"), (2 * HOUR_SECONDS, "h"), (2 * MINUTE_SECONDS, "min")):
+        if seconds >= scale:
+            return f"{seconds / (scale / 2):.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def minute_words(microseconds: int) -> str:
+    """Return a time to the minute, UTC."""
+    return datetime.fromtimestamp(microseconds / SECOND_US, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def some(names: list[str], shown: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+# bad: somebody must mend it, and the exit code is 1; note: worth knowing; unseen: it could not be looked at from here.
+CheckAnswer = Literal["ok", "note", "bad", "unseen"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLine:
+    """What was looked at, and how it is."""
+
+    answer: CheckAnswer
+    what: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Lines of one subject."""
+
+    name: str
+    lines: tuple[CheckLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +126,17 @@ class Sight:
     def is_served(self) -> bool:
         """Whether a server has this store: we are in it, or the hot file is not to be had. Else nothing can come."""
         return self.live is not None or self.store.hot is None
+
+
+def read_beside(
+    config: "CollectorConfig",
+) -> tuple[tuple[AccessKey, ...] | None, tuple[Send, ...] | None, str | None]:
+    """Return keys and mails of the registry beside a store, None where not known, and why it cannot be read."""
+    file = registry_file(config.store)
+    if file is None or not file.exists():
+        return None, None, None
+    try:
+        with open_registry(file) as registry:
+            return tuple(registry.keys.listed()), tuple(registry.mails.sends()), None
+    except RegistryError as error:
+        return None, None, str(error)

@@ -16,10 +16,9 @@ from analyzer.interfaces.text.week_text import (
 )
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.recommendations.lifecycle.realised import Realised
-from analyzer.reports.charged import charge_lines
 from analyzer.reports.finding_charts import finding_charts
 from analyzer.reports.finding_view import Explained
-from analyzer.reports.group_table import group_lines
+from analyzer.reports.group_table import charge_lines, group_lines
 from analyzer.reports.week import WeekReport
 from analyzer.text.templating import TEMPLATES, environment
 from analyzer.text.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, kind_of, symbol
@@ -31,7 +30,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
     """Return everything that a template prints of a week, rounded and in words."""
     shown = report.recommendations[:top]
     savings, together = saving_column(shown, report.currency) if shown else ([], "")
-    held, silent = report.measured.held, report.measured.silent
+    held, silent = report.measured.held_milliseconds, report.measured.not_measured_milliseconds
     return {
         "report": report,
         "title": f"{kind_of(report.period)} {report.period.label}",

@@ -9,23 +9,59 @@ from pathlib import Path
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.request_store import requests_of
 from analyzer.errors import ConfigError
-from analyzer.interfaces.mail.editions import edition_message, editions, file_names, tried
-from analyzer.interfaces.mail.errors import UnreachableError
-from analyzer.interfaces.mail.queue import Round, send_due
-from analyzer.interfaces.mail.sending import Post
+from analyzer.interfaces.mail.editions import (
+    check_mailable,
+    contents,
+    edition_message,
+    editions,
+    file_names,
+    make_mails,
+    subscription_id,
+    tried,
+)
+from analyzer.interfaces.mail.sending import Post, Round, UnreachableError, send_due
 from analyzer.interfaces.mail.settings import MailSettings
-from analyzer.interfaces.mail.status_lines import STOPPED_BY, standing_lines
-from analyzer.interfaces.mail.unsubscribe import subscription_id
-from analyzer.interfaces.mail.week_mails import check_mailable, contents, make_mails
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import TABLES, Settings, settings_file
-from analyzer.text.words import moment_words
+from analyzer.text.words import counted, moment_words, plain_sentence
 from collector.access.open_access import registry_of
 from collector.config import SHARED, check_there, load
 from collector.registry import Mails, Registry, Send, registry_file
 from collector.store.database import Store
+
+STOPPED_BY = "cli: an operator"
+_SHOWN_US = 35 * 86_400_000_000  # five weeks
+_LISTED = 40
+_WORDS = {"queued": "waits", "sending": "is being sent", "sent": "sent", "failed": "refused", "dropped": "left out"}
+
+
+def standing_lines(mails: Mails, now_us: int, timezone: str) -> tuple[list[str], bool]:
+    """Return the lines, and whether all is well: nothing refused of the newest period that was mailed to anybody.
+
+    Raises:
+        RegistryError: the registry does not answer.
+    """
+    sends = mails.sends(now_us - _SHOWN_US)
+    stopped = [one for one in mails.subscriptions() if one.stopped_at is not None]
+    counts = {state: sum(one.state == state for one in sends) for state in _WORDS}
+    said = [f"{count} {_WORDS[state]}" for state, count in counts.items() if count]
+    lines = [f"mails of five weeks: {', '.join(said) or 'none'}; {counted(len(stopped), 'reader')} stopped it"]
+    lines += [_line(one, timezone) for one in sends[:_LISTED]]
+    lines += [f"  and {len(sends) - _LISTED} more"] if len(sends) > _LISTED else []
+    for one in stopped:
+        at = moment_words(one.stopped_at or 0, timezone)
+        lines.append(f"  stopped   {one.address} ({one.list}), {at}, by {one.stopped_by}")
+    newest = max((one.period for one in sends), default="")
+    return lines, not any(one.state == "failed" and one.period == newest for one in sends)
+
+
+def _line(one: Send, timezone: str) -> str:
+    when = moment_words(one.done_at, timezone) if one.done_at else f"next try {moment_words(one.next_at, timezone)}"
+    told = f": {plain_sentence(one.told)}" if one.told else ""
+    return f"  {_WORDS[one.state]:<9} {one.period} {one.address} ({one.list}), {when}{told}"
+
 
 _OK, _REFUSED, _WAITING = 0, 1, 3
 

@@ -1,16 +1,19 @@
-"""Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report` prints."""
+"""Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report week` prints."""
 
 from dataclasses import replace
 from datetime import date
 
-from analyzer.interfaces.mail.actions import actions
-from analyzer.interfaces.mail.attached import attachments
-from analyzer.interfaces.mail.content import ClassShare, Content, Extras, Headline, WentLine
+from analyzer.interfaces.mail.content import Action, Actions, ClassShare, Content, Extras, Headline, WentLine
+from analyzer.interfaces.mail.message import attachments
 from analyzer.interfaces.mail.sections import sections
-from analyzer.interfaces.mail.usual import Came
+from analyzer.interfaces.mail.team_week import Came
+from analyzer.interfaces.text.pasting import folded
+from analyzer.interfaces.text.saving_words import all_priced, bill_words, saved_over, saving_column
 from analyzer.interfaces.text.sentences import cost_words, first_sentence, is_unheld, is_unmeasured, unheld_sentence
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.queries.ledger_query import alike_measured
+from analyzer.recommendations.recommendation import Recommendation
+from analyzer.reports.recommendation_words import is_predicted
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import nearest
 from analyzer.text.words import (
@@ -23,8 +26,80 @@ from analyzer.text.words import (
     money,
     money_decimals,
     plain,
+    plain_sentence,
     symbol,
 )
+
+_SHOWN = 5
+_PASTED_LINES = 4  # of more, a mail names the command that prints them whole: half a script is worse than none
+_FOLDED_LINES = 9  # the same, where they had to be folded
+_PASTE_COLUMNS = 72
+_NUMBERS = ("no", "one", "two", "three", "four", "five")
+
+
+def actions(report: WeekReport, site_url: str | None) -> Actions | None:
+    """Return the first five recommendations as `report` orders them; None where there is none."""
+    shown = report.recommendations[:_SHOWN]
+    if not shown:
+        return None
+    amounts, together = saving_column(shown, report.currency)
+    things = "thing" if len(shown) == 1 else "things"
+    return Actions(
+        f"{_NUMBERS[len(shown)]} {things} worth doing",
+        f"{'saves' if all_priced(shown) else 'GPU-hours'} {saved_over(shown)} (P50)",
+        tuple(_action(one, amount, report, site_url) for one, amount in zip(shown, amounts, strict=True)),
+        together,
+        bill_words(shown, report.fleet, report.currency, report.period.timezone),
+    )
+
+
+def _action(one: Recommendation, amount: str, report: WeekReport, site_url: str | None) -> Action:
+    linked = site_url and one.finding_ids
+    return Action(
+        one.id,
+        _owner(one),
+        f"{plain(one.subject)}: {_question(one)}{plain(one.title)}",
+        _how(one),
+        _evidence(one, report),
+        amount if is_predicted(one) else "not predicted",
+        f"{site_url}/findings/{one.finding_ids[0]}?week={report.period.label}" if linked else None,
+    )
+
+
+def _question(one: Recommendation) -> str:
+    if not one.ends_work:
+        return ""
+    return "still needed? " if one.kind == "release" else "does its owner agree? "
+
+
+def _owner(one: Recommendation) -> str:
+    if one.actor == "run":
+        return plain(one.team) if one.team else "its run's owner"
+    return one.actor or "not known"
+
+
+def _how(one: Recommendation) -> tuple[str, ...]:
+    """Return the lines to paste where they are few, else the command that prints them.
+
+    What ends somebody's work is a question to its owner, with what may be lost, and no line to paste.
+    """
+    if one.ends_work:
+        return (
+            f"a question to its owner; at risk: {plain(one.cost_to_move)}",
+            f"gpuledger recommendations show {one.id}",
+        )
+    count = sum(bool(line.strip()) for each in one.artefacts for line in each.text.splitlines())
+    lines = [line for each in one.artefacts for line in folded(each, _PASTE_COLUMNS) if line.strip()]
+    is_short = 0 < count <= _PASTED_LINES and len(lines) <= _FOLDED_LINES
+    return tuple(lines) if is_short else (f"gpuledger recommendations show {one.id}",)
+
+
+def _evidence(one: Recommendation, report: WeekReport) -> str:
+    """Return why, with the finding that it stands on and what that says is at stake."""
+    found = {finding.id: finding for finding in report.findings}
+    cited = [f"{each} ({found[each].confidence})" if each in found else each for each in one.finding_ids[:2]]
+    return plain_sentence(one.why) + (f" [{', '.join(cited)}]" if cited else "")
+
 
 _CLEAR_PERMILLE = 950  # of held time measured before a week may be called clear: the coverage a profile needs as well
 _SPREAD = ("useful", "avoidable")  # classes of which every row is shown; of the others the sum, with its parts named
@@ -83,7 +158,7 @@ def compose(
 
 def _is_all_clear(report: WeekReport) -> bool:
     """Return whether a week may be called clear: measured, nothing avoidable, and nothing to recommend."""
-    held, silent = report.measured.held, report.measured.silent
+    held, silent = report.measured.held_milliseconds, report.measured.not_measured_milliseconds
     return (
         bool(report.breakdown.entries)
         and not report.avoidable.milliseconds
@@ -230,8 +305,8 @@ def _saved(report: WeekReport) -> Headline:
 def _answer(report: WeekReport, *, is_clear: bool) -> str:
     if not is_clear:
         return first_sentence(report)
-    held = report.measured.held
-    share = decimal((held - report.measured.silent) * 1000 // held, 1)
+    held = report.measured.held_milliseconds
+    share = decimal((held - report.measured.not_measured_milliseconds) * 1000 // held, 1)
     among = f"in {share} % of held GPU-hours that were measured"
     return f"All clear: nothing avoidable was found {among}, and there is nothing to recommend."
 

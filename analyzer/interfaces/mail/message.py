@@ -9,19 +9,184 @@ multipart/mixed             where there is a file to attach
     text/csv                the week's teams, its findings
 """
 
+import csv
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
+from io import StringIO
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.mail.charts import chart
-from analyzer.interfaces.mail.content import Attachment, Content, Footer
-from analyzer.interfaces.mail.html import mail_html
-from analyzer.interfaces.mail.text import mail_text
-from analyzer.text.words import plain
+from analyzer.findings.finding import Finding
+from analyzer.interfaces.mail.content import Action, Attachment, Content, Footer, Section, Table
+from analyzer.interfaces.mail.html import chart, mail_html
+from analyzer.period import local
+from analyzer.queries.ledger_query import Breakdown
+from analyzer.reports.week import WeekReport
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import decimal_digits, hours_digits, money_digits, safe_cell
+from analyzer.text.words import plain, plain_sentence
+
+_WIDTH = 78  # of the paper, whose text is two columns narrower
+_KLASS, _AMOUNT, _PERCENT = 12, 11, 8
+
+
+def mail_text(content: Content, footer: Footer) -> str:
+    """Return the text part."""
+    layout = TextLayout(_WIDTH)
+    parts = [
+        [content.title.upper() if content.team is None else content.title],
+        _figures(content),
+        layout.wrap(content.answer, ""),
+        _went(content, layout),
+        _actions(content, layout),
+        *(_section(section, layout) for section in content.sections),
+        _foot(content, footer, layout),
+    ]
+    return layout.page([line for part in parts if part for line in (*part, "")][:-1])
+
+
+def _figures(content: Content) -> list[str]:
+    columns = [(figure.value, figure.name, figure.change, figure.usual) for figure in content.figures]
+    width = max(17, *(len(word) + 2 for column in columns[:2] for word in column))
+    rows = [row for row in zip(*columns, strict=True) if any(row)]
+    return ["   " + "".join(word.ljust(width) for word in row) for row in rows]
+
+
+def _went(content: Content, layout: TextLayout) -> list[str]:
+    label = layout.width - 4 - _KLASS - _AMOUNT - _PERCENT
+    head = "WHERE THE MONEY WENT" if content.went_head != "GPU-hours" else "WHERE THE TIME WENT"
+    found = [head.ljust(2 + _KLASS + label) + f"{content.went_head:>{_AMOUNT}}{'%':>{_PERCENT}}"]
+    for line in content.went:
+        name = layout.cut(line.label, label - 1)
+        found.append(f"  {line.klass:<{_KLASS}}{name:<{label}}{line.amount:>{_AMOUNT}}{line.percent:>{_PERCENT}}")
+    return found if content.went else []
+
+
+def _actions(content: Content, layout: TextLayout) -> list[str]:
+    found = content.actions
+    if found is None:
+        return []
+    width = layout.width - 2
+    lines = [found.head.upper() + f"{found.unit:>{width - len(found.head)}}"]
+    for number, action in enumerate(found.rows, 1):
+        lines += _action(number, action, layout)
+    if not found.together:
+        return lines
+    return [*lines, "  together" + f"{found.together:>{width - 10}}", *layout.wrap(found.bill)]
+
+
+def _action(number: int, action: Action, layout: TextLayout) -> list[str]:
+    narrow = TextLayout(layout.width - len(action.saves) - 1)
+    title = narrow.wrap(f"{action.owner}  {action.title} ({action.id})", f"  {number} ", " " * 4)
+    title[0] += action.saves.rjust(max(1, layout.width - 2 - len(title[0])))
+    return [
+        *title,
+        *layout.wrap(action.evidence, " " * 4),
+        *(f"      {line}" for line in action.how),
+        *([f"    {action.link}"] if action.link else []),
+    ]
+
+
+def _section(section: Section, layout: TextLayout) -> list[str]:
+    found = [section.title.upper()]
+    if section.table is not None and section.table.rows:
+        rows = _table(section.table, layout)
+        found = [found[0].ljust(len(rows[0]) - len(rows[0].lstrip())) + rows[0].lstrip(), *rows[1:]]
+    for paragraph in section.paragraphs:
+        found += layout.wrap(paragraph)
+    return found
+
+
+def _table(table: Table, layout: TextLayout) -> list[str]:
+    columns = list(zip(table.head, *table.rows, strict=True))
+    widths = [max(map(len, column)) + 2 for column in columns[1:]]
+    first = max(16, layout.width - 4 - sum(widths))
+    return [
+        f"  {layout.cut(row[0], first):<{first}}"
+        + "".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths, strict=True))
+        for row in (table.head, *table.rows)
+    ]
+
+
+def _foot(content: Content, footer: Footer, layout: TextLayout) -> list[str]:
+    found = layout.wrap(content.files_text, "") if content.files else []
+    found += [f"The same figures: {content.page}"] if content.page else []
+    found += layout.wrap(footer.why, "")
+    if footer.stop_url:
+        found.append(f"Stop: {footer.stop_url}")
+    if footer.stop_address:
+        found.append(f"{'or' if footer.stop_url else 'To stop:'} write to {footer.stop_address}")
+    return found
+
+
+FINDINGS_MOST = 2_000  # of more, those with most at stake: about 400 KB
+_TEAMS = (
+    "week", "team", "gpu_hours", "currency", "cost", "useful_gpu_hours", "useful", "avoidable_gpu_hours", "avoidable",
+)  # fmt: skip
+_FINDINGS = (
+    "week", "finding", "rule", "subject", "team", "what", "confidence", "who_can_act", "gpu_hours", "currency",
+    "at_stake", "first", "last", "still_open", "told",
+)  # fmt: skip
+
+
+def attachments(report: WeekReport, team: str | None) -> tuple[Attachment, ...]:
+    """Return the files of the fleet's mail (None), or of one team's, whose report this is; an empty table is none."""
+    week = report.period.label
+    rows = [(report.by_team.words(row), row.breakdown) for row in report.by_team.rows]
+    if team is not None and report.breakdown.entries:
+        rows = [(team, report.breakdown)]
+    found = [one for one in report.findings if not one.suspicion]
+    found = sorted(found, key=lambda one: (-(one.at_stake_micros or 0), -one.milliseconds, one.id))
+    tables = (
+        (f"{week}-teams.csv", _TEAMS, [_team(week, name, of, report.currency) for name, of in rows]),
+        (f"{week}-findings.csv", _FINDINGS, [_finding(one, report) for one in found[:FINDINGS_MOST]]),
+    )
+    return tuple(Attachment(name, _csv(head, body)) for name, head, body in tables if body)
+
+
+def _team(week: str, name: str, of: Breakdown, currency: str) -> list[str]:
+    useful, avoidable = of.of("useful"), of.of("avoidable")
+    cells = [week, name, _hours(of.milliseconds), currency, _money(of.cost_micros)]
+    if of.milliseconds and not of.measured.milliseconds:  # nobody measured it: neither is known, and neither is 0
+        return [*cells, "", "", "", ""]
+    for part in (useful, avoidable):
+        cost = part.cost_micros if part.entries else 0
+        cells += [_hours(part.milliseconds), _money(None if of.cost_micros is None else cost)]
+    return cells
+
+
+def _finding(one: Finding, report: WeekReport) -> list[str]:
+    zone = report.period.timezone
+    return [
+        report.period.label, one.id, one.rule, one.subject, one.team or "", one.what, one.confidence, one.actor or "",
+        _hours(one.milliseconds), report.currency, _money(one.at_stake_micros),
+        *(local(at, zone).isoformat(timespec="minutes") for at in (one.first_at, one.last_at)),
+        "yes" if one.still_open else "no", one.claim,
+    ]  # fmt: skip
+
+
+def _csv(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; no cell begins as a formula does."""
+    out = StringIO()
+    file = csv.writer(out, lineterminator="\r\n")
+    file.writerow(head)
+    for row in rows:
+        file.writerow([safe_cell(plain_sentence(cell)) for cell in row])
+    return out.getvalue()
+
+
+def _hours(milliseconds: int) -> str:
+    return decimal_digits(hours_digits(milliseconds))
+
+
+def _money(micros: int | None) -> str:
+    """Return an exact amount; what is not known is an empty cell, never 0."""
+    return "" if micros is None else decimal_digits(money_digits(micros))
+
 
 # An address or a token that does not fit a line of 78 would be folded into encoded words, which mailers do not follow.
 _LONG_LINES = SMTP.clone(max_line_length=990)  # RFC 5322: at most 998

@@ -1,26 +1,152 @@
-"""What follows the actions: checked savings, teams, what others add, corrections, and how sure we are."""
+"""The sections of a mail below its actions: savings, teams, month, requests, corrections, energy, how sure we are."""
 
-from datetime import date
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
 
 from agent.wire.units import MICROS
+from analyzer.capacity.gate.decided import Decided
+from analyzer.capacity.gate.decided import line as request_line
+from analyzer.finops.anomalies import Anomalies, anomalies, anomaly_words
+from analyzer.finops.budgets.budget_file import budget_book
+from analyzer.finops.budgets.month import BudgetLine, MonthReport, month_report
+from analyzer.finops.budgets.text import between, over_words, since_words
 from analyzer.finops.charges.closing import edited_words
 from analyzer.finops.charges.sums import Charged
+from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn
+from analyzer.finops.non_gpu_costs.energy import EnergySum, summed_energy
+from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
+from analyzer.finops.non_gpu_costs.text import energy_words, rows_told
 from analyzer.finops.reconcile.invoice_matches import match_words
+from analyzer.finops.unit_cost.report import UnitReport, unit_report
+from analyzer.finops.unit_cost.text import change_words
 from analyzer.interfaces.mail.content import Extras, Month, Section, Table
-from analyzer.interfaces.mail.corrected import moved_words
 from analyzer.interfaces.text.by_what_text import by_what_words
 from analyzer.interfaces.text.record_text import record_words
 from analyzer.interfaces.text.savings_text import came_words, predicted_words
 from analyzer.interfaces.text.sentences import judged_words, unpriced_words
 from analyzer.interfaces.text.week_text import silent_words, status_words
 from analyzer.ledger.breakdown import column_like
-from analyzer.period import local
+from analyzer.ledger.closing import CLOSES_AFTER
+from analyzer.period import Calendar, Period, local
 from analyzer.prices.price_book import repriced_words
-from analyzer.reports.charged import charge_lines
-from analyzer.reports.group_table import team_lines
+from analyzer.queries.ledger_query import BreakdownEntry, Counted, fold, known_sum
+from analyzer.queries.statements import statements
+from analyzer.reports.group_table import charge_lines, team_lines
 from analyzer.reports.week import WeekReport
 from analyzer.text.rounding import nearest
-from analyzer.text.words import NO_BREAK, UNKNOWN, at_least, counted, day, decimal, money, money_decimals, plain, symbol
+from analyzer.text.words import (
+    NO_BREAK,
+    UNKNOWN,
+    at_least,
+    counted,
+    day,
+    decimal,
+    gpu_hours,
+    kind_of,
+    money,
+    money_decimals,
+    plain,
+    symbol,
+)
+from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from analyzer.reports.reader import Reader
+
+_WEEKS_READ = 53  # what is older is the books' of a year that is over
+_WEEKS_SHOWN = 6
+CLOSES_AFTER_US = CLOSES_AFTER // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """What was moved, by the label of the week, team (None: no team's) and state; amounts are differences.
+
+    `totals` are what these weeks cost by their reports, by label and team, in millionths; None: not all is priced.
+    """
+
+    currency: str
+    rows: tuple[tuple[str, str | None, Counted], ...] = ()
+    totals: "Mapping[tuple[str, str | None], int | None]" = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, session: Session, calendar: Calendar, period: Period, currency: str) -> "Corrections":
+        """Read what was recorded from when the week before `period` closed until `period` does; of a week alone."""
+        if kind_of(period) != "week":
+            return cls(currency)
+        weeks = [calendar.before(period)]
+        while len(weeks) < _WEEKS_READ:
+            weeks.append(calendar.before(weeks[-1]))
+        labels = {week.start: week.label for week in weeks}
+        query, total = statements("interfaces/mail/corrected.sql")
+        asked = {
+            "starts": sorted(labels), "end": period.start,
+            "since": period.start + CLOSES_AFTER_US, "until": period.end + CLOSES_AFTER_US,
+        }  # fmt: skip
+        rows = session.rows(query, asked)
+        told = [week for week in weeks if week.start in {start for start, *_ in rows}][:_WEEKS_SHOWN]
+        closed: dict[str, object] = {"weeks": [week.start for week in told], "ends": [week.end for week in told]}
+        costs = session.rows(total, closed) if told else []
+        return cls(
+            currency,
+            tuple((labels[week], team, tuple(count)) for week, team, *count in rows),
+            {(labels[week], team): None if is_part else micros for week, team, _, micros, is_part in costs},
+        )
+
+    def lines(self, team: str | None) -> tuple[str, ...]:
+        """Return a sentence a week, the newest first: of the fleet (None), or of one team's time alone."""
+        weeks = sorted({label for label, _, _ in self.rows}, reverse=True)
+        by_week = {
+            label: fold(count for each, whose, count in self.rows if each == label and team in (None, whose))
+            for label in weeks
+        }
+        told = [
+            f"{label}: {moved_words(entries, self.currency, self._total(label, team))}."
+            for label, entries in by_week.items()
+            if entries
+        ]
+        more = [f"and earlier weeks: gpuledger report {weeks[_WEEKS_SHOWN]}"] if len(told) > _WEEKS_SHOWN else []
+        return (*told[:_WEEKS_SHOWN], *more)
+
+    def _total(self, label: str, team: str | None) -> int | None:
+        """Return what a week cost by its report: all of it (None), or one team's time; None where that is not known."""
+        own = [cost for (week, whose), cost in self.totals.items() if week == label and team in (None, whose)]
+        known = [cost for cost in own if cost is not None]
+        return sum(known) if known and len(known) == len(own) else None
+
+
+def moved_words(entries: Iterable[BreakdownEntry], currency: str, total: int | None) -> str:
+    """Return "working -16.0 GPU-hours, -$41.60; work lost +16.0 GPU-hours, +$41.60; the total stays $67,737.60".
+
+    `total` is what was told of all of it, None where that is not known; where it moves, by how much stands before it.
+    """
+    every = tuple(entries)
+    said = [f"{one.label} {_moved(one.milliseconds, one.cost_micros, currency)}" for one in every]
+    time, cost = sum(one.milliseconds for one in every), known_sum(one.cost_micros for one in every)
+    if not time and not cost:
+        return "; ".join([*said, "the total stays" if total is None else f"the total stays {money(total, currency)}"])
+    beside = "" if total is None else f", beside a total of {money(total, currency)}"
+    return "; ".join([*said, f"in all {_moved(time, cost, currency)}{beside}"])
+
+
+def _moved(milliseconds: int, micros: int | None, currency: str) -> str:
+    time = f"{'+' if milliseconds > 0 else ''}{gpu_hours(milliseconds)} GPU-hours"
+    return time if micros is None else f"{time}, {'+' if micros > 0 else ''}{money(micros, currency)}"
+
+
+_NOT_ADDED = "It is part of the prices above already."
+
+
+def energy_sentences(sums: Sequence[EnergySum], currency: str) -> tuple[str, ...]:
+    """Return what the fleet's GPUs drew, with the hall and carbon where rows say them; nothing where none was told."""
+    if not sums:
+        return ()
+    whole = summed_energy(sums)
+    basis = f" ({rows_told(whole)})" if whole.rows else ""
+    return (f"{energy_words(whole, currency)}{basis}. {_NOT_ADDED}",)
+
 
 _CHECKED_SHOWN = 3
 _NODES_SHOWN = 3
@@ -62,8 +188,8 @@ def _teams(report: WeekReport, extras: Extras) -> Section | None:
     is_priced = printed[0].money is not None
     head = ("", f"week {sign}" if is_priced else "GPU-hours", f"avoidable {sign if is_priced else 'h'}", "useful")
     rows = {
-        (row.team, row.held): (
-            _name((row.team, row.held)),
+        (row.name, row.held): (
+            _name((row.name, row.held)),
             line.money if line.money is not None else line.hours,
             line.avoidable,
             line.useful,
@@ -160,7 +286,7 @@ def _how_sure(report: WeekReport, extras: Extras, oldest_price: date | None) -> 
 
 
 def _measured(report: WeekReport) -> str:
-    held, silent = report.measured.held, report.measured.silent
+    held, silent = report.measured.held_milliseconds, report.measured.not_measured_milliseconds
     if not held:
         return "No run is known to have held a GPU."
     share = decimal((held - silent) * 1000 // held, 1)  # rounded down, as in the report: 100 means all
@@ -202,3 +328,91 @@ def _not_judged(report: WeekReport) -> list[str]:
     more = len(judged) - _RULES_SHOWN
     rest = [f"and {counted(more, 'rule')} more"] if more > 0 else []
     return [f"Not judged: {'; '.join([*judged[:_RULES_SHOWN], *rest])} (all of them: gpuledger findings --unjudged)."]
+
+
+_ODD_SHOWN = 5  # of changes of unit cost, and of teams
+REQUESTS_SHOWN = 20  # a mail of thousands would be too large for its own bound, and nobody would get it
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What was read once for all mails of a period; `month` is as known at the period's end, None without prices."""
+
+    month: MonthReport | None
+    odd: Anomalies
+    units: UnitReport
+    asked: tuple[Decided, ...] = ()
+    energy: tuple[EnergySum, ...] = ()
+    corrections: Corrections | None = None
+
+    @classmethod
+    def read(cls, reader: "Reader", period: Period, asked: Sequence[Decided] = ()) -> "Joined":
+        """Read all of it; `asked` are the capacity requests of the period."""
+        session, calendar, currency = reader.session, reader.calendar, reader.settings.currency
+        whole = calendar.month_of(period.end - 1)
+        allowed = budget_book(reader.settings).of(whole.first_day)
+        month = month_report(session, whole, period.end, currency, allowed)
+        is_priced = month is not None and month.fleet.spent_micros > 0
+        return cls(
+            month if is_priced else None,
+            anomalies(session, period, currency),
+            unit_report(session, period, calendar, currency),
+            tuple(asked),
+            energy_of(read_drawn(session, period), session, period, non_gpu_rates(reader.settings)),
+            Corrections.read(session, calendar, period, currency),
+        )
+
+    def extras(self, team: str | None) -> Extras:
+        """Return what belongs into the mail of the fleet (None), or into that of one team."""
+        found = Extras(
+            anomalies=Section("out of the ordinary", tuple(self._odd(team))),
+            requests=Section("capacity requests", request_lines(self.asked, team)),
+            corrections=self.corrections.lines(team) if self.corrections else (),
+            energy=Section("energy", energy_sentences(self.energy, self.odd.currency) if team is None else ()),
+        )
+        if self.month is None:
+            return found
+        if team is not None:
+            return replace(found, month=Section("the month", tuple(_own_month(self.month, team))))
+        months = {(line.team, line.held): _month(line) for line in self.month.lines}
+        told = [f"{over_words(line, self.month.currency)}." for line in self.month.every if line.is_over]
+        told += [since] if (since := since_words(self.month)) else []
+        return replace(found, months=months, of_months=tuple(told))
+
+    def _odd(self, team: str | None) -> list[str]:
+        """Return sentences on what cost more than before: of one team those on its own work alone."""
+        zone = self.odd.period.timezone
+        found = [(line, change) for line, change in self.units.changes if team is None or line.team == team]
+        said = [change_words(line, change, self.odd.currency, zone) for line, change in found[:_ODD_SHOWN]]
+        teams = [one for one in self.odd.found if team is None or one.team == team]
+        return [*said, *(anomaly_words(one, self.odd) for one in teams[:_ODD_SHOWN])]
+
+
+def request_lines(asked: Sequence[Decided], team: str | None) -> tuple[str, ...]:
+    """Return a line for each request of a team, or of all (None); of more than a reader reads, how many are left."""
+    own = [one for one in asked if team in (None, one.request.team)]
+    lines = tuple(request_line(one) for one in own[:REQUESTS_SHOWN])
+    left = len(own) - REQUESTS_SHOWN
+    return (*lines, f"and {left:,} more (all of them: gpuledger capacity request list)") if left > 0 else lines
+
+
+def _month(line: BudgetLine) -> Month:
+    ends = line.ending.expected_micros if line.ending is not None else None
+    return Month(line.spent_micros, ends, line.is_over, line.unpriced_milliseconds > 0)
+
+
+def _own_month(month: MonthReport, team: str) -> list[str]:
+    line = next((one for one in month.lines if one.held and one.team == team), None)
+    if line is None:
+        return []
+    ending = line.ending if line.ending is not None and line.ending.model is not None else None
+    allowed = line.budget.micros_per_month if line.budget is not None else 0
+    decimals = money_decimals(max(line.spent_micros, allowed, ending.expected_micros if ending else 0))
+    said = f"{month.period.label} so far: {money(line.spent_micros, month.currency, decimals)}"
+    if line.is_over:
+        return [f"{said}.", f"{over_words(line, month.currency)}."]
+    if ending is not None:
+        said += f"; by its end about {money(ending.expected_micros, month.currency, decimals)}{between(line)}"
+    if line.budget is not None:
+        said += f"; the budget is {money(allowed, month.currency, decimals)}"
+    return [f"{said}."]

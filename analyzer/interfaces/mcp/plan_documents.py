@@ -1,33 +1,23 @@
 """A plan, what it changes and what was looked up for it, as the planning tools answer: bounded, with names marked."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
 from analyzer.capacity.planner.facts import unseen
 from analyzer.capacity.planner.from_ledger import LookedUp
 from analyzer.capacity.planner.nearest import Nearest
 from analyzer.capacity.planner.plan import Change, Placement, Plan
 from analyzer.capacity.planner.problem import Problem
-from analyzer.interfaces.mcp.untrusted import LIST_MOST, Said, marked_text, sentence
+from analyzer.interfaces.mcp.untrusted import LIST_MOST, Said
 from analyzer.reports.document import Model
 
-Name = Annotated[Said, BeforeValidator(marked_text)]
-Words = Annotated[Said, BeforeValidator(sentence)]  # of ours, with names in them
 
-
-class _Told(Model):
-    """A part of an answer, made of the planner's own, field by field of the same name."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-
-class PlacementTold(_Told):
+class PlacementTold(Model):
     """One task on one node; seconds count from the plan's start."""
 
-    task: Name
-    node: Name
+    task: Said
+    node: Said
     start_seconds: int
     end_seconds: int
 
@@ -40,7 +30,7 @@ class PlanTold(Model):
     cost_micros: int | None = Field(description="Millionths of the prices' currency; null where a price is not known.")
     lower_bound_seconds: int | None = Field(description="What no plan can be shorter than.")
     is_optimal: bool = Field(description="Whether it is proven that no plan is shorter.")
-    critical: list[Name] = Field(description="The chain of tasks that makes it as long as it is; the first of them.")
+    critical: list[Said] = Field(description="The chain of tasks that makes it as long as it is; the first of them.")
     placements: list[PlacementTold] = Field(description="By start; the first of them, `placement_count` counts all.")
     placement_count: int
     transferred_bytes: int = Field(description="Between nodes.")
@@ -49,19 +39,19 @@ class PlanTold(Model):
 class ChangeTold(Model):
     """One task that runs elsewhere or later than was planned or proposed, and why."""
 
-    task: Name
-    from_node: Name | None
-    to_node: Name | None
+    task: Said
+    from_node: Said | None
+    to_node: Said | None
     shift_seconds: int
-    why: Words | None
+    why: Said | None
 
 
-class HistoryTold(_Told):
+class HistoryTold(Model):
     """How long the completed runs of one name, size and kind of GPU took; `unfinished` ones count in no figure."""
 
-    name: Name
+    name: Said
     gpus: int
-    sku: Name | None = Field(description="The kind of GPU that they ran on; null: they held none.")
+    sku: Said | None = Field(description="The kind of GPU that they ran on; null: they held none.")
     runs: int
     unfinished: int
     p10_seconds: int
@@ -69,21 +59,21 @@ class HistoryTold(_Told):
     p90_seconds: int
 
 
-class LeftOutTold(_Told):
+class LeftOutTold(Model):
     """A node of the inventory that no task could have, and why."""
 
-    node: Name
-    why: Words
+    node: Said
+    why: Said
 
 
-class UnseenTold(_Told):
+class UnseenTold(Model):
     """A task that no plan puts on nodes of a kind of GPU, because nobody knows how long it takes there.
 
     Say it in the task's duration, by kind. `sku` null: the file does not say the kind of these nodes.
     """
 
-    task: Name
-    sku: Name | None
+    task: Said
+    sku: Said | None
     nodes: int
 
 

@@ -39,10 +39,8 @@ from analyzer.interfaces.mcp.plan_documents import (
     mendings_told,
     plan_told,
 )
-from analyzer.interfaces.mcp.site import Site
-from analyzer.interfaces.mcp.site_ledger import SiteLedger
-from analyzer.interfaces.mcp.tool_errors import READ_ONLY, made_or_refusal, shown_by
-from analyzer.interfaces.mcp.untrusted import marked_texts, sentence
+from analyzer.interfaces.mcp.site import Site, SiteLedger
+from analyzer.interfaces.mcp.untrusted import READ_ONLY, made_or_refusal, marked_text, marked_texts, shown_by
 from analyzer.text.words import plain_sentence
 
 ROUNDS: Final = 3
@@ -160,9 +158,11 @@ class Planning:
                 is_valid=verdict.is_valid,
                 round=min(round_, ROUNDS),
                 rounds_left=max(0, ROUNDS - round_),
-                broken=[BrokenTold(rule=each.rule, says=sentence(each.text)) for each in verdict.broken[:_BROKEN_TOLD]],
+                broken=[
+                    BrokenTold(rule=each.rule, says=marked_text(each.text)) for each in verdict.broken[:_BROKEN_TOLD]
+                ],
                 broken_count=len(verdict.broken),
-                corrected=[sentence(text) for text in verdict.corrected],
+                corrected=[marked_text(text) for text in verdict.corrected],
                 savings_micros=verdict.savings_micros if verdict.is_valid else None,
                 plan=None if verdict.plan is None else plan_told(verdict.plan),
                 instead=None if instead is None else plan_told(instead),

@@ -1,29 +1,67 @@
-"""The one way to the figures: the API below /v1, of a store in this process or of a server elsewhere.
-
-Both are asked with the Authorization of whoever asks the assistant, and judge it by their own keys: an assistant can
-never show more than the API shows to the same key.
-"""
+"""The one way to the figures: the API below /v1, of a store in this process or of a server elsewhere."""
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlencode
+from urllib.parse import quote, unquote, urlencode
 
+from anyio import from_thread
 from fastapi import FastAPI
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message
 
-from analyzer.errors import UnansweredError
+from analyzer.capacity.planner.errors import UnseenError
+from analyzer.capacity.planner.ledger import HISTORY_PATH, NODES_PATH, History, StockNode, history_of, nodes_of
+from analyzer.errors import LedgerError, UnansweredError
 from analyzer.interfaces.api.routes import add_api
-from analyzer.interfaces.mcp.in_process import get
 from analyzer.ledger.believed import believing
-from analyzer.server_client import server_answer
+from analyzer.server_client import WRONG_USAGE, server_answer
 from analyzer.settings.settings import Settings
 from collector.access.access import Access
 from collector.access.gate import Gate
 from collector.store.database import Store
 from collector.store.session import Session
+
+
+async def get(app: ASGIApp, path: str, query: str, headers: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes]:
+    """Return the status and the body that the application answers with; what it raises is raised here."""
+    status, body = 500, bytearray()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        elif message["type"] == "http.response.body":
+            body.extend(message.get("body", b""))
+
+    await app(_scope(path, query, headers), receive, send)
+    return status, bytes(body)
+
+
+def _scope(path: str, query: str, headers: Sequence[tuple[bytes, bytes]]) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": quote(path, safe="/%").encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(b"host", b"localhost"), *headers],
+        "client": ("127.0.0.1", 0),
+        "server": ("localhost", 80),
+        "state": {},
+    }
+
 
 _WAITING_MOST = 32
 Query = Mapping[str, object]  # of a parameter its value, or a list of them; None and empty ones are left out
@@ -118,3 +156,57 @@ def _written(query: Query) -> str:
 
 def _word(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLedger:
+    """What the holder of one Authorization may read of a site."""
+
+    site: Site
+    shown: str | None
+
+    def history(self, name: str, gpus: int, sku: str | None = None) -> History:
+        """Return what runs of a name with so many GPUs of a kind took.
+
+        Raises:
+            UnseenError: there are too few.
+            LedgerError: it is refused.
+        """
+        asked: Query = {"name": name, "gpus": gpus, **({} if sku is None else {"sku": sku})}
+        try:
+            document = self._asked(HISTORY_PATH, asked)
+        except UnansweredError as error:
+            if error.reason == WRONG_USAGE:
+                raise UnseenError(error.said or str(error)) from error
+            raise
+        with _of_this_release():
+            return history_of(document)
+
+    def nodes(self) -> tuple[StockNode, ...]:
+        """Return the hosts with what is free of them now.
+
+        Raises:
+            LedgerError: the ledger is empty, or it is refused.
+        """
+        try:
+            document = self._asked(NODES_PATH, {})
+        except UnansweredError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                raise LedgerError(
+                    "nodes: inventory tells what others hold, which no key of a team is shown; write the nodes that "
+                    "the plan may use into the file (topology lists hosts)"
+                ) from error
+            raise
+        with _of_this_release():
+            return nodes_of(document)
+
+    def _asked(self, path: str, query: Query) -> dict[str, Any]:
+        return from_thread.run(self.site.ask, path, query, self.shown)
+
+
+@contextmanager
+def _of_this_release() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise UnansweredError("the server answers in words that this release does not know; upgrade it") from error

@@ -1,104 +1,174 @@
-"""The families of /metrics that speak of the fleet. Each has an end, however many hosts, runs and teams there are.
+"""The families of /metrics that speak of the fleet, a row each. Each has an end, however large the fleet is.
 
 Money bears the ledger's currency as its unit: …_usd, …_eur. What has no price has no cost, and is told as such.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 
 from prometheus_client.core import GaugeMetricFamily
 
-from agent.wire.units import HOUR_MS, HOUR_SECONDS
-from analyzer.interfaces.metrics.family import PREFIX, many, money, one
-from analyzer.interfaces.metrics.fleet_query import FleetReading, Open, StateTime, TeamPart
-from analyzer.interfaces.metrics.losing_families import losing_families, recent_families
+from agent.wire.units import HOUR_MS, MICROS
+from analyzer.interfaces.metrics.finops_query import FinopsFigures
+from analyzer.interfaces.metrics.fleet_query import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN, FleetReading
+from analyzer.period import WINDOW_MS
 
-_MS = 1000
+PREFIX = "gpuledger_fleet"
+_SECOND_MS = 1000
 _STATE = ("class", "state", "cause")
+_TEAM = ("team", "class")
+_KIND = ("kind", "confidence")
+_RUN = ("run_id", "name", "team", "class", "state", "cause")
+_FINDING = ("finding", "kind", "confidence", "team", "run_id")
+_BEARER = ("bearer", "scope")
+_FIELDS = {"class": "klass", "kind": "rule", "finding": "id", "bearer": "name"}  # of labels that are named otherwise
+_DEAREST = f"The {FINDINGS_SHOWN} dearest findings of the week that are still open"
 
 
-def families(reading: FleetReading) -> Iterator[GaugeMetricFamily]:
-    """Yield every family of the fleet."""
-    unit = reading.currency.lower()
-    if reading.hour is not None:
-        yield one("hour_timestamp_seconds", "Start of the last complete hour.", reading.hour / 1e6)
-        yield from _of_hour(reading.hour_parts, reading.runs, unit)
-    yield one("week_timestamp_seconds", "Start of the week that is summed.", reading.week.start / 1e6)
-    yield from _of_week(reading.week_parts, unit)
-    yield from _of_teams(reading.week_teams, unit)
-    yield from _of_findings(reading.open_findings, unit)
-    yield from losing_families(reading.losing, unit)
-    yield from recent_families(reading.recent)
-    yield one("known_until_timestamp_seconds", "End of the newest hour of the ledger.", reading.known_until / 1e6)
-    settled = GaugeMetricFamily(
-        f"{PREFIX}_week_known_seconds",
-        "Hours of the week by how far they are settled.",
-        labels=["status"],
-    )
-    for status, hours in reading.hours.items():
-        settled.add_metric([status], hours * HOUR_SECONDS)
-    yield settled
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family. `{unit}` in its name is the ledger's currency.
+
+    `source` is where its value stands in what was read; with labels there are rows, or a value by the label. `value` is
+    the field of a row, divided by `per`. It is left out while what it `needs` is not known.
+    """
+
+    name: str
+    about: str
+    source: str
+    value: str = ""
+    per: int = 1
+    labels: Sequence[str] = ()
+    needs: str = "known_until"
 
 
-def _of_hour(parts: Sequence[StateTime], runs: int, unit: str) -> Iterator[GaugeMetricFamily]:
-    yield many(
-        "gpus", "GPUs by state in the last complete hour, on average.", _STATE, parts, _state,
-        lambda part: part.milliseconds / HOUR_MS,
-    )  # fmt: skip
-    yield many(
-        f"hour_cost_{unit}", "What the last complete hour cost, by state.", _STATE, parts, _state,
-        lambda part: money(part.cost_micros),
-    )  # fmt: skip
-    unpriced = sum(part.unpriced_milliseconds for part in parts)
-    yield one("unpriced_gpus", "GPUs without a price in the last complete hour, on average.", unpriced / HOUR_MS)
-    yield one("runs", "Runs that held a GPU in the last complete hour.", runs)
-
-
-def _of_week(parts: Sequence[StateTime], unit: str) -> Iterator[GaugeMetricFamily]:
-    yield many(
-        "week_gpu_seconds", "GPU time of the week so far, by state.", _STATE, parts, _state,
-        lambda part: part.milliseconds / _MS,
-    )  # fmt: skip
-    yield many(
-        f"week_cost_{unit}", "What the week cost so far, by state.", _STATE, parts, _state,
-        lambda part: money(part.cost_micros),
-    )  # fmt: skip
-
-
-def _of_teams(parts: Sequence[TeamPart], unit: str) -> Iterator[GaugeMetricFamily]:
-    labels = ("team", "class")
-    yield many(
+FLEET = (
+    Family("hour_timestamp_seconds", "Start of the last complete hour.", "hour", per=MICROS, needs="hour"),
+    Family(
+        "gpus", "GPUs by state in the last complete hour, on average.",
+        "hour_parts", "milliseconds", HOUR_MS, _STATE, "hour",
+    ),
+    Family(
+        "hour_cost_{unit}", "What the last complete hour cost, by state.",
+        "hour_parts", "cost_micros", MICROS, _STATE, "hour",
+    ),
+    Family(
+        "unpriced_gpus", "GPUs without a price in the last complete hour, on average.",
+        "unpriced_milliseconds", per=HOUR_MS, needs="hour",
+    ),
+    Family("runs", "Runs that held a GPU in the last complete hour.", "runs", needs="hour"),
+    Family("week_timestamp_seconds", "Start of the week that is summed.", "week.start", per=MICROS),
+    Family(
+        "week_gpu_seconds", "GPU time of the week so far, by state.", "week_parts", "milliseconds", _SECOND_MS, _STATE
+    ),
+    Family("week_cost_{unit}", "What the week cost so far, by state.", "week_parts", "cost_micros", MICROS, _STATE),
+    Family(
         "team_week_gpu_seconds",
         "GPU time of the week so far by team: those that cost most, all others, unmapped runs, and what nobody held.",
-        labels, parts, _team, lambda part: part.milliseconds / _MS,
-    )  # fmt: skip
-    yield many(
-        f"team_week_cost_{unit}", "What the week cost so far, by team.", labels, parts, _team,
-        lambda part: money(part.cost_micros),
-    )  # fmt: skip
+        "week_teams", "milliseconds", _SECOND_MS, _TEAM,
+    ),
+    Family("team_week_cost_{unit}", "What the week cost so far, by team.", "week_teams", "cost_micros", MICROS, _TEAM),
+    Family(
+        "open_findings", "Findings of the week that are still open.", "open_findings", "findings", labels=_KIND
+    ),
+    Family(
+        "open_findings_gpu_seconds", "GPU time at stake in them.", "open_findings", "milliseconds", _SECOND_MS, _KIND
+    ),
+    Family(
+        "open_findings_at_stake_{unit}", "Money at stake in them.", "open_findings", "at_stake_micros", MICROS, _KIND
+    ),
+    Family(
+        "run_gpus", f"GPUs by state of the {RUNS_SHOWN} runs that lost most in the last complete hour, on average.",
+        "losing_runs", "milliseconds", HOUR_MS, _RUN,
+    ),
+    Family(
+        "team_avoidable_hour_cost_{unit}",
+        f"What the {TEAMS_SHOWN} teams that lost most could have saved in the last complete hour, by state.",
+        "losing_teams", "cost_micros", MICROS, ("team", "state"),
+    ),
+    Family(
+        "finding_gpu_seconds", f"{_DEAREST}: GPU time at stake.",
+        "dearest_findings", "milliseconds", _SECOND_MS, _FINDING,
+    ),
+    Family(
+        "finding_at_stake_{unit}", f"{_DEAREST}: money at stake.",
+        "dearest_findings", "at_stake_micros", MICROS, _FINDING,
+    ),
+    Family(
+        "recent_until_timestamp_seconds", "End of the newest ten minutes that are wholly booked.",
+        "recent.until", per=MICROS,
+    ),
+    Family(
+        "recent_gpus", "GPUs that runs held in these ten minutes by state, on average; may still change.",
+        "recent.held", "milliseconds", WINDOW_MS, _STATE,
+    ),
+    Family(
+        "run_recent_gpus",
+        f"GPUs by state of the {RUNS_SHOWN} runs that lost most in these ten minutes, on average; may still change.",
+        "recent.runs", "milliseconds", WINDOW_MS, _RUN,
+    ),
+    Family("known_until_timestamp_seconds", "End of the newest hour of the ledger.", "known_until", per=MICROS),
+    Family(
+        "week_known_seconds", "Hours of the week by how far they are settled.", "known_seconds", labels=("status",)
+    ),
+)  # fmt: skip
+FINOPS = (
+    Family(
+        "hour_traffic_bytes",
+        "Bytes that runs moved in the last complete hour, by how far they went; GPU links are within a host or pod.",
+        "traffic", "bytes", labels=("locality",), needs="traffic",
+    ),
+    Family("month_timestamp_seconds", "Start of the month that is summed.", "month.start", per=MICROS, needs="month"),
+    Family("month_end_timestamp_seconds", "Its end.", "month.end", per=MICROS, needs="month"),
+    Family(
+        "month_spent_{unit}", "What the month cost so far: the dearest teams, those with a budget, and the fleet.",
+        "bearers", "spent_micros", MICROS, _BEARER, "month",
+    ),
+    Family(
+        "month_budget_{unit}", "What it may cost, by the budgets file.",
+        "bearers", "budget_micros", MICROS, _BEARER, "month",
+    ),
+    Family(
+        "month_expected_{unit}", "What it will have cost in the end, as forecast.",
+        "bearers", "expected_micros", MICROS, _BEARER, "month",
+    ),
+    Family(
+        "month_expected_high_{unit}", "What it will not exceed in nine of ten such forecasts.",
+        "bearers", "high_micros", MICROS, _BEARER, "month",
+    ),
+    Family(
+        "price_faults", "Faults of the price book by kind, as `gpuledger bill prices check` counts them.",
+        "faults", labels=("kind",), needs="traffic",
+    ),
+    Family(
+        "file_unreadable", "Whether a file of the settings cannot be read, so that its figures are missing here.",
+        "unreadable", labels=("file",), needs="traffic",
+    ),
+)  # fmt: skip
 
 
-def _of_findings(found: Sequence[Open], unit: str) -> Iterator[GaugeMetricFamily]:
-    labels = ("kind", "confidence")
-    yield many(
-        "open_findings", "Findings of the week that are still open.", labels, found, _kind, lambda each: each.findings
-    )
-    yield many(
-        "open_findings_gpu_seconds", "GPU time at stake in them.", labels, found, _kind,
-        lambda each: each.milliseconds / _MS,
-    )  # fmt: skip
-    yield many(
-        f"open_findings_at_stake_{unit}", "Money at stake in them.", labels, found, _kind,
-        lambda each: money(each.at_stake_micros),
-    )  # fmt: skip
+def families(
+    rows: Sequence[Family], reading: FleetReading | FinopsFigures, currency: str
+) -> Iterator[GaugeMetricFamily]:
+    """Yield the families of what was read, in the order of their rows; a value that is not known is left out."""
+    for row in rows:
+        if attrgetter(row.needs)(reading) is None:
+            continue
+        name = f"{PREFIX}_{row.name.format(unit=currency.lower())}"
+        family = GaugeMetricFamily(name, row.about, labels=list(row.labels))
+        for labels, value in _series(row, attrgetter(row.source)(reading)):
+            if value is not None:
+                family.add_metric(labels, value / row.per)
+        yield family
 
 
-def _state(part: StateTime) -> tuple[str, ...]:
-    return part.klass, part.state, part.cause
-
-
-def _team(part: TeamPart) -> tuple[str, ...]:
-    return part.team, part.klass
-
-
-def _kind(each: Open) -> tuple[str, ...]:
-    return each.rule, each.confidence
+def _series(row: Family, source: object) -> Iterator[tuple[list[str], float | None]]:
+    """Yield the values of the labels, and the figure beside them."""
+    if isinstance(source, Mapping):
+        yield from (([key], value) for key, value in source.items())
+    elif isinstance(source, tuple):
+        fields = [_FIELDS.get(label, label) for label in row.labels]
+        yield from (([getattr(one, field) for field in fields], getattr(one, row.value)) for one in source)
+    elif isinstance(source, int):
+        yield [], source

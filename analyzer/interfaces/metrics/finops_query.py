@@ -15,6 +15,7 @@ from analyzer.ledger.teams import team_book
 from analyzer.measures.traffic.fleet import read_fleet_traffic
 from analyzer.measures.traffic.locality import ClassBytes
 from analyzer.measures.traffic.tariff import TariffBook
+from analyzer.period import Period
 from analyzer.prices.check import booked_kinds, complaints, owned_kinds
 from analyzer.prices.price_book import price_book
 from analyzer.reports.reader import Reader
@@ -41,7 +42,7 @@ class FinopsFigures:
     """What was read for one hour. `faults` counts the complaints of `gpuledger bill prices check` by kind."""
 
     traffic: tuple[ClassBytes, ...] = ()
-    month: tuple[int, int] | None = None  # its start and end, microseconds UTC; None where it could not be read
+    month: Period | None = None  # None where it could not be read
     bearers: tuple[Bearer, ...] = ()
     faults: dict[str, int] | None = None  # None where the price file cannot be read
     unreadable: dict[str, bool] = field(default_factory=dict)  # by the settings key of the file
@@ -55,7 +56,7 @@ def read_beside(reader: Reader, hour: int | None, until: int) -> FinopsFigures:
     month, faults = _month(reader), _faults(reader, until)
     return FinopsFigures(
         _traffic(reader, hour),
-        None if month is None else (month.period.start, month.period.end),
+        None if month is None else month.period,
         () if month is None else _bearers(month),
         faults,
         {"budgets": month is None, "prices": faults is None},

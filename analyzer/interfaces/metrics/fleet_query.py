@@ -1,21 +1,59 @@
-"""What /metrics tells of the fleet, as the ledger has it: SQL counts, nothing here judges or prints."""
+"""What /metrics tells of the fleet, as the ledger has it: SQL counts, nothing here judges or prints.
 
-from collections.abc import Iterable
+Who loses most is told by name: runs and teams of the last complete hour, runs of the newest ten minutes, and the
+dearest findings of the week. Each list is cut, so that /metrics has an end; what is cut is in the sums beside it.
+
+The ledger's newest hour is booked as far as it is known, with every pass. Its states may still change until the hour
+closes, so no cost is told of the newest ten minutes; what somebody should hear of within minutes does not wait for it.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import HOUR_SECONDS, HOUR_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
-from analyzer.interfaces.metrics.losing import TEAMS_SHOWN, UNMAPPED, Losing, read_losing
-from analyzer.interfaces.metrics.recent import Recent, read_recent
+from analyzer.interfaces.live.live_query import booked_until
 from analyzer.ledger.coverage import STATUSES, newest_hour_end
-from analyzer.period import Period
+from analyzer.period import WINDOW_MS, Period
 from analyzer.queries.ledger_query import LedgerSum, known_sum, ledger_sums
 from analyzer.reports.reader import Reader
-from analyzer.states import Class, booking
+from analyzer.states import Class, booking, words_of
 from collector.store.session import Session
 
-OTHER, NOBODY = "other", "nobody"
+OTHER, NOBODY, UNMAPPED = "other", "nobody", "unmapped"
+RUNS_SHOWN, TEAMS_SHOWN, FINDINGS_SHOWN = 20, 20, 20
+STRETCH_US = WINDOW_MS * 1000  # of the timeline that booking writes beside the ledger
+
+_RUNS = """
+WITH stretch AS (
+    SELECT run_id, state, cause, sum(milliseconds)::BIGINT AS milliseconds,
+        (state || '/' || coalesce(cause, '')) IN (SELECT unnest($avoidable)) AS is_lost
+    FROM {table} WHERE {clock} >= $start AND {clock} < $end AND run_id IS NOT NULL GROUP BY ALL
+), most AS (
+    SELECT run_id FROM stretch WHERE is_lost GROUP BY run_id ORDER BY sum(milliseconds) DESC, run_id LIMIT $shown
+)
+SELECT s.run_id, coalesce(r.name, ''), coalesce(r.team, $unmapped), s.state, s.cause, s.milliseconds
+FROM stretch s JOIN most USING (run_id) LEFT JOIN runs r USING (run_id) ORDER BY ALL
+"""
+
+_TEAMS = """
+WITH of_hour AS (
+    SELECT coalesce(r.team, $unmapped) AS team, l.state, sum(l.milliseconds)::BIGINT AS milliseconds,
+        sum(l.cost_micros)::BIGINT AS cost
+    FROM ledger l JOIN runs r USING (run_id) WHERE l.hour >= $start AND l.hour < $end
+        AND (l.state || '/' || coalesce(l.cause, '')) IN (SELECT unnest($avoidable)) GROUP BY ALL
+), most AS (
+    SELECT team FROM of_hour GROUP BY team
+    ORDER BY sum(cost) DESC NULLS LAST, sum(milliseconds) DESC, team LIMIT $shown
+)
+SELECT team, state, cost FROM of_hour JOIN most USING (team) ORDER BY ALL
+"""
+
+_STATES = """
+SELECT state, cause, sum(milliseconds)::BIGINT FROM run_timeline
+WHERE bucket_start >= $start AND bucket_start < $end GROUP BY ALL ORDER BY ALL
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +64,8 @@ class StateTime:
     state: str
     cause: str
     milliseconds: int
-    unpriced_milliseconds: int
-    cost_micros: int | None
+    unpriced_milliseconds: int = 0
+    cost_micros: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +79,7 @@ class TeamPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenFindings:
     """Findings of one rule and confidence that are still open, and what is at stake in them."""
 
     rule: str
@@ -49,6 +87,53 @@ class Open:
     findings: int
     milliseconds: int
     at_stake_micros: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFinding:
+    """One of the dearest findings that are still open; team and run are empty where it is of none."""
+
+    id: str
+    rule: str
+    confidence: str
+    team: str
+    run_id: str
+    milliseconds: int
+    at_stake_micros: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPart:
+    """GPU time of one run in one state and cause, in the last complete hour or the newest ten minutes."""
+
+    run_id: str
+    name: str
+    team: str
+    klass: Class
+    state: str
+    cause: str
+    milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class TeamLoss:
+    """What one team lost in one state, in the last complete hour; the cost is None where none of it has a price."""
+
+    team: str
+    state: str
+    cost_micros: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The runs that lost most in the ten minutes before `until` (microseconds UTC), in all of their states.
+
+    `held` is of all runs, those that are not among them too.
+    """
+
+    until: int
+    runs: tuple[RunPart, ...] = ()
+    held: tuple[StateTime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +146,19 @@ class FleetReading:
     week: Period
     week_parts: tuple[StateTime, ...]
     week_teams: tuple[TeamPart, ...]
-    open_findings: tuple[Open, ...]
-    losing: Losing
+    open_findings: tuple[OpenFindings, ...]
+    losing_runs: tuple[RunPart, ...]
+    losing_teams: tuple[TeamLoss, ...]
+    dearest_findings: tuple[OpenFinding, ...]
     recent: Recent
     known_until: int  # the end of the newest hour
-    hours: dict[str, int]  # of the week, by status
+    known_seconds: dict[str, int]  # of the week, by how far they are settled
     runs: int  # that hold a GPU in the newest hours
+
+    @property
+    def unpriced_milliseconds(self) -> int:
+        """GPU time of the last complete hour without a price."""
+        return sum(part.unpriced_milliseconds for part in self.hour_parts)
 
 
 def read_fleet(reader: Reader) -> FleetReading | None:
@@ -76,21 +168,78 @@ def read_fleet(reader: Reader) -> FleetReading | None:
         return None
     week = reader.calendar.week_of(until - 1)
     hour = _last_complete_hour(session)
-    found = findings(session, week.start, week.end, with_evidence=False)
+    of_hour = None if hour is None else (hour, hour + HOUR_US)
+    still = [
+        finding
+        for finding in findings(session, week.start, week.end, with_evidence=False)
+        if finding.still_open and not finding.suspicion
+    ]
     return FleetReading(
         reader.settings.currency,
         hour,
-        _parts(session, hour, hour + HOUR_US) if hour is not None else (),
+        _parts(session, *of_hour) if of_hour else (),
         week,
         _parts(session, week.start, week.end),
         _teams(session, week),
-        _open(found),
-        read_losing(session, hour, found),
+        _open(still),
+        _losing_runs(session, "ledger", "hour", of_hour) if of_hour else (),
+        _losing_teams(session, of_hour) if of_hour else (),
+        tuple(map(_open_finding, still[:FINDINGS_SHOWN])),
         read_recent(session),
         until,
-        _hours(session, week),
+        _known_seconds(session, week),
         _running(session, hour),
     )
+
+
+def read_recent(session: Session) -> Recent:
+    """Return the newest ten minutes that are wholly booked.
+
+    Raises:
+        LedgerError: the ledger is empty.
+    """
+    end = booked_until(session) // STRETCH_US * STRETCH_US
+    stretch = (end - STRETCH_US, end)
+    states = session.rows(_STATES, {"start": stretch[0], "end": stretch[1]})
+    return Recent(
+        end,
+        _losing_runs(session, "run_timeline", "bucket_start", stretch),
+        tuple(StateTime(booking(state, cause).klass, state, cause or "", ms) for state, cause, ms in states),
+    )
+
+
+def _losing_runs(session: Session, table: str, clock: str, span: tuple[int, int]) -> tuple[RunPart, ...]:
+    """Return all states of the runs that lost most in a span of this table, microseconds UTC by its `clock`."""
+    asked: dict[str, object] = {
+        "start": span[0],
+        "end": span[1],
+        "avoidable": words_of("avoidable"),
+        "unmapped": UNMAPPED,
+        "shown": RUNS_SHOWN,
+    }
+    rows = session.rows(_RUNS.format(table=table, clock=clock), asked)
+    return tuple(
+        RunPart(run_id, name, team, booking(state, cause).klass, state, cause or "", milliseconds)
+        for run_id, name, team, state, cause, milliseconds in rows
+    )
+
+
+def _losing_teams(session: Session, span: tuple[int, int]) -> tuple[TeamLoss, ...]:
+    asked: dict[str, object] = {
+        "start": span[0],
+        "end": span[1],
+        "avoidable": words_of("avoidable"),
+        "unmapped": UNMAPPED,
+        "shown": TEAMS_SHOWN,
+    }
+    return tuple(TeamLoss(*row) for row in session.rows(_TEAMS, asked))
+
+
+def _open_finding(finding: Finding) -> OpenFinding:
+    run_id = finding.run_ids[0] if finding.run_ids else ""
+    team = finding.team or (UNMAPPED if run_id else "")
+    amounts = finding.milliseconds, finding.at_stake_micros
+    return OpenFinding(finding.id, finding.rule, finding.confidence, team, run_id, *amounts)
 
 
 def _last_complete_hour(session: Session) -> int | None:
@@ -142,23 +291,22 @@ def _teams(session: Session, week: Period) -> tuple[TeamPart, ...]:
     return tuple(TeamPart(*key, *amounts) for key, amounts in sorted(sums.items()))
 
 
-def _open(found: Iterable[Finding]) -> tuple[Open, ...]:
-    still = [finding for finding in found if finding.still_open and not finding.suspicion]
+def _open(still: Sequence[Finding]) -> tuple[OpenFindings, ...]:
     kinds = {(finding.rule, finding.confidence) for finding in still}
     return tuple(_open_of(rule, word, still) for rule, word in sorted(kinds))
 
 
-def _open_of(rule: str, confidence: str, still: list[Finding]) -> Open:
+def _open_of(rule: str, confidence: str, still: Iterable[Finding]) -> OpenFindings:
     own = [finding for finding in still if (finding.rule, finding.confidence) == (rule, confidence)]
     at_stake = known_sum(finding.at_stake_micros for finding in own)
-    return Open(rule, confidence, len(own), sum(finding.milliseconds for finding in own), at_stake)
+    return OpenFindings(rule, confidence, len(own), sum(finding.milliseconds for finding in own), at_stake)
 
 
-def _hours(session: Session, week: Period) -> dict[str, int]:
+def _known_seconds(session: Session, week: Period) -> dict[str, int]:
     rows = session.rows(
         "SELECT status, count(*) FROM ledger_hours WHERE hour >= ? AND hour < ? GROUP BY ALL", [week.start, week.end]
     )
-    return dict.fromkeys(STATUSES, 0) | dict(rows)
+    return dict.fromkeys(STATUSES, 0) | {status: hours * HOUR_SECONDS for status, hours in rows}
 
 
 def _running(session: Session, hour: int | None) -> int:

@@ -9,9 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from analyzer.errors import AnalyzerError
-from analyzer.interfaces.metrics.families import families
-from analyzer.interfaces.metrics.family import PREFIX
-from analyzer.interfaces.metrics.finops_families import beside_families
+from analyzer.interfaces.metrics.families import FINOPS, FLEET, PREFIX, families
 from analyzer.interfaces.metrics.finops_query import FinopsFigures, read_beside
 from analyzer.interfaces.metrics.fleet_query import FleetReading, read_fleet
 from analyzer.queries.generation import Generations
@@ -79,13 +77,14 @@ class FleetPage(Collector):
                 return
             with reader.session.transaction():
                 reading = read_fleet(reader)
-            self._families = [] if reading is None else [*families(reading), *self._of_beside(reader, reading)]
+            self._families = [] if reading is None else [*self._of_fleet(reader, reading)]
             self._generation = generation
 
-    def _of_beside(self, reader: Reader, reading: FleetReading) -> Iterator[GaugeMetricFamily]:
+    def _of_fleet(self, reader: Reader, reading: FleetReading) -> Iterator[GaugeMetricFamily]:
         if self._beside is None or self._beside[0] != reading.known_until:
             self._beside = (reading.known_until, read_beside(reader, reading.hour, reading.known_until))
-        return beside_families(self._beside[1], reading.currency.lower())
+        yield from families(FLEET, reading, reading.currency)
+        yield from families(FINOPS, self._beside[1], reading.currency)
 
     def _written(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
         about = "Readings of the ledger for this page that failed; it then shows what was so before."

@@ -15,8 +15,7 @@ from analyzer.measures.traffic.tariff import tariff_book
 from analyzer.reports.groups import By, checked_by
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
-from analyzer.reports.run import RunReport
-from analyzer.reports.run_list import RunList, list_runs
+from analyzer.reports.run import RunDocument, RunList, list_runs
 from analyzer.reports.week import WeekReport
 
 BY = argument("--by", choices=get_args(By), default=None, help="what the second table is by (default: team)")
@@ -27,11 +26,10 @@ def _week(reader: Reader, request: Request) -> WeekReport:
     return replace(report, findings=reader.documents(report.findings, report.period))
 
 
-def _run(reader: Reader, request: Request) -> RunReport:
+def _run(reader: Reader, request: Request) -> RunDocument:
     report = reader.run(request.subject or "last")
-    report = replace(report, findings=reader.documents(report.findings, report.span))
     if len(report.nodes) > 1 or request.traffic:
-        return replace(report, traffic=reader.traffic(report.facts.run_id, report.span))
+        return report.model_copy(update={"traffic": reader.traffic(report.facts.run_id, report.span)})
     return report
 
 

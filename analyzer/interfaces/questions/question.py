@@ -8,9 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from analyzer.interfaces.questions.formatted import formatted
 from analyzer.period import Period
-from analyzer.reports.ledger_filter import FILTERS
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import Request
+from analyzer.reports.request import FILTERS, Request
 from analyzer.settings.settings import Settings
 from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from analyzer.interfaces.text.sentences import short_sku
-from analyzer.reports.by_what import MeasuredWith
+from analyzer.reports.groups import MeasuredWith
 from analyzer.text.rounding import apportion
 from analyzer.text.words import NO_BREAK, counted, decimal
 

@@ -15,7 +15,7 @@ from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, duration, gpu_hours, hours_decimals, moment_words, money, plain
 
 if TYPE_CHECKING:
-    from analyzer.reports.run import RunReport
+    from analyzer.reports.run import RunDocument
 
 _COLUMN = 18
 _LOSSES_SHOWN = 3
@@ -33,13 +33,13 @@ _ADVICE: dict[Advice, str] = {
 }
 
 
-def efficiency_lines(report: "RunReport", layout: TextLayout) -> list[str]:
+def efficiency_lines(report: "RunDocument", layout: TextLayout) -> list[str]:
     """Return the section, empty for runs that make no steps."""
     lines = [line for label, words in efficiency_rows(report) for line in layout.labelled(label, words, _COLUMN)]
     return ["EFFICIENCY", *lines] if lines else []
 
 
-def efficiency_rows(report: "RunReport") -> list[tuple[str, str]]:
+def efficiency_rows(report: "RunDocument") -> list[tuple[str, str]]:
     """Return what is known, by its name; nothing for runs that make no steps."""
     known = report.efficiency
     if known is None:
@@ -113,7 +113,7 @@ def _scaling(known: Scaling) -> str:
     return " · ".join(words)
 
 
-def _checkpoints(known: Checkpoints | None, report: "RunReport") -> list[tuple[str, str]]:
+def _checkpoints(known: Checkpoints | None, report: "RunDocument") -> list[tuple[str, str]]:
     if known is None:
         return []
     words = f"{known.count} {'said by the run' if known.by == 'named' else 'seen'}"
@@ -126,7 +126,7 @@ def _checkpoints(known: Checkpoints | None, report: "RunReport") -> list[tuple[s
     return [("checkpoints", words), ("best interval", _best(known, report)), ("last restore", _restore(known, report))]
 
 
-def _best(known: Checkpoints, report: "RunReport") -> str:
+def _best(known: Checkpoints, report: "RunDocument") -> str:
     if known.best_seconds.value is None or known.mtbf_seconds.value is None or known.advice is None:
         return ""
     words = f"{duration(round(known.best_seconds.value))}, with a failure every "
@@ -141,7 +141,7 @@ def _best(known: Checkpoints, report: "RunReport") -> str:
     return words
 
 
-def _restore(known: Checkpoints, report: "RunReport") -> str:
+def _restore(known: Checkpoints, report: "RunDocument") -> str:
     if known.restored_at is None:
         return "never seen: nobody knows yet whether these checkpoints can be read"
     return f"{moment_words(known.restored_at, report.timezone)}: an attempt after a checkpoint came to work"

@@ -10,7 +10,6 @@ from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving
 from analyzer.ledger.coverage import Sku
 from analyzer.period import Period
 from analyzer.recommendations.recommendation import Artefact, Form, Recommendation
-from analyzer.reports.ledger_filter import WHOLE, LedgerFilter
 from analyzer.reports.recommendation_words import (
     HOLDS,
     actor_words,
@@ -28,6 +27,7 @@ from analyzer.reports.recommendation_words import (
     tails_words,
     when_words,
 )
+from analyzer.reports.request import WHOLE, LedgerFilter
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, gpu_hours, money, plain, plain_sentence
 

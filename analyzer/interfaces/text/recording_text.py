@@ -12,7 +12,7 @@ from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.prices.list_prices import range_of
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.run import RunReport
+from analyzer.reports.run import RunDocument
 from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import apportion_tree, nearest
 from analyzer.text.words import bytes_words, clock, counted, duration, gpu_hours, money, plain, plain_sentence
@@ -53,13 +53,13 @@ def _head(report: RecordingReport, layout: TextLayout) -> list[str]:
     return [*first, f"{'' if first else name:<{_NAME_WIDTH}} {size}", *_said(report.run)]
 
 
-def _said(run: RunReport | None) -> list[str]:
+def _said(run: RunDocument | None) -> list[str]:
     told = [] if run is None else [(run.steps, "steps"), (run.tokens, "tokens")]
     counts = ", ".join(f"{large(count)} {what}" for count, what in told if count)
     return [f"{'':<{_NAME_WIDTH}} {counts} (said by the run)"] if counts else []
 
 
-def _of_run(run: RunReport, report: RecordingReport, layout: TextLayout) -> list[list[str]]:
+def _of_run(run: RunDocument, report: RecordingReport, layout: TextLayout) -> list[list[str]]:
     sections = [
         layout.wrap(run_sentence(run)),
         _time_table(run.breakdown, report.header.gpus, layout),
@@ -104,7 +104,7 @@ def _clocks(breakdown: Breakdown, gpus: int) -> list[str]:
     return [clock(seconds) for group in members for seconds in group]
 
 
-def _try(run: RunReport, report: RecordingReport, layout: TextLayout) -> list[str]:
+def _try(run: RunDocument, report: RecordingReport, layout: TextLayout) -> list[str]:
     found = []
     for number, advice in enumerate(run.recommendations[:_TRY_SHOWN], 1):
         found += layout.wrap(plain(advice.title), f"  {number}  ", "     ")

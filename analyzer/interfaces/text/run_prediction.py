@@ -9,7 +9,7 @@ from analyzer.text.words import clock, duration, plain
 if TYPE_CHECKING:
     from analyzer.interfaces.cli.recording import RecordingReport
     from analyzer.recommendations.recommendation import Recommendation
-    from analyzer.reports.run import RunReport
+    from analyzer.reports.run import RunDocument
 
 _WAITS = ("starved", "communicating", "throttled")  # what of a run's time a change ends, so that it ends sooner
 
@@ -39,7 +39,7 @@ def predicted(advice: "Recommendation", report: "RecordingReport") -> Predicted:
     return Predicted(advice.title, p20, p50, p80)
 
 
-def sooner(advice: "Recommendation", against: Finding, report: "RunReport") -> str | None:
+def sooner(advice: "Recommendation", against: Finding, report: "RunDocument") -> str | None:
     """Return how long a run would have taken: "70 h 30 min -> about 60 h 06 min (P50)".
 
     None where it still runs, or where the change frees GPUs and ends nothing sooner.

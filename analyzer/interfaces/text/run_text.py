@@ -12,14 +12,13 @@ from analyzer.interfaces.text.pasting import folded
 from analyzer.interfaces.text.run_prediction import sooner
 from analyzer.interfaces.text.sentences import unpriced_words
 from analyzer.ledger.breakdown import breakdown_lines, went
-from analyzer.ledger.timeline import Point
+from analyzer.ledger.timeline import TimelinePoint
 from analyzer.measures.traffic.text import traffic_lines
 from analyzer.period import local
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.finding_view import causes_out
 from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
-from analyzer.reports.run import RunFacts, RunReport, worth_showing
-from analyzer.reports.run_energy import run_energy_words
+from analyzer.reports.run import RunDocument, RunFacts, run_energy_words, worth_showing
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import nearest
@@ -41,7 +40,7 @@ _SPARK_LEAST = 20  # fewer stretches say less than the table above them
 _LEFT = 39  # width of the left column of the head
 
 
-def run_text(report: RunReport, layout: TextLayout, *, whole_traffic: bool = False) -> str:
+def run_text(report: RunDocument, layout: TextLayout, *, whole_traffic: bool = False) -> str:
     """Return the report as text for this paper; `whole_traffic` adds the matrix of who sent how much to whom."""
     shown = worth_showing(report)
     sections = [
@@ -61,7 +60,7 @@ def run_text(report: RunReport, layout: TextLayout, *, whole_traffic: bool = Fal
     return layout.page([*body[:-1], *_onwards(report, shown)])
 
 
-def _head(report: RunReport, layout: TextLayout) -> list[str]:
+def _head(report: RunDocument, layout: TextLayout) -> list[str]:
     found = []
     for left, right in head_pairs(report):
         if len(left) < _LEFT and len(right) <= layout.width - 2 - _LEFT:
@@ -71,7 +70,7 @@ def _head(report: RunReport, layout: TextLayout) -> list[str]:
     return found
 
 
-def head_pairs(report: RunReport) -> list[tuple[str, str]]:
+def head_pairs(report: RunDocument) -> list[tuple[str, str]]:
     """Return what stands above a run's report: who, where, when, how much; two columns."""
     facts = report.facts
     about = [facts.team or "unmapped", *([facts.stage_words] if facts.stage_words else []), _status(report)]
@@ -87,21 +86,21 @@ def head_pairs(report: RunReport) -> list[tuple[str, str]]:
     ]
 
 
-def _status(report: RunReport) -> str:
+def _status(report: RunDocument) -> str:
     if report.running:
         return "still running"
     status = (report.facts.exit_status or "").replace("_", " ")
     return {"completed": "ended, exit 0", "": "ended, exit status unknown"}.get(status, f"ended: {status}")
 
 
-def _times(report: RunReport) -> str:
+def _times(report: RunDocument) -> str:
     facts = report.facts
     began = moment_words(facts.started_at, report.timezone) if facts.started_at is not None else "start unknown"
     ended = moment_words(facts.ended_at, report.timezone) if facts.ended_at is not None else "now"
     return f"{began} - {ended}"
 
 
-def _size(report: RunReport) -> str:
+def _size(report: RunDocument) -> str:
     facts, total = report.facts, report.breakdown.milliseconds
     hours = f"{gpu_hours(total, hours_decimals(total))} GPU-hours"
     if facts.started_at is not None and facts.started_at < report.span.start:  # the ledger does not go back so far
@@ -112,7 +111,7 @@ def _size(report: RunReport) -> str:
     return f"{duration((facts.ended_at - facts.started_at) // 1_000_000)} = {hours}"
 
 
-def _cost(report: RunReport) -> str:
+def _cost(report: RunDocument) -> str:
     cost, total = report.breakdown.cost_micros, report.breakdown.milliseconds
     if not report.breakdown.priced or cost is None:
         return "; ".join(unpriced_words(report.breakdown, report.currency)) or "no GPU time yet"
@@ -121,7 +120,7 @@ def _cost(report: RunReport) -> str:
     return f"{money(cost, report.currency)} at {rate}{f' ({options})' if options else ''}"
 
 
-def _rest(report: RunReport) -> list[tuple[str, str]]:
+def _rest(report: RunDocument) -> list[tuple[str, str]]:
     found = []
     if report.steps:
         found.append((f"{large(report.steps)} steps (said by the run)", ""))
@@ -136,7 +135,7 @@ def _rest(report: RunReport) -> list[tuple[str, str]]:
     return found
 
 
-def _of_tokens(report: RunReport) -> str:
+def _of_tokens(report: RunDocument) -> str:
     """Return "$0.75 per million; before: $0.75, $0.74", where the last runs of its name say their tokens too."""
     cost = report.breakdown.cost_micros
     if not cost or not report.tokens:
@@ -156,7 +155,7 @@ def _begun(facts: RunFacts) -> str:
     return f"queued {waited}; {attempts}" if attempts else f"queued {waited} before it began"
 
 
-def projection(report: RunReport) -> tuple[str, str] | None:
+def projection(report: RunDocument) -> tuple[str, str] | None:
     """Return what the run will have cost at its limit if it goes on as on average so far; a limit may have passed.
 
     None where it has ended, or no limit is known.
@@ -183,7 +182,7 @@ def large(number: int) -> str:
     return f"{number:,}"
 
 
-def run_sentence(report: RunReport) -> str:
+def run_sentence(report: RunDocument) -> str:
     """Return the answer: the largest finding's own sentence, or how the run did."""
     if report.findings:
         return report.findings[0].claim
@@ -201,7 +200,7 @@ def run_sentence(report: RunReport) -> str:
     return f"{told}; the largest rest is {largest.label} ({percent(whole.weight(largest), whole.total_weight)})."
 
 
-def sparks(timeline: Sequence[Point], layout: TextLayout, timezone: str) -> list[str]:
+def sparks(timeline: Sequence[TimelinePoint], layout: TextLayout, timezone: str) -> list[str]:
     """Return two lines of the share of working and of the largest loss over time, and the axis under them."""
     buckets = [(at, list(points)) for at, points in groupby(timeline, key=lambda point: point.bucket_start)]
     if len(buckets) < _SPARK_LEAST:
@@ -221,16 +220,16 @@ def sparks(timeline: Sequence[Point], layout: TextLayout, timezone: str) -> list
     return [*found, _axis(buckets[0][0], buckets[-1][0], len(cells), indent, timezone)]
 
 
-def _merged(buckets: list[list[Point]], most: int) -> list[list[Point]]:
+def _merged(buckets: list[list[TimelinePoint]], most: int) -> list[list[TimelinePoint]]:
     """Return at most so many buckets, neighbours put together."""
     cells = min(len(buckets), most)
-    merged: list[list[Point]] = [[] for _ in range(cells)]
+    merged: list[list[TimelinePoint]] = [[] for _ in range(cells)]
     for place, points in enumerate(buckets):
         merged[place * cells // len(buckets)] += points
     return merged
 
 
-def _share(points: list[Point], label: str) -> float:
+def _share(points: list[TimelinePoint], label: str) -> float:
     whole = sum(point.milliseconds for point in points)
     own = sum(point.milliseconds for point in points if booking(point.state, point.cause).label == label)
     return own / whole if whole else 0.0
@@ -243,7 +242,7 @@ def _axis(first: int, last: int, cells: int, indent: int, timezone: str) -> str:
     return f"{'':<{indent}}{left}{right:>{max(1, cells - len(left))}}"
 
 
-def _told_at(report: RunReport, finding: Finding, shown: tuple[Finding, ...]) -> list[Recommendation]:
+def _told_at(report: RunDocument, finding: Finding, shown: tuple[Finding, ...]) -> list[Recommendation]:
     """Return the changes that are told below a finding: one that ends two losses is told once, at the first."""
 
     def first(advice: Recommendation) -> Finding | None:
@@ -252,7 +251,7 @@ def _told_at(report: RunReport, finding: Finding, shown: tuple[Finding, ...]) ->
     return [advice for advice in report.recommendations if first(advice) is finding]
 
 
-def _advice(advice: Recommendation, against: Finding, report: RunReport, layout: TextLayout) -> list[str]:
+def _advice(advice: Recommendation, against: Finding, report: RunDocument, layout: TextLayout) -> list[str]:
     found = [layout.cut(f"{advice.id}  TRY: {advice.title}", layout.width - 2)]
     span_us = report.span.end - report.span.start
     saves = saves_in_run(advice, span_us, report.currency, running=report.running)
@@ -265,18 +264,18 @@ def _advice(advice: Recommendation, against: Finding, report: RunReport, layout:
     return [*found, *layout.labelled("who loses", plain(advice.losers), 18)]
 
 
-def _not_judged(report: RunReport, layout: TextLayout) -> list[str]:
+def _not_judged(report: RunDocument, layout: TextLayout) -> list[str]:
     words = not_judged_words(report)
     return layout.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13) if words else []
 
 
-def not_judged_words(report: RunReport) -> list[str]:
+def not_judged_words(report: RunDocument) -> list[str]:
     """Return each rule and figure that could not be told of the run, and why."""
     words = [f"{rule_words(rule.rule)}: {plain(rule.missing)}" for rule in report.not_judged]
     return words + [f"{what}: {plain(because)}" for what, because in not_known(report.efficiency)]
 
 
-def _onwards(report: RunReport, shown: tuple[Finding, ...]) -> list[str]:
+def _onwards(report: RunDocument, shown: tuple[Finding, ...]) -> list[str]:
     """Return where to look next: its page, its first finding, and the run of its name before it."""
     more = len(report.findings) - len(shown)
     hint = f"       {counted(more, 'smaller finding')}: --json" if more > 0 else ""

@@ -1,6 +1,6 @@
 """The list of runs on a terminal: a line a run, what it cost and what it lost most to."""
 
-from analyzer.reports.run_list import RunList, RunSummary
+from analyzer.reports.run import RunList, RunSummary
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import UNKNOWN, amount, at_least, counted, gpu_hours, percent, symbol
 

@@ -65,27 +65,27 @@ def _avoidable(report: WeekReport) -> str:
 
 def is_unmeasured(report: WeekReport) -> bool:
     """Return whether nothing was measured of what runs held, or of all of it."""
-    held, silent = report.measured.held, report.measured.silent
+    held, silent = report.measured.held_milliseconds, report.measured.not_measured_milliseconds
     return not report.breakdown.measured.milliseconds or (held > 0 and silent == held)
 
 
 def _nothing_found(report: WeekReport) -> str:
     """Return that nothing avoidable was found, of what that is said; where nothing was measured, that."""
-    if report.measured.held and is_unmeasured(report):
+    if report.measured.held_milliseconds and is_unmeasured(report):
         return nothing_avoidable(1, 1)
-    told = nothing_avoidable(report.measured.held, report.measured.silent)
+    told = nothing_avoidable(report.measured.held_milliseconds, report.measured.not_measured_milliseconds)
     rules = [f"{rule_words(one.rule)} ({counted(one.subjects, 'subject')})" for one in report.not_judged]
-    return f"{told}; not judged: {', '.join(rules)}" if rules and report.measured.held else told
+    return f"{told}; not judged: {', '.join(rules)}" if rules and report.measured.held_milliseconds else told
 
 
 def is_unheld(report: WeekReport) -> bool:
     """Return whether nobody told of a run that held a GPU, and nothing else was lost either."""
-    return not report.measured.held and not report.avoidable.entries
+    return not report.measured.held_milliseconds and not report.avoidable.entries
 
 
 def _unmeasured(report: WeekReport) -> str:
     """Return how much of the held time nobody measured, where the headline cannot stand without it."""
-    held, silent = report.measured.held, report.measured.silent
+    held, silent = report.measured.held_milliseconds, report.measured.not_measured_milliseconds
     if silent * LARGE_GAP <= held:
         return ""
     return f"; {percent(silent, held)} of held GPU-hours was not measured"

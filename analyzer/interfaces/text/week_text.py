@@ -13,8 +13,7 @@ from analyzer.ledger.breakdown import breakdown_lines, went
 from analyzer.ledger.coverage import CLOSED, Silent
 from analyzer.period import local
 from analyzer.prices.price_book import repriced_words
-from analyzer.reports.charged import charge_lines
-from analyzer.reports.group_table import group_lines
+from analyzer.reports.group_table import charge_lines, group_lines
 from analyzer.reports.week import WeekReport
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import (
@@ -174,7 +173,7 @@ def correction_words(report: WeekReport) -> list[str]:
 
 
 def _how_sure(report: WeekReport, layout: TextLayout) -> list[str]:
-    held, silent = report.measured.held, report.measured.silent
+    held, silent = report.measured.held_milliseconds, report.measured.not_measured_milliseconds
     share = decimal((held - silent) * 1000 // held, 1) if held else UNKNOWN  # rounded down: 100 means all
     words = [f"{share}{NO_BREAK}% of held GPU-hours" if held else "no run is known to have held a GPU"]
     words += [silent_words(node, report.period.timezone) for node in report.measured.nodes[:2]]

@@ -78,14 +78,16 @@ class Balance:
     way: Way
     link_bytes: int | None
     told_bytes: int
-    other_runs_bytes: int
+    other_runs_bytes: int | None  # None, as is what follows from it, where others' traffic is not for whoever asks
     unattributed_bytes: int | None
-    excess_bytes: int
+    excess_bytes: int | None
 
     @property
     def is_doubtful(self) -> bool:
         """Whether flows say more than the links by more than estimates differ."""
-        return self.link_bytes is not None and self.excess_bytes * 100 > self.link_bytes * _DOUBTFUL_PERCENT
+        if self.link_bytes is None or self.excess_bytes is None:
+            return False
+        return self.excess_bytes * 100 > self.link_bytes * _DOUBTFUL_PERCENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,4 +162,4 @@ def _named(nodes: Sequence[str]) -> str:
 def _doubt(one: Balance) -> str:
     what = "flows count" if one.link == "ethernet" else "the estimate has"
     carried = "sent" if one.way == "out" else "received"
-    return f"{one.node}: {what} {bytes_words(one.excess_bytes)} more than its links {carried}"
+    return f"{one.node}: {what} {bytes_words(one.excess_bytes or 0)} more than its links {carried}"

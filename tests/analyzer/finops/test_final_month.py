@@ -16,9 +16,9 @@ from analyzer.finops.charges.report import charge_text
 from analyzer.interfaces.text.week_text import prices_words
 from analyzer.period import Calendar
 from analyzer.queries.dimensions import ledger_source
-from analyzer.reports.confining import confined
-from analyzer.reports.ledger_filter import LedgerFilter
+from analyzer.reports.filtered_reader import confined
 from analyzer.reports.reader import Reader
+from analyzer.reports.request import LedgerFilter
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
 from collector.access.erasure import Replacement, erase

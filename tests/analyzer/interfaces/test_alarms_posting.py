@@ -5,8 +5,7 @@ import threading
 
 import pytest
 
-from analyzer.interfaces.alarms.errors import LaterError
-from analyzer.interfaces.alarms.posting import post
+from analyzer.interfaces.alarms.hook import LaterError, post
 from tests.waiting import PATIENCE_SECONDS
 
 

@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import Request
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.api.faults import BusyError
+from analyzer.interfaces.api.parameters import BusyError
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.queries.generation import Generations, ReadingCache
 from analyzer.reports.document import Document

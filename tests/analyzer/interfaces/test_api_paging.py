@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.interfaces.api.cursor import CursorPosition, cursor_position, cursor_text
-from analyzer.interfaces.api.faults import GoneError
+from analyzer.interfaces.api.parameters import CursorPosition, GoneError, cursor_position, cursor_text
 from analyzer.period import Period
 from tests.analyzer.interfaces.api_sites import LATER, Site, settings, site
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY

@@ -14,12 +14,10 @@ import gpuledger
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.cli.report import report
 from analyzer.interfaces.questions.registry import OF_PART, QUESTIONS, answer
-from analyzer.reports.confining import confine, confined
-from analyzer.reports.filtered_reader import of_part
+from analyzer.reports.filtered_reader import confine, confined, of_part
 from analyzer.reports.groups import By, groups
-from analyzer.reports.ledger_filter import FILTERS, LedgerFilter
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import Request
+from analyzer.reports.request import FILTERS, LedgerFilter, Request
 from collector.store.session import Session
 from tests.analyzer.interfaces.api_sites import LATER, TOKEN, Site, settings
 from tests.analyzer.interfaces.test_api_notices import sick

@@ -32,14 +32,14 @@ def test_runs_are_found_by_what_is_known_of_them(small: Site) -> None:
 def test_a_run_answers_to_its_names(small: Site, name: str) -> None:
     """An id has slashes; in an address they may be written as they are."""
     document = small.json(f"/v1/runs/{name}")
-    assert document["run"]["run_id"] == "slurm/alpha/storage"
+    assert document["facts"]["run_id"] == "slurm/alpha/storage"
     assert sum(entry["cost_micros"] for entry in document["entries"]) == document["total"]["cost_micros"]
-    assert document["recommendation_ids"]
+    assert document["recommendations"]
 
 
 def test_the_last_run_is_one(small: Site) -> None:
     """`last` is what one has just started."""
-    assert small.json("/v1/runs/last")["run"]["run_id"].startswith("slurm/alpha/")
+    assert small.json("/v1/runs/last")["facts"]["run_id"].startswith("slurm/alpha/")
     assert small.get("/v1/runs/of-nobody").status_code == 404
 
 
@@ -100,3 +100,24 @@ def test_series_are_bounded(small: Site) -> None:
     document = small.json("/v1/runs/crossing/series?subjects=3&column=utilization_ratio&column=sm_active_ratio")
     assert (len(document["items"]), document["left_out"]) == (6, 5)
     assert small.get("/v1/runs/crossing/series?start=1&end=2").status_code == 404
+
+
+def shape(part: object, name: str = "") -> set[str]:
+    """Return the paths of all fields of a document; those of a list's items once."""
+    if isinstance(part, list):
+        return {path for item in part for path in shape(item, f"{name}[]")}
+    if isinstance(part, dict):
+        return {name, *(path for key, value in part.items() for path in shape(value, f"{name}.{key}"))}
+    return {name}
+
+
+@pytest.mark.parametrize("run", ["crossing", "storage", "notebook"])
+def test_the_command_and_the_api_say_one_document(small: Site, run: str) -> None:
+    """A program that reads one can read the other: the same fields, of the same values."""
+    api = small.json(f"/v1/runs/{run}?details=true")
+    command = small.json(f"/v1/read?what=run&format=json&subject={run}")
+    assert shape(command) == shape(api)
+    assert command == api | {"generation": None}
+    brief = small.json(f"/v1/runs/{run}")
+    assert set(brief) == set(command)
+    assert brief["findings"] == command["findings"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from analyzer.reports.confining import confine
-from analyzer.reports.ledger_filter import LedgerFilter
+from analyzer.reports.filtered_reader import confine
+from analyzer.reports.request import LedgerFilter
 from tests.analyzer.interfaces.api_sites import Site
 
 READINGS = (

@@ -8,9 +8,9 @@ from email.message import EmailMessage
 from email.policy import default
 from io import StringIO
 
-from analyzer.interfaces.mail.attached import FINDINGS_MOST, attachments
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.editions import edition_message
+from analyzer.interfaces.mail.message import FINDINGS_MOST, attachments
 from analyzer.interfaces.mail.team_week import of_team, team_facts
 from analyzer.reports.week import WeekReport
 from collector.store.session import Session
@@ -41,7 +41,7 @@ def test_the_tables_sum_to_the_week(week: WeekReport) -> None:
 
 def test_no_cell_is_a_formula(week: WeekReport) -> None:
     """A run's name is its user's text, and finance opens the file."""
-    teams = tuple(replace(row, team=HOSTILE) if row.held else row for row in week.teams)
+    teams = tuple(replace(row, name=HOSTILE) if row.held else row for row in week.teams)
     findings = tuple(replace(one, subject=HOSTILE, team="+1", claim="@SUM(A1)") for one in week.findings)
     for each in attachments(replace(week, teams=teams, findings=findings), None):
         cells = [cell for row in csv.reader(StringIO(each.text, newline="")) for cell in row]

@@ -18,11 +18,11 @@ PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 25, 29)"}
 @pytest.fixture
 def html(week: WeekReport) -> str:
     """The widest mail: a long name, a change that is not predicted, the columns of the month, and charges."""
-    teams = tuple(replace(row, team=row.team and f"{row.team}-{'x' * 60}") for row in week.teams)
-    months = {(row.team, row.held): Month(145_152_000_000, 290_304_000_000, is_over=True) for row in teams}
+    teams = tuple(replace(row, name=row.name and f"{row.name}-{'x' * 60}") for row in week.teams)
+    months = {(row.name, row.held): Month(145_152_000_000, 290_304_000_000, is_over=True) for row in teams}
     costs = [(row, row.breakdown.cost_micros or 0) for row in teams]
     charged = tuple(
-        Charged(row.team, row.held, row.breakdown.milliseconds, cost, cost * 9 // 10 if row.team else cost)
+        Charged(row.name, row.held, row.breakdown.milliseconds, cost, cost * 9 // 10 if row.name else cost)
         for row, cost in costs
     )
     nothing = Range(0, 0, 0)

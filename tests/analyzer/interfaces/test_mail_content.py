@@ -11,9 +11,9 @@ from analyzer.finops.charges.sums import Charged
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Content, Extras, Footer, Month, Section
 from analyzer.interfaces.mail.html import mail_html, whole_ids
-from analyzer.interfaces.mail.joined import REQUESTS_SHOWN, request_lines
+from analyzer.interfaces.mail.message import mail_text
+from analyzer.interfaces.mail.sections import REQUESTS_SHOWN, request_lines
 from analyzer.interfaces.mail.team_week import of_team, team_facts
-from analyzer.interfaces.mail.text import mail_text
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.ledger.coverage import Measured
 from analyzer.queries.ledger_query import Breakdown
@@ -65,7 +65,7 @@ def charged_of(week: WeekReport) -> WeekReport:
     return replace(
         week,
         charged=tuple(
-            Charged(row.team, row.held, row.breakdown.milliseconds, cost, cost * 9 // 10 if row.team == NLP else cost)
+            Charged(row.name, row.held, row.breakdown.milliseconds, cost, cost * 9 // 10 if row.name == NLP else cost)
             for row, cost in costs
         ),
     )
@@ -194,7 +194,7 @@ def test_what_nobody_gives_is_left_out_whole(week: WeekReport) -> None:
 
 def test_what_others_add_has_its_place(week: WeekReport) -> None:
     """Energy, anomalies, requests, budgets and the invoice come from other parts of the ledger."""
-    months = {(row.team, row.held): Month(10_400_000, 40_000_000, row.team == "team-vision") for row in week.teams}
+    months = {(row.name, row.held): Month(10_400_000, 40_000_000, row.name == "team-vision") for row in week.teams}
     extras = Extras(
         months=months | {("team-idle", True): Month(7_000_000, 9_000_000)},
         of_months=("team-vision is over.",),
@@ -273,7 +273,7 @@ def test_a_hostile_name_stays_a_name(week: WeekReport, field: str) -> None:
     advice = week.recommendations
     if field == "run":
         advice = tuple(replace(one, subject=HOSTILE, why=HOSTILE) for one in advice)
-    teams = tuple(replace(row, team=HOSTILE) if row.held and field == "team" else row for row in week.teams)
+    teams = tuple(replace(row, name=HOSTILE) if row.held and field == "team" else row for row in week.teams)
     hostile = replace(
         week, teams=teams, recommendations=advice, cluster=HOSTILE if field == "cluster" else week.cluster
     )

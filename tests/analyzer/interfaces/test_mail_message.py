@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.mail.charts import SCALE, WIDTH
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Content, Footer
 from analyzer.interfaces.mail.editions import Edition, edition_message, editions
+from analyzer.interfaces.mail.html import SCALE, WIDTH
 from analyzer.interfaces.mail.message import HTML_BYTES, Envelope, message
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.reports.week import WeekReport
@@ -163,7 +163,7 @@ def test_a_fleet_of_a_thousand_teams_fits(week: WeekReport) -> None:
     many = replace(
         week,
         teams=tuple(
-            replace(row, team=f"team-{number:04d}-{place}-{'x' * 80}")
+            replace(row, name=f"team-{number:04d}-{place}-{'x' * 80}")
             for number in range(250)
             for place, row in enumerate(week.teams)
         ),

@@ -8,10 +8,8 @@ import pytest
 from analyzer.finops.anomalies import anomalies
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.interfaces.mail.compose import compose
-from analyzer.interfaces.mail.corrected import CLOSES_AFTER_US, Corrections
-from analyzer.interfaces.mail.joined import Joined
-from analyzer.interfaces.mail.team_week import of_team, team_facts
-from analyzer.interfaces.mail.usual import Usual
+from analyzer.interfaces.mail.sections import CLOSES_AFTER_US, Corrections, Joined
+from analyzer.interfaces.mail.team_week import Usual, of_team, team_facts
 from analyzer.period import Calendar, Period
 from analyzer.reports.reader import Reader
 from analyzer.reports.week import week_report

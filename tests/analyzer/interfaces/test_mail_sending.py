@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.mail.errors import LaterError, MailError, RefusedError, UnreachableError
-from analyzer.interfaces.mail.queue import FIRST_WAIT_US, LONGEST_WAIT_US, MOST_ATTEMPTS, send_due, wait_us
-from analyzer.interfaces.mail.sending import Post
+from analyzer.interfaces.mail.sending import (
+    FIRST_WAIT_US,
+    LONGEST_WAIT_US,
+    MOST_ATTEMPTS,
+    LaterError,
+    MailError,
+    Post,
+    RefusedError,
+    UnreachableError,
+    send_due,
+    wait_us,
+)
 from collector.registry import Mails, Queued, Registry, Subscription, open_registry
 from collector.registry.mails import CLAIM_US
 from tests.analyzer.interfaces.conftest import Served

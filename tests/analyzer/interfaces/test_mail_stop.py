@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from analyzer.interfaces.mail.unsubscribe import known_subscription, stop_token, subscription_id
+from analyzer.interfaces.mail.editions import known_subscription, stop_token, subscription_id
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.registry import Registry, Subscription, open_registry, registry_file

@@ -81,7 +81,7 @@ def test_a_team_cannot_ask_for_anothers_finding(own: Served) -> None:
     assert not own.call("holders", "explain_finding", since | {"finding_id": theirs}).get("isError")
     assert own.call("workers", "explain_finding", since | {"finding_id": theirs})["isError"]
     assert own.items("workers", "findings", since | {"team": "holders"}) == []
-    cursor = own.call("read", "runs", {"rows": 1})["structuredContent"]["cursor"]
+    cursor = own.call("read", "runs", {"rows": 1})["structuredContent"]["next_cursor"]
     assert own.call("workers", "runs", {"rows": 1, "cursor": cursor})["isError"]
 
 

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
-from analyzer.interfaces.mcp.api_answers import ANSWER_BYTES
-from analyzer.interfaces.mcp.in_process import get
-from analyzer.interfaces.mcp.server import INSTRUCTIONS, create_server
-from analyzer.interfaces.mcp.site import OwnSite
+from analyzer.interfaces.mcp.server import ANSWER_BYTES, INSTRUCTIONS, create_server
+from analyzer.interfaces.mcp.site import OwnSite, get
 from analyzer.settings.settings import Settings
 from analyzer.text.words import plain
 from collector.store.database import Store
@@ -80,10 +78,10 @@ def test_costs_sum_to_the_total_of_the_api(site: tuple[Path, Settings]) -> None:
     api = document(site, "/v1/costs", SINCE | {"by": "run"})
     answer = told(site, "costs", READINGS["costs"])
     assert answer["total"] == api["total"]
-    assert sum(item["total"]["cost_micros"] for item in answer["items"]) == api["total"]["cost_micros"]
+    assert sum(item["cost_micros"] for item in answer["items"]) == api["total"]["cost_micros"]
     classes = ("useful", "avoidable", "overhead", "spare", "unknown")
     for item in answer["items"]:
-        assert sum(item[name]["milliseconds"] for name in classes) == item["total"]["milliseconds"]
+        assert sum(item["classes"][name]["milliseconds"] for name in classes) == item["milliseconds"]
 
 
 def test_a_finding_is_explained_with_what_would_prove_it_wrong(site: tuple[Path, Settings]) -> None:
@@ -98,9 +96,9 @@ def test_a_finding_is_explained_with_what_would_prove_it_wrong(site: tuple[Path,
 def test_topology_counts_hosts_and_gpus(site: tuple[Path, Settings]) -> None:
     """The racks sum to the site."""
     answer = told(site, "topology", {"rows": 3})
-    assert sum(rack["nodes"] for rack in answer["racks"]) == answer["node_count"] > 3
-    assert sum(rack["gpus"] for rack in answer["racks"]) == answer["gpu_count"]
-    assert (len(answer["items"]), answer["more"]) == (3, True)
+    assert sum(rack["nodes"] for rack in answer["racks"]) == answer["nodes"] > 3
+    assert sum(rack["gpus"] for rack in answer["racks"]) == answer["gpus"]
+    assert (len(answer["items"]), answer["next_cursor"] is None) == (3, False)
 
 
 @pytest.mark.parametrize("name", READINGS)
@@ -112,10 +110,9 @@ def test_pages_follow_one_another(site: tuple[Path, Settings], name: str) -> Non
     while True:
         page = told(site, name, arguments)
         rows += page["items"]
-        assert page["more"] is (page["cursor"] is not None)
-        if not page["more"]:
+        if page["next_cursor"] is None:
             break
-        arguments["cursor"] = page["cursor"]
+        arguments["cursor"] = page["next_cursor"]
     assert rows == whole
 
 
@@ -183,11 +180,11 @@ def test_arguments_are_checked(site: tuple[Path, Settings], name: str, arguments
 def test_an_answer_is_bounded_in_bytes(site: tuple[Path, Settings], monkeypatch: pytest.MonkeyPatch) -> None:
     """Long names make fewer rows, and the cursor leads on from the last that was shown."""
     whole = [item["run_id"] for item in told(site, "runs", READINGS["runs"])["items"]]
-    monkeypatch.setattr("analyzer.interfaces.mcp.api_answers.ANSWER_BYTES", 4000)
+    monkeypatch.setattr("analyzer.interfaces.mcp.server.ANSWER_BYTES", 4000)
     page = told(site, "runs", READINGS["runs"])
     assert 0 < len(page["items"]) < len(whole)
-    assert page["more"]
-    rest = told(site, "runs", READINGS["runs"] | {"cursor": page["cursor"]})
+    assert page["next_cursor"] is not None
+    rest = told(site, "runs", READINGS["runs"] | {"cursor": page["next_cursor"]})
     assert [item["run_id"] for item in page["items"] + rest["items"]][: len(whole)] == whole[
         : len(page["items"]) + len(rest["items"])
     ]

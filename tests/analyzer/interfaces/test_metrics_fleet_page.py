@@ -11,8 +11,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from analyzer.findings.ledger_findings import findings
-from analyzer.interfaces.metrics.fleet_query import NOBODY, OTHER
-from analyzer.interfaces.metrics.losing import TEAMS_SHOWN, UNMAPPED
+from analyzer.interfaces.metrics.fleet_query import NOBODY, OTHER, TEAMS_SHOWN, UNMAPPED
 from analyzer.interfaces.metrics.snapshot import FleetPage
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

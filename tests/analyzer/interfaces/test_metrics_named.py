@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import Metric
 
 from analyzer.findings.ledger_findings import findings
-from analyzer.interfaces.metrics.losing import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN
+from analyzer.interfaces.metrics.fleet_query import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN
 from analyzer.interfaces.metrics.snapshot import FleetPage
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

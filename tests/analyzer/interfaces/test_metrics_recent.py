@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.interfaces.metrics.recent import STRETCH_US, read_recent
+from analyzer.interfaces.metrics.fleet_query import STRETCH_US, read_recent
 from tests.analyzer.interfaces.api_sites import settings
 from tests.analyzer.interfaces.test_metrics_fleet_page import families, page
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet

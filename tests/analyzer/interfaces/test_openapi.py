@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from analyzer.interfaces.api.openapi import document
+from analyzer.interfaces.api.routes import document
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from dashboards.demo import DemoConfig, demo

@@ -7,7 +7,7 @@ import pytest
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
-from analyzer.interfaces.mail.text import mail_text
+from analyzer.interfaces.mail.message import mail_text
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.prices.price_book import Repriced, price_book, repriced, repriced_words
 from analyzer.reports.reader import Reader

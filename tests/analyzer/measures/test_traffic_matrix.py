@@ -137,6 +137,8 @@ def test_matrix_and_rest_are_what_the_links_carried(
         assert one.link_bytes == (sum(known) if known else None)
         if one.link_bytes is not None:
             assert one.unattributed_bytes is not None
+            assert one.excess_bytes is not None
+            assert one.other_runs_bytes is not None
             assert min(one.unattributed_bytes, one.excess_bytes) == 0
             assert one.unattributed_bytes >= 0
             assert one.told_bytes + one.other_runs_bytes + one.unattributed_bytes - one.excess_bytes == one.link_bytes

@@ -14,9 +14,9 @@ from analyzer.interfaces.mail.team_week import of_team, team_facts
 from analyzer.interfaces.text.by_what_text import by_what_words
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.period import Calendar, Period
-from analyzer.reports.by_what import MeasuredWith, by_what, by_what_of_teams
-from analyzer.reports.confining import confine
-from analyzer.reports.ledger_filter import LedgerFilter
+from analyzer.reports.filtered_reader import confine
+from analyzer.reports.groups import MeasuredWith, by_what, by_what_of_teams
+from analyzer.reports.request import LedgerFilter
 from analyzer.reports.week import WeekReport
 from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout
@@ -146,7 +146,10 @@ def test_every_paper_says_it(week: WeekReport) -> None:
         (H100, True, False),
         (A100, False, True),
     ]
-    assert sum(one["milliseconds"] for one in told) == week.measured.held - week.measured.silent
+    assert (
+        sum(one["milliseconds"] for one in told)
+        == week.measured.held_milliseconds - week.measured.not_measured_milliseconds
+    )
     unknown = replace(week, by_what=())
     for text in (week_text(unknown, TextLayout()), week_html(unknown), _mail(unknown)):
         assert "by what" not in text.lower()

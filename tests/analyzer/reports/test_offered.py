@@ -12,7 +12,7 @@ import pytest
 from mcp.client import Client
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.alarms.present_alarms import present
+from analyzer.interfaces.alarms.alarm import present
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mcp.server import create_server

@@ -11,7 +11,7 @@ from analyzer.finops.focus.export import ExportOptions, export_focus
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.html import mail_html
-from analyzer.interfaces.mail.text import mail_text
+from analyzer.interfaces.mail.message import mail_text
 from analyzer.reports.reader import Reader
 from analyzer.text.words import money
 from tests.analyzer.finops.focus_checker import rows_of
@@ -77,7 +77,7 @@ def test_teams_cost_the_same_in_all_four(own: Site, tmp_path: Path) -> None:
     with own.fleet.store.session() as session:
         reader = Reader(session, settings(tmp_path))
         report = reader.week(reader.period(DAY))
-    by_team = {(row.team, row.held): row.breakdown for row in report.teams}
+    by_team = {(row.name, row.held): row.breakdown for row in report.teams}
     content = mail_text(compose(report, oldest_price=None, site_url=None), FOOTER)
     seen = 0
     for item in own.json(f"/v1/costs?by=team&since={DAY}")["items"]:

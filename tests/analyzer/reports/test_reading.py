@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from pydantic import ValidationError
@@ -16,8 +17,9 @@ from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.ledger import which_run
-from analyzer.ledger.timeline import Point
+from analyzer.ledger.timeline import TimelinePoint
 from analyzer.recommendations.advice_options import LossSource
+from analyzer.reports.document import Model
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
@@ -28,29 +30,25 @@ from collector.store.session import Session
 from dashboards.server.report_route import ReadAsked
 from tests.analyzer.reports import example_week
 
+M = TypeVar("M", bound=Model)
 BERLIN = Settings(cluster="alpha", timezone="Europe/Berlin")
 
 
-@dataclass(frozen=True)
-class At:
-    """One stretch of an example timeline."""
-
-    bucket_start: int
-    state: str
-    cause: str | None
-    milliseconds: int
+def changed(document: M, **fields: object) -> M:
+    """Return a document with other values of these fields."""
+    return document.model_copy(update=fields)
 
 
-def example_timeline(_: Session, run_id: str, points: int) -> Sequence[Point]:
+def example_timeline(_: Session, run_id: str, points: int) -> Sequence[TimelinePoint]:
     """Return a run that works five parts of nine and waits for input four, but for its first and last stretch."""
     step = 70 * HOUR_US // points
     start = example_week.TUESDAY_8
-    found: list[Point] = []
+    found: list[TimelinePoint] = []
     for place in range(points):
         edge = place in (0, points - 1)
-        found.append(At(start + place * step, "productive", "compute", 1 if edge else 5))
-        found.append(At(start + place * step, "starved", "preprocessing", 1 if edge else 4))
-        found.append(At(start + place * step, "starting", "warm_up", 9 if edge else 0))
+        found.append(TimelinePoint(start + place * step, "productive", "compute", 1 if edge else 5))
+        found.append(TimelinePoint(start + place * step, "starved", "preprocessing", 1 if edge else 4))
+        found.append(TimelinePoint(start + place * step, "starting", "warm_up", 9 if edge else 0))
     return found
 
 
@@ -172,9 +170,9 @@ def test_an_ambiguous_run_is_not_guessed(reader: Reader, monkeypatch: pytest.Mon
 def test_a_running_run_is_told_so_far(reader: Reader) -> None:
     """The report of a run that still runs says so, and where it is heading."""
     report = reader.run("81234")
-    running = replace(
+    running = changed(
         report,
-        facts=replace(report.facts, ended_at=None, exit_status=None),
+        facts=changed(report.facts, ended_at=None, exit_status=None),
         limit_at=report.facts.started_at + 100 * HOUR_US if report.facts.started_at else None,
     )
     text = run_text(running, TextLayout())
@@ -194,7 +192,7 @@ def test_a_run_of_more_than_a_week_saves_by_the_week(reader: Reader) -> None:
     """What goes on for long is weighed against what a week costs."""
     report = reader.run("81234")
     span = replace(report.span, start=report.span.end - 8 * 24 * HOUR_US)
-    running = replace(report, facts=replace(report.facts, ended_at=None, exit_status=None), span=span)
+    running = changed(report, facts=changed(report.facts, ended_at=None, exit_status=None), period=span)
     assert "a week (P20/P50/P80)" in run_text(running, TextLayout())
 
 
@@ -204,7 +202,7 @@ def test_a_change_against_two_losses_of_a_run_is_told_once(reader: Reader) -> No
     first = replace(report.findings[0], id="f-again")
     (advice, *_) = [one for one in report.recommendations if report.findings[0].id in one.finding_ids]
     both = replace(advice, finding_ids=(report.findings[0].id, "f-again"))
-    text = run_text(replace(report, findings=(report.findings[0], first), recommendations=(both,)), TextLayout())
+    text = run_text(changed(report, findings=(report.findings[0], first), recommendations=(both,)), TextLayout())
     assert text.count(f"{advice.id}  TRY: ") == 1
 
 
@@ -212,8 +210,8 @@ def test_a_run_is_not_told_from_before_the_ledger(reader: Reader) -> None:
     """A service that began before the first hour known is charged with what is known, and says since when."""
     report = reader.run("81234")
     began = report.span.start - 240 * HOUR_US
-    facts = replace(report.facts, started_at=began, ended_at=None, exit_status=None, attempts=2)
-    text = run_text(replace(report, facts=facts, limit_at=began + 168 * HOUR_US), TextLayout())
+    facts = changed(report.facts, started_at=began, ended_at=None, exit_status=None, attempts=2)
+    text = run_text(changed(report, facts=facts, limit_at=began + 168 * HOUR_US), TextLayout())
     assert "1,128.0 GPU-hours since Tue 10 Nov 08:00" in text
     assert "so far" not in text
     assert "its limit was Sat 7 Nov 08:00, and it still runs" in text

@@ -15,15 +15,13 @@ from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.period import Period
 from analyzer.prices.non_gpu_rows import Energy, Intensity, NonGpuPrices
 from analyzer.reports.reader import Reader
-from analyzer.reports.run import RunReport
-from analyzer.reports.run_before import EarlierRun, earlier_runs
-from analyzer.reports.run_energy import RunEnergy, run_energy, run_energy_words
+from analyzer.reports.run import EarlierRun, RunDocument, RunEnergy, earlier_runs, run_energy, run_energy_words
 from analyzer.text.layout import TextLayout
 from collector.store.session import Session
 from tests.analyzer.finops.unit_cost_written import RATE, Written
 from tests.analyzer.ledger.fleet import DAY, MONDAY, Fleet
 from tests.analyzer.reports.example_week import TENTH
-from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
+from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE, changed
 
 KWH = 3_600_000_000  # millijoules
 JOULES = 18_000.0  # of one sample of a minute: 300 W
@@ -32,7 +30,7 @@ RUNS = ("slurm/alpha/1", "slurm/alpha/2")
 
 
 @pytest.fixture
-def told(session: Session) -> RunReport:
+def told(session: Session) -> RunDocument:
     """Return the example run as it was drawn, with what it and its GPUs say of themselves."""
     report = Reader(session, replace(BERLIN, site_url="https://gpuledger.example"), EXAMPLE).run("81234")
     before = [
@@ -40,10 +38,10 @@ def told(session: Session) -> RunReport:
         for run_id, micros in (("slurm/alpha/80417", 2_925_000_000), ("slurm/alpha/80120", 2_886_000_000))
     ]
     energy = RunEnergy(446 * KWH, 11_280 * TENTH, 580 * KWH, 221_000_000)
-    return replace(report, tokens=3_910_000_000, energy=energy, earlier=tuple(before))
+    return changed(report, tokens=3_910_000_000, energy=energy, earlier=tuple(before))
 
 
-def test_the_head_of_a_run_reads_as_it_was_drawn(told: RunReport, golden: Callable[[str, str], None]) -> None:
+def test_the_head_of_a_run_reads_as_it_was_drawn(told: RunDocument, golden: Callable[[str, str], None]) -> None:
     """Tokens with their price and that of the runs before, energy and carbon, and under it where to look next."""
     text = run_text(told, TextLayout())
     assert max(map(len, text.splitlines())) <= 80
@@ -59,29 +57,29 @@ def test_the_head_of_a_run_reads_as_it_was_drawn(told: RunReport, golden: Callab
         ({"earlier": (EarlierRun("a", 1, None, 1),)}, ["3.91 billion tokens (said by the run)  $0.75 per million"]),
     ],
 )
-def test_what_is_not_known_has_no_words(told: RunReport, change: dict[str, object], lines: list[str]) -> None:
+def test_what_is_not_known_has_no_words(told: RunDocument, change: dict[str, object], lines: list[str]) -> None:
     """A dash, or a run before that has no price, would fill the head with what nobody knows."""
-    shown = run_text(replace(told, **change), TextLayout()).splitlines()  # type: ignore[arg-type]
+    shown = run_text(changed(told, **change), TextLayout()).splitlines()
     assert all(line in shown for line in lines)
 
 
-def test_a_finding_of_a_run_says_what_was_ruled_out(told: RunReport) -> None:
+def test_a_finding_of_a_run_says_what_was_ruled_out(told: RunDocument) -> None:
     """Whoever is told to change the loader asks first whether it is not the disk, or one slow GPU."""
     out = (RuledOut("straggler", "no rank differs"), RuledOut("checkpoints", "24.4 GPU-hours", "overhead"))
-    shown = run_text(replace(told, ruled_out={"f-7kq2": out}), TextLayout())
+    shown = run_text(changed(told, ruled_out={"f-7kq2": out}), TextLayout())
     assert "  ruled out       straggler: no rank differs\n" in shown
     assert "24.4 GPU-hours" not in shown
 
 
-def test_a_run_that_was_not_queued_tells_its_energy_all_the_same(told: RunReport) -> None:
+def test_a_run_that_was_not_queued_tells_its_energy_all_the_same(told: RunDocument) -> None:
     """The line of the queue bears it where there is one."""
-    at_once = replace(told, facts=replace(told.facts, submitted_at=None))
+    at_once = changed(told, facts=changed(told.facts, submitted_at=None))
     assert "energy                                 446 kWh at the GPUs, 221 kg CO2e" in run_text(at_once, TextLayout())
 
 
-def test_attempts_are_told_beside_the_queue(told: RunReport) -> None:
+def test_attempts_are_told_beside_the_queue(told: RunDocument) -> None:
     """Who was put back in the queue wants to know how often."""
-    twice = replace(told, facts=replace(told.facts, attempts=2))
+    twice = changed(told, facts=changed(told.facts, attempts=2))
     assert "queued 1 h 52 min; 2 attempts          446 kWh" in run_text(twice, TextLayout())
 
 

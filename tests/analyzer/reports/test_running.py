@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
-from analyzer.interfaces.mail.text import mail_text
+from analyzer.interfaces.mail.message import mail_text
 from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.ledger.running import known_part, like_before

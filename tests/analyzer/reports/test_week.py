@@ -15,9 +15,8 @@ from analyzer.interfaces.text.week_text import status_words, week_text
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Unpriced
 from analyzer.recommendations.recommendation import Range
-from analyzer.reports.by_team import TeamRow
-from analyzer.reports.charged import charge_lines
-from analyzer.reports.group_table import team_lines
+from analyzer.reports.group_table import charge_lines, team_lines
+from analyzer.reports.groups import GroupRow
 from analyzer.reports.week import WeekReport, best_next_step, week_report
 from analyzer.states import BOOKINGS, CLASSES, Booking, booking
 from analyzer.text.layout import TextLayout, paint
@@ -215,7 +214,7 @@ def test_what_can_only_be_tried_is_no_best_step_and_saves_nothing_that_is_known(
 def test_charges_stand_beside_the_cost_and_add_up(week: WeekReport) -> None:
     """A team reads what it is charged beside what it cost; what is left is the platform's."""
     charged = tuple(
-        Charged(row.team, row.held, row.breakdown.milliseconds, row.breakdown.cost_micros, _charged_of(row))
+        Charged(row.name, row.held, row.breakdown.milliseconds, row.breakdown.cost_micros, _charged_of(row))
         for row in week.teams
     )
     assert charge_lines(week) == ()
@@ -236,9 +235,9 @@ def test_charges_stand_beside_the_cost_and_add_up(week: WeekReport) -> None:
     assert charge_lines(replace(week, charged=(unpriced, *charged[1:]))) == ()
 
 
-def _charged_of(row: TeamRow) -> int:
+def _charged_of(row: GroupRow) -> int:
     cost = row.breakdown.cost_micros or 0
-    return 0 if not row.held else cost + 1_234_567_890 if row.team == "team-nlp" else cost
+    return 0 if not row.held else cost + 1_234_567_890 if row.name == "team-nlp" else cost
 
 
 def test_corrections_are_told_apart(session: Session, week: WeekReport) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.interfaces.onboarding.unmapped import identities
+from analyzer.interfaces.onboarding.runs import identities
 from analyzer.recommendations.site_query import read_site
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
 
