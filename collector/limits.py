@@ -20,12 +20,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from starlette.types import Receive
 
 from collector.errors import BatchError
-
-if TYPE_CHECKING:
-    from starlette.types import Receive
 
 _SHARES = 4  # so many hosts together may hold all
 
@@ -68,7 +66,7 @@ class IncomingBody:
         self._sender = sender
         self.size = 0
 
-    async def body(self, headers: Mapping[bytes, bytes], receive: "Receive") -> bytes:
+    async def body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         """Return the body, never holding more of it than is allowed.
 
         Raises:
@@ -84,7 +82,7 @@ class IncomingBody:
             sentence = f"the batch took more than {self._arriving.seconds:g} s to arrive"
             raise BatchError(408, "slow", sentence) from error
 
-    async def _read(self, receive: "Receive") -> bytes:
+    async def _read(self, receive: Receive) -> bytes:
         chunks: list[bytes] = []
         while True:
             message = await receive()

@@ -21,7 +21,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp, Scope
 
 from agent.wire.units import DAY_US, HOUR_US
 from collector.access.secret import PresentedSecret, Session, Sessions, digest, is_one_of, matches, parsed
@@ -29,9 +30,6 @@ from collector.errors import AccessError, RegistryError
 from collector.registry import AccessKey, Registry
 from collector.registry.audit import AuditEntry, AuditKind
 from collector.registry.roles import KEY_ROLES, SETTINGS, Principal
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Scope
 
 AT_ONCE = 10
 EACH_SECONDS = 6.0

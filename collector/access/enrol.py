@@ -9,22 +9,18 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.wire.bounded import json_said
-from collector.access.access import Attempts
+from collector.access.access import Access, Attempts
 from collector.access.secret import JOIN, digest, matches, new_secret, parsed
 from collector.errors import JoinError, RegistryError
 from collector.pipeline.decoding.own_word import Host
 from collector.problem import problem_response
 from collector.registry import AccessKey, Registry
-
-if TYPE_CHECKING:
-    from collector.access.access import Access
-    from collector.registry.keys import Homes
+from collector.registry.keys import Homes
 
 _MOST_BYTES = 4096
 _PATIENCE_SECONDS = 10.0
@@ -36,7 +32,7 @@ _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}")
 class Enrol:
     """The ASGI application behind /v1/enrol."""
 
-    def __init__(self, access: "Access") -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
         self._attempts = Attempts(at_once=AT_ONCE, each_seconds=_EACH_SECONDS)
 
@@ -121,7 +117,7 @@ _REFUSED_SECONDS = 60.0  # for which a GPU of another host is not asked about ag
 class HostBook:
     """Remembers hosts; the registry is asked of what is new alone. `learn` may wait for it: not on an event loop."""
 
-    def __init__(self, homes: "Homes", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, homes: Homes, clock: Callable[[], float] = time.monotonic) -> None:
         self._homes = homes
         self._clock = clock
         self._hosts: OrderedDict[str, tuple[float, Host]] = OrderedDict()

@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
 from collector.access.open_access import tenant_of
@@ -30,10 +29,6 @@ from collector.store.lake import CATALOGUE, found_beside
 from collector.store.power import rewrite
 from collector.store.seal_mark import Mark
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
-    from collector.store.session import Session
 
 # Of the contract: what holds names of people, and the ids that may bear one. Of the books: what is made from those, and
 # who said what of a finding.
@@ -93,7 +88,7 @@ class NameColumns:
         return f"UPDATE {self.table} SET {sets} WHERE {self.holds}"
 
 
-def places(session: "Session", database: str) -> list[NameColumns]:
+def places(session: Session, database: str) -> list[NameColumns]:
     """Return every place of an attached database."""
     found: dict[tuple[str, str], list[str]] = {}
     for schema, table, column in session.rows(
@@ -110,7 +105,7 @@ def places(session: "Session", database: str) -> list[NameColumns]:
     ]
 
 
-def purge(store: "Store", replacement: Replacement) -> int:
+def purge(store: Store, replacement: Replacement) -> int:
     """Rewrite files with changed rows, forget every older snapshot, remove their files; return how many that were.
 
     Who reads at that moment from an older snapshot gets an error and asks again.
@@ -133,7 +128,7 @@ def purge(store: "Store", replacement: Replacement) -> int:
     return len(removed)
 
 
-def tidy_catalogue(store: "Store") -> None:
+def tidy_catalogue(store: Store) -> None:
     """Write SQLite's catalogue anew: it overwrites nothing that it deletes. PostgreSQL's VACUUM is PostgreSQL's.
 
     Raises:

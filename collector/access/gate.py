@@ -14,21 +14,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from re import Pattern
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from collector.access.access import Access
 from collector.access.secret import SECURE_COOKIE, cookie_of, presented
 from collector.errors import AccessError
 from collector.problem import problem_response
 from collector.registry.roles import LOOPBACK, SETTINGS, Principal, Right
-
-if TYPE_CHECKING:
-    from starlette.types import Receive, Scope
-
-    from collector.access.access import Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +172,7 @@ def fields_of(content: bytes) -> dict[str, str]:
     return dict(reversed(pairs))
 
 
-async def body_of(receive: "Receive") -> bytes:
+async def body_of(receive: Receive) -> bytes:
     """Return a small body.
 
     Raises:
@@ -189,7 +185,7 @@ async def body_of(receive: "Receive") -> bytes:
         raise AccessError(408, "form", f"a form takes at most {_FORM_SECONDS:g} s to arrive") from error
 
 
-async def _read(receive: "Receive") -> bytes:
+async def _read(receive: Receive) -> bytes:
     content, more = b"", True
     while more:
         message = await receive()
@@ -202,7 +198,7 @@ async def _read(receive: "Receive") -> bytes:
     return content
 
 
-async def own_change(scope: "Scope", receive: "Receive", headers: dict[bytes, bytes], token: str) -> "Receive":
+async def own_change(scope: Scope, receive: Receive, headers: dict[bytes, bytes], token: str) -> Receive:
     """Return what the route shall read the body from, once a change has shown the token of its session.
 
     It comes as the header X-CSRF-Token, or as the field `csrf` of a form.
@@ -221,7 +217,7 @@ async def own_change(scope: "Scope", receive: "Receive", headers: dict[bytes, by
     return again
 
 
-def _again(content: bytes, receive: "Receive") -> "Receive":
+def _again(content: bytes, receive: Receive) -> Receive:
     """Return a body that was read once as it would have come; what comes after it is the connection's own."""
     waiting = [{"type": "http.request", "body": content, "more_body": False}]
 
@@ -241,7 +237,7 @@ class Gate:
     `named` returns the route that a method and a path are for; a server with routes of its own brings its own table.
     """
 
-    def __init__(self, app: ASGIApp, access: "Access", named: Callable[[str, str], Endpoint] = endpoint_of) -> None:
+    def __init__(self, app: ASGIApp, access: Access, named: Callable[[str, str], Endpoint] = endpoint_of) -> None:
         self._app = app
         self._access = access
         self._named = named

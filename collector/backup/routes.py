@@ -11,19 +11,17 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import Body, FastAPI
 from fastapi.responses import JSONResponse, Response
 
 from collector.backup.backup_maker import KEEP, make_backup
 from collector.backup.manifest import place_of
+from collector.config import CollectorConfig
 from collector.errors import BackupError, CollectorError
 from collector.problem import problem_response
 from collector.store.database import Store
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
 
 _LOG = logging.getLogger(__name__)
 _STOPPING_SECONDS = 30.0
@@ -118,7 +116,7 @@ PATH = "/v1/backup"
 _MOST_KEPT = 1000
 
 
-def add_backups(app: FastAPI, config: "CollectorConfig", store: Store) -> None:
+def add_backups(app: FastAPI, config: CollectorConfig, store: Store) -> None:
     """Add the two routes, and let a backup that is under way end before the store is closed."""
     job = BackupJob(store, place_of(config, config.store))
     app.state.backups = job

@@ -6,10 +6,11 @@ as much as half the decoding of a small batch.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.wire.contract import MIN_READER, SCHEMA_VERSION
 from agent.wire.tables import TABLES
@@ -30,18 +31,15 @@ from collector.schedulers.configured import configured
 from collector.schedulers.poller import Poller
 from collector.store.database import Store
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
 
 class AsgiMount:
     """An ASGI application before another; `direct` are the ones that are posted to, by path."""
 
-    def __init__(self, app: "ASGIApp", direct: Mapping[str, "ASGIApp"]) -> None:
+    def __init__(self, app: ASGIApp, direct: Mapping[str, ASGIApp]) -> None:
         self._app = app
         self._direct = direct
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         posted = scope["type"] == "http" and scope["method"] == "POST"
         await (self._direct.get(scope["path"], self._app) if posted else self._app)(scope, receive, send)

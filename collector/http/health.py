@@ -17,20 +17,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
+from collector.config import CollectorConfig
 from collector.errors import StoreError
 from collector.lake.file_check import glanced
+from collector.pipeline.writer import Writer
+from collector.store.database import Store
 from collector.store.schemas import require_current
 from collector.store.seal_mark import Mark
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
-    from collector.pipeline.writer import Writer
-    from collector.store.database import Store
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 3.0  # for all checks together; below what balancers usually wait
@@ -158,13 +155,13 @@ def add_health(app: FastAPI, alive: Callable[[], bool], readiness: Readiness) ->
         return JSONResponse(body, status_code=200 if ready else 503)
 
 
-def is_alive(writer: "Writer") -> bool:
+def is_alive(writer: Writer) -> bool:
     """Return whether going on can still lead somewhere: a restart mends what is wrong where it cannot."""
     failing = writer.failing
     return failing is None or not (writer.has_ended or FATAL in failing)
 
 
-def of_collector(config: "CollectorConfig", store: "Store", writer: "Writer") -> Readiness:
+def of_collector(config: CollectorConfig, store: Store, writer: Writer) -> Readiness:
     """Return what a collector must have to take batches."""
     folders = [store.path.parent] if store.path else []
     if store.lake is not None and store.lake.folder is not None:
@@ -184,7 +181,7 @@ def of_collector(config: "CollectorConfig", store: "Store", writer: "Writer") ->
     return readiness
 
 
-def check_store(store: "Store") -> Check:
+def check_store(store: Store) -> Check:
     """Check that the store answers and is of this release."""
     try:
         with store.hot_session() as session:
@@ -197,7 +194,7 @@ def check_store(store: "Store") -> Check:
 class LakeFiles:
     """Checks that the lake's files are there, as long as they were, and that none is known to be damaged."""
 
-    def __init__(self, store: "Store", every_seconds: float = _FILES_SECONDS) -> None:
+    def __init__(self, store: Store, every_seconds: float = _FILES_SECONDS) -> None:
         self._store = store
         self._every = every_seconds
         self._looked_at: float | None = None
@@ -235,7 +232,7 @@ def disk(folders: Sequence[Path], least: int) -> Check:
     return Check("disk", free >= least, words)
 
 
-def _writes(writer: "Writer") -> Check:
+def _writes(writer: Writer) -> Check:
     if writer.has_ended:
         return Check("writer", False, "the writer has ended; restart the collector")
     if writer.failing is not None:
@@ -243,14 +240,14 @@ def _writes(writer: "Writer") -> Check:
     return Check("writer", True, "the last commit went well")
 
 
-def _has_room(config: "CollectorConfig", writer: "Writer") -> Check:
+def _has_room(config: CollectorConfig, writer: Writer) -> Check:
     batches, size = writer.waiting
     room = batches < config.queue_batches and size < config.queue_bytes
     words = f"{batches} of at most {config.queue_batches} batches wait to be written, {_megabytes(size)} of at most "
     return Check("queue", room, words + _megabytes(config.queue_bytes))
 
 
-def _seals(config: "CollectorConfig", store: "Store", mark: Mark, began: float) -> Check:
+def _seals(config: CollectorConfig, store: Store, mark: Mark, began: float) -> Check:
     """Check that what arrived is sealed in time; a lake that is away for minutes makes nobody unready."""
     if store.lake is None:
         return Check("seal", True, "there is no lake to seal into")

@@ -11,12 +11,13 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
 from collector.access.enrol import HostBook
+from collector.config import CollectorConfig
 from collector.errors import BatchError, RegistryError
 from collector.limits import Arriving, SenderLimits, spread_seconds
 from collector.pipeline.batch_commit import Receipt
@@ -26,11 +27,8 @@ from collector.pipeline.decoding.decoders import Decoders, command
 from collector.pipeline.decoding.own_word import check_host, foreign_part, gpus_named, own_part
 from collector.pipeline.writer import Answers, Writer, unknown_yet
 from collector.problem import PROBLEM_TYPE, problem
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
-    from collector.registry.keys import Homes
-    from collector.registry.roles import Principal
+from collector.registry.keys import Homes
+from collector.registry.roles import Principal
 
 _RETRY_AFTER_SECONDS = 2  # a queue that is full now is written in about a second
 _COMMIT_PATIENCE_SECONDS = 60  # after which the sender hears that nobody knows; sending again is always safe
@@ -47,7 +45,7 @@ _EPOCH = EPOCH_HEADER.lower().encode()
 class Ingest:
     """The ASGI application behind /v1/batches."""
 
-    def __init__(self, config: "CollectorConfig", writer: Writer, homes: "Homes") -> None:
+    def __init__(self, config: CollectorConfig, writer: Writer, homes: Homes) -> None:
         self._config = config
         self._hosts = HostBook(homes)
         self._writer = writer
@@ -108,7 +106,7 @@ class Ingest:
         except TimeoutError as error:
             raise unknown_yet(_COMMIT_PATIENCE_SECONDS) from error
 
-    async def _decoded(self, body: bytes, principal: "Principal | None") -> Batch:
+    async def _decoded(self, body: bytes, principal: Principal | None) -> Batch:
         """Return the batch, once it is known that its sender may send it, and so much."""
         if len(body) < _OFF_THE_LOOP_BYTES:
             batch = await self._found_fine(body, principal) or self._opened(body, principal)
@@ -120,7 +118,7 @@ class Ingest:
             self._metrics.ignored.labels("table").inc(batch.ignored_tables)
         return batch.without_tables() if self._keeps_bodies else batch
 
-    async def _believed(self, batch: Batch, principal: "Principal | None") -> Batch:
+    async def _believed(self, batch: Batch, principal: Principal | None) -> Batch:
         """Return the batch without the rows that are not its sender's to tell (own_word.py).
 
         Raises:
@@ -140,7 +138,7 @@ class Ingest:
                 raise BatchError(503, "registry", f"nobody can say whose its GPUs are: {error}") from error
         return own_part(host, batch) if is_key_of_host else batch
 
-    async def _found_fine(self, body: bytes, principal: "Principal | None") -> Batch | None:
+    async def _found_fine(self, body: bytes, principal: Principal | None) -> Batch | None:
         """Return the batch if many come, and another process finds nothing wrong with it."""
         now = asyncio.get_running_loop().time()
         if self._open >= MANY:
@@ -156,7 +154,7 @@ class Ingest:
             self._limits.spend(node or batch.header.agent, len(body))
         return batch
 
-    def _opened(self, body: bytes, principal: "Principal | None") -> Batch:
+    def _opened(self, body: bytes, principal: Principal | None) -> Batch:
         sealed = opened_batch(body, self._config.unpacked_bytes)
         self._limits.spend((principal and principal.node) or sealed.header.agent, len(body))
         batch = read(sealed, time.time_ns() // 1000, self._config.rows)

@@ -7,7 +7,6 @@ import logging
 import platform
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -18,13 +17,10 @@ from agent.exposition import OPENMETRICS, exposition
 from agent.version import installed_version
 from collector.access.gate import endpoint_of
 from collector.errors import StoreError
-from collector.pipeline.metrics import Families
+from collector.pipeline.metrics import Families, Metrics
+from collector.store.database import Store
 from collector.store.seal_mark import Mark
-
-if TYPE_CHECKING:
-    from collector.pipeline.metrics import Metrics
-    from collector.store.database import Store
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _LOG = logging.getLogger(__name__)
 _EVERY_SECONDS = 15.0
@@ -36,7 +32,7 @@ _PREFIX = "gpuledger_collector"
 class MetricsPoller:
     """Looks at one store on behalf of one page of /metrics."""
 
-    def __init__(self, store: "Store", mark: Mark, metrics: "Metrics") -> None:
+    def __init__(self, store: Store, mark: Mark, metrics: Metrics) -> None:
         self._store = store
         self._mark = mark
         self._metrics = metrics
@@ -81,7 +77,7 @@ class MetricsPoller:
         self._failing = False
         self._metrics.agents_page.show(self._metrics.agents.ages(_now_us()))
 
-    def _look(self, session: "Session") -> None:
+    def _look(self, session: Session) -> None:
         upto = self._mark.upto if self._store.lake is not None else 2**63 - 1
         waiting, oldest = session.row("SELECT count(*), min(received_at) FROM receipts WHERE batch > ?", [upto])
         (last,) = session.row("SELECT max(batch) FROM receipts")

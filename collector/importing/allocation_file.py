@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,9 +24,7 @@ from collector.importing.placing import Claim, Ground, gpus_by_host
 from collector.pipeline.decoding.range_checks import Clock, pc
 from collector.schedulers.slurm.fields import gpu_indices, host_names
 from collector.schedulers.slurm.jobs import ENDINGS
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _MOST_BYTES = 2**30  # of a JSON file, which is read at once
 _COLUMNS_MOST = 200
@@ -62,7 +60,7 @@ class _Read:
     reasons: dict[str, None] = field(default_factory=dict)
 
 
-def history(session: "Session", path: Path, cluster: str, since: int, until: int) -> History:
+def history(session: Session, path: Path, cluster: str, since: int, until: int) -> History:
     """Return what a file says of a span, as it was at its end; microseconds UTC.
 
     Raises:

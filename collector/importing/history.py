@@ -12,7 +12,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
@@ -33,10 +32,8 @@ from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.range_checks import Clock, plausible
 from collector.schedulers.books import key_of, withdrawn
 from collector.schedulers.poller import Row
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
-    from collector.store.session import Session
+from collector.store.database import Store
+from collector.store.session import Session
 
 _LOG = logging.getLogger(__name__)
 _PIECE = 50_000  # rows that are made into a table at once
@@ -80,7 +77,7 @@ class Brought:
         return frozenset(claim.run_id for claim in self.history.claims)
 
 
-def bring(store: "Store", history: History, sightings: Sequence[Sighting] = (), *, write: bool = True) -> Brought:
+def bring(store: Store, history: History, sightings: Sequence[Sighting] = (), *, write: bool = True) -> Brought:
     """Place a history on the GPUs that the store knows, and land what is new of it; without `write` only tell.
 
     Raises:
@@ -108,7 +105,7 @@ class _Placing:
     unplaced: dict[str, int]
 
 
-def _placed(session: "Session", history: History, sightings: Sequence[Sighting]) -> _Placing:
+def _placed(session: Session, history: History, sightings: Sequence[Sighting]) -> _Placing:
     hosts = Hosts.read(session)
     claims = [replace(claim, node=hosts.name(claim.node)) for claim in history.claims]
     known = KnownAllocations.read(session, claims, history.until)
@@ -146,7 +143,7 @@ def _reason(one: Placed, hosts: Hosts) -> str:
     )
 
 
-def _waiting(session: "Session", history: History) -> list[Row]:
+def _waiting(session: Session, history: History) -> list[Row]:
     """Return who waits and was not told to, and the end of those who were and wait no longer."""
     if history.queue is None:
         return []
@@ -227,14 +224,14 @@ def _grounds(placed: Iterable[Placed], until: int) -> dict[Ground, int]:
     return dict(found)
 
 
-def _new_aliases(session: "Session", aliases: Sequence[Row]) -> list[Row]:
+def _new_aliases(session: Session, aliases: Sequence[Row]) -> list[Row]:
     if not aliases:
         return []
     told = dict(session.rows("SELECT alias_run_id, run_id FROM run_aliases ORDER BY batch"))
     return [row for row in aliases if told.get(row["alias_run_id"]) != row["run_id"]]
 
 
-def _new_states(session: "Session", states: Sequence[Row]) -> list[Row]:
+def _new_states(session: Session, states: Sequence[Row]) -> list[Row]:
     """Return of each state what the store has not been told: a later import finds it to last longer."""
     if not states:
         return []
@@ -266,7 +263,7 @@ def _counted(rows: Mapping[str, Sequence[Row]]) -> dict[str, int]:
     return {name: len(listed) for name, listed in rows.items()}
 
 
-def _land(store: "Store", name: str, rows: Mapping[str, Sequence[Row]]) -> tuple[dict[str, int], int]:
+def _land(store: Store, name: str, rows: Mapping[str, Sequence[Row]]) -> tuple[dict[str, int], int]:
     """Land rows in one transaction; return how many by table, and how many could not be believed."""
     if not any(rows.values()):
         return _counted(rows), 0
@@ -308,7 +305,7 @@ ORDER BY node, gpu_index, first_at, gpu_uuid
 _OWNED = "SELECT gpu_uuid, min(owned_from), bool_or(source IS DISTINCT FROM ?) FROM ownership GROUP BY gpu_uuid"
 
 
-def own(store: "Store", since: int, source: str) -> int:
+def own(store: Store, since: int, source: str) -> int:
     """Let every GPU that was seen be owned from `since` (microseconds UTC) on; return how many that is news of."""
     with store.session() as session:
         rows = _owned_rows(session, since, source)
@@ -323,7 +320,7 @@ def own(store: "Store", since: int, source: str) -> int:
     return len(rows)
 
 
-def _owned_rows(session: "Session", since: int, source: str) -> list[Row]:
+def _owned_rows(session: Session, since: int, source: str) -> list[Row]:
     declared = {uuid: (first, by_others) for uuid, first, by_others in session.rows(_OWNED, [source])}
     slots: dict[tuple[str, int | None], list[tuple[str, int, int]]] = defaultdict(list)
     for node, uuid, index, first_at, last_at in session.rows(_SEEN):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,9 +19,7 @@ from collector.importing.files import Piece, Skipped, column_names, file_hash, p
 from collector.pipeline.batch_commit import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.range_checks import Array, Clock, Mask, any_of, faults, pc
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
+from collector.store.database import Store
 
 _TYPES: dict[str, Any] = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
 _WHOLE = r"^[+-]?\d{1,18}$"
@@ -167,7 +165,7 @@ class Imported:
             self.rejects.append(reject)
 
 
-def import_file(store: "Store | None", path: Path, table: str | None = None, node: str | None = None) -> Imported:
+def import_file(store: Store | None, path: Path, table: str | None = None, node: str | None = None) -> Imported:
     """Land the good rows of a file, once; without a store nothing is written and the rest is the same.
 
     Raises:
@@ -187,7 +185,7 @@ def import_file(store: "Store | None", path: Path, table: str | None = None, nod
 
 @contextmanager
 def _sink(
-    store: "Store | None", path: Path, table: Table, result: Imported
+    store: Store | None, path: Path, table: Table, result: Imported
 ) -> Iterator[Callable[[pa.Table], None] | None]:
     """Yield what takes the rows, or None where the store has this file already."""
     if store is None:

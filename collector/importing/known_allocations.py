@@ -7,15 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from agent.wire.bounded import json_said
 from collector.importing.placing import END_OF_TIME, GROUNDS, PLACEMENT, Claim, Gpu, Ground, Work, edges
 from collector.schedulers.books import AllocationKey, is_withdrawn, key_of, last_words, withdrawn
 from collector.schedulers.poller import Row, moment_of
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 # Work that counts as a sign of who holds a GPU: long enough that no reading on the edge of a job can feign it.
 _LEAST_WORK_US = 90_000_000
@@ -64,7 +61,7 @@ class Hosts:
     _full: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, session: "Session") -> "Hosts":
+    def read(cls, session: Session) -> "Hosts":
         """Return what the store knows."""
         found: dict[str, list[Gpu]] = defaultdict(list)
         numbers: dict[str, dict[int, str]] = defaultdict(dict)
@@ -92,7 +89,7 @@ class Hosts:
         return () if None in found else tuple((str(uuid), "told") for uuid in found)
 
 
-def work_of(session: "Session", claims: Mapping[str, Sequence[Claim]], hosts: Hosts) -> dict[str, list[Work]]:
+def work_of(session: Session, claims: Mapping[str, Sequence[Claim]], hosts: Hosts) -> dict[str, list[Work]]:
     """Return which GPUs were at work, host by host, between the edges of the claims on it.
 
     Hosts on which every claim takes all, or is named, are not asked for.
@@ -158,7 +155,7 @@ class KnownAllocations:
         return cls(kept, runs)
 
     @classmethod
-    def read(cls, session: "Session", claims: Iterable[Claim], until: int) -> "KnownAllocations":
+    def read(cls, session: Session, claims: Iterable[Claim], until: int) -> "KnownAllocations":
         """Return what the store was told of the runs of these claims, and of their hosts meanwhile."""
         listed = list(claims)
         names = {name for claim in listed for name in (*claim.ids, *claim.names)}
@@ -241,7 +238,7 @@ class KnownAllocations:
         return {name: value for name, value in row.items() if value is not None} | _said(before) | says
 
 
-def waiting_told(session: "Session", prefix: str) -> list[Row]:
+def waiting_told(session: Session, prefix: str) -> list[Row]:
     """Return the last word on those that were told to wait, by the beginning of their runs' ids."""
     waits = "started_at IS NULL AND starts_with(run_id, $prefix)"
     return list(last_words(session, waits, {"prefix": prefix}, "ended_at IS NULL"))

@@ -17,18 +17,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from agent.wire.units import DAY_MS, SECOND_US
 from collector.importing.history import History
 from collector.importing.known_allocations import Sighting
 from collector.importing.placing import Claim
+from collector.prometheus.client import SeriesAnswer
 from collector.schedulers.kubernetes.runs import QUEUES, STANDING, Labels
 from collector.schedulers.poller import Row, Value
-
-if TYPE_CHECKING:
-    from collector.prometheus.client import SeriesAnswer
-    from collector.store.session import Session
+from collector.store.session import Session
 
 PRESENT_MS = 60_000  # how finely it is seen until when a pod was there that nobody saw end
 _CREATED = {
@@ -52,7 +50,7 @@ _Owner = tuple[str, str]  # kind, name
 class QueryClient(Protocol):
     """What answers a query: a client of Prometheus."""
 
-    def evaluated(self, expression: str, since: int, until: int, step: int) -> "SeriesAnswer":
+    def evaluated(self, expression: str, since: int, until: int, step: int) -> SeriesAnswer:
         """Return an expression's values at since, since + step, … until, milliseconds UTC."""
         ...
 
@@ -243,7 +241,7 @@ _ENDINGS: tuple[tuple[str, frozenset[str]], ...] = (
 _ERRORS = frozenset({"Error", "ContainerCannotRun", "StartError", "UnexpectedAdmissionError"})
 
 
-def pod_history(session: "Session", state: State, cluster: str, labels: Labels, until: int) -> History:
+def pod_history(session: Session, state: State, cluster: str, labels: Labels, until: int) -> History:
     """Return what kube-state-metrics says of a span that ends at a time, microseconds UTC."""
     prefix = f"kubernetes/{cluster}/"
     told = _told(session, prefix)
@@ -296,7 +294,7 @@ def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _told(session: "Session", prefix: str) -> dict[str, str]:
+def _told(session: Session, prefix: str) -> dict[str, str]:
     rows = session.rows(
         "SELECT alias_run_id, run_id FROM run_aliases WHERE starts_with(run_id, ?) ORDER BY batch", [prefix]
     )

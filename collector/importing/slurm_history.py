@@ -6,7 +6,7 @@ What Slurm says is gathered from its commands here, day by day, or from files th
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 from agent.wire.units import DAY_US, SECOND_US
@@ -19,9 +19,7 @@ from collector.schedulers.slurm.jobs import Job, printed_jobs, titled_jobs
 from collector.schedulers.slurm.nodes import Event, node_events
 from collector.schedulers.slurm.reader import SlurmReader
 from collector.schedulers.slurm.rows import JobGpu, alias, attempt_of, holding, waiting_row
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _PIECE_US = 30 * 86_400 * SECOND_US  # of a host's state; no row may be longer than 32 days
 _OVERDUE_US = 3600 * SECOND_US  # how long after its limit a job may be called running before nobody believes it
@@ -37,7 +35,7 @@ class SlurmAnswer:
     events: Sequence[Event] = ()
 
 
-def history(session: "Session", told: SlurmAnswer, cluster: str, since: int, until: int) -> History:
+def history(session: Session, told: SlurmAnswer, cluster: str, since: int, until: int) -> History:
     """Return what Slurm says of a span, as it was at its end; microseconds UTC."""
     prefix, notes = f"slurm/{cluster}/", _Notes()
     jobs = _merged(told, since, until, notes)

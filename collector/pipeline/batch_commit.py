@@ -16,21 +16,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.tables import TABLES
 from collector.errors import BatchError, StoreError
-from collector.pipeline.decoding.batch import BatchPart, merged
+from collector.pipeline.decoding.batch import Batch, BatchPart, merged
 from collector.pipeline.streams import MAX_STREAMS, StreamBook, StreamKey, disown
+from collector.store.database import Store
 from collector.store.seal_mark import FIRST_COLLECTOR, BatchNumbers, Mark
-
-if TYPE_CHECKING:
-    from collector.pipeline.decoding.batch import Batch
-    from collector.store.database import Store
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _INTEGER: pa.DataType = pa.int64()
 _TEXT: pa.DataType = pa.string()
@@ -67,7 +63,7 @@ _NUMBERS, _TEXTS = ("batch", "received_at"), ("agent", "table_name", "column_nam
 _QUARANTINE = pa.schema({**dict.fromkeys(_NUMBERS, _INTEGER), **dict.fromkeys(_TEXTS, _TEXT)})
 
 
-def keep_asides(session: "Session", numbered: Iterable[tuple[int, "Batch"]], max_rows: int = _MAX_ROWS) -> int:
+def keep_asides(session: Session, numbered: Iterable[tuple[int, Batch]], max_rows: int = _MAX_ROWS) -> int:
     """Keep what was put aside of these batches, within the caller's transaction; return how many rows had to go.
 
     Raises:
@@ -88,7 +84,7 @@ def keep_asides(session: "Session", numbered: Iterable[tuple[int, "Batch"]], max
     return told_of - len(newest) + _drop_oldest(session, max_rows)
 
 
-def _drop_oldest(session: "Session", max_rows: int) -> int:
+def _drop_oldest(session: Session, max_rows: int) -> int:
     (held,) = session.row("SELECT count(*) FROM quarantine")
     if held <= max_rows + _SPARE:
         return 0
@@ -127,7 +123,7 @@ class BatchCommit:
     """
 
     def __init__(
-        self, store: "Store", mark: Mark | None = None, max_streams: int = MAX_STREAMS, *, shared: bool = False
+        self, store: Store, mark: Mark | None = None, max_streams: int = MAX_STREAMS, *, shared: bool = False
     ) -> None:
         self._mark = mark = mark or Mark.of(store)
         self._keeps_bodies = store.lake is not None
@@ -153,7 +149,7 @@ class BatchCommit:
         dropped, self._dropped = self._dropped, 0
         return dropped
 
-    def land(self, batches: Sequence["Batch"]) -> list[Receipt | BatchError]:
+    def land(self, batches: Sequence[Batch]) -> list[Receipt | BatchError]:
         """Commit what is new of these and return for each its receipt, or the 409 of a number used twice.
 
         Raises:
@@ -185,7 +181,7 @@ class BatchCommit:
             disown(self._session, since, self._mark.upto, _NEWEST)
             self._streams.forget(since)
 
-    def _answer(self, batch: "Batch", taken: str, repeated: bool) -> Receipt | BatchError:
+    def _answer(self, batch: Batch, taken: str, repeated: bool) -> Receipt | BatchError:
         sequence, stream = batch.header.sequence, batch.header.stream
         if taken != batch.body_hash:
             return BatchError(
@@ -193,7 +189,7 @@ class BatchCommit:
             )
         return Receipt(sequence, self._streams.sealed(stream), repeated)
 
-    def _commit(self, numbered: list[tuple[int, "Batch"]]) -> None:
+    def _commit(self, numbered: list[tuple[int, Batch]]) -> None:
         with self._session.transaction():
             if self._keeps_bodies:
                 rows = [(number, batch.body, batch.told_by) for number, batch in numbered]
@@ -205,7 +201,7 @@ class BatchCommit:
             dropped = keep_asides(self._session, numbered)
         self._dropped += dropped
 
-    def _insert_rows(self, numbered: list[tuple[int, "Batch"]]) -> None:
+    def _insert_rows(self, numbered: list[tuple[int, Batch]]) -> None:
         for name in TABLES:
             parts = [
                 BatchPart(number, batch.told_by, batch.tables[name])
@@ -216,11 +212,11 @@ class BatchCommit:
                 self._session.insert(name, merged(parts))
 
 
-def _key(batch: "Batch") -> StreamKey:
+def _key(batch: Batch) -> StreamKey:
     return batch.header.stream, batch.header.sequence
 
 
-def _receipt(number: int, batch: "Batch") -> ReceiptRow:
+def _receipt(number: int, batch: Batch) -> ReceiptRow:
     header = batch.header
     return ReceiptRow(
         number,
@@ -238,7 +234,7 @@ def _receipt(number: int, batch: "Batch") -> ReceiptRow:
 class ChunkedImport:
     """A batch that comes in pieces."""
 
-    def __init__(self, session: "Session", place: str, number: int) -> None:
+    def __init__(self, session: Session, place: str, number: int) -> None:
         self._session = session
         self._place = place
         self._number = number
@@ -253,7 +249,7 @@ class ChunkedImport:
 
 @contextmanager
 def chunked_import(
-    store: "Store", *, agent: str, stream: str, body_hash: str, collector: int = FIRST_COLLECTOR
+    store: Store, *, agent: str, stream: str, body_hash: str, collector: int = FIRST_COLLECTOR
 ) -> Iterator[ChunkedImport | None]:
     """Take one batch in pieces, of any size, in one transaction; None where the store has it already.
 

@@ -7,15 +7,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
 
 from agent.wire.units import DAY_US
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _MOST_AGENTS = 200_000  # the one that was heard longest ago is forgotten first
 FORGOTTEN_SECONDS = 7 * 86_400  # a host that has been silent for a week has left
@@ -51,7 +48,7 @@ class Freshness:
             while len(self._heard) > self._most:
                 self._heard.popitem(last=False)
 
-    def remember(self, session: "Session", now_us: int) -> None:
+    def remember(self, session: Session, now_us: int) -> None:
         """Learn from the receipts who was heard within a day, so that a restart does not make the silent ones vanish.
 
         Raises:

@@ -6,12 +6,9 @@ since. The agents keep them until they are sealed, and have sent them to the nex
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from collector.store.seal_mark import COLLECTOR_BITS, Mark
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 MAX_STREAMS = 100_000  # remembered; what is forgotten is looked up again
 StreamKey = tuple[str, int]  # stream and sequence
@@ -29,7 +26,7 @@ class StreamBook:
     """
 
     def __init__(
-        self, session: "Session", max_streams: int = MAX_STREAMS, mark: Mark | None = None, *, shared: bool = False
+        self, session: Session, max_streams: int = MAX_STREAMS, mark: Mark | None = None, *, shared: bool = False
     ) -> None:
         self._session = session
         self._max_streams = max_streams
@@ -119,7 +116,7 @@ WHERE r.batch > ? AND r.batch <= ? AND (r.batch >> {COLLECTOR_BITS}) < h.since
 NEVER = 2**55  # a since that no batch comes after: of streams that are not ours any more
 
 
-def disown(hot: "Session", since: Mapping[str, int], after: int, upto: int) -> int:
+def disown(hot: Session, since: Mapping[str, int], after: int, upto: int) -> int:
     """Forget of these streams what came before they were ours, between two batches, and return how many it was.
 
     Raises:

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -26,9 +25,7 @@ from collector.prometheus.gathering import Gathered, Gathering, Holders, Labelle
 from collector.prometheus.labels import DEFAULT, Clusters, Subject
 from collector.prometheus.names import catalogue
 from collector.prometheus.survey import Question, Survey, host_names, primaries, questions, survey, table_steps
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
+from collector.store.database import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ def stream_of(source: str, span: Span) -> str:
     return f"prometheus:{source}:{span.since}-{span.until}"
 
 
-def covered(store: "Store", source: str) -> list[Span]:
+def covered(store: Store, source: str) -> list[Span]:
     """Return the spans that a store has of a source, in order.
 
     Raises:
@@ -146,7 +143,7 @@ def source_of(url: str) -> str:
 
 def pull(
     client: Client,
-    store: "Store | None",
+    store: Store | None,
     since: int,
     until: int,
     progress: Progress | None = None,
@@ -192,7 +189,7 @@ class _Puller:
     def __init__(
         self,
         client: Client,
-        store: "Store | None",
+        store: Store | None,
         found: Survey,
         step_seconds: float | None,
         tables: Sequence[str],

@@ -18,22 +18,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from agent.wire.units import MILLISECOND_US
 from collector.errors import BatchError, StoreError
+from collector.pipeline.batch_commit import Receipt
 from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, EARLIEST
+from collector.pipeline.writer import Writer
 from collector.prometheus.labels import Clusters
 from collector.prometheus.request import Pending, Sent, Written, sent, temporary
 from collector.prometheus.scrapes import Scrapes, batch_of
 from collector.prometheus.targets import STREAM, Bucket, LabelMemory, Meaning, Settling, Target, Targets, meaning
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from collector.pipeline.batch_commit import Receipt
-    from collector.pipeline.writer import Writer
-    from collector.store.database import Store
+from collector.store.database import Store
 
 _MOST_REQUESTS = 1024  # that wait for their answer
 _MOST_BYTES = 128 * 2**20  # of requests that wait to be read
@@ -68,7 +65,7 @@ class Receiver:
 
     def __init__(
         self,
-        writer: "Writer",
+        writer: Writer,
         limits: Limits,
         clusters: Clusters,
         resumed: Callable[[], Mapping[str, int]] = dict,
@@ -288,7 +285,7 @@ class Receiver:
             self._targets.remembers(target, last)
             target.last_time = buckets[-1].time
 
-    def _settle(self, target: Target, bucket: Bucket, tables: Mapping[str, "pa.Table"]) -> None:
+    def _settle(self, target: Target, bucket: Bucket, tables: Mapping[str, pa.Table]) -> None:
         """Submit what a scrape came to, and let its requests wait for it; a scrape without rows is settled at once."""
         if not tables:
             _release(bucket.waiting, None)
@@ -302,7 +299,7 @@ class Receiver:
         waiting = frozenset(bucket.waiting)
         settling.receipt.add_done_callback(lambda done: _release(waiting, done.exception()))
 
-    def _submitted(self, target: Target, settling: Settling) -> "Future[Receipt]":
+    def _submitted(self, target: Target, settling: Settling) -> Future[Receipt]:
         """Submit a batch, again where it failed before; once it is stored it is no longer kept."""
         try:
             receipt = self._writer.submit(settling.batch)
@@ -337,7 +334,7 @@ _LOG = logging.getLogger(__name__)
 _RECENT = 3_600_000_000  # microseconds; what was last scraped longer ago has a gap in any case
 
 
-def last_scrapes(store: "Store") -> dict[str, int]:
+def last_scrapes(store: Store) -> dict[str, int]:
     """Return the last scrape that is stored of each target that was heard within the hour, milliseconds UTC.
 
     A store that cannot tell costs a row a target, and no more.

@@ -7,17 +7,15 @@ than all of a host's GPUs. The server averages them, and a row of a host then st
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.range_checks import pc
+from collector.prometheus.client import Client, SeriesAnswer
 from collector.prometheus.gathering import repeated_values
 from collector.prometheus.labels import Subject, subject
 from collector.prometheus.names import RANK, Metric, Slot, catalogue
 from collector.prometheus.pivot import LONGEST_STEP, REACH, commonest_steps, shifted
-
-if TYPE_CHECKING:
-    from collector.prometheus.client import Client, SeriesAnswer
 
 _LOOKS = 24  # moments at which is asked who is there: who is never there at any of them is found later, or not at all
 _LOOK_MILLISECONDS = 600_000
@@ -38,7 +36,7 @@ class Survey:
     models: Mapping[str, int] = field(repr=False, default_factory=dict)  # GPUs by the driver's product name
 
 
-def survey(client: "Client", since: int, until: int) -> Survey:
+def survey(client: Client, since: int, until: int) -> Survey:
     """Return what the server has between two times, microseconds UTC.
 
     Raises:
@@ -70,7 +68,7 @@ def survey(client: "Client", since: int, until: int) -> Survey:
     )
 
 
-def host_names(client: "Client", begin: int, end: int, tables: Collection[str]) -> dict[str, str]:
+def host_names(client: Client, begin: int, end: int, tables: Collection[str]) -> dict[str, str]:
     """Return what hosts call themselves, by the instance label of their node_exporter; times in milliseconds UTC.
 
     Of that exporter's metrics only one names the host. Nothing is asked where none of them is wanted.
@@ -94,7 +92,7 @@ def primaries(metrics: list[Metric]) -> list[Metric]:
     return [chosen[rank] for rank in sorted(chosen)]
 
 
-def _census(client: "Client", metric: Metric, begin: int, end: int) -> tuple[dict[Subject, str], int | None]:
+def _census(client: Client, metric: Metric, begin: int, end: int) -> tuple[dict[Subject, str], int | None]:
     """Return the GPUs that a metric names, with their models, and the commonest time between two scrapes."""
     gpus: dict[Subject, str] = {}
     step: int | None = None
@@ -122,7 +120,7 @@ def _step(answer: Any) -> int | None:  # noqa: ANN401 - Answer
     return commonest_steps(one, distances).get(0)
 
 
-def _server(client: "Client") -> str:
+def _server(client: Client) -> str:
     if client.exports:
         return "victoriametrics"
     said = client.json("/api/v1/status/buildinfo")
@@ -142,7 +140,7 @@ class Question:
     expression: str | None = None
     step: int | None = None  # of the answer, milliseconds
 
-    def ask(self, client: "Client", since: int, until: int) -> "SeriesAnswer":
+    def ask(self, client: Client, since: int, until: int) -> SeriesAnswer:
         """Return the samples of a window and of what lies just before it, milliseconds UTC.
 
         Raises:

@@ -9,14 +9,17 @@ counts, and if we die none is left open for ever.
 import hashlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
 from agent.wire.units import MILLISECOND_US
+from collector.pipeline.batch_commit import Receipt
 from collector.pipeline.decoding.arrow_messages import arrow_schema
+from collector.pipeline.decoding.batch import Batch
 from collector.prometheus.labels import (
     Clusters,
     ExporterHolder,
@@ -32,13 +35,7 @@ from collector.prometheus.labels import (
 )
 from collector.prometheus.names import MOST_BYTES, RANK, Slot, catalogue
 from collector.prometheus.pivot import plausible_step
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from collector.pipeline.batch_commit import Receipt
-    from collector.pipeline.decoding.batch import Batch
-    from collector.prometheus.request import Pending
+from collector.prometheus.request import Pending
 
 STREAM = "prometheus-write:"
 _SILENT_SECONDS = 600.0
@@ -109,8 +106,8 @@ def meaning(labels: Labels, clusters: Clusters) -> Meaning | None:
 class Settling:
     """A batch on its way into the store. It is kept until it is there: who sent it may have to send it again."""
 
-    batch: "Batch"
-    receipt: "Future[Receipt] | None" = None
+    batch: Batch
+    receipt: Future[Receipt] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -122,7 +119,7 @@ class Bucket:
     values: dict[Component, float] = field(default_factory=dict)
     facts: dict[Subject, GpuFacts] = field(default_factory=dict)
     holders: dict[Subject, set[ExporterHolder]] = field(default_factory=dict)
-    waiting: set["Pending"] = field(default_factory=set)
+    waiting: set[Pending] = field(default_factory=set)
 
 
 @dataclass(slots=True, eq=False)

@@ -9,21 +9,18 @@ import asyncio
 import json
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
+from collector.config import CollectorConfig
 from collector.errors import BatchError
 from collector.limits import Arriving, spread_seconds
+from collector.pipeline.writer import Writer
 from collector.problem import PROBLEM_TYPE, problem
 from collector.prometheus.labels import Clusters
 from collector.prometheus.receiver import Counts, Limits, Receiver, last_scrapes
 from collector.prometheus.request import V1, V2, Written, unpacked
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
-    from collector.pipeline.writer import Writer
-    from collector.store.database import Store
+from collector.store.database import Store
 
 PATH = "/api/v1/write"
 _MEDIA_TYPE = "application/x-protobuf"
@@ -36,7 +33,7 @@ _WRITTEN = b"x-prometheus-remote-write-%s-written"
 class RemoteWrite:
     """The ASGI application behind /api/v1/write. Start it, and stop it before the writer."""
 
-    def __init__(self, config: "CollectorConfig", store: "Store", writer: "Writer") -> None:
+    def __init__(self, config: CollectorConfig, store: Store, writer: Writer) -> None:
         self._config = config
         self._arriving = Arriving(config.body_bytes, config.arriving_bytes, config.body_seconds)
         clusters = Clusters(config.kubernetes or "default", config.slurm or "default")

@@ -18,13 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from collector.errors import BatchError, HeldElsewhereError, RegistryError
-
-if TYPE_CHECKING:
-    from collector.registry.leases import Lease
-    from collector.registry.registry import Registry
+from collector.registry.leases import Lease
+from collector.registry.registry import Registry
 
 _LOG = logging.getLogger(__name__)
 NAME = "\tbooks"  # among the streams: no agent's can be called so, theirs are printable
@@ -43,7 +40,7 @@ class LakeBooker:
 class BookingLease:
     """One analyzer's claim to the lease. It holds for as long as the collector of this number shows itself alive."""
 
-    def __init__(self, registry: "Registry", number: int) -> None:
+    def __init__(self, registry: Registry, number: int) -> None:
         self._registry = registry
         self._number = number
         self.holder: LakeBooker | None = None  # as of the last time that the registry was asked
@@ -116,7 +113,7 @@ class StreamDecisions:
 class Tenant:
     """The leases of one collector. `number` is its own, for good."""
 
-    def __init__(self, registry: "Registry", name: str, url: str, identity: str) -> None:
+    def __init__(self, registry: Registry, name: str, url: str, identity: str) -> None:
         self.number = registry.collectors.claim_number(name, url, identity)
         self._registry = registry
         self._mine: OrderedDict[str, int] = OrderedDict()  # stream -> epoch
@@ -170,7 +167,7 @@ class Tenant:
         with self._registry.leases.guard(self.number, streams) as held:
             yield held
 
-    def _acquired(self, streams: set[str]) -> dict[str, "Lease"]:
+    def _acquired(self, streams: set[str]) -> dict[str, Lease]:
         leases = self._registry.leases.acquire(streams, self.number, _now())
         for lease in leases.values():
             if lease.taken_over_from is not None:
@@ -204,7 +201,7 @@ class Tenant:
         self._failing = False
 
 
-def _answer(stream: str, said: int | None, lease: "Lease | None", epoch: int | None) -> BatchError | None:
+def _answer(stream: str, said: int | None, lease: Lease | None, epoch: int | None) -> BatchError | None:
     if lease is not None and not lease.is_mine:
         sentence = f"stream {stream} belongs to another collector; send its batches there"
         return BatchError(421, "elsewhere", sentence, location=f"{lease.url.rstrip('/')}/v1/batches")

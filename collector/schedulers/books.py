@@ -8,14 +8,11 @@ thousand rows an hour, however often they are asked. Nothing changes here until 
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from agent.wire.tables import ALLOCATIONS
 from agent.wire.units import SECOND_US
 from collector.schedulers.poller import Poll, Row, Value, moment_of, sender
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _MOST_ALIASES = 200_000  # remembered; a forgotten one is told again
 
@@ -27,7 +24,7 @@ class AliasBook:
         self._told = dict(told)
 
     @classmethod
-    def read(cls, session: "Session", prefix: str) -> "AliasBook":
+    def read(cls, session: Session, prefix: str) -> "AliasBook":
         """Return what the store knows of the runs whose ids begin with this; of an alias told twice the later."""
         told = session.rows(
             "SELECT alias_run_id, run_id FROM run_aliases WHERE starts_with(run_id, ?) ORDER BY batch", [prefix]
@@ -75,7 +72,7 @@ class AllocationBook:
             self._keep(row, 0)
 
     @classmethod
-    def read(cls, session: "Session", prefix: str, now: int, *, without_gpu: bool = False) -> "AllocationBook":
+    def read(cls, session: Session, prefix: str, now: int, *, without_gpu: bool = False) -> "AllocationBook":
         """Return what the store knows of the runs whose ids begin with this.
 
         `without_gpu` leaves out rows that name a GPU, where the scheduler itself never does and its hosts do.
@@ -128,7 +125,7 @@ class AllocationBook:
         self._runs.setdefault(key[0], {})[key] = None
 
 
-def last_words(session: "Session", where: str, parameters: dict[str, object], then: str = "true") -> Iterator[Row]:
+def last_words(session: Session, where: str, parameters: dict[str, object], then: str = "true") -> Iterator[Row]:
     """Yield the last word on each allocation that the store was told of, of rows that are so, those that are `then` so.
 
     `where` is asked of every row, and so is which of them is the last; `then` of the last alone.
@@ -216,7 +213,7 @@ class NodeBook:
         self._next: dict[str, Span] = {}
 
     @classmethod
-    def read(cls, session: "Session", every_seconds: float) -> "NodeBook":
+    def read(cls, session: Session, every_seconds: float) -> "NodeBook":
         """Return what the store was told last of each host, for a source that is asked this often."""
         rows = session.rows(
             """
@@ -281,7 +278,7 @@ class ClusterState:
 
     @classmethod
     def read(
-        cls, session: "Session", name: str, every_seconds: float, now: int, first: int, *, without_gpu: bool = False
+        cls, session: Session, name: str, every_seconds: float, now: int, first: int, *, without_gpu: bool = False
     ) -> "ClusterState":
         """Return what the store knows of a cluster like slurm/alpha; `first` is `asked_until` of one that is new."""
         (last,) = session.row("SELECT max(sent_at) FROM receipts WHERE agent = ?", [sender(name)])

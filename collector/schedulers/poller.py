@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -18,11 +18,9 @@ from collector.errors import CollectorError, SchedulerError
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.batch import encoded_batch
 from collector.pipeline.decoding.range_checks import Clock, plausible
-
-if TYPE_CHECKING:
-    from collector.pipeline.writer import Writer
-    from collector.store.database import Store
-    from collector.store.session import Session
+from collector.pipeline.writer import Writer
+from collector.store.database import Store
+from collector.store.session import Session
 
 Value: TypeAlias = str | int | float | None
 Row: TypeAlias = dict[str, Value]
@@ -47,7 +45,7 @@ class ClusterSource(Protocol):
     name: str  # slurm/alpha: how its rows are signed
     unplaced: int  # runs that hold GPUs which are not known by name
 
-    def poll(self, session: "Session", now: int) -> Poll:
+    def poll(self, session: Session, now: int) -> Poll:
         """Return what is new.
 
         Raises:
@@ -79,7 +77,7 @@ _LANDING_SECONDS = (
 class PollBatches:
     """Lands the polls of one scheduler, each once. `refused` counts rows that could not be believed."""
 
-    def __init__(self, name: str, writer: "Writer") -> None:
+    def __init__(self, name: str, writer: Writer) -> None:
         self.refused = 0
         self._name = name
         self._writer = writer
@@ -133,9 +131,9 @@ class Poller:
     def __init__(
         self,
         name: str,
-        open_source: "Callable[[Session, int], ClusterSource]",
-        store: "Store",
-        writer: "Writer",
+        open_source: Callable[[Session, int], ClusterSource],
+        store: Store,
+        writer: Writer,
         every_seconds: float,
     ) -> None:
         self._name = name
@@ -172,7 +170,7 @@ class Poller:
         """Runs that hold GPUs which are not known by name."""
         return self._source.unplaced if self._source else 0
 
-    def once(self, session: "Session") -> bool:
+    def once(self, session: Session) -> bool:
         """Ask once, land what is new, and return whether that went well."""
         try:
             now = time.time_ns() // 1000

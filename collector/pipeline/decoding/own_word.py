@@ -9,18 +9,15 @@ that was told lies side by side (analyzer/ledger/believed.py).
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from agent.wire.contract import Table
 from agent.wire.tables import HOST_AUTHORITIES, TABLES
 from collector.errors import BatchError
+from collector.pipeline.decoding.batch import Batch
 from collector.pipeline.decoding.range_checks import Mask, Reason, pc
-
-if TYPE_CHECKING:
-    from collector.pipeline.decoding.batch import Batch
-    from collector.registry.roles import Principal
+from collector.registry.roles import Principal
 
 _BEFORE_FIRST_US = 86_400_000_000  # a day: an agent's first batch has nothing in it that is much older than itself
 _GPUS = ("gpu_uuid", "parent_uuid")
@@ -42,7 +39,7 @@ class Host:
     gpus: frozenset[str]
 
 
-def check_host(principal: "Principal | None", batch: "Batch") -> None:
+def check_host(principal: Principal | None, batch: Batch) -> None:
     """Check that a batch is of the host whose key its sender shows.
 
     Raises:
@@ -56,7 +53,7 @@ def check_host(principal: "Principal | None", batch: "Batch") -> None:
         )
 
 
-def foreign_part(node: str, batch: "Batch") -> str | None:
+def foreign_part(node: str, batch: Batch) -> str | None:
     """Return what of a batch is of another host than this; None where all is of it."""
     if batch.header.agent != node:
         return f"the agent of {batch.header.agent!r}"
@@ -77,7 +74,7 @@ def _all_of(rows: pa.RecordBatch, node: "pa.StringScalar") -> bool:
     return bool(same.true_count == rows.num_rows)
 
 
-def gpus_named(batch: "Batch") -> set[str]:
+def gpus_named(batch: Batch) -> set[str]:
     """Return every GPU and MIG instance that a batch names."""
     return {gpu for rows in batch.tables.values() for gpu in _said(rows, _GPUS) if gpu}
 
@@ -89,13 +86,13 @@ def _said(rows: pa.RecordBatch, names: Collection[str]) -> Iterator[str | None]:
             yield from rows.column(place).unique().to_pylist()
 
 
-def own_part(host: Host, batch: "Batch") -> "Batch":
+def own_part(host: Host, batch: Batch) -> Batch:
     """Return the batch as this host's own word, without the rows that are not its to tell."""
     broken = not_its_own(host, batch)
     return replace(batch.without(broken) if broken else batch, told_by=host.node)
 
 
-def not_its_own(host: Host, batch: "Batch") -> dict[str, Broken]:
+def not_its_own(host: Host, batch: Batch) -> dict[str, Broken]:
     """Return by table the rules that its rows break, each with the mask of those rows."""
     doubted = ((name, rows) for name, rows in batch.tables.items() if not _plainly_own(host, TABLES[name], rows))
     found = {name: list(_broken(host, TABLES[name], rows)) for name, rows in doubted}

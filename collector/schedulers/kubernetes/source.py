@@ -4,16 +4,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from collector.schedulers.books import KEPT_US, ClusterState
 from collector.schedulers.kubernetes.api import Api, Mirror
 from collector.schedulers.kubernetes.resources import PATHS, Node, Pod, Workload, node, node_location, pod, workload
 from collector.schedulers.kubernetes.runs import Labels, Owners, Top, aliases, allocation, awaited
 from collector.schedulers.poller import Poll, Row, moment_of
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,7 +44,7 @@ class KubernetesSource:
         self._nodes: Mirror[Node] = Mirror(api, "/api/v1/nodes", node)
         self._queues: list[Mirror[Workload]] = [Mirror(api, path, workload, optional=True) for path in PATHS]
 
-    def poll(self, session: "Session", now: int) -> Poll:  # noqa: ARG002 - as the protocol has it
+    def poll(self, session: Session, now: int) -> Poll:  # noqa: ARG002 - as the protocol has it
         """Return what is new since the last poll.
 
         Raises:
@@ -153,10 +150,10 @@ class KubernetesSource:
 
 def open_kubernetes(
     cluster: str, api: Api, reading: LabelMeanings, every_seconds: float
-) -> "Callable[[Session, int], KubernetesSource]":
+) -> Callable[[Session, int], KubernetesSource]:
     """Return what makes the source of a cluster from what the store knows, so that a restart tells nothing twice."""
 
-    def opened(session: "Session", now: int) -> KubernetesSource:
+    def opened(session: Session, now: int) -> KubernetesSource:
         state = ClusterState.read(session, f"kubernetes/{cluster}", every_seconds, now, now, without_gpu=True)
         return KubernetesSource(cluster, api, state, reading)
 

@@ -2,18 +2,15 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.books import AllocationBook, ClusterState, is_withdrawn, withdrawn
 from collector.schedulers.poller import Poll, Row, moment_of
 from collector.schedulers.slurm.jobs import Job
+from collector.schedulers.slurm.reader import SlurmReader
 from collector.schedulers.slurm.rows import Inventory, JobGpu, alias, attempt_of, holding, places, waiting_row
-
-if TYPE_CHECKING:
-    from collector.schedulers.slurm.reader import SlurmReader
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _OVERLAP_US = 600 * SECOND_US  # accounting is asked for more than was missed: its daemon may lag behind the controller
 _PATIENCE_US = 600 * SECOND_US  # how long accounting may take to say how a job ended that the controller has forgotten
@@ -25,7 +22,7 @@ _AFTER = re.compile(r"(?:afterany|afternotok):(\d+(?:_\d+)?)")
 class SlurmSource:
     """Asks a cluster for what is new. Use it in one thread; land what `poll` returns, then call `landed`."""
 
-    def __init__(self, cluster: str, reader: "SlurmReader", state: ClusterState) -> None:
+    def __init__(self, cluster: str, reader: SlurmReader, state: ClusterState) -> None:
         self.name = f"slurm/{cluster}"
         self.prefix = f"{self.name}/"
         self.unplaced = 0  # jobs that hold GPUs which are not known by name
@@ -33,7 +30,7 @@ class SlurmSource:
         self._state = state
         self._seen: dict[tuple[str, int | None], int] = {}  # run and start to when it was last there
 
-    def poll(self, session: "Session", now: int) -> Poll:
+    def poll(self, session: Session, now: int) -> Poll:
         """Return what is new since the last poll.
 
         Raises:
@@ -125,10 +122,10 @@ class SlurmSource:
         return self._state.aliases.news(row for row in found if row)
 
 
-def open_slurm(cluster: str, reader: "SlurmReader", every_seconds: float) -> "Callable[[Session, int], SlurmSource]":
+def open_slurm(cluster: str, reader: SlurmReader, every_seconds: float) -> Callable[[Session, int], SlurmSource]:
     """Return what makes the source of a cluster from what the store knows, so that a restart tells nothing twice."""
 
-    def opened(session: "Session", now: int) -> SlurmSource:
+    def opened(session: Session, now: int) -> SlurmSource:
         state = ClusterState.read(session, f"slurm/{cluster}", every_seconds, now, now - _FIRST_US)
         return SlurmSource(cluster, reader, state)
 
