@@ -20,13 +20,13 @@ from collector.lake.compaction import compact
 from collector.lake.lake_files import files
 from collector.lake.sealing import seal
 from collector.lake.tiers import roll_up
-from collector.lake_layout import layouts, tier_of
 from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
 from collector.store.lake import default_lake
 from collector.store.schemas import make_tier_tables
 from collector.store.seal_mark import Mark
+from collector.tier_tables import layouts, tier_of
 from simulator.site import Host
 
 HOSTS = 8

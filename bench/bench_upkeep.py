@@ -31,7 +31,7 @@ from pathlib import Path
 from collector.config import CollectorConfig
 from collector.store.database import open_store
 from collector.store.schemas import make_tier_tables
-from collector.lake_layout import RAW
+from collector.tier_tables import RAW
 from collector.lake.retention import Keeping, drop
 from collector.lake.tiers import roll_up
 before, began = time.process_time(), time.monotonic()

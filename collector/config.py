@@ -13,7 +13,7 @@ from typing import Any
 from agent.log_format import FORMATS, LEVELS, LogFormat, LogLevel
 from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 from collector.errors import ConfigError, StoreError
-from collector.lake_layout import kept_days
+from collector.tier_tables import kept_days
 
 TABLE = "collector"
 _ENVIRONMENT = "GPULEDGER_COLLECTOR_"

@@ -1,4 +1,4 @@
-"""Which tables have tiers, and how each of their columns is kept: by its kind, but for the exceptions named here.
+"""Which tables have tiers, how each of their columns is kept, and how the lake's tables lie in their files.
 
 A tier's row has the contract's names: a gauge's column holds its mean, an amount's its sum. Beside them stand what else
 is kept (`_ms`, `_min`, `_max`, `_histogram`), and `measured_ms`: how much of the time was told of at all, so that
@@ -8,15 +8,21 @@ Whatever is added up is an integer: amounts in whole units or millionths, gauges
 So a minute says the same whatever came first, and hours made from minutes say what hours made from samples would.
 A mean is kept as a number that people and other engines can read; from it and its milliseconds the integer it was made
 of comes back to the last digit, as long as that has fewer than 15 digits. Everything a real GPU does stays far below.
+
+Of files a day is the unit: retention drops whole days, and a file that holds two would have to be written anew for it.
+Minutes of a small site are put together by the week, which a chart then reads from one file a third smaller. Rows are
+ordered by host first: the GPUs of one run share hosts, so that a run's week is a few row groups of each file.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, partial
 
 from agent.wire.contract import Column, Table
 from agent.wire.tables import TABLES
-from agent.wire.units import HOUR_US, MINUTE_US
+from agent.wire.units import DAY_US, HOUR_US, MINUTE_US, WEEK_US
+from collector.errors import ConfigError
 
 BIN = 5  # permille: how finely distributions are kept, which is as finely as the analyzer asks (run_activity)
 _MILLIONTHS = "1e6"
@@ -302,3 +308,69 @@ def _measure(table: Table, column: Column) -> Measure:
 def tier_tables() -> dict[str, tuple[str, ...]]:
     """Return the columns of every tier's table, as SQL defines them."""
     return {tiered(name).name(size): tiered(name).definitions for name in TIERED for size in SIZES}
+
+
+MONDAY_US = 4 * DAY_US  # the first after 1970 began; every span counts from here
+_MONTH_US = 30 * DAY_US  # not the calendar's: spans of one length
+RAW = (*TIERED, "agent_samples")
+LONG = ("progress",)  # kept as long as the hours: it is little
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Of one table: the column that says when, the span that one file shall hold, and the order of its rows.
+
+    `small_span_us` is what a file holds where that is not much.
+    """
+
+    table: str
+    clock: str
+    span_us: int
+    order: str
+    small_span_us: int = 0
+
+    @property
+    def longest_us(self) -> int:
+        """The longest span that one file holds."""
+        return max(self.span_us, self.small_span_us)
+
+
+def layouts() -> dict[str, Layout]:
+    """Return the layout of every table that grows with time."""
+    found = [
+        *(Layout(name, "started_at", DAY_US, tiered(name).order) for name in TIERED),
+        *(Layout(tiered(name).name("minutes"), "started_at", DAY_US, tiered(name).order, WEEK_US) for name in TIERED),
+        *(Layout(tiered(name).name("hours"), "started_at", _MONTH_US, tiered(name).order) for name in TIERED),
+        Layout("agent_samples", "started_at", DAY_US, "node, started_at"),
+        Layout("progress", "started_at", _MONTH_US, "run_id, node, started_at"),
+        Layout("node_states", "started_at", _MONTH_US, "node, started_at"),
+        Layout("receipts", "received_at", DAY_US, "stream, sequence"),
+    ]
+    return {layout.table: layout for layout in found}
+
+
+def droppable() -> tuple[str, ...]:
+    """Return the tables that retention may drop days of, samples first."""
+    return (*RAW, *LONG, *(tiered(name).name(size) for size in SIZES for name in TIERED))
+
+
+def kept_days(text: str) -> tuple[str, int]:
+    """Return the table and the days of an entry of the setting keep_days, such as flow_samples=3.
+
+    Raises:
+        ConfigError: there is no such table, or it is no number of days.
+    """
+    table, _, days = text.partition("=")
+    if table not in droppable():
+        near = get_close_matches(table, droppable(), n=1)
+        told = f"; the nearest is {near[0]}" if near else f"; known are {', '.join(droppable())}"
+        raise ConfigError(f"collector.keep_days has {text!r}: no table that expires{told}")
+    if not days.isdecimal() or int(days) < 1:
+        raise ConfigError(f"collector.keep_days has {text!r}: write a whole number of days, as in {table}=7")
+    return table, int(days)
+
+
+def tier_of(table: str) -> str:
+    """Return raw, minutes or hours."""
+    size = table.rpartition("_")[2]
+    return size if size in SIZES else "raw"

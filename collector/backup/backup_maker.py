@@ -27,8 +27,19 @@ from pathlib import Path
 
 from agent import child
 from agent.version import installed_version
-from collector.backup.contents import lake_rows, named_files, noted_hashes
-from collector.backup.manifest import NAME, PRIVATE, File, Layout, Manifest, described, sha256, sync
+from collector.backup.manifest import (
+    NAME,
+    PRIVATE,
+    File,
+    Layout,
+    Manifest,
+    described,
+    lake_rows,
+    named_files,
+    noted_hashes,
+    sha256,
+    sync,
+)
 from collector.errors import BackupError
 from collector.store.database import Store
 from collector.store.noted import unreadable

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from agent.wire.units import DAY_US, HOUR_US
 from collector.lake.file_check import require_whole
 from collector.lake.lake_files import LakeFile, Outcome, files, flush, paths, scattered, writing
-from collector.lake_layout import MONDAY_US, Layout, layouts, tier_of
 from collector.store.lake import delete
 from collector.store.noted import named_files
 from collector.store.session import Session, literal
+from collector.tier_tables import MONDAY_US, Layout, layouts, tier_of
 
 if TYPE_CHECKING:
     from collector.store.database import Store

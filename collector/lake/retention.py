@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from agent.wire.units import DAY_US, HOUR_US
 from collector.lake.lake_files import LakeFile, Outcome, files, writing
 from collector.lake.tiers import forget_expired, note_due, waiting_hours
-from collector.lake_layout import LONG, RAW, droppable, layouts, tier_of
 from collector.store.lake import delete
-from collector.tier_tables import TIERED
+from collector.tier_tables import LONG, RAW, TIERED, droppable, layouts, tier_of
 
 if TYPE_CHECKING:
     from collector.store.database import Store

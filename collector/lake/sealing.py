@@ -33,9 +33,9 @@ from agent.wire.envelope import open_envelope
 from agent.wire.tables import TABLES
 from collector.errors import BatchError, RegistryError, StoreError
 from collector.lake.file_check import note_written
+from collector.pipeline.batch_commit import NEVER, disown
 from collector.pipeline.decoding.arrow_messages import message_schema
 from collector.pipeline.decoding.batch import BatchPart, merged
-from collector.pipeline.streams import NEVER, disown
 from collector.store.noted import newest_snapshot
 from collector.store.schemas import RECEIPTS, sort_key
 from collector.store.seal_mark import Mark, note_sealed

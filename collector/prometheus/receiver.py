@@ -28,8 +28,18 @@ from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, EARLIEST
 from collector.pipeline.writer import Writer
 from collector.prometheus.labels import Clusters
 from collector.prometheus.request import Pending, Sent, Written, sent, temporary
-from collector.prometheus.scrapes import Scrapes, batch_of
-from collector.prometheus.targets import STREAM, Bucket, LabelMemory, Meaning, Settling, Target, Targets, meaning
+from collector.prometheus.targets import (
+    STREAM,
+    Bucket,
+    LabelMemory,
+    Meaning,
+    Scrapes,
+    Settling,
+    Target,
+    Targets,
+    batch_of,
+    meaning,
+)
 from collector.store.database import Store
 
 _MOST_REQUESTS = 1024  # that wait for their answer

@@ -6,8 +6,7 @@ from analyzer.interfaces.doctor import examine
 from analyzer.ledger.believed import believing
 from analyzer.settings.settings import Settings
 from collector.backup.backup_maker import backups
-from collector.backup.contents import open_backup
-from collector.backup.manifest import NAME, Layout
+from collector.backup.manifest import NAME, Layout, open_backup
 from collector.backup.restoring import Verdict, verify
 from collector.errors import BackupError
 

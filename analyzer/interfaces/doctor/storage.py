@@ -15,8 +15,8 @@ from collector.lake.damage import lost
 from collector.lake.file_check import damage_sentence, glanced
 from collector.lake.lake_files import LakeFile, files
 from collector.lake.retention import Keeping
-from collector.lake_layout import layouts, tier_of
 from collector.store.noted import named_files
+from collector.tier_tables import layouts, tier_of
 
 _OLD_BACKUP_SECONDS = WEEK_SECONDS
 _LOG_BYTES = 1 << 30  # a log is folded in at 64 MB; one that grows so far is not

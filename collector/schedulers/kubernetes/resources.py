@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from collector.schedulers.books import NodeState
-from collector.schedulers.kubernetes.fields import Json, at, condition, objects, text, texts, timestamp_us, whole_number
+from collector.schedulers.kubernetes.api import Json, at, condition, objects, text, texts, timestamp_us, whole_number
 
 # Whole GPUs, time-sliced or renamed ones (gpu.shared), and MIG instances (mig-1g.10gb): each counts as one unit, as the
 # device plugin hands them out. What else the vendor's domain holds (pgpu for virtual machines) is no unit of ours.

@@ -8,8 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from collector.schedulers.kubernetes.api import AnswerError, Api
-from collector.schedulers.kubernetes.fields import Json, objects, text, texts
+from collector.schedulers.kubernetes.api import AnswerError, Api, Json, objects, text, texts
 from collector.schedulers.kubernetes.resources import Owner, Pod, Workload, controller
 from collector.schedulers.poller import Row
 

@@ -11,8 +11,8 @@ from agent.wire.units import MINUTE_US, WEEK_US
 from collector.errors import StoreError
 from collector.lake.compaction import _files, _rewrite, _settled, _windows, compact, merge_recent
 from collector.lake.lake_files import LakeFile, Outcome, files, writing
-from collector.lake_layout import MONDAY_US
 from collector.store.database import Store
+from collector.tier_tables import MONDAY_US
 from tests.collector.lake.upkeep_sites import DAY, DAY_US, GPUS, HOUR_US, SECOND, everything, one, rows, site, take
 
 BATCH = 256

@@ -9,8 +9,8 @@ from collector.lake.compaction import compact
 from collector.lake.lake_files import LakeFile, files, writing
 from collector.lake.retention import Dropped, Keeping, cuts_for_bytes, drop, judged_until
 from collector.lake.tiers import note_due, roll_up
-from collector.lake_layout import droppable, layouts
 from collector.store.database import Store
+from collector.tier_tables import droppable, layouts
 from tests.collector.lake.upkeep_sites import DAY, DAY_US, HOUR_US, SECOND, judge, one, rows, site, take
 
 NOW = DAY + 20 * DAY_US

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.schedulers.kubernetes.fields import timestamp_us
+from collector.schedulers.kubernetes.api import timestamp_us
 from collector.schedulers.kubernetes.resources import controller, gpus, node, node_location, pod, workload
 from tests.analyzer.ledger.fleet import MINUTE
 from tests.collector.schedulers.kubernetes_things import T, Thing, host, meta, over, owning, running, stamp, waiting
