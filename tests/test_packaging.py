@@ -118,9 +118,9 @@ def test_installed_each_command_and_child_is_found(installed: Path, tmp_path: Pa
     files = said(installed, tmp_path, "-c", LOADED, *PACKAGES).splitlines()
     assert len(files) > 100
     assert [file for file in files if "/gpuledger/rooms/" not in file] == []
-    for module in ("gpuledger", "simulator"):
+    for module, first in (("gpuledger", "gpuledger: where every GPU-second went"), ("simulator", "usage:")):
         line = said(installed, tmp_path, "-c", CHILD, module).splitlines()
-        assert said(installed, tmp_path, *line[1:], "--help").startswith("usage:")
+        assert said(installed, tmp_path, *line[1:], "--help").startswith(first)
 
 
 def test_the_wheel_holds_every_file_that_the_code_reads(wheel: Path) -> None:
