@@ -271,7 +271,7 @@ def capacity_profile(source: Source, asked: ProfileRequest) -> CapacityProfile:
     by_run = _booked(session, work)
     booked = _together(by_run)
     signals = read_signals(session, work)
-    around = read_around(session, work, booked, signals)
+    data_path, communication = read_around(session, work, booked, signals)
     scaled = read_scale(session, work)
     owned = kinds(session, work)
     other = alternatives(session, work, owned, signals.memory)
@@ -297,8 +297,8 @@ def capacity_profile(source: Source, asked: ProfileRequest) -> CapacityProfile:
         scaling=scaled.table,
         scaling_of=scaled.of,
         knee_gpus=scaled.knee_gpus,
-        data_path=around.data_path,
-        communication=around.communication,
+        data_path=data_path,
+        communication=communication,
         alternatives=other,
         advice=advised.advice,
         checked=advised.checked,

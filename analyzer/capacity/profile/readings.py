@@ -98,16 +98,10 @@ def _distribution(signal: str, sku: str | None, p10: int, p50: int, p90: int, mo
     return Distribution(signal, sku, *(each / per for each in (p10, p50, p90, most)))
 
 
-@dataclass(frozen=True, slots=True)
-class PathsAndLinks:
-    """The data path and the communication of the runs."""
-
-    data_path: DataPath
-    communication: Communication
-
-
-def read_around(session: Session, work: Work, booked: Sequence[StateHours], signals: Signals) -> PathsAndLinks:
-    """Return it: workers, disks and reads of the run that waited for input most.
+def read_around(
+    session: Session, work: Work, booked: Sequence[StateHours], signals: Signals
+) -> tuple[DataPath, Communication]:
+    """Return the data path and the communication: workers, disks and reads of the run that waited for input most.
 
     Flows between hosts are looked through only of runs that lay in several racks.
     """
@@ -136,7 +130,7 @@ def read_around(session: Session, work: Work, booked: Sequence[StateHours], sign
         _across_racks(session, work, far) if far else 0 if known else None,
         _share(booked, "communicating"),
     )
-    return PathsAndLinks(path, talk)
+    return path, talk
 
 
 def _share(booked: Sequence[StateHours], state: str) -> float:
