@@ -1,4 +1,7 @@
-"""One pass of the analysis beside a server: seal, see whose turn it is, make the ledger, book it into the lake."""
+"""The analysis beside the server: a thread that brings the ledger up to date, off the path of every request.
+
+What /metrics tells of it stands here too. It loads nothing of the analysis itself: a command asks how often it runs.
+"""
 
 import logging
 import threading
@@ -10,73 +13,12 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from analyzer.analysis import analyze
 from analyzer.errors import AnalyzerError
-from analyzer.ledger.booking import Analysis
-from analyzer.reports.prediction_book import keep_recommendations
-from analyzer.settings.settings import Settings
 from collector.errors import CollectorError, HeldElsewhereError, RegistryError, TakenError
-from collector.store.books import catch_up, mirror, mirror_findings
 
 if TYPE_CHECKING:
     from analyzer.ledger.booking import Analysis
-    from collector.lake.sealing import Sealer
     from collector.registry.tenant import BookingLease
-    from collector.store.database import Store
-
-
-@dataclass(frozen=True, slots=True)
-class Booker:
-    """Makes the passes of one store. `lease` is None where nobody else could book into its lake.
-
-    `tell` is called after each pass that booked, with its moment: who books is who raises alarms.
-    """
-
-    store: "Store"
-    settings: Settings
-    lease: "BookingLease | None"
-    sealer: "Sealer | None"
-    tell: Callable[[int], object] | None = None
-
-    def __call__(self, now_us: int) -> Analysis:
-        """Make one pass, and tell what it found. Raises as book() does."""
-        done = self.book(now_us)
-        if self.tell is not None:
-            self.tell(now_us)
-        return done
-
-    def book(self, now_us: int) -> Analysis:
-        """Make one pass; while another analyzer has the lease, follow its books instead.
-
-        Raises:
-            HeldElsewhereError: another has it; our hot file says what the lake's books say.
-            RegistryError: nobody can say who has it; nothing was booked.
-            TakenError: another has booked in spite of it; nothing of this pass was booked.
-        """
-        if self.sealer is not None:
-            self.sealer.once()  # so that the ledger speaks of what has just arrived
-        if self.lease is None:
-            done = analyze(self.store, self.settings, now_us=now_us)
-            mirror(self.store)
-            keep_recommendations(self.store, self.settings, now_us)
-            return done
-        try:
-            name = self.lease.take().name
-        except HeldElsewhereError:
-            catch_up(self.store)
-            mirror_findings(self.store)  # what people say here goes there
-            raise
-        done = analyze(self.store, self.settings, now_us=now_us)
-        with self.lease.guard():
-            mirror(self.store, name)
-            keep_recommendations(self.store, self.settings, now_us)
-        return done
-
-    def stop(self) -> None:
-        """Let another take the lease at once."""
-        if self.lease is not None:
-            self.lease.release()
-
 
 _LOG = logging.getLogger(__name__)
 ANALYZE_SECONDS = 300.0  # how often, where nobody says

@@ -5,7 +5,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from contextlib import suppress
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -23,12 +22,12 @@ class PageCache:
     """The newest page of each key. Of those who ask for the same at once, one makes it.
 
     A key names all that decides what a page shows but the ledger: the address, and who may see what. What `lasts` is
-    kept on the shelf too, where there is one, and found there by the server that starts next.
+    kept on disk too, where there is a place, and found there by the server that starts next.
     """
 
     def __init__(self, pages: int = PAGES, size: int = BYTES, disk_cache: DiskCache | None = None) -> None:
         self._pages, self._size = pages, size
-        self._shelf = disk_cache
+        self._disk_cache = disk_cache
         self._kept: OrderedDict[Hashable, PageRecord] = OrderedDict()
         self._making: dict[Hashable, Future[PageRecord]] = {}
         self._lock = threading.Lock()
@@ -56,12 +55,11 @@ class PageCache:
             kept = self.kept(key, state, lasts=lasts)
             if kept is not None and kept.state == state:
                 return kept
-            disk_cache = self._shelf if lasts else None
             promised, is_mine = self._promised(key)
             if is_mine and patience is None:
-                return self._make(key, promised, make, disk_cache)
-            if is_mine:
-                self._workers.submit(self._make_for_others, key, promised, make, disk_cache)
+                return self._make(key, promised, make, lasts=lasts)
+            if is_mine:  # those who wait are told what fails; who comes later asks again
+                self._workers.submit(self._make, key, promised, make, lasts=lasts)
             try:
                 made = promised.result(patience)
             except NotYet:
@@ -72,7 +70,7 @@ class PageCache:
 
     def kept(self, key: Hashable, state: Hashable, *, lasts: bool = False) -> PageRecord | None:
         """Return what is kept of a page, of whatever state, or None; nothing is made."""
-        return self._newest(key) or self._of_before(key, state, self._shelf if lasts else None)
+        return self._newest(key) or (self._of_before(key, state) if lasts else None)
 
     def close(self) -> None:
         """Make what is being made, and nothing more."""
@@ -84,15 +82,15 @@ class PageCache:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def _of_before(self, key: Hashable, state: Hashable, disk_cache: DiskCache | None) -> PageRecord | None:
+    def _of_before(self, key: Hashable, state: Hashable) -> PageRecord | None:
         """Return the page that the server before this one kept."""
-        found = disk_cache.get(key, state) if disk_cache is not None else None
-        if found is None:
+        page = self._disk_cache.get(key, state) if self._disk_cache is not None else None
+        if page is None:
             return None
         with self._lock:
-            return self._kept.get(key) or self._keep(key, found)
+            return self._kept.get(key) or self._keep(key, page)
 
-    def _promised(self, key: Hashable) -> "tuple[Future[PageRecord], bool]":
+    def _promised(self, key: Hashable) -> tuple[Future[PageRecord], bool]:
         """Return the page that is being made, and whether who asks is to make it."""
         with self._lock:
             if key in self._making:
@@ -103,22 +101,8 @@ class PageCache:
             self._making[key] = promised
             return promised, True
 
-    def _make_for_others(
-        self,
-        key: Hashable,
-        promised: Future[PageRecord],
-        make: Callable[[], PageRecord],
-        disk_cache: DiskCache | None,
-    ) -> None:
-        with suppress(Exception):  # those who wait are told; who comes later asks again
-            self._make(key, promised, make, disk_cache)
-
     def _make(
-        self,
-        key: Hashable,
-        promised: Future[PageRecord],
-        make: Callable[[], PageRecord],
-        disk_cache: DiskCache | None,
+        self, key: Hashable, promised: Future[PageRecord], make: Callable[[], PageRecord], *, lasts: bool
     ) -> PageRecord:
         try:
             made = make()
@@ -128,8 +112,8 @@ class PageCache:
             raise
         self._done(key, made)
         promised.set_result(made)
-        if disk_cache is not None and len(made.text) <= PAGE_BYTES:
-            disk_cache.put(key, made)
+        if lasts and self._disk_cache is not None and len(made.text) <= PAGE_BYTES:
+            self._disk_cache.put(key, made)
         return made
 
     def _done(self, key: Hashable, made: PageRecord | None) -> None:
@@ -156,23 +140,25 @@ _PREFIX = "gpuledger_pages"
 
 
 class PageCounts(Collector):
-    """The counts of one server. `shelf` is None where its store is in memory; nothing is told of a disk then."""
+    """The counts of one server. `disk_cache` is None where its store is in memory; nothing is told of a disk then."""
 
     def __init__(self, cache: PageCache, disk_cache: DiskCache | None) -> None:
         self._cache = cache
-        self._shelf = disk_cache
+        self._disk_cache = disk_cache
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         """Yield the families, as prometheus_client asks for them."""
         kept = GaugeMetricFamily(f"{_PREFIX}_kept_bytes", "Of pages that are kept, by where.", labels=["place"])
         kept.add_metric(["memory"], self._cache.bytes)
-        if self._shelf is not None:
-            kept.add_metric(["disk"], self._shelf.bytes)
+        if self._disk_cache is not None:
+            kept.add_metric(["disk"], self._disk_cache.bytes)
         yield kept
         yield CounterMetricFamily(
             f"{_PREFIX}_made", "Pages and parts that were made from the ledger.", self._cache.made
         )
-        if self._shelf is not None:
-            yield CounterMetricFamily(f"{_PREFIX}_found", "Of the server before, as it left them.", self._shelf.found)
+        if self._disk_cache is not None:
+            yield CounterMetricFamily(
+                f"{_PREFIX}_found", "Of the server before, as it left them.", self._disk_cache.found
+            )
             about = "What the disk refused to keep, or gave back damaged."
-            yield CounterMetricFamily(f"{_PREFIX}_disk_failures", about, self._shelf.failed)
+            yield CounterMetricFamily(f"{_PREFIX}_disk_failures", about, self._disk_cache.failed)

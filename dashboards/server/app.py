@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from analyzer.analysis import analyze
 from analyzer.interfaces.alarms.reporter import AlarmReporter
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.api.routes import add_api
@@ -14,21 +15,26 @@ from analyzer.interfaces.doctor.sight import Live
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.interfaces.metrics.snapshot import FleetPage
 from analyzer.ledger.believed import believing
+from analyzer.ledger.booking import Analysis
 from analyzer.queries.generation import ByGeneration, Generations
 from analyzer.recommendations.advice_options import LossSource
+from analyzer.reports.prediction_book import keep_recommendations
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.access.gate import Gate
 from collector.access.open_access import access_of, analyst_of, tenant_of
 from collector.backup.manifest import Layout
 from collector.config import CollectorConfig
+from collector.errors import HeldElsewhereError
 from collector.http.app import create_app
 from collector.http.health import Readiness, add_health, check_store
 from collector.http.server_metrics import add_server_metrics
+from collector.lake.sealing import Sealer
 from collector.pipeline.writer import Writer
 from collector.registry.tenant import BookingLease
+from collector.store.books import catch_up, mirror, mirror_findings
 from collector.store.database import Store
-from dashboards.analysis import ANALYZE_SECONDS, AnalysisJob, Booker, JobPage
+from dashboards.analysis import ANALYZE_SECONDS, AnalysisJob, JobPage
 from dashboards.disk_cache import DiskCache, edition_of
 from dashboards.page_cache import PageCache, PageCounts
 from dashboards.pages.finding import finding_routes
@@ -60,6 +66,59 @@ class ServerConfig:
     is_simulated: bool = False  # a demo's week, to which nobody sends any more
 
 
+@dataclass(frozen=True, slots=True)
+class Booker:
+    """Makes the passes of one store. `lease` is None where nobody else could book into its lake.
+
+    `tell` is called after each pass that booked, with its moment: who books is who raises alarms.
+    """
+
+    store: Store
+    settings: Settings
+    lease: BookingLease | None
+    sealer: Sealer | None
+    tell: Callable[[int], object] | None = None
+
+    def __call__(self, now_us: int) -> Analysis:
+        """Make one pass, and tell what it found. Raises as book() does."""
+        done = self.book(now_us)
+        if self.tell is not None:
+            self.tell(now_us)
+        return done
+
+    def book(self, now_us: int) -> Analysis:
+        """Make one pass; while another analyzer has the lease, follow its books instead.
+
+        Raises:
+            HeldElsewhereError: another has it; our hot file says what the lake's books say.
+            RegistryError: nobody can say who has it; nothing was booked.
+            TakenError: another has booked in spite of it; nothing of this pass was booked.
+        """
+        if self.sealer is not None:
+            self.sealer.once()  # so that the ledger speaks of what has just arrived
+        if self.lease is None:
+            done = analyze(self.store, self.settings, now_us=now_us)
+            mirror(self.store)
+            keep_recommendations(self.store, self.settings, now_us)
+            return done
+        try:
+            name = self.lease.take().name
+        except HeldElsewhereError:
+            catch_up(self.store)
+            mirror_findings(self.store)  # what people say here goes there
+            raise
+        done = analyze(self.store, self.settings, now_us=now_us)
+        with self.lease.guard():
+            mirror(self.store, name)
+            keep_recommendations(self.store, self.settings, now_us)
+        return done
+
+    def stop(self) -> None:
+        """Let another take the lease at once."""
+        if self.lease is not None:
+            self.lease.release()
+
+
 def create_server(config: ServerConfig, store: Store, loss_source: LossSource | None = None) -> FastAPI:
     """Return the application. It starts what runs beside it and ends it; who opened the store closes it."""
     collector = config.collector
@@ -77,7 +136,7 @@ def create_server(config: ServerConfig, store: Store, loss_source: LossSource | 
     teller = AlarmReporter(config.alarms, app.state.access.registry.alarms, reader) if config.alarms.told else None
     lease = tenant.booking_lease() if tenant is not None else None
     booker = Booker(store, config.settings, lease, sealer, teller)
-    disk_cache = _shelf(app, store, config.settings)
+    disk_cache = _pages_on_disk(app, store, config.settings)
     job = AnalysisJob(booker, config.analyze_seconds or ANALYZE_SECONDS)
     app.state.job = job
     _run_beside(app, lambda: None, booker.stop)
@@ -132,7 +191,7 @@ def _add_pages(app: FastAPI, config: ServerConfig, pages: ReadPages, doctor: Doc
         app.include_router(router, include_in_schema=False)
 
 
-def _shelf(app: FastAPI, store: Store, settings: Settings) -> DiskCache | None:
+def _pages_on_disk(app: FastAPI, store: Store, settings: Settings) -> DiskCache | None:
     """Return the pages that the server before left; a store in memory has none. The last pass ends before it does."""
     if store.path is None:
         return None

@@ -37,17 +37,17 @@ NO_FIGURES = {
 }
 # Which reading of /v1 a command prints. A page whose footer names another has nothing that it is held to.
 COMMANDS: dict[str, dict[str, str] | None] = {
-    "report week": {"what": "week"},
-    "report week --by node-group": {"what": "week", "by": "node-group"},
+    "report": {"what": "week"},
+    "report --by node-group": {"what": "week", "by": "node-group"},
     "report traffic": {"what": "traffic"},
-    "report units": {"what": "units"},
-    "budgets": {"what": "budgets"},
-    "prices": {"what": "prices"},
-    "savings": {"what": "savings"},
-    "recommend": {"what": "recommend"},
+    "bill units": {"what": "units"},
+    "bill budgets": {"what": "budgets"},
+    "bill prices": {"what": "prices"},
+    "recommendations savings": {"what": "savings"},
+    "recommendations": {"what": "recommend"},
     "findings --unjudged": {"what": "findings", "unjudged": "true"},
-    "doctor": None,  # of this moment
-    "gate list": None,  # the JSON has all of it
+    "admin doctor": None,  # of this moment
+    "capacity request list": None,  # the JSON has all of it
 }
 OF_ONE = {"report run": "run", "findings explain": "explain"}  # commands that end in an id
 # What tells figures of a page beside the JSON and the commands that its footer names.

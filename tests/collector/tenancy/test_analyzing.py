@@ -13,7 +13,8 @@ from collector.config import CollectorConfig
 from collector.errors import HeldElsewhereError
 from collector.registry import Registry, open_registry
 from collector.registry.tenant import NAME, Tenant
-from dashboards.analysis import AnalysisJob, Booker, JobPage
+from dashboards.analysis import AnalysisJob, JobPage
+from dashboards.server.app import Booker
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.analyzer.ledger.several import Site, in_folder
 from tests.exposed import exposed
