@@ -6,26 +6,24 @@ also looks at notices, at samples, at what nobody uses, and at a plan of all run
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.all_notices import PeriodNotices, notices_in
-from analyzer.ids import short_id
 from analyzer.prices.price_book import PriceBook
 from analyzer.queries.statements import statements
-from analyzer.recommendations.proposal import (
-    KINDS,
+from analyzer.recommendations.proposal import KINDS, Proposal, against, ended_together
+from analyzer.recommendations.recommendation import (
     SETTING,
-    Proposal,
-    Trigger,
-    against,
-    ended_together,
-    of_finding,
-    of_notice,
+    Change,
+    Latency,
+    Moving,
+    Recommendation,
+    Saved,
+    recommendation_id,
 )
-from analyzer.recommendations.recommendation import Latency, Move, Moving, Recommendation, Saved, Takes
 from analyzer.recommendations.rules import FINDINGS, FLEET, NOTICES
 from analyzer.recommendations.run_status import SERVING, Life, gpu_milliseconds, moving, moving_words, read_life
 from analyzer.recommendations.saving import Share, calibrated, recovered, sureness, told_over_us
@@ -44,11 +42,6 @@ FROM ledger l LEFT JOIN runs r USING (run_id)
 WHERE l.run_id IS NOT NULL AND l.cause IS NOT NULL AND l.state NOT IN ('productive', 'unobserved', 'starting')
 GROUP BY 1, 2, 3, 4 ORDER BY last_at DESC, 4
 """
-
-
-def recommendation_id(subject: str, team: str | None, kind: str, cause: str) -> str:
-    """Return the id of a change: the same for the same subject, whatever period it is read of."""
-    return short_id("r", subject, team or "", kind, cause)
 
 
 def runs_of(session: "Session", typed: str) -> Iterator[str]:
@@ -71,7 +64,7 @@ def runs_of(session: "Session", typed: str) -> Iterator[str]:
 
 
 # Plans the whole fleet in [start, end), microseconds UTC: the moves, each a change of its own.
-_FleetPlan = Callable[["Session", Site, int, int], Sequence[tuple[Trigger, Proposal]]]
+_FleetPlan = Callable[["Session", Site, int, int], Sequence[Proposal]]
 # What is worth a look in [start, end).
 _Look = Callable[["Session", int, int], PeriodNotices]
 
@@ -126,13 +119,14 @@ class Bill:
     runs: dict[str, dict[tuple[str, str], Spent]] = field(default_factory=dict)
     nodes: dict[str, Spent] = field(default_factory=dict)
 
-    def of(self, trigger: Trigger, move: Move | None) -> Spent:
+    def of(self, proposal: Proposal) -> Spent:
         """Return what was spent where the loss is: by its runs in its states, else by its runs, else on its hosts."""
-        own = [part for run in set(trigger.run_ids) for part in self.runs.get(run, {}).items()]
-        lost = [spent for where, spent in own if where in trigger.losses]
+        own = [part for run in set(proposal.run_ids) for part in self.runs.get(run, {}).items()]
+        lost = [spent for where, spent in own if where in proposal.losses]
         if own:
             return _sum(lost or (spent for _, spent in own))
-        hosts = set(move.from_.nodes) if move is not None and move.from_ is not None else {trigger.subject}
+        move = proposal.move
+        hosts = set(move.from_.nodes) if move is not None and move.from_ is not None else {proposal.subject}
         here = [spent for node, spent in self.nodes.items() if node in hosts]
         return _sum(here or self.nodes.values())
 
@@ -169,12 +163,9 @@ def divided(saved: Saved, spent: Spent) -> tuple[Saved, Saved]:
     return Saved(saved.milliseconds.less(time), saved.micros.less(money)), Saved(time, money)
 
 
-_Proposed = tuple[Trigger, Proposal]
-
-
 def gather(
     session: "Session", site: Site, found: Sequence[Finding], start_us: int, end_us: int, wanted: AdviceRequest
-) -> Iterator[_Proposed]:
+) -> Iterator[Proposal]:
     """Yield every change that is proposed for a period, with what it stands on; suspicions give none.
 
     Of a run that is what answers its findings, and no sample is looked at.
@@ -188,19 +179,19 @@ def gather(
         return
     noticed = list(_of_notices(wanted.look(session, start_us, end_us), site))
     planned = list(against(wanted.plan(session, site, start_us, end_us), found)) if wanted.plan is not None else []
-    if any(proposal.kind == "consolidate" for _, proposal in noticed):  # somebody waits: what lets it in goes first
-        planned = [one for one in planned if one[1].kind != "consolidate"]
-    moved = {(finding_id, proposal.kind) for trigger, proposal in planned for finding_id in trigger.finding_ids}
-    for trigger, proposal in answers:
-        if not any((finding_id, proposal.kind) in moved for finding_id in trigger.finding_ids):
-            yield trigger, proposal  # else the plan says the same of it, and knows who else wants that rack
+    if any(proposal.kind == "consolidate" for proposal in noticed):  # somebody waits: what lets it in goes first
+        planned = [proposal for proposal in planned if proposal.kind != "consolidate"]
+    moved = {(finding_id, proposal.kind) for proposal in planned for finding_id in proposal.finding_ids}
+    for proposal in answers:
+        if not any((finding_id, proposal.kind) in moved for finding_id in proposal.finding_ids):
+            yield proposal  # else the plan says the same of it, and knows who else wants that rack
     yield from planned
     yield from noticed
     for look_at in FLEET:
         yield from look_at(session, site, start_us, end_us)
 
 
-def _of_findings(found: Sequence[Finding], site: Site) -> Iterator[_Proposed]:
+def _of_findings(found: Sequence[Finding], site: Site) -> Iterator[Proposal]:
     for finding in found:
         if finding.suspicion:
             continue
@@ -208,14 +199,14 @@ def _of_findings(found: Sequence[Finding], site: Site) -> Iterator[_Proposed]:
             if (rule.state, rule.cause) == (finding.state, finding.cause):
                 proposal = rule.propose(finding, site)
                 if proposal is not None:
-                    yield of_finding(finding), proposal
+                    yield proposal.answering(finding)
 
 
-def _of_notices(looked: PeriodNotices, site: Site) -> Iterator[_Proposed]:
+def _of_notices(looked: PeriodNotices, site: Site) -> Iterator[Proposal]:
     for notice in looked.notices:
-        for noticed in NOTICES:
-            if noticed.rule == notice.rule and (proposal := noticed.propose(notice, site)) is not None:
-                yield of_notice(notice), proposal
+        for rule in NOTICES:
+            if rule.rule == notice.rule and (proposal := rule.propose(notice, site)) is not None:
+                yield proposal.noticing(notice)
 
 
 _NOT_PREDICTED: tuple[Confidence, str] = ("low", "what it saves is not predicted")
@@ -236,17 +227,6 @@ class _Facts:
     looks_at_services: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    """What moving costs: in words, in GPU time and money (None: no price), and what has to be restarted."""
-
-    words: str
-    milliseconds: int
-    micros: int | None
-    moving: Moving | None
-    takes_effect: Takes
-
-
 def recommendations(
     session: "Session",
     found: Sequence[Finding],
@@ -261,8 +241,8 @@ def recommendations(
     """
     site = read_site(session, start_us, end_us, wanted.prices, with_samples=wanted.is_of_fleet, about=found)
     proposed = list(gather(session, site, found, start_us, end_us, wanted))
-    runs = {run for trigger, _ in proposed for run in trigger.run_ids}
-    restarted = {run for trigger, proposal in proposed if proposal.moving_gpu_ms for run in trigger.run_ids}
+    runs = {run for proposal in proposed for run in proposal.run_ids}
+    restarted = {run for proposal in proposed if proposal.moving_gpu_ms for run in proposal.run_ids}
     facts = _Facts(
         read_life(session, {run: site.runs[run].gpus if run in site.runs else None for run in runs}, restarted),
         read_bill(session, runs, start_us, end_us),
@@ -271,109 +251,88 @@ def recommendations(
         wanted.realised,
         site.looks_at("services"),
     )
-    advised = [_recommendation(trigger, proposal, facts) for trigger, proposal in proposed]
-    return sorted(
-        advised, key=lambda r: (-(r.saves_micros.p50 if r.saves_micros else 0), -r.saves_milliseconds.p50, r.id)
-    )
+    return sorted((_recommendation(proposal, facts) for proposal in proposed), key=lambda one: one.rank)
 
 
-def _recommendation(trigger: Trigger, proposal: Proposal, facts: _Facts) -> Recommendation:
-    saved, share = _saved(trigger, proposal, facts)
-    freed, billed = divided(saved, facts.bill.of(trigger, proposal.move))
-    cost = _cost(trigger, proposal, saved, facts.life)
-    confidence, because = sureness(trigger.confidence, share) if saved.milliseconds.p95 else _NOT_PREDICTED
-    return Recommendation(
-        id=recommendation_id(trigger.key, trigger.team, proposal.kind, trigger.cause),
-        finding_ids=trigger.finding_ids,
-        kind=proposal.kind,
-        subject=trigger.subject,
-        team=trigger.team,
-        actor=proposal.actor or trigger.actor,
-        title=proposal.title,
-        from_=proposal.from_,
-        to=proposal.to,
-        why=proposal.why,
+def _recommendation(proposal: Proposal, facts: _Facts) -> Recommendation:
+    saved, share = _saved(proposal, facts)
+    freed, billed = divided(saved, facts.bill.of(proposal))
+    confidence, because = sureness(proposal.confidence, share) if saved.milliseconds.p95 else _NOT_PREDICTED
+    said = {each.name: getattr(proposal, each.name) for each in fields(Change)}
+    made = Recommendation(
+        **said | {"confidence": confidence, "latency": proposal.latency or _untimed(proposal, facts)},
+        id=recommendation_id(proposal.key, proposal.team, proposal.kind, proposal.cause),
         saves_milliseconds=saved.milliseconds,
         saves_micros=saved.micros,
-        cost_to_move=cost.words,
-        cost_to_move_micros=cost.micros,
-        artefacts=proposal.artefacts,
-        losers=proposal.losers,
-        winners=proposal.winners,
-        notice_ids=trigger.notice_ids,
-        run_ids=trigger.run_ids,
-        cause=trigger.cause,
-        confidence=confidence,
+        cost_to_move_micros=None,
         sure_because=because,
         freed=freed,
         billed=billed,
-        cost_to_move_milliseconds=cost.milliseconds,
-        takes_effect=cost.takes_effect,
-        moving=cost.moving,
-        outlook=facts.life.outlook(trigger.run_ids),
-        move=proposal.move,
-        constraints=proposal.constraints,
-        latency=proposal.latency or _untimed(trigger, facts),
-        expires_at=_last_end(trigger, facts.life),
+        outlook=facts.life.outlook(proposal.run_ids),
+        expires_at=_last_end(proposal, facts.life),
         saves_over_seconds=max(1, told_over_us(facts.end_us - facts.start_us) // SECOND_US),
-        ends_work=proposal.ends_work,
     )
+    return _with_cost(made, proposal, facts.life)
 
 
-def _saved(trigger: Trigger, proposal: Proposal, facts: _Facts) -> tuple[Saved, Share | None]:
+def _saved(proposal: Proposal, facts: _Facts) -> tuple[Saved, Share | None]:
     """Return what a proposal saves: an amount of its own, or a share (returned too) of what it stands on."""
     if isinstance(proposal.saves, Saved):
         return proposal.saves, None
     share, period_us = proposal.saves, facts.end_us - facts.start_us
     if not share.computed:  # what follows from what was measured of this run needs no others to correct it
         share = calibrated(proposal.kind, share, facts.realised)
-    micros = None if trigger.micros is None else recovered(trigger.micros, period_us, share)
-    return Saved(recovered(trigger.milliseconds or 0, period_us, share), micros), share
+    micros = None if proposal.micros is None else recovered(proposal.micros, period_us, share)
+    return Saved(recovered(proposal.milliseconds or 0, period_us, share), micros), share
 
 
-def _cost(trigger: Trigger, proposal: Proposal, saved: Saved, life: Life) -> _Cost:
-    """Return what moving costs: as measured of the runs that would be restarted, nothing where none runs any more."""
-    running = life.running(trigger.run_ids)
+def _with_cost(made: Recommendation, proposal: Proposal, life: Life) -> Recommendation:
+    """Return it with what moving costs: as measured of the runs that would be restarted, nothing where none runs."""
+    running = life.running(proposal.run_ids)
     if proposal.ends_work:  # what may be lost with it is its owner's to say: no amount, and not 0
-        return _Cost(proposal.cost_to_move, 0, None, None, "now" if running else "next_start")
+        return replace(made, takes_effect="now" if running else "next_start")
     if proposal.moving_gpu_ms == 0:
         is_setting = proposal.cost_to_move == SETTING or not running
-        return _Cost(proposal.cost_to_move, 0, 0, None, "next_start" if is_setting else "now")
-    known = [run for run in trigger.run_ids if run in life.runs]
-    if known and not running:
-        return _Cost(_NEXT_START, 0, 0, None, "next_start")
-    cost = moving(running, life, proposal.move)
-    if cost is None:  # nothing is known of the runs: the proposal's own word stands
-        took = proposal.moving_gpu_ms
-        return _Cost(proposal.cost_to_move, took, _price(took, trigger, saved), Moving(0, ()), "now")
-    took = gpu_milliseconds(cost)
-    return _Cost(moving_words(cost, len(running)), took, _price(took, trigger, saved), cost, "now")
+        return replace(made, cost_to_move_micros=0, takes_effect="next_start" if is_setting else "now")
+    if not running and any(run in life.runs for run in proposal.run_ids):
+        return replace(made, cost_to_move=_NEXT_START, cost_to_move_micros=0)
+    restarts = moving(running, life, proposal.move)
+    took = proposal.moving_gpu_ms if restarts is None else gpu_milliseconds(restarts)
+    return replace(
+        made,
+        # where nothing is known of the runs the proposal's own word stands
+        cost_to_move=proposal.cost_to_move if restarts is None else moving_words(restarts, len(running)),
+        cost_to_move_milliseconds=took,
+        cost_to_move_micros=_price(took, proposal, made),
+        moving=restarts or Moving(0, ()),
+        takes_effect="now",
+    )
 
 
-def _price(milliseconds: int, trigger: Trigger, saved: Saved) -> int | None:
+def _price(milliseconds: int, proposal: Proposal, made: Recommendation) -> int | None:
     """Return the price of GPU time at the rate of what the change stands on; None where no price is known."""
-    if trigger.milliseconds:
-        return None if trigger.micros is None else trigger.micros * milliseconds // trigger.milliseconds
-    if saved.micros is None or not saved.milliseconds.p50:
+    if proposal.milliseconds:
+        return None if proposal.micros is None else proposal.micros * milliseconds // proposal.milliseconds
+    if made.saves_micros is None or not made.saves_milliseconds.p50:
         return None
-    return saved.micros.p50 * milliseconds // saved.milliseconds.p50
+    return made.saves_micros.p50 * milliseconds // made.saves_milliseconds.p50
 
 
-def _untimed(trigger: Trigger, facts: _Facts) -> Latency | None:
+def _untimed(proposal: Proposal, facts: _Facts) -> Latency | None:
     """Return that a service's requests are not timed, or were not looked at; None of what is no service."""
     runs = facts.life.runs
-    if not any(runs[run].stage == SERVING for run in trigger.run_ids if run in runs):
+    if not any(runs[run].stage == SERVING for run in proposal.run_ids if run in runs):
         return None
     return _NOT_TIMED if facts.looks_at_services else _NOT_LOOKED
 
 
-def _last_end(trigger: Trigger, life: Life) -> int | None:
+def _last_end(proposal: Proposal, life: Life) -> int | None:
     """Return when the last of its runs reaches its time limit; None where one has none, or runs of its name come again.
 
     A guard lets every recommendation end some days after its period.
     """
-    outlook = life.outlook(trigger.run_ids)
-    running = life.running(trigger.run_ids)
+    outlook = life.outlook(proposal.run_ids)
+    running = life.running(proposal.run_ids)
     limits = [run.limit_at for run in running if run.limit_at is not None and run.limit_at > life.now]
     if outlook is None or outlook.recurs or not limits or len(limits) < len(running):
         return None

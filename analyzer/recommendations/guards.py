@@ -40,8 +40,8 @@ def _share_seconds(one: Recommendation, other: Recommendation) -> bool:
 
 
 def _by_saving_and_cost(one: Recommendation) -> tuple[int, int, int, str]:
-    saved = one.saves_micros.p50 if one.saves_micros else 0
-    return -saved, -one.saves_milliseconds.p50, one.cost_to_move_milliseconds, one.id
+    money, time, id_ = one.rank
+    return money, time, one.cost_to_move_milliseconds, id_
 
 
 def with_alternatives(advice: Sequence[Recommendation]) -> list[Recommendation]:
@@ -62,12 +62,8 @@ def _told(rivals: Sequence[Recommendation]) -> tuple[Alternative, ...]:
             one.saves_milliseconds.p50,
             one.saves_micros.p50 if one.saves_micros is not None else None,
         )
-        for one in sorted(rivals, key=_by_saving)
+        for one in sorted(rivals, key=lambda one: one.rank)
     )
-
-
-def _by_saving(one: Recommendation) -> tuple[int, int, str]:
-    return -(one.saves_micros.p50 if one.saves_micros else 0), -one.saves_milliseconds.p50, one.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.queries.statements import statements
-from analyzer.recommendations.recommendation import Artefact, Constraint, Latency, Move, Saved
+from analyzer.recommendations.recommendation import SETTING, Change, Saved
 from analyzer.recommendations.saving import BEYOND, Share, share_of_loss
 from analyzer.states import Confidence
 
@@ -37,62 +37,21 @@ KINDS = (
     "one_replica_more", "pack", "power_cap", "power_down", "raise_power_limit", "release", "reorder_ranks",
     "right_size", "scale_in", "share_mig", "share_time", "split_serving", "spot",
 )  # fmt: skip
-SETTING = "none: a setting, from the next start on"
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """One change. `saves` is a share of the loss it stands on, or an amount of its own.
-
-    `moving_gpu_ms` is the GPU time that the change itself takes; 0 for what waits for the next start. Where it is more,
-    runs are restarted, and what is measured of them takes its place (analyzer/recommendations/run_status.py).
-    `ends_work` is what may end somebody's work before it is done: its owner is asked, and what that costs is nobody's
-    to price.
-    """
-
-    kind: str
-    title: str
-    from_: str
-    to: str
-    why: str
-    saves: Share | Saved
-    artefacts: tuple[Artefact, ...]
-    losers: str
-    winners: str = "the run itself"
-    move: Move | None = None
-    constraints: tuple[Constraint, ...] = ()
-    latency: Latency | None = None  # of a service, always
-    cost_to_move: str = SETTING
-    moving_gpu_ms: int = 0
-    actor: str | None = None
-    ends_work: bool = False
-    slow_hosts: tuple[str, ...] = ()  # whose slowness it ends, and with it their peers' wait
-
-
-def restart(gpus: int) -> tuple[str, int]:
-    """Return what one restart costs, in words and in GPU-milliseconds."""
-    return f"one restart from a checkpoint: about 12 min of {gpus} GPUs", RESTART_MS * gpus
-
-
 _LEAST_SURE_FIRST: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
-@dataclass(frozen=True, slots=True)
-class Trigger:
-    """The loss behind a change, and whose it is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal(Change):
+    """A change before it is priced. `saves` is a share of the loss that it stands on, or an amount of its own.
 
-    `milliseconds` of GPU time and `micros` of money are lost in the period; None where a notice, which claims no
-    second, is all there is: then the proposal says what it saves by itself.
+    `milliseconds` of GPU time and `micros` of money are lost in the period; None where no finding is behind it: then it
+    says by itself what it saves. `moving_gpu_ms` is the GPU time that the change itself takes; 0 for what waits for the
+    next start. Where it is more, runs are restarted, and what is measured of them takes its place (run_status.py).
     """
 
-    subject: str
-    team: str | None
-    actor: str | None
-    cause: str
-    confidence: Confidence
-    run_ids: tuple[str, ...] = ()
-    finding_ids: tuple[str, ...] = ()
-    notice_ids: tuple[str, ...] = ()
+    saves: Share | Saved
+    moving_gpu_ms: int = 0
+    slow_hosts: tuple[str, ...] = ()  # whose slowness it ends, and with it their peers' wait
     milliseconds: int | None = None
     micros: int | None = None
     state: str | None = None
@@ -103,56 +62,45 @@ class Trigger:
         """State and cause of each finding that it stands on."""
         return ((self.state, self.cause), *self.beside)
 
-    @property
-    def key(self) -> str:
-        """The subject without the count of its runs, which changes from week to week."""
-        return self.subject.removesuffix(f" ({len(self.run_ids)})")
+    def answering(self, finding: Finding) -> "Proposal":
+        """Return it as what answers a finding: with its subject, its runs and what was lost."""
+        return replace(
+            self._about(finding, finding.cause),
+            finding_ids=(finding.id,),
+            milliseconds=finding.milliseconds,
+            micros=finding.at_stake_micros,
+            state=finding.state,
+        )
+
+    def noticing(self, notice: Notice) -> "Proposal":
+        """Return it as what answers a notice, which claims no second."""
+        return replace(self._about(notice, notice.rule), notice_ids=(notice.id,))
+
+    def _about(self, what: Finding | Notice, cause: str) -> "Proposal":
+        whose = {name: getattr(what, name) for name in ("subject", "team", "confidence", "run_ids")}
+        return replace(self, cause=cause, actor=self.actor or what.actor, **whose)
+
+    def with_findings(self, others: Sequence[Finding]) -> "Proposal":
+        """Return the same change on further findings: their losses added, as sure as the least sure of them.
+
+        The runs stay those of the first, and so does what it is called. Where one has no price, all have none.
+        """
+        micros = (self.micros, *(finding.at_stake_micros for finding in others))
+        known = [amount for amount in micros if amount is not None]
+        sure = (self.confidence, *(finding.confidence for finding in others))
+        return replace(
+            self,
+            confidence=min(sure, key=_LEAST_SURE_FIRST.index),
+            finding_ids=(*self.finding_ids, *(finding.id for finding in others)),
+            milliseconds=(self.milliseconds or 0) + sum(finding.milliseconds for finding in others),
+            micros=sum(known) if len(known) == len(micros) else None,
+            beside=tuple((finding.state, finding.cause) for finding in others),
+        )
 
 
-def of_finding(finding: Finding) -> Trigger:
-    """Return a finding as the grounds of a change."""
-    return Trigger(
-        finding.subject,
-        finding.team,
-        finding.actor,
-        finding.cause,
-        finding.confidence,
-        finding.run_ids,
-        (finding.id,),
-        milliseconds=finding.milliseconds,
-        micros=finding.at_stake_micros,
-        state=finding.state,
-    )
-
-
-def with_findings(trigger: Trigger, others: Sequence[Finding]) -> Trigger:
-    """Return the same grounds with further findings: their losses added, as sure as the least sure of them.
-
-    The runs stay those of the first, and so does what it is called. Where one has no price, all have none.
-    """
-    micros = (trigger.micros, *(finding.at_stake_micros for finding in others))
-    known = [each for each in micros if each is not None]
-    return replace(
-        trigger,
-        confidence=min((trigger.confidence, *(finding.confidence for finding in others)), key=_LEAST_SURE_FIRST.index),
-        finding_ids=(*trigger.finding_ids, *(finding.id for finding in others)),
-        milliseconds=(trigger.milliseconds or 0) + sum(finding.milliseconds for finding in others),
-        micros=sum(known) if len(known) == len(micros) else None,
-        beside=tuple((finding.state, finding.cause) for finding in others),
-    )
-
-
-def of_notice(notice: Notice) -> Trigger:
-    """Return a notice as the grounds of a change."""
-    return Trigger(
-        notice.subject,
-        notice.team,
-        notice.actor,
-        notice.rule,
-        notice.confidence,
-        notice.run_ids,
-        notice_ids=(notice.id,),
-    )
+def restart(gpus: int) -> tuple[str, int]:
+    """Return what one restart costs, in words and in GPU-milliseconds."""
+    return f"one restart from a checkpoint: about 12 min of {gpus} GPUs", RESTART_MS * gpus
 
 
 WAIT = ("communicating", "straggler")
@@ -178,20 +126,16 @@ class SlowHour:
 
 
 def ended_together(
-    session: "Session",
-    proposed: Sequence[tuple[Trigger, Proposal]],
-    found: Sequence[Finding],
-    start_us: int,
-    end_us: int,
-) -> list[tuple[Trigger, Proposal]]:
+    session: "Session", proposed: Sequence[Proposal], found: Sequence[Finding], start_us: int, end_us: int
+) -> list[Proposal]:
     """Return what is proposed, in its order; what ends the slowness of hosts stands on all that their slowness cost."""
-    runs = {run for trigger, proposal in proposed if proposal.slow_hosts for run in trigger.run_ids}
+    runs = {run for proposal in proposed if proposal.slow_hosts for run in proposal.run_ids}
     hours = _read(session, runs, start_us, end_us)
     return [
-        _with_all(trigger, proposal, found, [hour for hour in hours if hour.run_id in trigger.run_ids])
+        _with_all(proposal, found, [hour for hour in hours if hour.run_id in proposal.run_ids])
         if proposal.slow_hosts
-        else (trigger, proposal)
-        for trigger, proposal in proposed
+        else proposal
+        for proposal in proposed
     ]
 
 
@@ -239,26 +183,24 @@ def _ended(hour: Sequence[SlowHour], against: Loss) -> int:
     return min(lost + waited, max(lost, clocks[0].gpus * sum(longest.values())))
 
 
-def _with_all(
-    trigger: Trigger, proposal: Proposal, found: Sequence[Finding], hours: Sequence[SlowHour]
-) -> tuple[Trigger, Proposal]:
+def _with_all(proposal: Proposal, found: Sequence[Finding], hours: Sequence[SlowHour]) -> Proposal:
     """Return a change with all that it ends: the findings of its runs, and the share of them that is its hosts'."""
-    against = (trigger.state or "", trigger.cause)
+    against = (proposal.state or "", proposal.cause)
     others = [
         finding
         for finding in found
         if (finding.state, finding.cause) in (_OF_THE_HOST if against == WAIT else (WAIT,))
         and not finding.suspicion
-        and not set(finding.run_ids).isdisjoint(trigger.run_ids)
+        and not set(finding.run_ids).isdisjoint(proposal.run_ids)
         and coincide(hours, against, (finding.state, finding.cause), proposal.slow_hosts)
     ]
     ended = ended_ms(hours, against, proposal.slow_hosts, *((each.state, each.cause) for each in others))
     if not isinstance(proposal.saves, Share) or not ended:
-        return trigger, proposal
-    whole = with_findings(trigger, others)
+        return proposal
+    whole = proposal.with_findings(others)
     share = share_of_loss(proposal.saves, ended, whole.milliseconds or 0)
     lucky = share_of_loss(proposal.saves, ended + thrown_away_ms(hours, proposal.slow_hosts), whole.milliseconds or 0)
-    return whole, replace(proposal, saves=replace(share, p95=min(BEYOND, lucky.p95)))
+    return replace(whole, saves=replace(share, p95=min(BEYOND, lucky.p95)))
 
 
 def _read(session: "Session", runs: Collection[str], start_us: int, end_us: int) -> list[SlowHour]:
@@ -269,48 +211,45 @@ def _read(session: "Session", runs: Collection[str], start_us: int, end_us: int)
     return [SlowHour(run, hour, node, (state, cause), *amounts) for run, hour, node, state, cause, *amounts in rows]
 
 
-_STATE, CAUSE = "communicating", "cross_rack"
-_SURE: tuple[Confidence, ...] = ("low", "medium", "high")
+CROSS_RACK = ("communicating", "cross_rack")
 
 
-def against(
-    planned: Sequence[tuple[Trigger, Proposal]], found: Sequence[Finding]
-) -> Iterator[tuple[Trigger, Proposal]]:
+def against(planned: Sequence[Proposal], found: Sequence[Finding]) -> Iterator[Proposal]:
     """Yield what a plan moves, a move out of several racks with the findings whose seconds it would give back.
 
     With their ids it competes with whatever else would save those. A run of which nothing was found is left where it
     is. Of a finding's runs one moves in a plan: all bear one name, and a recommendation is known by it.
     """
     claimed: set[str] = set()
-    for trigger, proposal in sorted(planned, key=lambda one: (-(one[0].milliseconds or 0), one[0].subject)):
-        if trigger.cause != CAUSE:
-            yield trigger, proposal
+    for proposal in sorted(planned, key=lambda one: (-(one.milliseconds or 0), one.subject)):
+        if proposal.cause != CROSS_RACK[1]:
+            yield proposal
             continue
-        own = [finding for finding in found if _is_about(finding, trigger)]
+        own = [finding for finding in found if _is_about(finding, proposal)]
         ids = {finding.id for finding in own}
         if own and not ids & claimed:
             claimed |= ids
-            yield _standing_on(trigger, own), proposal
+            yield _standing_on(proposal, own)
 
 
-def _is_about(finding: Finding, trigger: Trigger) -> bool:
-    is_crossing = (finding.state, finding.cause) == (_STATE, CAUSE) and not finding.suspicion
-    return is_crossing and not set(finding.run_ids).isdisjoint(trigger.run_ids)
+def _is_about(finding: Finding, proposal: Proposal) -> bool:
+    is_crossing = (finding.state, finding.cause) == CROSS_RACK and not finding.suspicion
+    return is_crossing and not set(finding.run_ids).isdisjoint(proposal.run_ids)
 
 
-def _standing_on(trigger: Trigger, own: Sequence[Finding]) -> Trigger:
+def _standing_on(proposal: Proposal, own: Sequence[Finding]) -> Proposal:
     """Return the run's own part of what its findings lost: never more than either says."""
     first = own[0]
     stakes = [finding.at_stake_micros for finding in own]
-    known = None if None in stakes or trigger.micros is None else sum(stake or 0 for stake in stakes)
+    known = None if None in stakes or proposal.micros is None else sum(stake or 0 for stake in stakes)
     return replace(
-        trigger,
+        proposal,
         subject=first.subject.removesuffix(f" ({len(first.run_ids)})"),
         team=first.team,
-        actor=first.actor,
-        confidence=min((finding.confidence for finding in own), key=_SURE.index),
+        actor=proposal.actor or first.actor,
+        confidence=min((finding.confidence for finding in own), key=_LEAST_SURE_FIRST.index),
         finding_ids=tuple(finding.id for finding in own),
-        milliseconds=min(trigger.milliseconds or 0, sum(finding.milliseconds for finding in own)),
-        micros=None if known is None else min(trigger.micros or 0, known),
-        state=_STATE,
+        milliseconds=min(proposal.milliseconds or 0, sum(finding.milliseconds for finding in own)),
+        micros=None if known is None else min(proposal.micros or 0, known),
+        state=CROSS_RACK[0],
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.proposal import Proposal, Trigger
+from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.types import (
     checkpointing,
@@ -47,7 +47,7 @@ class NoticeRule:
 
 
 # What no finding and no notice says, looked for in the store between start and end, microseconds UTC.
-_FleetLook = Callable[["Session", Site, int, int], Iterable[tuple[Trigger, Proposal]]]
+_FleetLook = Callable[["Session", Site, int, int], Iterable[Proposal]]
 
 FINDINGS = (
     FindingRule("communicating", "cross_rack", links.order_ranks),

@@ -88,8 +88,9 @@ def test_ranks_are_drawn_in_their_order_with_each_change_of_rack() -> None:
     there = Placement(("n1", "n2", "n9"), ("rack-1", "rack-1", "rack-2"), 24)
     hours = Range(1, 2, 3)
     advice = Recommendation(
-        "r-aaaa", (), "reorder_ranks", "run", "team", "run", "order", "1 2 1", "1 1 2", "the ring <b>", hours, None,
-        "none", None, (Artefact("slurm", "srun <x>"),), "nobody", move=Move(here, there),
+        "reorder_ranks", "order", "1 2 1", "1 1 2", "the ring <b>", (Artefact("slurm", "srun <x>"),), "nobody",
+        move=Move(here, there), cost_to_move="none", actor="run", subject="run", team="team", id="r-aaaa",
+        saves_milliseconds=hours, saves_micros=None, cost_to_move_micros=None,
     )  # fmt: skip
     (_, before, _), (_, after, _) = sides(advice)
     assert [(rack, nodes) for rack, _, nodes in before] == [

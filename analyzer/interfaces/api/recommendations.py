@@ -7,7 +7,6 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.ids import by_id, pattern
-from analyzer.interfaces.api.advice import Advice, advice_data
 from analyzer.interfaces.api.parameters import READS, GoneError, Paged, Spanned, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
@@ -27,26 +26,20 @@ class AdviceAsked(Spanned, Paged):
     everything: bool = Field(False, description="Also what a guard holds back, and what is instead of a better one.")
 
 
-class AdviceItem(Advice):
-    """One concrete change, with all its lines to paste in one text."""
-
-    artefact: str = Field(description="The lines to paste.")
-
-
 class AdvicePage(Listing):
     """Recommendations against the findings of a period, those that save most first."""
 
     period: Span
     hours: Hours
     measured: Measured
-    items: list[AdviceItem]
+    items: list[Recommendation]
 
 
 class AdviceDocument(Document):
     """One recommendation."""
 
     period: Span
-    recommendation: AdviceItem
+    recommendation: Recommendation
 
 
 def advice_routes(service: RequestService) -> APIRouter:
@@ -80,7 +73,7 @@ def _advice_page(context: RequestContext, asked: AdviceAsked) -> AdvicePage:
         period=period,
         hours=known_hours(context.session, period),
         measured=measured(context.session, period),
-        items=[_item(advice) for advice in shown],
+        items=shown,
     )
 
 
@@ -114,8 +107,4 @@ def _advice_document(context: RequestContext, advice_id: str, asked: Spanned) ->
     absent = f"{period.label} has no recommendation {advice_id}: /v1/recommendations lists them; since names another"
     offer = context.offered(advice_id, period)
     found = by_id(offer.advice, advice_id, absent)
-    return AdviceDocument(**context.head(), period=offer.period, recommendation=_item(found))
-
-
-def _item(advice: Recommendation) -> AdviceItem:
-    return AdviceItem.model_validate(advice_data(advice) | {"artefact": advice.artefact})
+    return AdviceDocument(**context.head(), period=offer.period, recommendation=found)

@@ -44,6 +44,11 @@ class ShownAdvice:
     one: Recommendation
     listed: Listed
 
+    @property
+    def period(self) -> Period:
+        """Of which period the list is."""
+        return self.listed.period
+
 
 def _findings(reader: Reader, request: Request) -> FindingsReport | NotJudged:
     period = reader.period(request.since, request.until)
@@ -137,7 +142,7 @@ RECOMMEND = Question(
     _recommend,
     lambda _: "recommendations",
     lambda listed, request, layout: recommendations_text(listed, layout, request.top),
-    lambda listed: {"recommendations": listed.advice if listed.everything else listed.standing},
+    lambda listed: {"items": listed.advice if listed.everything else listed.standing},
     forms={"csv": lambda listed, _: spreadsheet(listed), "markdown": lambda listed, _: table(listed)},
     of_part=True,
     about="""What to move or change and what each saves a week, those that save most first.
@@ -159,7 +164,7 @@ SHOW = Question(
     lambda shown, _, layout: recommendation_text(
         shown.one, shown.listed.currency, shown.listed.period.timezone, layout
     ),
-    lambda shown: shown.one,
+    lambda shown: {"recommendation": shown.one},
     forms={
         "slurm": lambda shown, _: lines_file(shown.one, "slurm"),
         "kubernetes": lambda shown, _: lines_file(shown.one, "kubernetes"),

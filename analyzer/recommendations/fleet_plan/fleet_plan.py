@@ -23,7 +23,7 @@ from analyzer.recommendations.fleet_plan.fleet_problem import (
 from analyzer.recommendations.fleet_plan.problem import Plan
 from analyzer.recommendations.fleet_plan.solve import Budget, solve
 from analyzer.recommendations.fleet_plan.validate import broken
-from analyzer.recommendations.proposal import CAUSE, Proposal, Saved, Trigger, restart
+from analyzer.recommendations.proposal import CROSS_RACK, Proposal, Saved, restart
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, Range
 from analyzer.recommendations.saving import Share, recovered, share_of_loss, told_over_us
 from analyzer.recommendations.site import Placed, Site
@@ -40,7 +40,7 @@ _EMPTIED = Share(500, 750, 1000)
 
 def plans(
     session: "Session", site: Site, start_us: int, end_us: int, seconds: float = _BUDGET.seconds
-) -> list[tuple[Trigger, Proposal]]:
+) -> list[Proposal]:
     """Return the moves of one plan for the fleet as it is at the end of the period, each a change of its own.
 
     `seconds` end the search early; where they do, the same fleet may give another plan on a slower machine.
@@ -51,7 +51,7 @@ def plans(
     return planned(site, read_now(session, start_us, end_us), end_us - start_us, seconds)
 
 
-def planned(site: Site, now: Now, period_us: int, seconds: float = _BUDGET.seconds) -> list[tuple[Trigger, Proposal]]:
+def planned(site: Site, now: Now, period_us: int, seconds: float = _BUDGET.seconds) -> list[Proposal]:
     """Return the moves that are worth their restart, given the fleet; none where the plan breaks a rule."""
     fleet = fleet_problem(site, now, period_us)
     plan = solve(fleet.problem, replace(_BUDGET, seconds=seconds))
@@ -115,7 +115,7 @@ class _Placed:
             )
         )
 
-    def co_locate(self, run: str) -> tuple[Trigger, Proposal] | None:
+    def co_locate(self, run: str) -> Proposal | None:
         """Return the change of one run that takes fewer racks; None where its racks are as many as before."""
         move, loss, target = self._move(run), self.now.losses[run], self.targets[run]
         before, after = _racks(move.from_), _racks(move.to)
@@ -124,17 +124,7 @@ class _Placed:
         gpus = sum(self.now.held[run].values())
         words, moving = restart(gpus)
         share = share_of_loss(_CO_LOCATED, len(before) - len(after), len(before) - 1)
-        trigger = Trigger(
-            run,
-            loss.team,
-            None,
-            CAUSE,
-            "medium",
-            (run,),
-            milliseconds=loss.crossing_milliseconds,
-            micros=loss.crossing_micros,
-        )
-        proposal = Proposal(
+        return Proposal(
             kind="co_locate",
             title=f"run in {_racks_told(after)} instead of {len(before)}",
             from_=f"{len(self.now.held[run])} nodes in {', '.join(before)}",
@@ -147,10 +137,15 @@ class _Placed:
             constraints=(*self._constraints(run), self._room(target)),
             cost_to_move=words,
             moving_gpu_ms=moving,
-        )  # fmt: skip
-        return trigger, proposal
+            subject=run,
+            team=loss.team,
+            cause=CROSS_RACK[1],
+            run_ids=(run,),
+            milliseconds=loss.crossing_milliseconds,
+            micros=loss.crossing_micros,
+        )
 
-    def consolidate(self, runs: list[str]) -> list[tuple[Trigger, Proposal]]:
+    def consolidate(self, runs: list[str]) -> list[Proposal]:
         """Return for each node that is left by all its runs the one change that empties it."""
         found = []
         leaving: dict[str, list[str]] = {}
@@ -168,7 +163,7 @@ class _Placed:
         lasts = lasts_us(self.now, node)
         return all(lasts_us(self.now, self.targets[run].nodes[0], moving) >= lasts for run in movers)
 
-    def _emptied(self, node: str, runs: list[str]) -> tuple[Trigger, Proposal]:
+    def _emptied(self, node: str, runs: list[str]) -> Proposal:
         host, moves = self.site.hosts[node], [self._move(run) for run in runs]
         gpus = sum(self.now.held[run][node] for run in runs)
         words, moving = restart(gpus)
@@ -176,10 +171,7 @@ class _Placed:
         freed = emptied_ms(self.site, self.now, node) * self.over_us // WEEK_US
         targets = tuple(dict.fromkeys(name for run in runs for name in self.targets[run].nodes))
         teams = {loss.team for loss in losses}
-        trigger = Trigger(
-            f"node {node}", teams.pop() if len(teams) == 1 else None, "platform", "fragmented", "low", tuple(runs)
-        )
-        proposal = Proposal(
+        return Proposal(
             kind="consolidate",
             title=f"put its {'small run' if len(runs) == 1 else f'{len(runs)} small runs'} beside others: a free node",
             from_=f"{gpus} of {host.gpus} GPUs of {node}",
@@ -194,8 +186,12 @@ class _Placed:
             cost_to_move=words,
             moving_gpu_ms=moving,
             actor="platform",
+            subject=f"node {node}",
+            team=teams.pop() if len(teams) == 1 else None,
+            cause="fragmented",
+            confidence="low",
+            run_ids=tuple(runs),
         )
-        return trigger, proposal
 
     def _lines(self, run: str, *, told: bool = False) -> tuple[Artefact, ...]:
         """Return what puts a run on its nodes, for its own scheduler; `told` says of which of several it is."""

@@ -9,7 +9,7 @@ from analyzer.queries.statements import statements
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import scheduler
 from analyzer.recommendations.artefacts.quoting import joined_names, remark, words
-from analyzer.recommendations.proposal import Proposal, Saved, Trigger
+from analyzer.recommendations.proposal import Proposal, Saved
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import Share, over_words, recovered, told_over_us
 from analyzer.recommendations.site import Host, Site
@@ -27,7 +27,7 @@ _JOULES_A_KWH = 3_600_000
 _WAKE_UP = "fewer than three were seen to wake: wake one, and set ResumeTimeout or the autoscaler's patience by it"
 
 
-def find_changes(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator[tuple[Trigger, Proposal]]:
+def find_changes(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator[Proposal]:
     """Yield a change for each group of hosts that nobody used, by its name; none while a run waits for its kind."""
     groups: dict[tuple[str, str], list[Host]] = defaultdict(list)
     wanted = {wait.sku for wait in site.waiting}
@@ -38,9 +38,7 @@ def find_changes(session: "Session", site: Site, start_us: int, end_us: int) -> 
     watts = _watts(session, idle, start_us, end_us) if idle else {}
     wakes = waking(session, end_us) if idle else None
     for (group, option), hosts in sorted(groups.items()):
-        subject = f"{group}, {option}"
-        trigger = Trigger(subject, None, "capacity", "free", "high" if hosts[0].state else "medium")
-        yield trigger, _proposal(site, group, option, hosts, watts, wakes)
+        yield _proposal(site, group, option, hosts, watts, wakes)
 
 
 def _watts(session: "Session", nodes: Sequence[str], start_us: int, end_us: int) -> dict[str, float]:
@@ -79,6 +77,9 @@ def _proposal(
         ),
         cost_to_move="none now; a wake-up when they are wanted",
         actor="capacity",
+        subject=f"{group}, {option}",
+        cause="free",
+        confidence="high" if hosts[0].state else "medium",
     )
 
 

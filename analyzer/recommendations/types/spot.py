@@ -12,7 +12,7 @@ from analyzer.measures.efficiency.cadence import FAILURES_LEAST, best_interval_s
 from analyzer.queries.statements import statements
 from analyzer.recommendations.artefacts import kubernetes, slurm
 from analyzer.recommendations.artefacts.owner import for_scheduler
-from analyzer.recommendations.proposal import RESTART_MS, Proposal, Trigger
+from analyzer.recommendations.proposal import RESTART_MS, Proposal
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import Share
 from analyzer.recommendations.site import Placed, Site
@@ -42,7 +42,7 @@ class Spot:
         return self.node_us / self.taken / nodes / 1_000_000 if self.taken >= FAILURES_LEAST else None
 
 
-def find_changes(session: "Session", site: Site, _start_us: int, end_us: int) -> Iterator[tuple[Trigger, Proposal]]:
+def find_changes(session: "Session", site: Site, _start_us: int, end_us: int) -> Iterator[Proposal]:
     """Yield a change for each run that saves its state, is paid by use, and would be cheaper on spot; by run."""
     (select,) = statements("recommendations/spot.sql")
     spots = {row[0]: Spot(*row) for row in session.rows(select, {"start": end_us - _BACK_US, "end": end_us})}
@@ -51,8 +51,7 @@ def find_changes(session: "Session", site: Site, _start_us: int, end_us: int) ->
         if spot is not None and placed.is_open and _is_paid_by_use(site, placed):
             proposal = _proposal(site, placed, spot)
             if proposal is not None:
-                trigger = Trigger(placed.called, placed.team, "run", "spot", "medium", (placed.run_id,))
-                yield trigger, proposal
+                yield proposal
 
 
 def _is_paid_by_use(site: Site, placed: Placed) -> bool:
@@ -114,6 +113,11 @@ def _proposal(site: Site, placed: Placed, spot: Spot) -> Proposal | None:
             checks.UNTOLD,
         ),
         cost_to_move="what it computes after a checkpoint, each time a host is taken back",
+        actor="run",
+        subject=placed.called,
+        team=placed.team,
+        cause="spot",
+        run_ids=(placed.run_id,),
         ends_work=True,
     )
 

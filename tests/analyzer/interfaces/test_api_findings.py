@@ -46,6 +46,7 @@ def test_a_recommendation_leads_to_its_findings(small: Site) -> None:
     """Who acts wants the lines to paste, and why."""
     advice = small.items("/v1/recommendations?limit=3")
     assert advice == small.json("/v1/recommendations?limit=1000")["items"]
+    assert advice == small.json("/v1/read?what=recommend&format=json")["items"]
     known = {finding["id"] for finding in small.items("/v1/findings")}
     for one in advice:
         assert known.issuperset(one["finding_ids"])

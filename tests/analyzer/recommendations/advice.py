@@ -20,22 +20,21 @@ def saving(dollars: int) -> Range:
 def advice(id_: str = "r-aaaaa", dollars: int = 100, **more: Any) -> Recommendation:
     """Return a change of one run that costs nothing, and saves so many dollars a week at P50."""
     made = Recommendation(
-        id_,
-        ("f-aaaaa",),
         "loader_settings",
-        "train",
-        "team-a",
-        "run",
         "twice the workers",
         "4 workers",
         "8 workers",
         "they are the limit",
-        Range(dollars * 100_000, dollars * 200_000, dollars * 200_000),
-        saving(dollars),
-        "none: a setting, from the next start on",
-        0,
         (),
         "nobody",
+        id=id_,
+        finding_ids=("f-aaaaa",),
+        subject="train",
+        team="team-a",
+        actor="run",
+        saves_milliseconds=Range(dollars * 100_000, dollars * 200_000, dollars * 200_000),
+        saves_micros=saving(dollars),
+        cost_to_move_micros=0,
         run_ids=("slurm/alpha/1",),
     )
     return replace(made, **more)

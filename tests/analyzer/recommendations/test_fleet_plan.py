@@ -36,14 +36,13 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 def test_a_run_that_waits_for_the_spine_is_given_the_free_nodes_of_one_rack(session: Session) -> None:
     """From the store to the change: what it lost is the ledger's, where it goes are nodes that nobody has."""
-    (one,) = [(g, p) for g, p in plans(session, read_site(session, T, END), T, END) if p.kind == "co_locate"]
-    trigger, proposal = one
+    (proposal,) = [p for p in plans(session, read_site(session, T, END), T, END) if p.kind == "co_locate"]
     lost = session.rows(
         "SELECT sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT FROM ledger WHERE run_id = 'slurm/alpha/crossing' "
         "AND cause = 'cross_rack' AND hour >= ? AND hour < ?",
         [T, END],
     )
-    assert (trigger.run_ids, (trigger.milliseconds, trigger.micros)) == (("slurm/alpha/crossing",), lost[0])
+    assert (proposal.run_ids, (proposal.milliseconds, proposal.micros)) == (("slurm/alpha/crossing",), lost[0])
     assert proposal.move is not None
     assert proposal.move.from_ is not None
     assert proposal.move.to is not None
@@ -82,7 +81,7 @@ TWO = Now(
 
 def test_of_two_that_want_one_node_the_one_that_gains_more_has_it() -> None:
     """One free node in rack c does for `rich`; its old one in rack b is then there for `poor`, which must wait."""
-    found = {g.subject: p for g, p in planned(SPREAD, TWO, WEEK_US)}
+    found = {p.subject: p for p in planned(SPREAD, TWO, WEEK_US)}
     assert found["rich"].move is not None
     assert found["rich"].move.to is not None
     assert set(found["rich"].move.to.nodes) == {"c1", "c2"}
@@ -114,7 +113,7 @@ def test_a_restart_that_costs_more_than_the_racks_is_not_proposed() -> None:
 def test_nodes_are_exchanged_for_their_like_only(other: Host) -> None:
     """Another kind, fewer cores, other disks, or nobody knows where: that is another change than this one."""
     site = Site(SPREAD.hosts | {"c2": other}, {})
-    moved = [p.move.to.nodes for _, p in planned(site, TWO, WEEK_US) if p.move is not None and p.move.to is not None]
+    moved = [p.move.to.nodes for p in planned(site, TWO, WEEK_US) if p.move is not None and p.move.to is not None]
     assert all("c2" not in nodes for nodes in moved)
 
 
@@ -130,7 +129,7 @@ SMALL = Now(
 def test_a_node_is_emptied_where_its_small_runs_fit_beside_others() -> None:
     """Three half-filled nodes can be two: 168 h of 8 GPUs, as much of it as the fleet is held."""
     found = planned(SPREAD, SMALL, WEEK_US)
-    (proposal,) = [p for _, p in found if p.kind == "consolidate"]
+    (proposal,) = [p for p in found if p.kind == "consolidate"]
     assert proposal.move is not None
     assert proposal.move.from_ is not None
     assert proposal.move.to is not None
@@ -143,7 +142,7 @@ def test_a_node_is_emptied_where_its_small_runs_fit_beside_others() -> None:
 def test_a_node_is_not_emptied_into_one_that_would_be_free_sooner() -> None:
     """Long runs beside a short one: a node is free, and another is held for as long instead."""
     losses = {"one": _loss(), "two": replace(_loss(), age_us=WEEK_US // 2), "large": replace(_loss(), age_us=1)}
-    found = [p.move.from_ for _, p in planned(SPREAD, replace(SMALL, losses=losses), WEEK_US) if p.move]
+    found = [p.move.from_ for p in planned(SPREAD, replace(SMALL, losses=losses), WEEK_US) if p.move]
     assert all(place is not None and place.nodes != ("a1",) for place in found)
 
 
@@ -160,7 +159,7 @@ def test_nobody_is_sent_to_a_node_out_of_service(state: str) -> None:
     """Its free GPUs are no room: the scheduler would let the run wait there for ever."""
     hosts = SPREAD.hosts | {node: replace(SPREAD.hosts[node], state=state) for node in ("a2", "b1", "c2")}
     for now in (TWO, SMALL):
-        assert [p.move.to.nodes for _, p in planned(Site(hosts, {}), now, WEEK_US) if p.move and p.move.to] == []
+        assert [p.move.to.nodes for p in planned(Site(hosts, {}), now, WEEK_US) if p.move and p.move.to] == []
 
 
 held = st.dictionaries(st.sampled_from(sorted(SPREAD.hosts)), st.integers(1, 9), min_size=1, max_size=3)
@@ -173,7 +172,7 @@ def test_whatever_is_held_a_plan_can_be_asked_for(runs: dict[str, dict[str, int]
     busy = {node for nodes in runs.values() for node in nodes}
     losses = {run: _loss(80) for run in runs}
     now = Now(runs, frozenset(SPREAD.hosts) - busy, frozenset(entangled), losses, 0.5)
-    for _, proposal in planned(SPREAD, now, WEEK_US, seconds=0.2):
+    for proposal in planned(SPREAD, now, WEEK_US, seconds=0.2):
         assert proposal.move is not None
         assert proposal.move.to is not None
         assert not set(proposal.move.to.nodes) & entangled

@@ -9,13 +9,13 @@ from analyzer.recommendations.proposal import (
     THROWN_AWAY,
     WAIT,
     Loss,
+    Proposal,
     SlowHour,
     coincide,
     ended_ms,
-    of_finding,
     thrown_away_ms,
-    with_findings,
 )
+from analyzer.recommendations.saving import ASSUMED
 from tests.analyzer.recommendations.sites import RUN, finding
 
 HEAT: Loss = ("throttled", "thermal")
@@ -92,12 +92,13 @@ def test_what_was_thrown_away_counts_once_an_hour_by_the_slowest() -> None:
 
 def test_grounds_of_two_findings_are_as_sure_as_the_lesser() -> None:
     """Their losses add up; where one has no price nobody knows what both cost."""
-    hot = of_finding(finding("throttled", "thermal"))
+    cooled = Proposal("cool", "t", "f", "t", "w", (), "nobody", saves=ASSUMED["repair"])
+    hot = cooled.answering(finding("throttled", "thermal"))
     waiting = replace(finding("communicating", "straggler", milliseconds=7), id="f-2", confidence="medium")
-    both = with_findings(hot, [waiting])
+    both = hot.with_findings([waiting])
     assert (both.finding_ids, both.confidence) == (("f-1", "f-2"), "medium")
     assert both.milliseconds == (hot.milliseconds or 0) + 7
     assert both.micros == 2 * (hot.micros or 0)
     assert set(both.losses) == {HEAT, WAIT}
-    assert with_findings(hot, [replace(waiting, at_stake_micros=None)]).micros is None
-    assert with_findings(hot, []) == hot
+    assert hot.with_findings([replace(waiting, at_stake_micros=None)]).micros is None
+    assert hot.with_findings([]) == hot

@@ -149,8 +149,8 @@ def test_a_host_that_nobody_used_saves_a_bill_only_where_it_is_billed_by_use(
     fleet, until = idle_hosts(option, tmp_path), MONDAY + 25 * HOUR
     site = read(fleet, until)
     with fleet.store.session() as session:
-        ((trigger, found),) = idle_nodes.find_changes(session, site, MONDAY, until)
-    assert (trigger.subject, sound(found).kind) == (f"burst, {option}", kind)
+        (found,) = idle_nodes.find_changes(session, site, MONDAY, until)
+    assert (found.subject, sound(found).kind) == (f"burst, {option}", kind)
     assert "13 kWh a week" in found.why  # 80 W
     assert "nodename=n2 state=power_down" in text_of(found, "slurm")
     assert isinstance(found.saves, Saved)
@@ -198,7 +198,7 @@ def _looked(fleet: Fleet, book: PriceBook, save_seconds: float | None) -> list[P
     saving = Checkpoints(9, "named", Figure(3600.0), Figure(save_seconds or 0), 1, None, no, no, None, None, None, None)
     site = replace(site, checkpoints={TRAINING: saving} if save_seconds else {})
     with fleet.store.session() as session:
-        return [found for _, found in spot.find_changes(session, site, MONDAY, MONDAY + DAY)]
+        return list(spot.find_changes(session, site, MONDAY, MONDAY + DAY))
 
 
 def test_spot_pays_with_the_cadence_that_its_losses_ask_for(tmp_path: Path) -> None:

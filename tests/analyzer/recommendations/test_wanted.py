@@ -12,7 +12,6 @@ from agent.wire.tables import TABLES
 from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
-from analyzer.interfaces.api.advice import Advice, advice_data
 from analyzer.interfaces.text.recommendation_files import ticket
 from analyzer.interfaces.text.recommendation_text import recommendation_text
 from analyzer.period import Period
@@ -20,11 +19,12 @@ from analyzer.queries.generation import ByGeneration, Generations
 from analyzer.recommendations.advice_options import AdviceOptions, LossSource
 from analyzer.recommendations.advise import AdviceRequest, recommendations
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
-from analyzer.recommendations.proposal import Proposal, Trigger, against
+from analyzer.recommendations.proposal import Proposal, against
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import ASSUMED
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Advising, Settings
+from analyzer.text.as_json import plain_data
 from analyzer.text.layout import TextLayout
 from collector.store.session import Session
 from tests.analyzer.findings.health_fleets import TRAINING
@@ -98,7 +98,7 @@ def test_of_two_that_answer_one_loss_one_stands_and_names_the_other(
     assert f"instead of it {other.id} " in shown
     assert "(saves less: $" in shown.replace("\n                ", " ")
     assert f"| Instead of it | {other.id} " in ticket(best, "USD", "UTC")
-    assert Advice.model_validate(advice_data(best)).alternatives[0].id == other.id
+    assert plain_data(best)["alternatives"][0]["id"] == other.id
 
 
 def test_a_run_whose_ranks_are_in_order_is_moved_once_to_the_hosts_of_the_plan() -> None:
@@ -194,9 +194,11 @@ def test_spot_is_judged_by_the_prices_of_the_site(tmp_path: Path) -> None:
     fleet.store.close()
 
 
-def _moves(run: str, milliseconds: int, cause: str = "cross_rack") -> tuple[Trigger, Proposal]:
-    proposal = Proposal("co_locate", "t", "f", "t", "w", ASSUMED["repair"], (), "nobody")
-    return Trigger(run, None, None, cause, "medium", (run,), milliseconds=milliseconds, micros=milliseconds), proposal
+def _moves(run: str, milliseconds: int, cause: str = "cross_rack") -> Proposal:
+    return Proposal(
+        "co_locate", "t", "f", "t", "w", (), "nobody", subject=run, cause=cause, run_ids=(run,),
+        saves=ASSUMED["repair"], milliseconds=milliseconds, micros=milliseconds,
+    )  # fmt: skip
 
 
 def _found(id_: str, runs: tuple[str, ...], milliseconds: int, *, suspicion: bool = False) -> Finding:
@@ -211,7 +213,7 @@ def test_a_loss_that_no_finding_has_is_not_promised_back() -> None:
     """A suspicion claims nothing, and so nothing can be saved of it; what empties a node claims no loss."""
     planned = [_moves("a", 10), _moves("b", 10), _moves("node n1", 0, "fragmented")]
     found = [_found("f-a", ("a",), 10, suspicion=True)]
-    assert [trigger.subject for trigger, _ in against(planned, found)] == ["node n1"]
+    assert [moved.subject for moved in against(planned, found)] == ["node n1"]
 
 
 @given(st.lists(st.integers(0, 100), min_size=2, max_size=4), st.integers(0, 300))
@@ -219,7 +221,7 @@ def test_moves_of_a_findings_runs_promise_no_more_than_it_lost(lost: list[int], 
     """One of them moves in a plan, under the name that all of them bear."""
     runs = tuple(f"run-{number}" for number in range(len(lost)))
     planned = [_moves(run, amount) for run, amount in zip(runs, lost, strict=True)]
-    ((trigger, _),) = against(planned, [_found("f-a", runs, milliseconds)])
-    assert (trigger.subject, trigger.key, trigger.actor, trigger.team) == ("sweep", "sweep", "run", "ml")
-    assert trigger.milliseconds == min(max(lost), milliseconds)
-    assert trigger.micros == trigger.milliseconds
+    (moved,) = against(planned, [_found("f-a", runs, milliseconds)])
+    assert (moved.subject, moved.key, moved.actor, moved.team) == ("sweep", "sweep", "run", "ml")
+    assert moved.milliseconds == min(max(lost), milliseconds)
+    assert moved.micros == moved.milliseconds

@@ -446,20 +446,11 @@ def _recommendation(parts: list[str]) -> Recommendation:
     hours = Range(*(round(int(amount) / 2.6 * 3_600_000) for amount in (p20, p50, p80)))
     loader = id_ == "r-3mx8"
     return Recommendation(
-        id_,
-        (finding,),
         "more_cpu" if loader else "other",
-        subject,
-        next((f.team for f in findings() if f.id == finding), None),
-        actor,
         title,
         "4 loader workers per rank, 8 CPUs per GPU" if loader else "as it is",
         "8 loader workers per rank, 12 CPUs per GPU" if loader else title,
         "The workers fill their cores while half of the node's cores are unallotted." if loader else "It was measured.",
-        hours,
-        dollars,
-        "none: a setting" if cost == "0" else "one restart" if cost != "-" else "unknown: ask the owner",
-        None if cost == "-" else int(cost) * 10**6,
         (
             Artefact("slurm", "#SBATCH --cpus-per-gpu=12          # was 8"),
             python("DataLoader(..., num_workers=8)     # was 4"),
@@ -467,4 +458,13 @@ def _recommendation(parts: list[str]) -> Recommendation:
         if loader
         else (),
         "nobody: the cores are unallotted" if loader else "nobody",
+        cost_to_move="none: a setting" if cost == "0" else "one restart" if cost != "-" else "unknown: ask the owner",
+        actor=actor,
+        subject=subject,
+        team=next((f.team for f in findings() if f.id == finding), None),
+        finding_ids=(finding,),
+        id=id_,
+        saves_milliseconds=hours,
+        saves_micros=dollars,
+        cost_to_move_micros=None if cost == "-" else int(cost) * 10**6,
     )

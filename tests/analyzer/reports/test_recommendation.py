@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.api.advice import Advice
 from analyzer.interfaces.cli.report import recommendations
 from analyzer.interfaces.questions.registry import answer, of_request
 from analyzer.interfaces.text.saving_words import bill_words, saving_column
@@ -204,13 +204,18 @@ def test_cells_are_no_formulas(reader: Reader) -> None:
 
 
 def test_the_json_is_what_the_schema_says(reader: Reader) -> None:
-    """One model, field by field, for the command, the API and the schema."""
-    for id_ in ("r-mvmvm", "r-3mx8", "r-bkbkb"):
-        document = json.loads(answer(reader, Request("show", id_, format="json")))
-        head = ("schema", "version", "currency", "timezone", "period")
-        own = {name: value for name, value in document.items() if name not in head}
-        assert Advice.model_validate(document).model_dump(mode="json", by_alias=True) == own
-        assert set(own) == set(json.loads(SCHEMA.read_text())["properties"])
+    """One model, field by field, for the list, for one of it, for the API and for the schema."""
+    listed = json.loads(answer(reader, Request("recommend", everything=True, format="json")))
+    made = {one.id: one for one in reader.offer(reader.period(None)).advice}
+    head = ["schema", "version", "currency", "timezone", "period"]
+    assert [*listed] == [*head, "items"]
+    for item in listed["items"]:
+        document = json.loads(answer(reader, Request("show", item["id"], format="json")))
+        assert [*document] == [*head, "recommendation"]
+        assert document["period"] == listed["period"]
+        assert document["recommendation"] == item
+        assert json.loads(TypeAdapter(Recommendation).dump_json(made[item["id"]])) == item
+        assert set(item) == set(json.loads(SCHEMA.read_text())["properties"])
 
 
 def test_the_published_schema_is_the_model_s(
