@@ -14,7 +14,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.health.all_notices import PeriodNotices, notices_in
 from analyzer.prices.price_book import PriceBook
 from analyzer.queries.statements import statements
-from analyzer.recommendations.proposal import KINDS, Proposal, against, ended_together
+from analyzer.recommendations.proposal import Proposal, against, ended_together
 from analyzer.recommendations.recommendation import (
     SETTING,
     Change,
@@ -29,6 +29,7 @@ from analyzer.recommendations.run_status import SERVING, Life, gpu_milliseconds,
 from analyzer.recommendations.saving import Share, calibrated, recovered, sureness, told_over_us
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.site_query import read_site
+from analyzer.recommendations.words import kinds
 from analyzer.states import Confidence
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def runs_of(session: "Session", typed: str) -> Iterator[str]:
     for subject, team, cause, run_id, _ in session.rows(_LOST):
         key = (subject, team, cause)
         if key not in meant:
-            meant[key] = any(recommendation_id(subject, team, kind, cause).startswith(typed) for kind in KINDS)
+            meant[key] = any(recommendation_id(subject, team, kind, cause).startswith(typed) for kind in kinds())
         if meant[key]:
             yield run_id
             count += 1

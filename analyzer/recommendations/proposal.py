@@ -19,24 +19,15 @@ from typing import TYPE_CHECKING
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.queries.statements import statements
-from analyzer.recommendations.recommendation import SETTING, Change, Saved
+from analyzer.recommendations.recommendation import Change, Saved
 from analyzer.recommendations.saving import BEYOND, Share, share_of_loss
 from analyzer.states import Confidence
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-__all__ = ["KINDS", "RESTART_MS", "SETTING", "Proposal", "Saved", "restart"]
-
 # One restart from a checkpoint: image, model load and warm-up. An assumption until it is measured of the run itself.
 RESTART_MS = 12 * 60_000
-# All kinds of change that a finding, a notice, a plan or a look at the fleet proposes (docs/changes.md).
-KINDS = (
-    "batch", "cache_input", "checkpoint", "co_locate", "co_locate_data", "consolidate", "cool", "drain_sick_gpu",
-    "drain_slow_gpu", "fewer_replicas", "loader_settings", "local_nvme", "mixed_precision", "more_cpu",
-    "one_replica_more", "pack", "power_cap", "power_down", "raise_power_limit", "release", "reorder_ranks",
-    "right_size", "scale_in", "share_mig", "share_time", "split_serving", "spot",
-)  # fmt: skip
 _LEAST_SURE_FIRST: tuple[Confidence, ...] = ("low", "medium", "high")
 
 

@@ -8,22 +8,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.site import Site
-from analyzer.recommendations.types import (
-    checkpointing,
-    data_locality,
-    fragments,
-    hardware,
-    idle,
-    idle_nodes,
-    input_path,
-    links,
-    power,
-    precision,
-    right_size,
-    serving,
-    sharing,
-    spot,
-)
+from analyzer.recommendations.types import checkpointing, hardware, idle, input_path, moves, serving, sharing
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -50,16 +35,16 @@ class NoticeRule:
 _FleetLook = Callable[["Session", Site, int, int], Iterable[Proposal]]
 
 FINDINGS = (
-    FindingRule("communicating", "cross_rack", links.order_ranks),
+    FindingRule("communicating", "cross_rack", moves.order_ranks),
     FindingRule("communicating", "straggler", hardware.replace_slow_gpu),
     FindingRule("communicating", "hang", idle.end_hung),
     FindingRule("throttled", "thermal", hardware.cool),
     FindingRule("throttled", "hardware", hardware.see_to),
-    FindingRule("throttled", "power", power.limit_power),
+    FindingRule("throttled", "power", hardware.limit_power),
     FindingRule("starved", "preprocessing", input_path.more_workers),
     FindingRule("starved", "loader_software", input_path.more_workers),
-    FindingRule("starved", "storage", data_locality.other_disk),
-    FindingRule("starved", "network_storage", data_locality.stage_on_nvme),
+    FindingRule("starved", "storage", input_path.other_disk),
+    FindingRule("starved", "network_storage", input_path.stage_on_nvme),
     FindingRule("starved", "host_to_device", input_path.pin_memory),
     FindingRule("held_idle", "abandoned", idle.release),
     FindingRule("held_idle", "never_used", idle.ask_for_fewer),
@@ -74,14 +59,14 @@ FINDINGS = (
 
 NOTICES = (
     *(NoticeRule(rule, hardware.drain_sick) for rule in hardware.REMEDIES),
-    NoticeRule("fleet/fragmentation/pieces", fragments.consolidate),
+    NoticeRule("fleet/fragmentation/pieces", moves.consolidate),
     NoticeRule("fleet/cpu_only", idle.without_gpus),
     NoticeRule("fleet/mixed", serving.hosts_of_their_own),
-    NoticeRule("run/mixed_precision", precision.mixed_precision),
-    NoticeRule("run/too_large", right_size.capped_rerun),
+    NoticeRule("run/mixed_precision", sharing.mixed_precision),
+    NoticeRule("run/too_large", sharing.capped_rerun),
     NoticeRule("checkpoint_cadence", checkpointing.less_often),
     NoticeRule("serving/host_threads", serving.more_cores),
     NoticeRule("serving/kv_cache_full", serving.kv_cache),
 )
 
-FLEET: tuple[_FleetLook, ...] = (idle_nodes.find_changes, spot.find_changes)
+FLEET: tuple[_FleetLook, ...] = (idle.find_free_hosts, checkpointing.find_spot_changes)

@@ -219,6 +219,17 @@ class Site:
         there = tuple(nodes)
         return Placement(there, self.racks(there), gpus, sku)
 
+    def whole_place(self, runs: Sequence[Placed]) -> Placement:
+        """Return all that these runs hold as one place."""
+        skus = {self.sku_of(run) for run in runs}
+        nodes = sorted({node for run in runs for node in run.hosts})
+        return self.place_on(nodes, distinct(runs), skus.pop() if len(skus) == 1 else None)
+
+    @property
+    def takers(self) -> str:
+        """Who gains by GPUs that come free."""
+        return "whoever waits for GPUs" if self.waiting else "the fleet: free GPUs"
+
     def beside(self, node: str, *runs: str) -> list[Placed]:
         """Return the runs that hold GPUs of a host, without these, by id."""
         return [one for one in self.runs.values() if one.is_open and node in one.hosts and one.run_id not in runs]

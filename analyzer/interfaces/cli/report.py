@@ -23,8 +23,8 @@ from analyzer.interfaces.questions.formatted import formatted
 from analyzer.interfaces.questions.ledger_questions import RUN, RUNS, TRAFFIC, WEEK
 from analyzer.interfaces.questions.money_questions import ANOMALIES, BUDGETS, DEMAND, MONTH, PORTFOLIO, UNITS
 from analyzer.interfaces.questions.question import Question
+from analyzer.interfaces.text.recommendation_files import schema_text
 from analyzer.interfaces.text.recording_text import recording_text
-from analyzer.interfaces.text.schema import schema_text
 from analyzer.measures.efficiency.step_log import by_log, step_pattern
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.reports.compare import checked_kind

@@ -1,7 +1,10 @@
-"""Recommendations as files: lines for Slurm, a patch for Kubernetes, a ticket in Markdown, a table in CSV."""
+"""Recommendations as files: lines for Slurm, a patch for Kubernetes, a ticket in Markdown, a table in CSV, a schema."""
 
+import json
 import re
 from collections.abc import Sequence
+
+from pydantic import TypeAdapter
 
 from analyzer.errors import LedgerError
 from analyzer.interfaces.text.recommendation_text import Listed
@@ -169,3 +172,10 @@ def _row(one: Recommendation, currency: str) -> list[object]:
 
 def _quantiles(saves: Range | None) -> list[int | None]:
     return [None] * 5 if saves is None else [saves.p5, saves.p20, saves.p50, saves.p80, saves.p95]
+
+
+def schema_text() -> str:
+    """Return the schema of one recommendation as commands and the API write it."""
+    schema = TypeAdapter(Recommendation).json_schema(mode="serialization", by_alias=True)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A recommendation of gpuledger"}
+    return json.dumps(head | {name: part for name, part in schema.items() if name not in head}, indent=2) + "\n"

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.wire.units import WEEK_US
-from analyzer.recommendations.artefacts import kubernetes, slurm
-from analyzer.recommendations.artefacts.owner import for_scheduler
+from analyzer.recommendations.artefacts import on_nodes, pod_patch
 from analyzer.recommendations.fleet_plan.fleet_problem import (
     FleetProblem,
     Loss,
@@ -23,10 +22,11 @@ from analyzer.recommendations.fleet_plan.fleet_problem import (
 from analyzer.recommendations.fleet_plan.problem import Plan
 from analyzer.recommendations.fleet_plan.solve import Budget, solve
 from analyzer.recommendations.fleet_plan.validate import broken
-from analyzer.recommendations.proposal import CROSS_RACK, Proposal, Saved, restart
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, Range
+from analyzer.recommendations.proposal import CROSS_RACK, Proposal, restart
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, Range, Saved
 from analyzer.recommendations.saving import Share, recovered, share_of_loss, told_over_us
 from analyzer.recommendations.site import Placed, Site
+from analyzer.recommendations.words import lines, proposal_of
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -124,15 +124,19 @@ class _Placed:
         gpus = sum(self.now.held[run].values())
         words, moving = restart(gpus)
         share = share_of_loss(_CO_LOCATED, len(before) - len(after), len(before) - 1)
-        return Proposal(
-            kind="co_locate",
-            title=f"run in {_racks_told(after)} instead of {len(before)}",
-            from_=f"{len(self.now.held[run])} nodes in {', '.join(before)}",
-            to=f"{', '.join(target.nodes)} in {', '.join(after)}",
-            why="its exchanges cross the spine; of all runs that want this room it gains the most",
+        facts = {
+            "held": len(self.now.held[run]),
+            "before": len(before),
+            "racks_before": ", ".join(before),
+            "racks_after": _racks_told(after),
+            "nodes": ", ".join(target.nodes),
+            "after": ", ".join(after),
+        }
+        return proposal_of(
+            "co_locate",
+            facts=facts,
             saves=share,
             artefacts=self._lines(run),
-            losers="whoever would take those nodes next",
             move=move,
             constraints=(*self._constraints(run), self._room(target)),
             cost_to_move=words,
@@ -171,21 +175,21 @@ class _Placed:
         freed = emptied_ms(self.site, self.now, node) * self.over_us // WEEK_US
         targets = tuple(dict.fromkeys(name for run in runs for name in self.targets[run].nodes))
         teams = {loss.team for loss in losses}
-        return Proposal(
-            kind="consolidate",
-            title=f"put its {'small run' if len(runs) == 1 else f'{len(runs)} small runs'} beside others: a free node",
-            from_=f"{gpus} of {host.gpus} GPUs of {node}",
-            to=f"free GPUs of {', '.join(targets)}",
-            why=f"a gang needs whole nodes; {node} would be one, free or to be shut down",
+        facts = {
+            "runs": "small run" if len(runs) == 1 else f"{len(runs)} small runs",
+            "gpus": gpus,
+            "host": host,
+            "targets": ", ".join(targets),
+        }
+        return proposal_of(
+            "consolidate",
+            facts=facts,
             saves=Saved(recovered(freed, self.over_us, _EMPTIED), _priced(freed, self.over_us, losses)),
             artefacts=tuple(line for run in runs for line in self._lines(run, told=True)),
-            losers="the runs that restart, by their restart",
-            winners="whoever waits for a whole node",
             move=moves[0] if len(moves) == 1 else _together(moves),
             constraints=tuple(dict.fromkeys(one for run in runs for one in self._constraints(run))),
             cost_to_move=words,
             moving_gpu_ms=moving,
-            actor="platform",
             subject=f"node {node}",
             team=teams.pop() if len(teams) == 1 else None,
             cause="fragmented",
@@ -196,12 +200,8 @@ class _Placed:
     def _lines(self, run: str, *, told: bool = False) -> tuple[Artefact, ...]:
         """Return what puts a run on its nodes, for its own scheduler; `told` says of which of several it is."""
         nodes, placed = self.targets[run].nodes, self.site.runs.get(run) or Placed(run, (), 0, None)
-        note = f"of {placed.called} ({run})" if told else ""
-        return for_scheduler(
-            placed,
-            lambda: slurm.options(f"nodelist={','.join(nodes)}", note=note),
-            lambda: kubernetes.patch(placed, kubernetes.on_nodes(nodes)),
-        )
+        patch, note = pod_patch(placed, on_nodes(nodes)), f"of {placed.called} ({run})"
+        return lines("nodelist_of" if told else "nodelist", placed, nodes=nodes, note=note, patch=patch)
 
     def _constraints(self, run: str) -> list[Constraint]:
         """Return what the plan's checks say of one run, in its own numbers."""

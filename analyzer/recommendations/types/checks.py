@@ -1,8 +1,9 @@
-"""The checks that proposals make: each says what it looked at, and None where the store does not know."""
+"""What all proposals say alike: checks, what a change saves that stands on no finding, what requests wait for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from analyzer.recommendations.recommendation import Constraint
+from analyzer.recommendations.recommendation import Constraint, Latency, Range, Saved
+from analyzer.recommendations.saving import Share, recovered
 from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.sizing.memory import Need
 from analyzer.text.wording import counted, gib, some
@@ -11,6 +12,11 @@ from analyzer.text.wording import counted, gib, some
 UNTOLD = Constraint(
     "rules of the scheduler", None, "its taints, quotas, licences and reservations for others are not known here"
 )
+
+# What prevents a loss, or is booked in another finding, claims no second twice.
+NONE = Range(0, 0, 0)
+NOTHING = Saved(NONE, NONE)
+NO_TIMES = "its stack tells no first-token times"
 
 
 def cores(site: Site, placed: Placed, per_gpu: int) -> Constraint:
@@ -40,17 +46,16 @@ def host_memory(placed: Placed, hosts: Sequence[Host]) -> Constraint:
     return Constraint("memory", True, f"at most {gib(placed.host_bytes)} in use on one host so far, more there")
 
 
-def nvme(hosts: Sequence[Host], wanted: int | None) -> Constraint:
-    """Say whether hosts have local NVMe, and room for what is to be copied where that is known."""
+def known_nvme(hosts: Sequence[Host]) -> Constraint:
+    """Say whether hosts have local NVMe, and how much; None where nobody told."""
+    silent = [host.node for host in hosts if host.local_nvme_bytes is None]
+    if silent or not hosts:
+        return Constraint("local NVMe", None, f"nobody told whether {some(silent) or 'its hosts'} have any")
     without = [host.node for host in hosts if not host.local_nvme_bytes]
-    if without or not hosts:
-        return Constraint("local NVMe", False if hosts else None, f"none known on {some(without) or 'its hosts'}")
-    least = min(host.local_nvme_bytes or 0 for host in hosts)
-    if wanted is None:
-        return Constraint("local NVMe", None, f"{gib(least)} and more there; how large the input is, is not known")
-    return Constraint(
-        "local NVMe", wanted <= least, f"{gib(wanted)} wanted, {gib(least)} and more there, in use or not"
-    )
+    if without:
+        return Constraint("local NVMe", False, f"none known on {some(without)}")
+    least = gib(min(host.local_nvme_bytes or 0 for host in hosts))
+    return Constraint("local NVMe", None, f"{least} and more there; how large the input is, is not known")
 
 
 def same_kind(site: Site, placed: Placed, hosts: Sequence[Host]) -> Constraint:
@@ -118,6 +123,38 @@ def memory_for_workers(site: Site, placed: Placed) -> Constraint:
         f"{gib(placed.host_bytes)} in use on one host at most, {gib(min(known))} there; twice the workers may double it"
     )
     return Constraint("memory", True if 2 * placed.host_bytes <= min(known) else None, told)
+
+
+def of_runs(runs: list[Placed], site: Site, share: Share) -> Saved:
+    """Return a share of what runs held in the period, as an amount in the span that savings are told of."""
+    period = site.end_us - site.start_us
+    micros = [one.held_micros for one in runs]
+    total = None if None in micros else sum(each or 0 for each in micros)
+    return Saved(
+        recovered(sum(one.held_ms or 0 for one in runs), period, share),
+        None if total is None else recovered(total, period, share),
+    )
+
+
+def money_of_runs(runs: list[Placed], site: Site, share: Share) -> Saved:
+    """Return a share of what runs cost in the period, and no GPU time: the same hours, at another price."""
+    return Saved(NONE, of_runs(runs, site, share).micros)
+
+
+def latency(site: Site, runs: Iterable[Placed], after_seconds: float | None, told: str) -> Latency | None:
+    """Return the latency of the first of these runs that serves, now and after; None where none of them does.
+
+    Now is the P99 of first tokens of the interval in the middle; `told` says what is known of it afterwards.
+    """
+    serving = [one for one in runs if one.run_id in site.services or one.stage == "serving"]
+    if not serving:
+        return None
+    said = site.services.get(serving[0].run_id)
+    if said is None or said.p99_seconds is None:
+        untold = NO_TIMES if site.looks_at("services") else "what its stack tells was not looked at here"
+        return Latency(None, after_seconds, said.slo_seconds if said else None, f"{untold}; {told}")
+    worst = "" if said.worst_seconds is None else f"now {said.worst_seconds:.3g} s in its worst twentieth; "
+    return Latency(said.p99_seconds, after_seconds, said.slo_seconds, worst + told)
 
 
 def _is_out(host: Host) -> bool:

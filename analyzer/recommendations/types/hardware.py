@@ -1,21 +1,26 @@
-"""Changes around sick hardware: restart without a slow GPU, drain and repair, cool."""
+"""Changes around hardware: restart without a slow GPU, drain and repair, cool; and limits of power.
 
-from collections.abc import Iterable
+A limit is raised to that of its kind where it is lower; else a cap gives a steady clock.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.artefacts import kubernetes, slurm
-from analyzer.recommendations.artefacts.owner import for_scheduler, scheduler
-from analyzer.recommendations.artefacts.quoting import shell_word
+from analyzer.recommendations.artefacts import joined_names, on_nodes, pod_patch, remark, scheduler, shell_word
 from analyzer.recommendations.proposal import Proposal, restart
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, shell
+from analyzer.recommendations.recommendation import Constraint, Move, Placement, shell
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.site import Host, Placed, Site
+from analyzer.recommendations.site import Host, Limited, Placed, Site
 from analyzer.recommendations.types import checks
-from analyzer.recommendations.types.amounts import NOTHING
+from analyzer.recommendations.words import lines, proposal_of
 from analyzer.text.wording import counted, some
 
 _EMPTY = "# once nothing runs on the host"
+# ours: a tenth below what it draws while it is held back
+_CAP_PERMILLE = 900
+_MEGA = 1_000_000
 # Notices whose remedy ends what runs there, and what is done once the host is empty.
 REMEDIES = {
     "hardware/memory_rows": "nvidia-smi --gpu-reset -i {gpu}    # replaces the row; if it comes again, a new board",
@@ -41,35 +46,29 @@ def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
     slowest = site.gpu_hosts.get(finding.caused_by, finding.caused_by)
     below = [node for node in site.slow_hosts.get(placed.run_id, ()) if node in placed.hosts and node != slowest]
     out = [slowest, *below]
-    slow = ",".join(out)
     on = max(dict(zip(placed.hosts, placed.gpus_on, strict=False)).get(node, placed.gpus_per_host) for node in out)
     instead = _free_instead(site, placed, out, on)
     taken = dict(zip(out, instead, strict=False)) if instead else {}
     hosts = [taken[node].node if node in taken else node for node in placed.hosts]
     cost, moving = restart(placed.gpus)
-    return Proposal(
-        kind="drain_slow_gpu",
-        title=f"restart without {slow}",
-        from_=f"a rank on {slowest}, on {finding.caused_by}" + (f"; {some(below)} below their clock" if below else ""),
-        to=some([f"{host.node} ({host.rack or 'rack unknown'})" for host in instead])
-        if instead
-        else f"{'other hosts' if below else 'another host'} of the same kind",
-        why="its peers wait for the slowest GPU at every step",
+    facts = {
+        "finding": finding,
+        "out": out,
+        "slowest": slowest,
+        "below": f"; {some(below)} below their clock" if below else "",
+        "others": "other hosts" if below else "another host",
+        "instead": [f"{host.node} ({host.rack or 'rack unknown'})" for host in instead],
+        "nodes": [host.node for host in instead],
+    }
+    return proposal_of(
+        *(("drain_slow_gpu",) if instead else ("drain_slow_gpu_later", "drain_slow_gpu")),
+        facts=facts,
         saves=ASSUMED["taken_out"],
-        artefacts=for_scheduler(
-            placed,
-            lambda: slurm.options(f"exclude={slow}"),
-            lambda: kubernetes.patch(placed, kubernetes.on_nodes(out, "NotIn")),
-        ),
-        losers=f"whoever would take {some([host.node for host in instead])} next"
-        if instead
-        else "the run itself, while it waits for a host",
-        winners="the run itself: all its ranks",
+        artefacts=lines("exclude", placed, nodes=out, patch=pod_patch(placed, on_nodes(out, "NotIn"))),
         move=Move(site.place(placed), site.place_on(hosts, placed.gpus, site.sku_of(placed)) if instead else None),
         constraints=_instead(site, placed, instead, on),
         cost_to_move=cost,
         moving_gpu_ms=moving,
-        actor="platform",
         slow_hosts=tuple(out),
     )
 
@@ -97,36 +96,26 @@ def _instead(site: Site, placed: Placed, hosts: list[Host], gpus: int) -> tuple[
 
 def cool(finding: Finding, site: Site) -> Proposal | None:
     """Drain hosts that run too hot, and look at their cooling."""
-    why = "the clock falls with the temperature, and every rank of the run waits for the slowest"
-    return _out_of_service(finding, site, "cool", "look at the cooling of {}", "heat", why)
+    return _out_of_service(finding, site, ("cool",), "heat")
 
 
 def see_to(finding: Finding, site: Site) -> Proposal | None:
     """Drain hosts whose boards brake for a reason in their hardware: power supply, cable, or the board itself."""
-    why = "the board holds its clock down (power brake, hardware slow-down), and every rank waits for the slowest"
-    return _out_of_service(finding, site, "drain_sick_gpu", "see to the power supply of {}", "slowed by hardware", why)
+    return _out_of_service(finding, site, ("slowed_by_hardware", "cool"), "slowed by hardware")
 
 
-def _out_of_service(finding: Finding, site: Site, kind: str, title: str, reason: str, why: str) -> Proposal | None:
+def _out_of_service(finding: Finding, site: Site, rows: tuple[str, ...], reason: str) -> Proposal | None:
     nodes = sorted({node for run in finding.run_ids for node in site.slow_hosts.get(run, ())})
     if not nodes:
         return None
-    slow = ",".join(nodes)
     gpus = sum(site.hosts[node].gpus for node in nodes if node in site.hosts)
-    return Proposal(
-        kind=kind,
-        title=title.format(slow),
-        from_=f"{slow} below their clock: {reason}",
-        to="at their reference clock",
-        why=why,
+    return proposal_of(
+        *rows,
+        facts={"nodes": nodes, "gpus": gpus, "holders": _holders(site, nodes)},
         saves=ASSUMED["repair"],
-        artefacts=_drain(nodes, finding.run_ids, reason),
-        losers=_holders(site, nodes),
-        winners="every run that gets these hosts",
+        artefacts=lines("drain", map(scheduler, finding.run_ids), nodes=nodes, why=reason),
         move=Move(site.place_on(nodes, gpus), None),
         constraints=(_empty(site, nodes),),
-        cost_to_move=f"the time of {counted(gpus, 'GPU')} while their hosts are looked at, once their runs have ended",
-        actor="platform",
         slow_hosts=tuple(nodes),
     )
 
@@ -139,42 +128,19 @@ def drain_sick(notice: Notice, site: Site) -> Proposal | None:
     if remedy is None or node is None or host is None:
         return None
     gpu = notice.gpu_uuid or "0"
-    told = notice.rule.rsplit("/", 1)[-1].replace("_", " ")
-    return Proposal(
-        kind="drain_sick_gpu",
-        title=f"drain {node} and see to {gpu}",
-        from_=f"{gpu} on {node}, in service: {notice.sentence}",
-        to=f"{node} drained, the GPU seen to, and back in service",
-        why="what it still does may fail; what a failure throws away is booked as work lost when it comes",
-        saves=NOTHING,
+    # by the names of its runs a host's scheduler is known; of a host without any, by those of the site
+    runs = [one.run_id for one in site.runs.values() if node in one.hosts] or list(site.runs)
+    return proposal_of(
+        "drain_sick_gpu",
+        facts={"gpu": gpu, "host": host, "notice": notice, "holders": _holders(site, [node])},
+        saves=checks.NOTHING,
         artefacts=(
-            *_drain([node], _run_ids(site, node), told),
+            *lines("drain", map(scheduler, runs), nodes=[node], why=notice.rule.rsplit("/", 1)[-1].replace("_", " ")),
             shell(f"{_EMPTY}\n{remedy.format(gpu=shell_word(gpu))}"),
         ),
-        losers=_holders(site, [node]),
-        winners="the next run on it, which keeps its work",
         move=Move(Placement((node,), (host.rack,), host.gpus, host.sku), None),
         constraints=(_empty(site, [node]), checks.in_service([host])),
-        cost_to_move=f"the time of {counted(host.gpus, 'GPU')} while the host is out, once its runs have ended",
-        actor="platform",
     )
-
-
-def _drain(nodes: list[str], run_ids: Iterable[str], why: str) -> tuple[Artefact, ...]:
-    """Return the drain of hosts by the schedulers whose runs these are."""
-    known = {scheduler(run_id) for run_id in run_ids}
-    found: list[Artefact] = []
-    if "slurm" in known:
-        found.append(slurm.drain(nodes, why))
-    if "kubernetes" in known:
-        found.append(kubernetes.cordon(nodes, why))
-    return tuple(found)
-
-
-def _run_ids(site: Site, node: str) -> list[str]:
-    """Return the runs of a host, by whose names its scheduler is known; of a host without any, those of the site."""
-    here = [one.run_id for one in site.runs.values() if node in one.hosts]
-    return here or list(site.runs)
 
 
 def _holders(site: Site, nodes: list[str]) -> str:
@@ -187,3 +153,81 @@ def _empty(site: Site, nodes: list[str]) -> Constraint:
     if runs:
         return Constraint("no run is ended", True, f"{some(runs)} may finish; a drain gives the hosts no new ones")
     return Constraint("no run is ended", True, "nobody holds them as the period ends")
+
+
+def limit_power(finding: Finding, site: Site) -> Proposal | None:
+    """Raise a limit that is lower than its kind's, else cap; None where limits, clocks or draw are not known."""
+    nodes = {node for one in site.placed(finding.run_ids) for node in one.hosts}
+    slow = [one for one in site.limited.values() if one.node in nodes and one.limit_watts is not None]
+    low = [one for one in slow if (one.usual_watts or 0) > (one.limit_watts or 0)]
+    return _raised(low, site) if low else _capped([one for one in slow if one.power_watts and one.clock_hertz], site)
+
+
+def _raised(low: list[Limited], site: Site) -> Proposal:
+    nodes = sorted({one.node for one in low})
+    place = site.place_on(nodes, len(low))
+    usual = sorted({one.usual_watts for one in low if one.usual_watts is not None})
+    facts = {
+        "gpus": len(low),
+        "nodes": nodes,
+        "limits": _watts(one.limit_watts for one in low),
+        "usual": _watts(one.usual_watts for one in low),
+    }
+    return proposal_of(
+        "raise_power_limit",
+        facts=facts,
+        saves=ASSUMED["repair"],
+        artefacts=(shell("\n".join(_set([one for one in low if one.usual_watts == it], it) for it in usual)),),
+        move=Move(place, place),
+        constraints=(
+            Constraint("limit of the board", True, "others of their kind have that limit"),
+            Constraint("power of the rack", None, "what it can draw and cool is not known here"),
+        ),
+        slow_hosts=tuple(nodes),
+    )
+
+
+def _capped(slow: list[Limited], site: Site) -> Proposal | None:
+    """Return a cap below what they draw while they are held back. It gives back no clock: that is said."""
+    if not slow:
+        return None
+    nodes = sorted({one.node for one in slow})
+    place = site.place_on(nodes, len(slow))
+    # one cap for all of them, by the one that draws least, in whole tens: so that they clock alike
+    cap = int(min(min(one.power_watts or 0, one.limit_watts or 0) for one in slow)) * _CAP_PERMILLE // 10_000 * 10
+    hertz = sorted(one.clock_hertz or 0 for one in slow)
+    is_apart = hertz[0] != hertz[-1]
+    reference = max((one.reference_hertz or 0 for one in slow), default=0)
+    clock = f"{hertz[0] / _MEGA:.0f} to {hertz[-1] / _MEGA:.0f} MHz" if is_apart else f"{hertz[0] / _MEGA:.0f} MHz"
+    facts = {
+        "gpus": len(slow),
+        "nodes": nodes,
+        "limits": _watts(one.limit_watts for one in slow),
+        "clock": clock + (f" of {reference / _MEGA:.0f}" if reference else ""),
+        "cap": cap,
+    }
+    return proposal_of(
+        *(("power_cap_apart", "power_cap") if is_apart else ("power_cap",)),
+        facts=facts,
+        saves=checks.NOTHING,
+        artefacts=(shell(_set(slow, cap)),),
+        move=Move(place, place),
+        constraints=(Constraint("clock under the cap", None, "try it on one host for a day, and compare its steps"),),
+    )
+
+
+def _set(gpus: Sequence[Limited], watts: float) -> str:
+    """Return the commands, a line a host."""
+    nodes = sorted({one.node for one in gpus})
+    return "\n".join(
+        f"# on {remark(node)}\n"
+        f"nvidia-smi -i {joined_names(one.gpu_uuid for one in gpus if one.node == node)} -pl {watts:.0f}"
+        for node in nodes
+    )
+
+
+def _watts(found: Iterable[float | None]) -> str:
+    counts = Counter(round(each) for each in found if each is not None)
+    return ", ".join(
+        f"{watts} W" + (f" ({count})" if len(counts) > 1 else "") for watts, count in sorted(counts.items())
+    )

@@ -1,26 +1,54 @@
-"""Changes of GPUs that are held and not used: give them back, or do not ask for them."""
+"""Changes of GPUs that are held and not used, and of hosts that nobody holds: give them back, or do not ask for them.
 
-from collections.abc import Sequence
+Hosts that stood free all the period are handed back where they are billed by use, and powered down where they are
+owned; what that costs is how long hosts of this site take to wake, as their scheduler told it.
+"""
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.artefacts import kubernetes, slurm
-from analyzer.recommendations.artefacts.owner import for_scheduler, native, scheduler
-from analyzer.recommendations.artefacts.quoting import remark
+from analyzer.queries.statements import statements
+from analyzer.recommendations.artefacts import (
+    kubectl_end,
+    native,
+    owner,
+    pod_patch,
+    pod_resources,
+    remark,
+    scancel,
+    scheduler,
+    time_limit,
+    without_label,
+)
 from analyzer.recommendations.proposal import Proposal
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement
-from analyzer.recommendations.saving import ASSUMED, share_of_loss
-from analyzer.recommendations.site import Placed, Site, distinct
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Saved
+from analyzer.recommendations.saving import ASSUMED, Share, over_words, recovered, share_of_loss, told_over_us
+from analyzer.recommendations.site import Host, Placed, Site, distinct
 from analyzer.recommendations.types import checks
-from analyzer.recommendations.types.amounts import NOTHING
-from analyzer.recommendations.types.latencies import latency
+from analyzer.recommendations.words import lines, proposal_of
 from analyzer.sizing.memory import need_of
 from analyzer.text.wording import counted, length_of_time, some
+from analyzer.text.words import duration
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
 
 _LEAST_OF_LOSS = 10  # a change must touch a tenth of the loss that it answers to be worth a word: ours
 _MARGIN = 5, 4  # a time limit leaves a quarter above what was worked
 _IDLING_SECONDS = 1800  # by the clock, before anybody is asked: as the ledger calls a GPU abandoned
-_UNSAVED = "what it has in memory and has not saved"
+_NO_GPUS = without_label("nvidia.com/gpu.present")
+_BY_USE = ("on_demand", "spot")  # what is not paid for any more once it is handed back
+_AGAIN = Share(600, 850, 1000)  # ours: one of them may be wanted in the next week
+_JOULES_A_KWH = 3_600_000
+_WAKE_UP = "fewer than three were seen to wake: wake one, and set ResumeTimeout or the autoscaler's patience by it"
+_POWERING_UP = "powering up"  # the reason that collector/schedulers/slurm writes of such a host
+_BACK_US = 91 * 86_400_000_000  # a quarter: hosts wake seldom
+_LEAST_WAKINGS = 3  # below which one odd night is all that is known
 
 
 def release(finding: Finding, site: Site) -> Proposal:
@@ -28,34 +56,28 @@ def release(finding: Finding, site: Site) -> Proposal:
     runs = site.placed(finding.run_ids)
     still = idling(runs)
     of = still or runs
-    gpus = distinct(of)
-    lines = _ending(still) if still else _limits(runs)
-    if still:
-        title = f"ask its owner to release {counted(gpus, 'GPU')}, idle for {idle_words(still)}"
-        to, cost = "free, if its owner agrees", _UNSAVED
-    else:
-        title = "end runs once they fall quiet"
-        ended = "" if any(one.is_open for one in runs) else ": they have ended by now, the next ones may not"
-        to = f"given back when its work is done{ended}"
-        limited = "what a run that takes longer has not saved, when the limit ends it"
-        cost = limited if lines else _UNSAVED
-    return Proposal(
-        kind="release",
-        title=title,
-        from_=f"{counted(gpus, 'GPU')} held by {finding.subject}: {some(_nodes(of))}",
-        to=to,
-        why="nothing ran on them any more"
+    pasted = _ending(still) if still else _limits(runs)
+    ended = "" if any(one.is_open for one in runs) else ": they have ended by now, the next ones may not"
+    facts = {
+        "finding": finding,
+        "site": site,
+        "gpus": distinct(of),
+        "nodes": _nodes(of),
+        "idle": idle_words(still) if still else "",
+        "ended": ended,
+        "why": "nothing ran on them any more"
         if finding.cause == "abandoned"
         else "memory is held, and next to nothing runs",
+    }
+    quiet = "release_limited" if pasted else "release_unlimited"
+    return proposal_of(
+        *(("release",) if still else (quiet, "release")),
+        facts=facts,
+        served=(site, of),
         saves=ASSUMED["release"],
-        artefacts=lines,
-        losers="the run's owner, where it was about to go on or has not saved",
-        winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
-        move=Move(whole_place(site, of), None),
+        artefacts=pasted,
+        move=Move(site.whole_place(of), None),
         constraints=(_owner_said(still),),
-        latency=latency(site, of, None, "nobody asked it meanwhile; the next request waits until it has started"),
-        cost_to_move=cost,
-        ends_work=True,
     )
 
 
@@ -64,21 +86,13 @@ def end_hung(finding: Finding, site: Site) -> Proposal | None:
     still = idling(site.placed(finding.run_ids))
     if not still:
         return None
-    gpus = distinct(still)
-    return Proposal(
-        kind="release",
-        title=f"ask its owner to end what hangs for {idle_words(still)}",
-        from_=f"{counted(gpus, 'GPU')} held by {finding.subject}, in which no rank moves",
-        to="begun anew from its last checkpoint, or free",
-        why="ranks wait for each other and none works",
+    return proposal_of(
+        "end_hung",
+        facts={"finding": finding, "gpus": distinct(still), "idle": idle_words(still)},
         saves=ASSUMED["release"],
         artefacts=_ending(still),
-        losers="nobody, if it hangs; whoever looks into why, until the stacks of its ranks are written down",
-        winners="the run itself",
-        move=Move(whole_place(site, still), None),
+        move=Move(site.whole_place(still), None),
         constraints=(_owner_said(still),),
-        cost_to_move="what it computed since its last checkpoint, and the state of its ranks",
-        ends_work=True,
     )
 
 
@@ -105,18 +119,21 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal | None:
     held = sum(one.gpus for one in runs)
     unused = min(held, _gpus_of(lost_ms, runs))
     left = held - unused
-    each = "" if len(runs) == 1 else f" by {counted(len(runs), 'run')}"
-    return Proposal(
-        kind="right_size",
-        title="do not hold GPUs that are never used",
-        from_=f"{counted(held, 'GPU')} asked for by {finding.subject}; never used: {unused}",
-        to=f"{counted(left, 'GPU')} asked for{each}" if left else "hosts without GPUs",
-        why="no kernel ran on them",
+    facts = {
+        "finding": finding,
+        "site": site,
+        "held": held,
+        "unused": unused,
+        "left": left,
+        "each": "" if len(runs) == 1 else f" by {counted(len(runs), 'run')}",
+    }
+    smaller = site.place_on(_nodes(runs), left, site.sku_of(runs[0])) if left and runs else None
+    return proposal_of(
+        *(("fewer_gpus",) if left else ("no_gpus", "fewer_gpus")),
+        facts=facts,
         saves=share_of_loss(ASSUMED["never_used"], lost_ms, finding.milliseconds),
         artefacts=_fewer_of(runs, left) if runs else (),
-        losers="nobody",
-        winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
-        move=Move(whole_place(site, runs), _smaller(site, runs, left)),
+        move=Move(site.whole_place(runs), smaller),
         constraints=(
             Constraint("GPUs that worked", True, f"{left} of {held} ran a kernel in this period"),
             Constraint("host without GPUs", None, "whether the site has any is not known here")
@@ -142,7 +159,16 @@ def _fewer_of(runs: Sequence[Placed], left: int) -> tuple[Artefact, ...]:
     if is_even:
         return _fewer(first, left // len(runs))
     quiet = [native(one.run_id) for one in runs if one.productive_ms == 0] or [native(one.run_id) for one in runs]
-    return _fewer(first, 0, f", as of {some(quiet, 8)}")
+    return _fewer(first, 0, remark(f", as of {some(quiet, 8)}"))
+
+
+def _fewer(placed: Placed, gpus: int, which: str = "") -> tuple[Artefact, ...]:
+    if gpus == 0:
+        return lines("no_gpus", placed, which=which, owner=owner(placed), patch=pod_patch(placed, _NO_GPUS))
+    hosts = len(placed.hosts)
+    asked = f"gpus-per-node={gpus // hosts}" if gpus % hosts == 0 else f"gpus={gpus}"
+    resources = pod_resources(placed, {"nvidia.com/gpu": str(gpus)}, {"nvidia.com/gpu": str(gpus)})
+    return lines("fewer_gpus", placed, gpus=asked, resources=resources)
 
 
 def without_gpus(notice: Notice, site: Site) -> Proposal | None:
@@ -152,29 +178,14 @@ def without_gpus(notice: Notice, site: Site) -> Proposal | None:
         return None
     run = Placed(notice.run_ids[0], (node,), 0, None, name=notice.subject)
     beside = sorted({one.called for one in site.beside(node)})
-    return Proposal(
-        kind="right_size",
-        title="run it on hosts without GPUs",
-        from_=f"{node}: {notice.sentence}",
-        to="a host without GPUs",
-        why="it computes on processors alone",
-        saves=NOTHING,
-        artefacts=for_scheduler(
-            run,
-            lambda: slurm.options(f"exclude={','.join(sorted(site.hosts))}", note="all hosts with GPUs"),
-            lambda: kubernetes.patch(run, kubernetes.without_label("nvidia.com/gpu.present")),
-        ),
-        losers="nobody",
-        winners=f"the cores of {node}, for {some(beside)}" if beside else f"the cores of {node}, for runs with GPUs",
+    return proposal_of(
+        "without_gpus",
+        facts={"notice": notice, "beside": some(beside) or "runs with GPUs"},
+        saves=checks.NOTHING,
+        artefacts=lines("hosts_without_gpus", run, hosts=sorted(site.hosts), patch=pod_patch(run, _NO_GPUS)),
         move=Move(site.place_on([node], 0), None),
         constraints=(Constraint("host without GPUs", None, "whether the site has any is not known here"),),
     )
-
-
-def whole_place(site: Site, runs: Sequence[Placed]) -> Placement:
-    """Return all that these runs hold as one place."""
-    skus = {site.sku_of(one) for one in runs}
-    return site.place_on(_nodes(runs), distinct(runs), skus.pop() if len(skus) == 1 else None)
 
 
 def _nodes(runs: Sequence[Placed]) -> list[str]:
@@ -194,10 +205,6 @@ def _gpus_of(lost_ms: int, runs: Sequence[Placed]) -> int:
     return max(1, round(gpus * lost_ms / held_ms)) if held_ms else gpus
 
 
-def _smaller(site: Site, runs: Sequence[Placed], left: int) -> Placement | None:
-    return site.place_on(_nodes(runs), left, site.sku_of(runs[0])) if left and runs else None
-
-
 def _owner_said(still: Sequence[Placed]) -> Constraint:
     if not still:
         return Constraint("state is saved", None, "each run's own matter")
@@ -209,22 +216,18 @@ def _ending(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
     """Return what ends these runs, under what it ends and what may be lost."""
     of_slurm = [one for one in runs if scheduler(one.run_id) == "slurm"]
     of_kubernetes = [one for one in runs if scheduler(one.run_id) == "kubernetes"]
-    found: list[Artefact] = []
-    if of_slurm:
-        found.append(slurm.commands(*map(_warning, of_slurm), slurm.cancel(of_slurm)))
-    if of_kubernetes:
-        found.append(kubernetes.text(*(line for one in of_kubernetes for line in (_warning(one), _end(one)))))
-    return tuple(found)
+    return lines(
+        "end",
+        {scheduler(one.run_id) for one in runs},
+        ending="\n".join((*map(_warning, of_slurm), scancel(of_slurm))),
+        deleting="\n".join(line for one in of_kubernetes for line in (_warning(one), kubectl_end(one))),
+    )
 
 
 def _warning(one: Placed) -> str:
     idle = length_of_time(1000 * (one.idle_seconds or 0))
-    return f"# once its owner agrees: {remark(one.called)} idles for {idle}, and loses {_UNSAVED}"
-
-
-def _end(placed: Placed) -> str:
-    """Return what ends a run of Kubernetes; who is kept alive there is scaled to nothing, and can come back."""
-    return kubernetes.scale(placed, 0) if placed.kind in kubernetes.SCALABLE else kubernetes.delete(placed)
+    lost = "what it has in memory and has not saved"
+    return f"# once its owner agrees: {remark(one.called)} idles for {idle}, and loses {lost}"
 
 
 def _limits(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
@@ -245,30 +248,99 @@ def _limits(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
         return ()
     of = "it" if len(runs) == 1 else f"the longest of {len(runs)} runs"
     note = f"a quarter above what {of} worked by the clock; a run that takes longer loses what it has not saved"
-    return for_scheduler(
-        runs[0],
-        lambda: slurm.options(f"time={slurm.duration(seconds)}", note=note),
-        lambda: kubernetes.text(f"# {note}; of a Job:", "spec:", f"  activeDeadlineSeconds: {seconds}"),
+    return lines("time_limit", runs[0], note=note, limit=time_limit(seconds), seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Waking:
+    """Wakings that were seen, the middle one and the one that nine of ten did not exceed, in seconds."""
+
+    seen: int
+    p50_seconds: int
+    p90_seconds: int
+
+
+def waking(session: "Session", end_us: int) -> Waking | None:
+    """Return how long hosts took to wake in the quarter before `end_us`; None where too few were seen to wake."""
+    (query,) = statements("recommendations/wake_ups.sql")
+    asked: dict[str, object] = {"since": end_us - _BACK_US, "end": end_us, "powering_up": _POWERING_UP}
+    seen, p50, p90 = session.row(query, asked)
+    return Waking(seen, p50 // 1_000_000, p90 // 1_000_000) if seen >= _LEAST_WAKINGS else None
+
+
+def find_free_hosts(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator[Proposal]:
+    """Yield a change for each group of hosts that nobody used, by its name; none while a run waits for its kind."""
+    groups: dict[tuple[str, str], list[Host]] = defaultdict(list)
+    wanted = {wait.sku for wait in site.waiting}
+    for host in site.hosts.values():
+        if host.is_always_free and host.state in (None, "up") and not wanted & {host.sku, None}:
+            groups[_group_of(host), host.purchase_option or "unknown"].append(host)
+    idle = [host.node for hosts in groups.values() for host in hosts]
+    (select,) = statements("recommendations/idle_power.sql")
+    rows = session.rows(select, {"nodes": idle, "start": start_us, "end": end_us}) if idle else []
+    wakes = waking(session, end_us) if idle else None
+    for (group, option), hosts in sorted(groups.items()):
+        yield _idle_hosts(site, group, option, hosts, dict(rows), wakes)
+
+
+def _group_of(host: Host) -> str:
+    return host.node_group or host.sku or "hosts"
+
+
+def _idle_hosts(
+    site: Site, group: str, option: str, hosts: Sequence[Host], watts: dict[str, float], wakes: Waking | None
+) -> Proposal:
+    nodes = [host.node for host in hosts]
+    gpus = sum(host.gpus for host in hosts)
+    by_use = option in _BY_USE
+    known = [watts[node] for node in nodes if node in watts]
+    over = told_over_us(site.end_us - site.start_us) // SECOND_US
+    kwh = sum(known) * over / _JOULES_A_KWH
+    drawn = f"{kwh:,.0f} kWh {over_words(over)} at the GPUs of {len(known)} of them, measured"
+    alike = sum(_group_of(host) == group for host in site.hosts.values())
+    facts = {
+        "nodes": len(nodes),
+        "names": nodes,
+        "group": group,
+        "gpus": gpus,
+        "option": option,
+        "drawn": drawn if known else "power not measured",
+    }
+    return proposal_of(
+        *(("scale_in",) if by_use else ("power_down", "scale_in")),
+        facts=facts,
+        saves=_saved(site, hosts) if by_use else checks.NOTHING,
+        artefacts=lines(
+            "power_down",
+            {scheduler(run_id) for run_id in site.runs},
+            nodes=nodes,
+            group=group,
+            before=alike,
+            after=alike - len(nodes),
+        ),
+        move=Move(site.place_on(nodes, gpus, hosts[0].sku), None),
+        constraints=(
+            Constraint("nobody waits", True, "no run waits for their kind as the period ends"),
+            Constraint("billed by use", by_use, f"purchase option: {option}")
+            if by_use
+            else Constraint("billed by use", None, f"purchase option: {option}; energy is saved, no GPU-hour"),
+            _wake_up(wakes),
+        ),
+        subject=f"{group}, {option}",
+        cause="free",
+        confidence="high" if hosts[0].state else "medium",
     )
 
 
-def _fewer(placed: Placed, gpus: int, which: str = "") -> tuple[Artefact, ...]:
-    if gpus == 0:
-        return for_scheduler(
-            placed,
-            lambda: slurm.commands(
-                f"# leave --gres and all that begins with --gpu out of its script{remark(which)}, and give it the",
-                "# partition of hosts without GPUs, whose name is not known to the store",
-            ),
-            lambda: kubernetes.text(
-                f"# {kubernetes.owner(placed)}: leave nvidia.com/gpu out of its limits, and keep it off GPU hosts",
-                kubernetes.patch(placed, kubernetes.without_label("nvidia.com/gpu.present")).text,
-            ),
-        )
-    hosts = len(placed.hosts)
-    asked = f"gpus-per-node={gpus // hosts}" if gpus % hosts == 0 else f"gpus={gpus}"
-    return for_scheduler(
-        placed,
-        lambda: slurm.options(asked, note=f"was {counted(placed.gpus, 'GPU')}; in place of its other options for GPUs"),
-        lambda: kubernetes.resources(placed, {"nvidia.com/gpu": str(gpus)}, {"nvidia.com/gpu": str(gpus)}),
-    )
+def _wake_up(wakes: Waking | None) -> Constraint:
+    if wakes is None:
+        return Constraint("wake-up", None, _WAKE_UP)
+    middle, most = duration(wakes.p50_seconds), duration(wakes.p90_seconds)
+    return Constraint("wake-up", True, f"{middle} in the middle, nine of ten within {most} ({wakes.seen} seen)")
+
+
+def _saved(site: Site, hosts: Sequence[Host]) -> Saved:
+    period = site.end_us - site.start_us
+    money = [host.micros for host in hosts]
+    paid = None if None in money else recovered(sum(each or 0 for each in money), period, _AGAIN)
+    return Saved(recovered(sum(host.free_ms for host in hosts), period, _AGAIN), paid)

@@ -1,15 +1,20 @@
-"""Changes of what feeds the GPUs: workers, cores and memory on the same host before any move (Synergy, OSDI'22)."""
+"""Changes of what feeds the GPUs: workers, cores, memory, disks; on its host before any move (Synergy, OSDI'22)."""
+
+from collections.abc import Sequence
 
 from analyzer.findings.finding import Finding
-from analyzer.recommendations.artefacts import kubernetes, slurm
-from analyzer.recommendations.artefacts.owner import for_scheduler
+from analyzer.recommendations.artefacts import pod_patch, pod_resources
 from analyzer.recommendations.proposal import Proposal
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move, python
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import ASSUMED
-from analyzer.recommendations.site import Placed, Site
+from analyzer.recommendations.site import Feed, Host, Placed, Site
 from analyzer.recommendations.types import checks
-from analyzer.recommendations.types.to_hosts import Reason, moved_to
-from analyzer.text.wording import counted, some
+from analyzer.recommendations.types.moves import moved_to
+from analyzer.recommendations.words import lines, proposal_of
+from analyzer.text.wording import counted, gib, some
+
+_UNKNOWN_CORES = Constraint("cores", None, "how many the run may use is not known")
+_COPIED = ", and a copy of its input"
 
 
 def more_workers(finding: Finding, site: Site) -> Proposal | None:
@@ -23,32 +28,33 @@ def more_workers(finding: Finding, site: Site) -> Proposal | None:
     if is_full and now is not None and wanted is not None and wanted <= now:
         return _full_hosts(placed, site, now)
     gains = wanted is not None and now is not None and wanted > now
+    twice = None if placed.workers is None else 2 * placed.workers
     place = site.place(placed)
-    return Proposal(
+    facts = {
+        "placed": placed,
+        "title": "twice the loader workers per rank"
+        if twice is None
+        else f"{counted(twice, 'loader worker')} per rank, not {placed.workers}",
+        "now_workers": _workers(placed.workers),
+        "then_workers": _workers(twice),
+        "now_cores": _cores(now),
+        "then_cores": _cores(wanted) if gains else _cores(now),
+        "why": _why(site, placed, is_full=is_full),
+        "losers": "nobody: the cores are allotted to nobody else" if gains else "nobody",
+    }
+    return proposal_of(
+        "more_cpu",
+        facts=facts,
         kind="more_cpu" if is_full else "loader_settings",
-        title=_title(placed),
-        from_=f"{_workers(placed.workers)}, {_cores(now)} on {some(list(placed.hosts))}",
-        to=f"{_workers(_twice(placed))}, {f'{wanted} cores a GPU' if gains else _cores(now)}, same hosts",
-        why=_why(site, placed, is_full=is_full),
         saves=ASSUMED["loader_software" if finding.cause == "loader_software" else "setting"],
-        artefacts=(*(_core_lines(placed, wanted, now) if gains and wanted else ()), _loader_line(placed)),
-        losers="nobody: the cores are allotted to nobody else" if gains else "nobody",
+        artefacts=(*(_core_lines("cores", placed, wanted, now) if gains and wanted else ()), *_loader_lines(placed)),
         move=Move(place, place),
         constraints=(
-            *((checks.cores(site, placed, wanted),) if wanted is not None else (_UNKNOWN_CORES,)),
+            checks.cores(site, placed, wanted) if wanted is not None else _UNKNOWN_CORES,
             checks.memory_for_workers(site, placed),
             checks.UNTOLD,
         ),
     )
-
-
-_UNKNOWN_CORES = Constraint("cores", None, "how many the run may use is not known")
-
-
-def _title(placed: Placed) -> str:
-    if placed.workers is None:
-        return "twice the loader workers per rank"
-    return f"{counted(2 * placed.workers, 'loader worker')} per rank, not {placed.workers}"
 
 
 def _wanted(site: Site, placed: Placed, now: int | None) -> int | None:
@@ -73,10 +79,7 @@ def _full_hosts(placed: Placed, site: Site, now: int) -> Proposal | None:
     ][: len(placed.hosts)]
     if len(free) < len(placed.hosts):
         return None
-    why = f"each worker fills its core, and its hosts have none left; {free[0].node} has"
-    return moved_to(
-        placed, site, free, Reason("more_cpu", "run where cores are free", why, ASSUMED["setting"], cores=more)
-    )
+    return moved_to("to_free_cores", placed, site, free, ASSUMED["setting"], cores=more, first=free[0].node)
 
 
 def _why(site: Site, placed: Placed, *, is_full: bool) -> str:
@@ -87,10 +90,6 @@ def _why(site: Site, placed: Placed, *, is_full: bool) -> str:
     return f"{why}; {sum(each or 0 for each in left) - placed.cores:.0f} cores of its hosts are not allotted to it"
 
 
-def _twice(placed: Placed) -> int | None:
-    return None if placed.workers is None else 2 * placed.workers
-
-
 def _workers(count: int | None) -> str:
     return f"{counted(count, 'loader worker')} a rank" if count is not None else "its loader workers"
 
@@ -99,26 +98,23 @@ def _cores(per_gpu: int | None) -> str:
     return f"{per_gpu} cores a GPU" if per_gpu else "the cores it has"
 
 
-def _core_lines(placed: Placed, wanted: int, now: int | None) -> tuple[Artefact, ...]:
+def _core_lines(row: str, placed: Placed, wanted: int, now: int | None) -> tuple[Artefact, ...]:
+    """Return what gives a run so many cores for each GPU; of a pod they are for all of its GPUs."""
     pods = placed.members or len(placed.hosts)
-    return for_scheduler(
-        placed,
-        lambda: slurm.options(f"cpus-per-gpu={wanted}", note=f"was {now}; in place of --cpus-per-task"),
-        lambda: kubernetes.resources(placed, {"cpu": str(wanted * -(-placed.gpus // pods))}),
-    )
+    resources = pod_resources(placed, {"cpu": str(wanted * -(-placed.gpus // pods))})
+    return lines(row, placed, wanted=wanted, now=now, resources=resources)
 
 
-def _loader_line(placed: Placed) -> Artefact:
+def _loader_lines(placed: Placed) -> tuple[Artefact, ...]:
+    """Return the loader's own line; how many workers it has is seen where the agent may look at processes."""
     if placed.workers is None:
-        # How many it has, nobody told: a loader's workers are seen where the agent may look at processes.
-        return python(
-            "# how many workers it has is not known to the store: twice as many, and\n"
-            "DataLoader(..., prefetch_factor=4, persistent_workers=True, pin_memory=True)"
-        )
-    return python(
-        f"DataLoader(..., num_workers={_twice(placed)}, prefetch_factor=4, persistent_workers=True, pin_memory=True)"
-        f"  # num_workers was {placed.workers}"
-    )
+        return lines("loader_unknown", placed)
+    return lines("loader", placed, wanted=2 * placed.workers, now=placed.workers)
+
+
+def service_cores(placed: Placed, wanted: int, now: int) -> tuple[Artefact, ...]:
+    """Return what gives a service so many cores for each GPU."""
+    return _core_lines("service_cores", placed, wanted, now)
 
 
 def pin_memory(finding: Finding, site: Site) -> Proposal | None:
@@ -127,24 +123,98 @@ def pin_memory(finding: Finding, site: Site) -> Proposal | None:
     if placed is None:
         return None
     place = site.place(placed)
-    bound = for_scheduler(
-        placed,
-        lambda: slurm.options("gpu-bind=closest"),
-        lambda: kubernetes.text(
-            "# its nodes' kubelet gives cores beside the GPU, to pods whose cpu requests equal their limits:",
-            "#   cpuManagerPolicy: static, topologyManagerPolicy: single-numa-node",
-        ),
-    )
-    lines = python("DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)")
-    return Proposal(
-        kind="loader_settings",
-        title="copy from pinned memory",
-        from_=f"copies to the GPU on {some(list(placed.hosts))} that it waits for",
-        to="pinned, asynchronous copies from the GPU's own NUMA node, same hosts",
-        why="the PCIe link is busy while the chip stands still",
+    return proposal_of(
+        "pin_memory",
+        facts={"placed": placed},
         saves=ASSUMED["pinned"],
-        artefacts=(*bound, lines),
-        losers="nobody",
+        artefacts=lines("pin_memory", placed),
         move=Move(place, place),
         constraints=(Constraint("hosts", True, "the same before and after"),),
     )
+
+
+def other_disk(finding: Finding, site: Site) -> Proposal | None:
+    """Move the run to free hosts of its kind, whose local disks nobody reads; one that fills its disks alone stays."""
+    placed = site.first_run(finding.run_ids)
+    if placed is None:
+        return None
+    if not any(site.beside(node, *finding.run_ids) for node in placed.hosts):
+        return _in_memory(placed, site)
+    hosts = site.free_hosts(site.sku_of(placed), placed.gpus_per_host, placed.hosts)[-len(placed.hosts) :]
+    others = sorted({one.called for node in placed.hosts for one in site.beside(node, placed.run_id)})
+    beside = f"; beside it run {some(others)}" if others else ""
+    saves = ASSUMED["faster_storage"]
+    return moved_to("to_free_disk", placed, site, hosts, saves, also_costs=_COPIED, beside=beside)
+
+
+def _in_memory(placed: Placed, site: Site) -> Proposal:
+    """Keep input in the memory of the run's own hosts: other disks of the same kind would be as full."""
+    place = site.place(placed)
+    patch = pod_patch(placed, {"volumes": [{"name": "input-in-memory", "emptyDir": {"medium": "Memory"}}]})
+    return proposal_of(
+        "cache_input",
+        facts={"placed": placed},
+        saves=ASSUMED["cached_input"],
+        artefacts=lines("to_memory", placed, hosts=len(placed.hosts), patch=patch),
+        move=Move(place, place),
+        constraints=(_room_in_memory(placed, site.of_run(placed)),),
+    )
+
+
+def _room_in_memory(placed: Placed, hosts: Sequence[Host]) -> Constraint:
+    known = [host.memory_bytes for host in hosts if host.memory_bytes is not None]
+    if not known or len(known) < len(hosts) or placed.host_bytes is None:
+        return Constraint("memory", None, "how much its hosts have to spare is not known, nor how large its input is")
+    spare = max(0, min(known) - placed.host_bytes)
+    return Constraint(
+        "memory", None, f"{gib(spare)} and more to spare on each host; how large its input is, is not known"
+    )
+
+
+def stage_on_nvme(finding: Finding, site: Site) -> Proposal | None:
+    """Bring input that comes over the network nearer: to its producer's rack, else to local NVMe, its own or other."""
+    placed = site.first_run(finding.run_ids)
+    if placed is None:
+        return None
+    beside_producer = _to_producer(placed, site)
+    if beside_producer is not None:
+        return beside_producer
+    own = site.of_run(placed)
+    patch = pod_patch(placed, {"volumes": [{"name": "local-input", "emptyDir": {}}]})
+    copy = lines("to_nvme", placed, hosts=len(placed.hosts), patch=patch)
+    if own and not any(host.local_nvme_bytes for host in own):
+        free = site.free_hosts(site.sku_of(placed), placed.gpus_per_host, placed.hosts)
+        others = [host for host in free if host.local_nvme_bytes][: len(placed.hosts)]
+        if len(others) >= len(placed.hosts):
+            saves = ASSUMED["faster_storage"]
+            return moved_to("to_nvme", placed, site, others, saves, more=copy, also_costs=_COPIED)
+        if all(host.local_nvme_bytes == 0 for host in own):
+            return None
+    place = site.place(placed)
+    return proposal_of(
+        "local_nvme",
+        facts={"placed": placed},
+        saves=ASSUMED["nearer_input"],
+        artefacts=copy,
+        move=Move(place, place),
+        constraints=(checks.known_nvme(own),),
+    )
+
+
+def _to_producer(placed: Placed, site: Site) -> Proposal | None:
+    """Move a run to the rack of the run whose output it reads over the network; None where there is none or no room."""
+    feed = next((one for one in site.feeds.get(placed.run_id, ()) if _is_elsewhere(site, placed, one)), None)
+    if feed is None:
+        return None
+    rack = site.hosts[feed.node].rack
+    hosts = site.free_hosts(site.sku_of(placed), placed.gpus_per_host, placed.hosts)
+    free = [host for host in hosts if host.rack == rack][: len(placed.hosts)]
+    if len(free) < len(placed.hosts):
+        return None
+    producer, saves = site.runs[feed.producer], ASSUMED["faster_storage"]
+    return moved_to("co_locate_data", placed, site, free, saves, rack=rack, feed=feed, producer=producer)
+
+
+def _is_elsewhere(site: Site, placed: Placed, feed: Feed) -> bool:
+    rack = site.hosts[feed.node].rack if feed.node in site.hosts else None
+    return rack is not None and feed.producer in site.runs and rack not in site.racks_of(placed.run_id)

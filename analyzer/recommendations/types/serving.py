@@ -4,23 +4,22 @@ from collections.abc import Sequence
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.artefacts import kubernetes, slurm
-from analyzer.recommendations.artefacts.owner import for_scheduler, native, scheduler
-from analyzer.recommendations.artefacts.quoting import remark
+from analyzer.recommendations.artefacts import kubectl, kubectl_scale, native, remark, scancel, scheduler
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import ASSUMED
 from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types import checks
-from analyzer.recommendations.types.amounts import NOTHING
-from analyzer.recommendations.types.idle import idle_words, idling, whole_place
-from analyzer.recommendations.types.latencies import latency
-from analyzer.recommendations.types.to_hosts import Reason, moved_to
+from analyzer.recommendations.types.idle import idle_words, idling
+from analyzer.recommendations.types.input_path import service_cores
+from analyzer.recommendations.types.moves import moved_to
+from analyzer.recommendations.words import lines, proposal_of
 from analyzer.text.wording import counted, some
 
 # A batch may wait for a tenth of what the promise leaves; ours, as are its bounds in microseconds.
 _SLACK_PART, _DELAY_LEAST, _DELAY_MOST = 10, 100, 50_000
-_ASKED = "# once its owner agrees: a replica that ends loses the requests that it answers"
+# Both batch continuously: one request at a time is then a limit that somebody set.
+_FLAGS = {"vllm": "--max-num-seqs", "tgi": "--max-concurrent-requests"}
 
 
 def batch(finding: Finding, site: Site) -> Proposal | None:
@@ -28,25 +27,17 @@ def batch(finding: Finding, site: Site) -> Proposal | None:
     runs = site.placed(finding.run_ids)
     if not runs:
         return None
-    gpus = sum(one.gpus for one in runs)
     delay = _delay(runs[0], site)
-    place = whole_place(site, runs)
-    told = "a batch takes longer than one request: by how much, only a load test says"
-    if delay is not None:
-        told += f"; waiting for it to fill adds {delay / 1000:g} ms at most"
-    return Proposal(
-        kind="batch",
-        title="batch its requests",
-        from_=f"small batches on {counted(gpus, 'GPU')}",
-        to="dynamic batches within the latency it promises",
-        why="the GPU is busy and the chip is not",
+    place = site.whole_place(runs)
+    filling = "" if delay is None else f"; waiting for it to fill adds {delay / 1000:g} ms at most"
+    return proposal_of(
+        "batch",
+        facts={"gpus": sum(one.gpus for one in runs), "filling": filling},
+        served=(site, runs),
         saves=ASSUMED["share"],
         artefacts=_batching(runs[0], site, delay),
-        losers="the latency of single requests, within the promise",
-        winners="requests that wait behind others",
         move=Move(place, place),
         constraints=(_promise(runs[0], site, is_late=None),),
-        latency=latency(site, runs, None, told),
     )
 
 
@@ -62,22 +53,13 @@ def _delay(placed: Placed, site: Site) -> int | None:
 def _batching(placed: Placed, site: Site, delay: int | None) -> tuple[Artefact, ...]:
     said = site.services.get(placed.run_id)
     engine = said.engine if said else None
-    if engine in ("vllm", "tgi"):
-        # Both batch continuously: one request at a time is then a limit that somebody set.
-        flag = "--max-num-seqs" if engine == "vllm" else "--max-concurrent-requests"
-        return (Artefact("config", f"# {engine} batches by itself: look for {flag}, and leave it at its default"),)
+    if engine in _FLAGS:
+        return lines("batches_by_itself", placed, engine=engine, flag=_FLAGS[engine])
     if delay is None:
         untold = "the service tells no latency, or no promise (slo_seconds)"
         because = untold if site.looks_at("services") else "its latency was not looked at here"
-        why = f"how long a batch may wait is not known: {because}"
-        return (
-            Artefact(
-                "config", f"# {why}\ndynamic_batching {{ }}    # Triton, config.pbtxt: batches what waits already"
-            ),
-        )
-    return (
-        Artefact("config", f"# Triton, config.pbtxt\ndynamic_batching {{ max_queue_delay_microseconds: {delay} }}"),
-    )
+        return lines("batch_what_waits", placed, because=because)
+    return lines("batch", placed, delay=delay)
 
 
 def _promise(placed: Placed, site: Site, is_late: bool | None) -> Constraint:
@@ -97,32 +79,22 @@ def fewer_replicas(finding: Finding, site: Site) -> Proposal | None:
     if said is None or said.replicas is None or said.needed is None or not runs:
         return None
     surplus = said.replicas - said.needed
-    steady = surplus > 0
     gpus = sum(one.gpus for one in runs)
-    kept = max(1, gpus * said.needed // said.replicas) if steady else gpus
-    nodes = whole_place(site, runs).nodes
-    told = "its policy says that so many answer the busiest ten minutes of its look-back within the promise"
-    return Proposal(
-        kind="fewer_replicas",
-        title=f"keep {counted(said.needed, 'replica')}, not {said.replicas}"
-        if steady
-        else "follow the hours of its traffic",
-        from_=f"{counted(said.replicas, 'replica')} of {finding.subject} on {counted(gpus, 'GPU')}",
-        to=f"{counted(said.needed, 'replica')}"
-        if steady
-        else f"up to {counted(said.needed, 'replica')}, fewer in hours that need fewer",
-        why="those beyond stood by, and its policy asks for no more",
+    kept = max(1, gpus * said.needed // said.replicas) if surplus > 0 else gpus
+    place = site.whole_place(runs)
+    promise = "" if said.slo_seconds else "; no promise is declared"
+    return proposal_of(
+        *(("fewer_replicas",) if surplus > 0 else ("replicas_by_hours", "fewer_replicas")),
+        facts={"finding": finding, "site": site, "said": said, "gpus": gpus, "promise": promise},
+        served=(site, runs),
+        after_seconds=said.slo_seconds,
         saves=ASSUMED["release"],
         artefacts=_scaled(runs, said.needed, surplus),
-        losers="its requests, if more of them come than in the look-back of its policy",
-        winners="whoever waits for GPUs" if site.waiting else "the fleet: free GPUs",
-        move=Move(whole_place(site, runs), site.place_on(nodes, kept, site.sku_of(runs[0]))),
+        move=Move(place, site.place_on(place.nodes, kept, site.sku_of(runs[0]))),
         constraints=(
             Constraint("policy", True, f"{counted(said.needed, 'replica')} needed at the most in this period"),
             _promise(runs[0], site, is_late=False),
         ),
-        latency=latency(site, runs, said.slo_seconds, told if said.slo_seconds else f"{told}; no promise is declared"),
-        cost_to_move="requests that a replica is answering when it ends",
         ends_work=any(one.is_open for one in runs),
     )
 
@@ -130,18 +102,19 @@ def fewer_replicas(finding: Finding, site: Site) -> Proposal | None:
 def _scaled(runs: Sequence[Placed], needed: int, surplus: int) -> tuple[Artefact, ...]:
     """Return what leaves so many replicas; of jobs of Slurm by the clock: those end that answer nothing until now."""
     first = runs[0]
-    if scheduler(first.run_id) == "kubernetes":
-        if surplus > 0 and len(runs) == 1:
-            return (kubernetes.text(_ASKED, kubernetes.scale(first, needed)),)
-        said = kubernetes.command(first, "autoscale", f"--min=1 --max={needed} --cpu-percent=60")
-        note = "# by the load of its processors; by its requests, where an adapter tells the cluster of them"
-        return (kubernetes.text(_ASKED, note, said),)
     still = [one for one in idling(runs) if scheduler(one.run_id) == "slurm"]
     quiet = sorted(still, key=lambda one: (-(one.idle_seconds or 0), one.run_id))[: max(0, surplus)]
-    if quiet:
-        idle = ", ".join(f"{remark(native(one.run_id))} idles for {idle_words([one])}" for one in quiet)
-        return (slurm.commands(f"{_ASKED}: {idle}", slurm.cancel(quiet)),)
-    return (slurm.commands(f"# start no more than {counted(needed, 'replica')} of it at once"),)
+    idle = ", ".join(f"{remark(native(one.run_id))} idles for {idle_words([one])}" for one in quiet)
+    return lines(
+        "replicas" if surplus > 0 and len(runs) == 1 else "replicas_by_load",
+        {"kubernetes" if scheduler(first.run_id) == "kubernetes" else "slurm"},
+        scale=kubectl_scale(first, needed),
+        autoscale=kubectl(first, "autoscale", f"--min=1 --max={needed} --cpu-percent=60"),
+        asked="# once its owner agrees: a replica that ends loses the requests that it answers"
+        f": {idle}\n{scancel(quiet)}"
+        if quiet
+        else f"# start no more than {counted(needed, 'replica')} of it at once",
+    )
 
 
 def more_cores(notice: Notice, site: Site) -> Proposal | None:
@@ -151,26 +124,15 @@ def more_cores(notice: Notice, site: Site) -> Proposal | None:
     if placed is None or now is None:
         return None
     wanted = max(now + 1, now * 3 // 2)
-    pods = placed.members or len(placed.hosts)
     place = site.place(placed)
-    return Proposal(
-        kind="more_cpu",
-        title=f"{wanted} cores a GPU, not {now}",
-        from_=f"{now} cores a GPU on {some(list(placed.hosts))}",
-        to=f"{wanted} cores a GPU, same hosts, and another server process for them",
-        why=notice.sentence,
-        saves=NOTHING,
-        artefacts=for_scheduler(
-            placed,
-            lambda: slurm.options(f"cpus-per-gpu={wanted}", note=f"was {now}"),
-            lambda: kubernetes.resources(placed, {"cpu": str(wanted * -(-placed.gpus // pods))}),
-        ),
-        losers="nobody, while the cores are not allotted to others",
-        winners="its requests, and the replicas that more of them would have needed",
+    return proposal_of(
+        "service_cores",
+        facts={"placed": placed, "notice": notice, "now": now, "wanted": wanted},
+        served=(site, [placed]),
+        saves=checks.NOTHING,
+        artefacts=service_cores(placed, wanted, now),
         move=Move(place, place),
         constraints=(checks.cores(site, placed, wanted), checks.UNTOLD),
-        latency=latency(site, [placed], None, "what of it is the host's, nobody measures: a trial says"),
-        cost_to_move="a restart of its replicas, one after another",
     )
 
 
@@ -184,27 +146,24 @@ def kv_cache(notice: Notice, site: Site) -> Proposal | None:
     free = site.free_hosts(site.sku_of(placed), each)
     if not free:
         return None
-    nodes = [*placed.hosts, *(() if free[0].node in placed.hosts else (free[0].node,))]
-    return Proposal(
-        kind="one_replica_more",
-        title="one replica more, for its KV cache",
-        from_=f"{counted(replicas, 'replica')} on {counted(placed.gpus, 'GPU')}",
-        to=f"{counted(replicas + 1, 'replica')}, the new one on {free[0].node}",
-        why=notice.sentence,
-        saves=NOTHING,
-        artefacts=for_scheduler(
-            placed,
-            lambda: slurm.options(
-                f"nodelist={free[0].node}", f"gpus={each}", note="one more of the same script, behind the same address"
-            ),
-            lambda: kubernetes.text(kubernetes.scale(placed, replicas + 1)),
-        ),
-        losers=f"whoever would take {counted(each, 'GPU')} of {free[0].node} next: this costs GPU time, and saves none",
-        winners="requests that wait for room in the cache",
+    node = free[0].node
+    nodes = [*placed.hosts, *(() if node in placed.hosts else (node,))]
+    facts = {
+        "placed": placed,
+        "notice": notice,
+        "replicas": replicas,
+        "more": replicas + 1,
+        "each": each,
+        "node": node,
+    }
+    return proposal_of(
+        "one_replica_more",
+        facts=facts,
+        served=(site, [placed]),
+        saves=checks.NOTHING,
+        artefacts=lines("one_replica_more", placed, node=node, each=each, scale=kubectl_scale(placed, replicas + 1)),
         move=Move(site.place(placed), site.place_on(nodes, placed.gpus + each, site.sku_of(placed))),
         constraints=(checks.room(each, free[:1]), checks.in_service(free[:1]), checks.UNTOLD),
-        latency=latency(site, [placed], None, "the queue falls to its share of one replica more; a load test says"),
-        cost_to_move="none: the others stay",
     )
 
 
@@ -219,15 +178,14 @@ def hosts_of_their_own(notice: Notice, site: Site) -> Proposal | None:
         for host in site.free_hosts(site.sku_of(placed), placed.gpus_per_host, placed.hosts)
         if all(one.stage == "serving" for one in site.beside(host.node))
     ][: len(placed.hosts)]
-    told = "; ".join(f"{line.what}: {line.seen}" for line in notice.evidence)
-    why = f"{notice.sentence}"
-    reason = Reason(
+    return moved_to(
         "split_serving",
-        "serve on hosts without training",
-        why,
-        NOTHING,
-        winners=f"its requests, and {some(trainings)}" if trainings else "its requests, and training",
-        actor="platform",
-        latency=latency(site, [placed], None, f"as it is apart from training ({told})"),
+        placed,
+        site,
+        quiet,
+        checks.NOTHING,
+        served=(site, [placed]),
+        notice=notice,
+        trainings=some(trainings) or "training",
+        told="; ".join(f"{line.what}: {line.seen}" for line in notice.evidence),
     )
-    return moved_to(placed, site, quiet, reason)

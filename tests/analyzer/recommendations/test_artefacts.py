@@ -2,19 +2,30 @@
 
 import importlib
 import json
+import re
 import shutil
 import subprocess
-from typing import Any
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.recommendations.artefacts import kubernetes, mig, slurm
-from analyzer.recommendations.artefacts.owner import for_scheduler
-from analyzer.recommendations.artefacts.rank_file import rank_file
-from analyzer.recommendations.artefacts.yaml_text import as_yaml
+from analyzer.recommendations.artefacts import (
+    as_yaml,
+    in_rack,
+    on_nodes,
+    pod_patch,
+    pod_resources,
+    rank_file,
+    time_limit,
+)
+from analyzer.recommendations.mig import PROFILES, profile
+from analyzer.recommendations.recommendation import Change, Form
 from analyzer.recommendations.site import Host, Placed
+from analyzer.recommendations.words import lines, rows
 from tests.analyzer.recommendations.valid import code_of, patched, sbatch_options
 
 yaml: Any = importlib.import_module("yaml")
@@ -46,8 +57,8 @@ def host(node: str, rack: str | None, source: str | None) -> Host:
 @needs_kubectl
 def test_kubectl_takes_the_patch_of_a_deployment() -> None:
     """Merged by kubectl itself: the affinity is there, and the container that stood there as well."""
-    patch = kubernetes.in_rack(pods("Deployment"), "rack-2", [host("n1", "rack-2", "labels example.com/rack")])
-    template = patched(DEPLOYMENT, patch.text)["spec"]["template"]
+    patch = in_rack(pods("Deployment"), "rack-2", [host("n1", "rack-2", "labels example.com/rack")])
+    template = patched(DEPLOYMENT, patch)["spec"]["template"]
     required = template["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert required["nodeSelectorTerms"] == [
         {"matchExpressions": [{"key": "example.com/rack", "operator": "In", "values": ["rack-2"]}]}
@@ -61,7 +72,7 @@ def test_kubectl_takes_the_patch_of_a_deployment() -> None:
 @needs_kubectl
 def test_kubectl_takes_the_command_that_sets_resources() -> None:
     """Run against an object in a file: requests are merged into every container."""
-    text = code_of(kubernetes.resources(pods("Deployment"), {"cpu": "96"}).text)
+    text = code_of(pod_resources(pods("Deployment"), {"cpu": "96"}))
     words = text.split()
     assert words[:6] == ["kubectl", "-n", "ml", "set", "resources", "deployment/ranker"]
     said = subprocess.run(
@@ -80,7 +91,7 @@ def test_kubectl_takes_the_command_that_sets_resources() -> None:
 )
 def test_what_cannot_be_patched_says_so(kind: str, where: str) -> None:
     """A Job's template is fixed: a patch that its API refuses would be no artefact."""
-    text = kubernetes.patch(pods(kind), kubernetes.on_nodes(["n3"])).text
+    text = pod_patch(pods(kind), on_nodes(["n3"]))
     assert text.startswith("# ")
     assert where in text
     assert "patch-file" not in text
@@ -89,9 +100,7 @@ def test_what_cannot_be_patched_says_so(kind: str, where: str) -> None:
 
 def test_a_rack_that_no_label_told_is_named_by_its_hosts() -> None:
     """Without the label nothing else finds those nodes."""
-    text = kubernetes.in_rack(
-        pods("Deployment"), "r2", [host("n1", "r2", "topology.yaml"), host("n2", "r2", None)]
-    ).text
+    text = in_rack(pods("Deployment"), "r2", [host("n1", "r2", "topology.yaml"), host("n2", "r2", None)])
     assert yaml.safe_load(text)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]["nodeSelectorTerms"][0]["matchExpressions"] == [
@@ -104,7 +113,7 @@ def test_a_run_is_given_the_lines_of_its_own_scheduler_alone() -> None:
 
     def of(run_id: str) -> list[str]:
         placed = Placed(run_id, (), 1, None)
-        return [one.form for one in for_scheduler(placed, lambda: slurm.options("x"), lambda: kubernetes.text("x"))]
+        return [one.form for one in lines("exclude", placed, nodes=["n1"], patch="spec: {}")]
 
     assert of("slurm/alpha/1") == ["slurm"]
     assert of("kubernetes/prod/uid") == ["kubernetes"]
@@ -114,18 +123,20 @@ def test_a_run_is_given_the_lines_of_its_own_scheduler_alone() -> None:
 def test_ranks_are_written_once_a_task(tmp_path: Any) -> None:
     """The lines are run: the file has each host as often as it has ranks, in the order of ranks."""
     for on, wanted in (((2, 2), "b b a a"), ((2, 1), "b b a")):
-        subprocess.run(["bash", "-ec", rank_file(["b", "a"], on).text], cwd=tmp_path, check=True)
+        run = Placed("slurm/alpha/1", (), 1, None)
+        (made,) = lines("rank_order", run, ranks=rank_file(["b", "a"], on), patch="")
+        subprocess.run(["bash", "-ec", made.text], cwd=tmp_path, check=True)
         assert (tmp_path / "ranks.txt").read_text().split() == wanted.split()
 
 
 def test_every_slice_has_its_share_of_the_gpu() -> None:
     """As many as are said fit into the seven (four) slices and the memory of a GPU of that kind; NVIDIA's table."""
-    for sku, profiles in mig.PROFILES.items():
+    for sku, profiles in PROFILES.items():
         memory = int(sku.rsplit("-", 1)[1].removesuffix("GB"))
         most = 4 if sku.startswith("A30") else 7
-        for profile in profiles:
-            assert profile.slices * profile.count <= most, (sku, profile)
-            assert profile.memory_bytes // 2**30 * profile.count <= memory * 1.03, (sku, profile)  # names are rounded
+        for each in profiles:
+            assert each.slices * each.count <= most, (sku, each)
+            assert each.memory_bytes // 2**30 * each.count <= memory * 1.03, (sku, each)  # names are rounded
 
 
 @pytest.mark.parametrize(
@@ -142,7 +153,7 @@ def test_every_slice_has_its_share_of_the_gpu() -> None:
 )
 def test_the_slice_is_the_smallest_that_holds_it(sku: str | None, wanted: int, name: str | None) -> None:
     """More slices serve more sessions; what fits no half of a GPU needs a whole one."""
-    found = mig.profile(sku, wanted)
+    found = profile(sku, wanted)
     assert (found.name if found else None) == name
 
 
@@ -156,7 +167,30 @@ def test_the_list_of_sbatch_s_options_was_read() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(1, "00:01:00"), (3_600, "01:00:00"), (93_601, "1-02:01:00")])
 def test_a_time_limit_is_what_slurm_takes(seconds: int, text: str) -> None:
     """Days, hours and whole minutes, never less than asked for."""
-    assert slurm.duration(seconds) == text
+    assert time_limit(seconds) == text
+
+
+def test_every_row_of_words_is_used_and_has_known_fields() -> None:
+    """A row that nothing names, or a field that a proposal has not, would be words that nobody ever reads."""
+    said = {field.name for field in fields(Change)}
+    told = {"kind", "title", "from", "to", "why", "losers", "winners", "cost", "latency", "actor", "ends_work"}
+    assert {{"from": "from_", "cost": "cost_to_move"}.get(name, name) for name in told} <= said
+    assert {name for row in rows("change").values() for name in row} <= told
+    assert {form for row in rows("lines").values() for form in row} <= set(get_args(Form))
+    source = "".join(path.read_text() for path in Path("analyzer/recommendations").rglob("*.py"))
+    named = set(re.findall(r'"([a-z_]+)"', source)) | {f"{name}_and_cores" for name in ("nodelist", "exclude")}
+    assert {*rows("change"), *rows("lines")} <= named
+
+
+def test_no_name_writes_a_line_of_what_is_pasted() -> None:
+    """Whoever names a host or a run is not whoever pastes: a text in a row is one line, or one word of a shell."""
+    (made,) = lines("nodelist_of", pods("Job"), note="x\nrm -rf /", nodes=["n1"], patch="spec: {}")
+    assert made.text == "spec: {}"
+    placed = Placed("slurm/alpha/1", (), 1, None)
+    (made,) = lines("nodelist_of", placed, note="x\nrm -rf /", nodes=["n1\n#SBATCH --x"], patch="")
+    assert made.text.splitlines() == ["# x rm -rf /", "#SBATCH --nodelist=n1 #SBATCH --x"]
+    (made,) = lines("drain", ["slurm"], nodes=["n1; reboot"], why="it's hot")
+    assert made.text == "scontrol update nodename='n1; reboot' state=drain reason='it'\"'\"'s hot'"
 
 
 _TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=8) | st.sampled_from(

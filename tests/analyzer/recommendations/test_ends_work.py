@@ -3,6 +3,7 @@
 import ast
 import html
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,13 +35,14 @@ ENDING = re.compile(
 )
 # Where such words may be made: each is held by `sound` (sites.py), or says of nobody's work to end it.
 SAY_SO = {
-    "analyzer/recommendations/artefacts/slurm.py": "scancel, of those who ask for it",
-    "analyzer/recommendations/artefacts/kubernetes.py": "--replicas, of those who ask for it",
-    "analyzer/recommendations/artefacts/mig.py": "cuts a GPU on which nothing runs",
-    "analyzer/recommendations/types/idle.py": "release, and its limits",
+    "analyzer/recommendations/artefacts.py": "scancel and --replicas, of those who ask for it",
+    "analyzer/recommendations/mig.py": "cuts a GPU on which nothing runs",
     "analyzer/recommendations/types/hardware.py": "resets a GPU of a host on which nothing runs",
     "analyzer/recommendations/types/serving.py": "fewer replicas",
-    "analyzer/recommendations/types/right_size.py": "the limit of a trial that is thrown away",
+    "analyzer/recommendations/changes.toml [lines.replicas_by_load]": "fewer replicas",
+    "analyzer/recommendations/changes.toml [lines.time_limit]": "release, and its limits",
+    "analyzer/recommendations/changes.toml [lines.trial]": "the limit of a trial that is thrown away",
+    "analyzer/recommendations/changes.toml [lines.trial_on_slice]": "the limit of a trial that is thrown away",
     "collector/schedulers/kubernetes/resources.py": "reads a Job's limit",
 }
 
@@ -58,8 +60,18 @@ def says_of_ending() -> Iterator[tuple[str, str]]:
                     yield str(path.relative_to(ROOT)), node.value
     for path in (ROOT / "dashboards" / "prometheus").glob("*.yml"):
         yield str(path.relative_to(ROOT)), path.read_text("utf-8")
+    yield from rows_of_tables()
     for path in (ROOT / "analyzer").rglob("*.sql"):
         yield str(path.relative_to(ROOT)), re.sub(r"--.*", "", path.read_text("utf-8"))
+
+
+def rows_of_tables() -> Iterator[tuple[str, str]]:
+    """Yield each row of the analyzer's tables of words, with its file and name."""
+    for path in (ROOT / "analyzer").rglob("*.toml"):
+        for table, value in tomllib.loads(path.read_text("utf-8")).items():
+            rows = value if isinstance(value, dict) else {"": value}
+            for name, row in rows.items():
+                yield f"{path.relative_to(ROOT)} [{table}.{name}]", str(row)
 
 
 def site(*, works_again: bool) -> Fleet:

@@ -9,22 +9,11 @@ import pytest
 
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.measures.efficiency.figure import Figure, withheld
-from analyzer.recommendations.proposal import KINDS, Saved
+from analyzer.recommendations.recommendation import Saved
 from analyzer.recommendations.rules import FINDINGS
 from analyzer.recommendations.site import Feed, KindRate, Limited, Served
-from analyzer.recommendations.types import (
-    checkpointing,
-    data_locality,
-    hardware,
-    idle,
-    input_path,
-    links,
-    power,
-    precision,
-    right_size,
-    serving,
-    sharing,
-)
+from analyzer.recommendations.types import checkpointing, hardware, idle, input_path, moves, serving, sharing
+from analyzer.recommendations.words import kinds
 from tests.analyzer.recommendations.sites import (
     GIB,
     H100,
@@ -81,7 +70,7 @@ def test_on_kubernetes_the_same_change_is_a_request_of_each_pod() -> None:
 
 def test_input_is_staged_on_the_hosts_own_nvme_without_a_move() -> None:
     """The directories are not in the store: the lines refuse to run without them, and say so."""
-    found = sound(data_locality.stage_on_nvme(finding("starved", "network_storage"), site([host("n1")], [run()])))
+    found = sound(input_path.stage_on_nvme(finding("starved", "network_storage"), site([host("n1")], [run()])))
     assert (found.kind, found.moving_gpu_ms) == ("local_nvme", 0)
     assert '"${DATA:?' in text_of(found, "slurm")
 
@@ -90,11 +79,11 @@ def test_a_run_without_nvme_moves_to_hosts_that_have_some() -> None:
     """And none is promised where no free host has any."""
     bare = replace(host("n1"), local_nvme_bytes=0)
     where = site([bare, host("n2", free=8)], [run()])
-    found = sound(data_locality.stage_on_nvme(finding("starved", "network_storage"), where))
+    found = sound(input_path.stage_on_nvme(finding("starved", "network_storage"), where))
     assert found.move is not None
     assert found.move.to is not None
     assert found.move.to.nodes == ("n2",)
-    assert data_locality.stage_on_nvme(finding("starved", "network_storage"), site([bare], [run()])) is None
+    assert input_path.stage_on_nvme(finding("starved", "network_storage"), site([bare], [run()])) is None
 
 
 def test_a_consumer_moves_to_the_rack_of_its_producer() -> None:
@@ -102,7 +91,7 @@ def test_a_consumer_moves_to_the_rack_of_its_producer() -> None:
     producer = run("slurm/alpha/7", ("n5",), name="tokenize")
     hosts = [host("n1"), host("n5", "rack-2"), host("n6", "rack-2", free=8), host("n2", free=8)]
     where = site(hosts, [run(), producer], feeds={RUN: (Feed("slurm/alpha/7", "n5", 40 * GIB),)})
-    found = sound(data_locality.stage_on_nvme(finding("starved", "network_storage"), where))
+    found = sound(input_path.stage_on_nvme(finding("starved", "network_storage"), where))
     assert (found.kind, found.title) == ("co_locate_data", "run beside tokenize in rack-2")
     assert "received 40 GiB from n5" in found.why
     assert "--nodelist=n6" in text_of(found, "slurm")
@@ -113,7 +102,7 @@ def test_a_producer_in_the_same_rack_is_near_enough() -> None:
     hosts = [host("n1"), host("n5"), host("n6", free=8)]
     feeds = {RUN: (Feed("slurm/alpha/7", "n5", 40 * GIB),)}
     where = site(hosts, [run(), run("slurm/alpha/7", ("n5",))], feeds=feeds)
-    found = data_locality.stage_on_nvme(finding("starved", "network_storage"), where)
+    found = input_path.stage_on_nvme(finding("starved", "network_storage"), where)
     assert found is not None
     assert found.kind == "local_nvme"
 
@@ -122,7 +111,7 @@ def test_ranks_on_kubernetes_are_ordered_by_the_label_that_told_the_racks() -> N
     """Nobody there reads a rank file."""
     hosts = [host(f"n{number}", f"rack-{number % 2}") for number in range(4)]
     where = site(hosts, [run(POD, ("n0", "n1", "n2", "n3"))])
-    found = sound(links.order_ranks(finding("communicating", "cross_rack", POD), where))
+    found = sound(moves.order_ranks(finding("communicating", "cross_rack", POD), where))
     assert found.kind == "reorder_ranks"
     assert "kueue.x-k8s.io/podset-preferred-topology: topology.kubernetes.io/rack" in text_of(found, "kubernetes")
 
@@ -131,9 +120,9 @@ def test_a_rack_that_can_never_hold_the_run_fails_its_check() -> None:
     """Waiting helps where GPUs are held, not where there are too few of them."""
     hosts = [host("n1", "a"), host("n2", "b"), host("n3", "b", free=8)]
     where = site(hosts, [run(nodes=("n1", "n2"))])
-    assert held(sound(links.order_ranks(finding("communicating", "cross_rack"), where)))["free GPUs"] is True
+    assert held(sound(moves.order_ranks(finding("communicating", "cross_rack"), where)))["free GPUs"] is True
     small = site(hosts[:2], [run(nodes=("n1", "n2"))])
-    assert held(sound(links.order_ranks(finding("communicating", "cross_rack"), small)))["free GPUs"] is False
+    assert held(sound(moves.order_ranks(finding("communicating", "cross_rack"), small)))["free GPUs"] is False
 
 
 def test_a_slow_gpu_is_replaced_within_its_rack() -> None:
@@ -322,13 +311,13 @@ def test_a_gauge_alone_never_makes_a_gpu_smaller() -> None:
     """What is proposed is a run with a cap; the careful saving is none, since it may not hold."""
     one = run(each=1, gpu_bytes=6 * GIB)
     found = sound(
-        right_size.capped_rerun(notice("run/too_large"), site([host("n1")], [one], rates=(KindRate(H100, None, 26),)))
+        sharing.capped_rerun(notice("run/too_large"), site([host("n1")], [one], rates=(KindRate(H100, None, 26),)))
     )
     assert "set_per_process_memory_fraction(0.12)" in text_of(found, "python")
     assert found.title == "try one run in the memory of a slice 1g.10gb"
     assert isinstance(found.saves, Saved)
     assert (found.saves.milliseconds.p20, found.saves.milliseconds.p50 > 0) == (0, True)
-    assert right_size.capped_rerun(notice("run/too_large"), site([host("n1")], [run(each=1, gpu_bytes=None)])) is None
+    assert sharing.capped_rerun(notice("run/too_large"), site([host("n1")], [run(each=1, gpu_bytes=None)])) is None
 
 
 def test_a_smaller_kind_that_the_fleet_has_comes_before_a_slice() -> None:
@@ -336,7 +325,7 @@ def test_a_smaller_kind_that_the_fleet_has_comes_before_a_slice() -> None:
     a30 = replace(host("a1", free=8, gpu_memory_bytes=24 * GIB), sku="A30-24GB")
     rates = (KindRate(H100, "owned", 2_600_000), KindRate("A30-24GB", "owned", 650_000))
     where = site([host("n1"), a30], [run(each=1, gpu_bytes=6 * GIB)], rates=rates)
-    found = sound(right_size.capped_rerun(notice("run/too_large"), where))
+    found = sound(sharing.capped_rerun(notice("run/too_large"), where))
     assert isinstance(found.saves, Saved)
     assert found.saves.milliseconds.p80 == 0
     assert found.saves.micros is not None
@@ -349,15 +338,15 @@ def test_a_kind_that_cannot_hold_the_model_is_passed_over() -> None:
     a100 = replace(host("a2", free=8, gpu_memory_bytes=40 * GIB), sku="A100-40GB")
     h200 = replace(host("a3", gpu_memory_bytes=141 * GIB), sku="H200-141GB")
     hosts, one = [host("n1"), a30, a100, h200], run(each=1, gpu_bytes=6 * GIB, stage="serving")
-    assert sound(right_size.capped_rerun(notice("run/too_large"), site(hosts, [one]))).title.endswith("of A30-24GB")
+    assert sound(sharing.capped_rerun(notice("run/too_large"), site(hosts, [one]))).title.endswith("of A30-24GB")
     known = replace(one, model="meta-llama/Llama-2-70b-chat-hf")
-    found = sound(right_size.capped_rerun(notice("run/too_large"), site(hosts, [known])))
+    found = sound(sharing.capped_rerun(notice("run/too_large"), site(hosts, [known])))
     assert found.title == "try one run in the memory of A100-40GB"
     assert held(found)["its model"] is None
     told = next(one.told for one in found.constraints if one.what == "its model")
     assert told.endswith("it must be quantised; else H200-141GB would hold it")
     never = replace(one, model="llama-3.1-405b")  # nor does any slice of its own GPU
-    assert right_size.capped_rerun(notice("run/too_large"), site(hosts, [never])) is None
+    assert sharing.capped_rerun(notice("run/too_large"), site(hosts, [never])) is None
 
 
 @pytest.mark.parametrize(("model", "fits"), [("llama-3-8b", True), ("llama-3-70b", None), ("llama-3.1-405b", False)])
@@ -375,17 +364,17 @@ def test_a_model_that_fits_smaller_memory_is_told_to() -> None:
     """8 bn parameters in 16 bits are 15 GiB; a run that trains all of them needs sixteen bytes for each."""
     a30 = replace(host("a1", free=8, gpu_memory_bytes=24 * GIB), sku="A30-24GB")
     one = run(each=1, gpu_bytes=6 * GIB, model="llama-3-8b", stage="serving")
-    found = sound(right_size.capped_rerun(notice("run/too_large"), site([host("n1"), a30], [one])))
+    found = sound(sharing.capped_rerun(notice("run/too_large"), site([host("n1"), a30], [one])))
     assert held(found)["its model"] is True
     trains = replace(one, stage="pretraining")
-    found = sound(right_size.capped_rerun(notice("run/too_large"), site([host("n1"), a30], [trains])))
+    found = sound(sharing.capped_rerun(notice("run/too_large"), site([host("n1"), a30], [trains])))
     assert held(found)["its model"] is None
 
 
 def test_mixed_precision_saves_of_working_time_alone() -> None:
     """What a run waits for does not become faster: of 168 hours held, 100 were work."""
     where = site([host("n1")], [run(each=1, productive_ms=100 * 3_600_000, productive_micros=260_000_000)])
-    found = sound(precision.mixed_precision(notice("run/mixed_precision"), where))
+    found = sound(sharing.mixed_precision(notice("run/mixed_precision"), where))
     assert isinstance(found.saves, Saved)
     assert found.saves.milliseconds.p50 == 100 * 3_600_000 * 333 // 1000
     assert "torch.bfloat16" in text_of(found, "python")
@@ -398,20 +387,20 @@ def _limited(limit: float, usual: float) -> dict[str, Limited]:
 def test_a_limit_below_its_kind_s_is_raised() -> None:
     """It gives back what was lost; a cap would take more."""
     where = site([host("n1")], [run()], limited=_limited(500.0, 700.0))
-    found = sound(power.limit_power(finding("throttled", "power"), where))
+    found = sound(hardware.limit_power(finding("throttled", "power"), where))
     assert (found.kind, "nvidia-smi -i n1-0 -pl 700" in text_of(found, "shell")) == ("raise_power_limit", True)
 
 
 def test_a_cap_says_which_clock_is_lost_and_saves_no_gpu_time() -> None:
     """A tenth below what it draws while it is held back, in whole tens."""
     found = sound(
-        power.limit_power(finding("throttled", "power"), site([host("n1")], [run()], limited=_limited(700.0, 700.0)))
+        hardware.limit_power(finding("throttled", "power"), site([host("n1")], [run()], limited=_limited(700.0, 700.0)))
     )
     assert (found.kind, "nvidia-smi -i n1-0 -pl 570" in text_of(found, "shell")) == ("power_cap", True)
     assert "1500 MHz of 1980" in found.losers
     assert isinstance(found.saves, Saved)
     assert found.saves.milliseconds.p80 == 0
-    assert power.limit_power(finding("throttled", "power"), site([host("n1")], [run()])) is None
+    assert hardware.limit_power(finding("throttled", "power"), site([host("n1")], [run()])) is None
 
 
 def _checkpoints(best: Figure, advice: Any = "more often", stake: int | None = 3_600_000) -> Checkpoints:
@@ -477,11 +466,6 @@ def test_who_names_a_run_writes_no_line_of_an_artefact() -> None:
 
 def test_every_kind_is_described() -> None:
     """Whoever is asked to change something can read what it stands on; and no kind is described that is never made."""
-    made = set()
-    for path in (ROOT / "analyzer/recommendations/types").glob("*.py"):
-        made |= set(re.findall(r'kind="([a-z_]+)"', path.read_text()))
-    made |= {"more_cpu", "loader_settings", "local_nvme", "co_locate_data", "split_serving", "scale_in", "power_down"}
     rows = [line for line in (ROOT / "docs/changes.md").read_text().splitlines() if line.startswith("| `")]
     told = {kind for row in rows for kind in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
-    assert told == made | {"cool", "drain_sick_gpu"}
-    assert told == set(KINDS), "what show looks for by its id"
+    assert told == kinds(), "what show looks for by its id"

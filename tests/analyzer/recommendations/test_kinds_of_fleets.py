@@ -10,11 +10,12 @@ from analyzer.findings.health.all_notices import notices_in
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.measures.efficiency.figure import Figure, withheld
 from analyzer.prices.price_book import PriceBook
-from analyzer.recommendations.proposal import Proposal, Saved
+from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.recommendation import Saved
 from analyzer.recommendations.rules import NOTICES
 from analyzer.recommendations.site import Feed, Site
 from analyzer.recommendations.site_query import read_site
-from analyzer.recommendations.types import fragments, idle_nodes, spot
+from analyzer.recommendations.types import checkpointing, idle, moves
 from tests.analyzer.findings.health_fleets import GB, NODES, TRAINING, UNTIL, gpus, hosts, train, well
 from tests.analyzer.interfaces.test_api_no_samples import FACTS
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
@@ -149,7 +150,7 @@ def test_a_host_that_nobody_used_saves_a_bill_only_where_it_is_billed_by_use(
     fleet, until = idle_hosts(option, tmp_path), MONDAY + 25 * HOUR
     site = read(fleet, until)
     with fleet.store.session() as session:
-        (found,) = idle_nodes.find_changes(session, site, MONDAY, until)
+        (found,) = idle.find_free_hosts(session, site, MONDAY, until)
     assert (found.subject, sound(found).kind) == (f"burst, {option}", kind)
     assert "13 kWh a week" in found.why  # 80 W
     assert "nodename=n2 state=power_down" in text_of(found, "slurm")
@@ -166,7 +167,7 @@ def test_hosts_stay_while_a_run_waits_for_one(tmp_path: Path) -> None:
     fleet.add("allocations", [row])
     site = read(fleet, until)
     with fleet.store.session() as session:
-        assert list(idle_nodes.find_changes(session, site, MONDAY, until)) == []
+        assert list(idle.find_free_hosts(session, site, MONDAY, until)) == []
 
 
 def on_demand(path: Path, taken: int) -> tuple[Fleet, PriceBook]:
@@ -198,7 +199,7 @@ def _looked(fleet: Fleet, book: PriceBook, save_seconds: float | None) -> list[P
     saving = Checkpoints(9, "named", Figure(3600.0), Figure(save_seconds or 0), 1, None, no, no, None, None, None, None)
     site = replace(site, checkpoints={TRAINING: saving} if save_seconds else {})
     with fleet.store.session() as session:
-        return list(spot.find_changes(session, site, MONDAY, MONDAY + DAY))
+        return list(checkpointing.find_spot_changes(session, site, MONDAY, MONDAY + DAY))
 
 
 def test_spot_pays_with_the_cadence_that_its_losses_ask_for(tmp_path: Path) -> None:
@@ -206,9 +207,12 @@ def test_spot_pays_with_the_cadence_that_its_losses_ask_for(tmp_path: Path) -> N
     fleet, book = on_demand(tmp_path, taken=4)
     (found,) = _looked(fleet, book, 60.0)
     assert sound(found).title == "train on spot, with a checkpoint every 27 min"
-    left = spot.goodput(6 * 3600.0, 60.0)
+    left = checkpointing.goodput(6 * 3600.0, 60.0)
     assert left == pytest.approx(1 - (2 * 60 / (6 * 3600)) ** 0.5 - 720 / (6 * 3600))
-    assert (spot.ratio_permille(read(fleet, MONDAY + DAY, book), "H100-80GB"), 0.85 < left < 0.95) == (400, True)
+    assert (checkpointing.ratio_permille(read(fleet, MONDAY + DAY, book), "H100-80GB"), 0.85 < left < 0.95) == (
+        400,
+        True,
+    )
     assert "checkpoint_interval_seconds = 1610" in text_of(found, "config")
 
 
@@ -290,8 +294,8 @@ def test_fragments_need_a_notice_that_names_the_run() -> None:
     fleet.analyze(now=UNTIL)
     with fleet.store.session() as session:
         (notice,) = [n for n in notices_in(session, MONDAY, UNTIL).notices if n.rule == "fleet/fragmentation/pieces"]
-    assert fragments.consolidate(notice, read(fleet)) is not None
-    assert fragments.consolidate(replace(notice, run_ids=("slurm/alpha/8",)), read(fleet)) is None
+    assert moves.consolidate(notice, read(fleet)) is not None
+    assert moves.consolidate(replace(notice, run_ids=("slurm/alpha/8",)), read(fleet)) is None
 
 
 def test_without_samples_the_site_is_still_known() -> None:

@@ -17,7 +17,7 @@ from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import ASSUMED, BEYOND, Share, recovered, reordering
 from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.recommendations.site_query import read_site
-from analyzer.recommendations.types.links import order_ranks
+from analyzer.recommendations.types.moves import order_ranks
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import DAY, HOUR, Fleet, priced
 from tests.analyzer.small_site import CROSSING_HOSTS, T, small_site

@@ -1,6 +1,6 @@
 """How long hosts take to wake is measured, or said not to be known."""
 
-from analyzer.recommendations.waking import Waking, waking
+from analyzer.recommendations.types.idle import Waking, waking
 from collector.schedulers.slurm import nodes
 from tests.analyzer.ledger.fleet import DAY, MINUTE, MONDAY, Fleet
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.measures.efficiency.figure import Figure, withheld
-from analyzer.recommendations.proposal import Saved
+from analyzer.recommendations.recommendation import Saved
 from analyzer.recommendations.saving import ASSUMED, Share, share_of_loss
-from analyzer.recommendations.types import checkpointing, data_locality, hardware, idle
-from analyzer.recommendations.types.failure_odds import week_of
+from analyzer.recommendations.types import checkpointing, hardware, idle, input_path
+from analyzer.recommendations.types.checkpointing import week_of
 from tests.analyzer.recommendations.sites import RUN, finding, host, run, site, sound
 
 HOUR_MS = 3_600_000
@@ -26,9 +26,9 @@ def test_a_full_disk_with_a_neighbour_sends_the_run_elsewhere() -> None:
     """Where another run reads the same disk, a host that is free has room."""
     hosts = [host("n1"), host("n2", free=8)]
     shared = site(hosts, [run(each=4), run("slurm/alpha/7", each=4)])
-    found = sound(data_locality.other_disk(finding("starved", "storage"), shared))
+    found = sound(input_path.other_disk(finding("starved", "storage"), shared))
     assert (found.kind, found.move and found.move.to and found.move.to.nodes) == ("local_nvme", ("n2",))
-    alone = sound(data_locality.other_disk(finding("starved", "storage"), site(hosts, [run()])))
+    alone = sound(input_path.other_disk(finding("starved", "storage"), site(hosts, [run()])))
     assert alone.kind == "cache_input"
     assert alone.move is not None
     assert alone.move.from_ == alone.move.to

@@ -7,7 +7,7 @@ import pytest
 
 from analyzer.interfaces.questions.registry import answer
 from analyzer.recommendations.types import checkpointing
-from analyzer.recommendations.types.latencies import UNTOLD, latency
+from analyzer.recommendations.types.checks import NO_TIMES, latency
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
@@ -66,9 +66,9 @@ def test_what_was_not_looked_at_is_not_told_as_absent() -> None:
         assert "not looked at" in said
     told = [latency(each, [run(stage="serving")], None, "so it is") for each in (where, blind)]
     assert told[0] is not None
-    assert UNTOLD in told[0].told
+    assert NO_TIMES in told[0].told
     assert told[1] is not None
-    assert UNTOLD not in told[1].told
+    assert NO_TIMES not in told[1].told
     assert "not looked at" in told[1].told
 
 
@@ -96,5 +96,5 @@ def test_a_service_that_told_its_latency_is_told_so() -> None:
     assert report.recommendations
     for one in report.recommendations:
         assert one.latency is not None
-        assert UNTOLD not in one.latency.told
+        assert NO_TIMES not in one.latency.told
         assert one.latency.before_seconds == 0.149

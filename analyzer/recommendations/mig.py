@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.wire.units import GIB
-from analyzer.recommendations.artefacts.quoting import shell_word
+from analyzer.recommendations.artefacts import shell_word
 from analyzer.recommendations.recommendation import Artefact
 
 
@@ -60,19 +60,9 @@ def profile(sku: str | None, memory_bytes: int) -> Profile | None:
 def layout(of: Profile, gpus: Sequence[str]) -> Artefact:
     """Return the commands that cut these GPUs, by uuid, into as many slices as fit; nothing may run on them."""
     slices = ",".join([of.name] * of.count)
-    return Artefact(
-        "mig",
-        "\n".join(
-            (
-                "# once nothing runs on it: what is there and not saved would be lost",
-                *(
-                    line
-                    for gpu in gpus
-                    for line in (
-                        f"nvidia-smi -i {shell_word(gpu)} -mig 1",
-                        f"nvidia-smi mig -i {shell_word(gpu)} -cgi {slices} -C",
-                    )
-                ),
-            )
-        ),
-    )
+    cut = [
+        line
+        for gpu in map(shell_word, gpus)
+        for line in (f"nvidia-smi -i {gpu} -mig 1", f"nvidia-smi mig -i {gpu} -cgi {slices} -C")
+    ]
+    return Artefact("mig", "\n".join(("# once nothing runs on it: what is there and not saved would be lost", *cut)))
