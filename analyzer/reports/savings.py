@@ -16,6 +16,7 @@ from analyzer.recommendations.lifecycle.realised import (
     proposed_shares,
 )
 from analyzer.recommendations.lifecycle.status import LifecycleStatus
+from analyzer.settings.settings import Settings
 from collector.store.session import Session
 
 _CHECKED_MOST = 10  # of a week's report: each reads the runs of sixteen weeks
@@ -35,46 +36,53 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class SavingsReport:
-    """The book as it stands: applied ones with what came of them, accepted ones that nobody saw applied, rejected."""
+    """The book as it stands: `items` are what was applied, with what came of it, then what was accepted and rejected.
+
+    Those that nobody decided on, and nobody saw applied, are counted as `proposed`.
+    """
 
     timezone: str
     currency: str
     proposed: int
-    applied: tuple[Realised, ...]
-    accepted: tuple[LifecycleStatus, ...]
-    rejected: tuple[LifecycleStatus, ...]
+    items: tuple[LifecycleStatus, ...]
     together: Together
     calibration: Calibration
-    shares: Mapping[str, Mapping[str, int]]
-    learns: bool = False  # whether the settings have these shares take the place of the assumed ones
+    proposed_shares: Mapping[str, Mapping[str, int]]
+    shares_in_use: bool = False  # whether the settings have these shares take the place of the assumed ones
+
+    @property
+    def applied(self) -> tuple[Realised, ...]:
+        """What was applied, the last first."""
+        return tuple(one for one in self.items if isinstance(one, Realised))
+
+    @property
+    def accepted(self) -> tuple[LifecycleStatus, ...]:
+        """What was accepted, and nobody saw applied."""
+        return tuple(one for one in self.items if one.stage == "accepted")
+
+    @property
+    def rejected(self) -> tuple[LifecycleStatus, ...]:
+        """What was rejected, and not made all the same."""
+        return tuple(one for one in self.items if one.stage == "rejected")
 
 
 def savings_report(
-    session: Session,
-    timezone: str,
-    currency: str,
-    sees: Callable[[Prediction], bool] = lambda _: True,
-    *,
-    learns: bool = False,
+    session: Session, settings: Settings, sees: Callable[[Prediction], bool] = lambda _: True
 ) -> SavingsReport:
-    """Read the book, and judge what came of what was applied; of those that `sees` says may be seen.
-
-    `learns` says whether the settings have the shares that are offered used.
-    """
+    """Read the book, and judge what came of what was applied; of those that `sees` says may be seen."""
     known = [one for one in lifecycle_statuses(session) if sees(one.prediction)]
     applied = all_realised(session, known)
     cases = [case for one in applied if (case := case_of(one)) is not None]
+    decided = [one for stage in ("accepted", "rejected") for one in known if one.stage == stage]
     return SavingsReport(
-        timezone,
-        currency,
+        settings.timezone,
+        settings.currency,
         sum(one.stage == "proposed" for one in known),
-        applied,
-        tuple(one for one in known if one.stage == "accepted"),
-        tuple(one for one in known if one.stage == "rejected"),
+        (*applied, *decided),
         summed_savings(applied),
         calibration(cases),
         proposed_shares(cases),
-        learns,
+        settings.advising.learn_shares,
     )
 
 
@@ -96,7 +104,7 @@ def checked(
 
 def summed_savings(applied: Iterable[Realised]) -> Together:
     """Return the sums over those of which an effect could be told."""
-    told = [(one.standing.prediction, one.milliseconds, one.micros) for one in applied if one.milliseconds is not None]
+    told = [(one.prediction, one.milliseconds, one.micros) for one in applied if one.milliseconds is not None]
     times = [(prediction.saves_milliseconds["p50"], came.likely) for prediction, came, _ in told if came is not None]
     money = [
         (prediction.saves_micros["p50"], came.likely)

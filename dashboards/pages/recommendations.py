@@ -176,20 +176,19 @@ def outcomes(context: RequestContext) -> Mapping[str, object]:
     applied = []
     for realised in report.applied[:_APPLIED_SHOWN]:
         title, *came = checked_words(realised, report.currency, report.timezone)
-        applied.append((realised.standing.id, title, "; ".join(came)))
+        applied.append((realised.id, title, "; ".join(came)))
     return {"sentence": _savings(report), "applied": applied, "waiting": report.accepted[:_APPLIED_SHOWN]}
 
 
 def outcomes_sheet(context: RequestContext) -> Sheet:
     """Return all that was decided or applied, exact, a week."""
     report = _outcomes(context)
-    rows = [_values(realised.standing, realised) for realised in report.applied]
+    rows = [_values(realised, realised) for realised in report.applied]
     return Sheet(_OUTCOME_HEAD, rows + [_values(status, None) for status in (*report.accepted, *report.rejected)])
 
 
 def _outcomes(context: RequestContext) -> SavingsReport:
-    settings = context.whole.settings
-    return savings_report(context.whole.session, settings.timezone, settings.currency, context.scope.sees)
+    return savings_report(context.whole.session, context.whole.settings, context.scope.sees)
 
 
 def _savings(report: SavingsReport) -> str:

@@ -74,9 +74,7 @@ def read_advised(session: Session, advise: Advise, work: Work) -> Advised:
     done = all_realised(session, [one for one in standings if one.applied_at is not None])
     cases = [case for one in done if (case := case_of(one)) is not None]
     inside = sum(case.predicted["p20"] <= case.realised <= case.predicted["p80"] for case in cases)
-    checked = tuple(
-        _checked(one) for one in done if work.team is not None and one.standing.prediction.team == work.team
-    )
+    checked = tuple(_checked(one) for one in done if work.team is not None and one.prediction.team == work.team)
     kept = _kept(session, work)
     if kept:
         closed = {one.id for one in standings if one.stage in ("rejected", "applied")}
@@ -160,7 +158,7 @@ def _line(advice: Recommendation) -> str | None:
 
 
 def _checked(one: Realised) -> CheckedChange:
-    prediction, case = one.standing.prediction, case_of(one)
+    prediction, case = one.prediction, case_of(one)
     return CheckedChange(
         prediction.recommendation_id,
         prediction.title,

@@ -51,7 +51,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "together": together,
         "over": saved_over(shown),
         "bill": bill_words(shown, report.fleet, report.currency, report.period.timezone) if report.fleet else "",
-        "checked": [(one.standing.id, *_checked(one, report)) for one in report.checked[:CHECKED_SHOWN]],
+        "checked": [(one.id, *_checked(one, report)) for one in report.checked[:CHECKED_SHOWN]],
         "corrections": correction_words(report),
         "measured": f"{decimal((held - silent) * 1000 // held, 1)}{NO_BREAK}%" if held else None,
         "by_what": by_what_words(report.by_what),

@@ -173,9 +173,9 @@ def sections(report: WeekReport, extras: Extras, oldest_price: date | None) -> t
 def _checked(report: WeekReport) -> Section:
     found = []
     for one in report.checked[:_CHECKED_SHOWN]:
-        prediction = one.standing.prediction
-        done = day(local(one.standing.applied_at or 0, report.period.timezone)).partition(" ")[2]
-        title = f"{plain(prediction.subject)}: {plain(prediction.title)} ({one.standing.id}, done {done})"
+        prediction = one.prediction
+        done = day(local(one.applied_at or 0, report.period.timezone)).partition(" ")[2]
+        title = f"{plain(prediction.subject)}: {plain(prediction.title)} ({one.id}, done {done})"
         found.append(f"{title}: {predicted_words(one, report.currency)} a week; {came_words(one, report.currency)}.")
     return Section("checked afterwards", tuple(found))
 

@@ -160,7 +160,7 @@ def of_team(report: WeekReport, team: str, facts: TeamFacts) -> WeekReport:
         corrections=facts.corrections.get(team, ()),
         record=None,
         unheld=None,
-        checked=tuple(one for one in report.checked if one.standing.prediction.team == team),
+        checked=tuple(one for one in report.checked if one.prediction.team == team),
         charged=tuple(one for one in report.charged if one.held and one.bearer == team),
     )
 

@@ -98,9 +98,7 @@ def _listed(reader: Reader, request: Request, offer: Offer) -> Listed:
 
 
 def _savings(reader: Reader, _: Request) -> SavingsReport:
-    settings = reader.settings
-    learns = settings.advising.learn_shares
-    return savings_report(reader.session, settings.timezone, settings.currency, learns=learns)
+    return savings_report(reader.session, reader.settings)
 
 
 def _compare(reader: Reader, request: Request) -> Comparison:

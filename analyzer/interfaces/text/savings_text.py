@@ -31,7 +31,7 @@ def savings_text(report: SavingsReport, layout: TextLayout, top: int | None = No
         _rejected(report, layout, top),
         _together(report, layout) if report.together.changes else [],
         _calibration(report.calibration, layout) if report.calibration.whole.cases else [],
-        _shares(report, layout) if report.shares else [],
+        _shares(report, layout) if report.proposed_shares else [],
     ]
     body = [line for section in sections if section for line in (*section, "")]
     return layout.page([*body, _next(report)])
@@ -42,15 +42,15 @@ def checked_lines(applied: Sequence[Realised], currency: str, timezone: str, lay
     found = [f"{_HEAD} (saved a week; in brackets 95 %)"] if applied else []
     for one in applied:
         title, *told = checked_words(one, currency, timezone)
-        found += layout.wrap(title, f"  {one.standing.id} ", " " * 10)
+        found += layout.wrap(title, f"  {one.id} ", " " * 10)
         found += [line for words in told for line in layout.wrap(words, " " * 10)]
     return found
 
 
 def checked_words(one: Realised, currency: str, timezone: str) -> list[str]:
     """Return what was done and when, what was predicted and came out, and where no effect can be told what is lost."""
-    prediction = one.standing.prediction
-    done = _date(one.standing.applied_at, timezone)
+    prediction = one.prediction
+    done = _date(one.applied_at, timezone)
     found = [f"{plain(prediction.subject)}: {plain(prediction.title)}, done {done}"]
     found.append(f"{predicted_words(one, currency)}; {came_words(one, currency)}")
     if one.outcome.effect is None and (lost := _lost_words(one, currency)):
@@ -81,7 +81,7 @@ def came_words(one: Realised, currency: str) -> str:
 
 def _lost_words(one: Realised, currency: str) -> str:
     """Return what the loss that it stands on came to since: no proof, but what can be seen meanwhile."""
-    prediction, since = one.standing.prediction, one.lost_since
+    prediction, since = one.prediction, one.lost_since
     if since is None:
         return ""
     if since.micros is not None and prediction.lost.micros is not None:
@@ -116,7 +116,7 @@ def _ranged(came: Weekly, written: Callable[[int], str]) -> str:
 
 def predicted_words(one: Realised, currency: str) -> str:
     """Return what was predicted a week: "predicted $610 ($480 to $700: 60 %)"."""
-    prediction = one.standing.prediction
+    prediction = one.prediction
     if prediction.saves_micros is not None:
         p20, p50, p80 = (_money(prediction.saves_micros[name], currency) for name in ("p20", "p50", "p80"))
         return f"predicted {p50} ({p20} to {p80}: 60 %)"
@@ -186,9 +186,9 @@ def _calibration(found: Calibration, layout: TextLayout) -> list[str]:
     lines += layout.labelled("P20 to P80", _tally_words(found.whole.inside, found.whole.cases, INNER_PERMILLE))
     if found.whole.outer:
         lines += layout.labelled("P5 to P95", _tally_words(found.whole.inside_outer, found.whole.outer, OUTER_PERMILLE))
-    kinds = "; ".join(f"{kind.replace('_', ' ')} {_short(tally)}" for kind, tally in found.kinds)
-    lines += layout.labelled("by kind", kinds)
-    return lines + layout.labelled("by month", "; ".join(f"{when} {_short(tally)}" for when, tally in found.times))
+    kinds = "; ".join(f"{kind.replace('_', ' ')} {_short(tally)}" for kind, tally in found.by_kind.items())
+    months = "; ".join(f"{when} {_short(tally)}" for when, tally in found.by_month.items())
+    return lines + layout.labelled("by kind", kinds) + layout.labelled("by month", months)
 
 
 def _tally_words(inside: int, cases: int, promised: int) -> str:
@@ -204,9 +204,9 @@ def _short(tally: Tally) -> str:
 
 
 def _shares(report: SavingsReport, layout: TextLayout) -> list[str]:
-    use = "in use for what is assumed" if report.learns else "offered; [placement] learn_shares uses them"
+    use = "in use for what is assumed" if report.shares_in_use else "offered; [placement] learn_shares uses them"
     found = [f"SHARES OF A LOSS THAT WERE RECOVERED (%; {use})"]
-    for kind, quantiles in report.shares.items():
+    for kind, quantiles in report.proposed_shares.items():
         told = ", ".join(f"{name.upper()} {permille / 10:.0f}" for name, permille in quantiles.items())
         found += layout.labelled(kind.replace("_", " "), told, 22)
     return found
@@ -214,6 +214,6 @@ def _shares(report: SavingsReport, layout: TextLayout) -> list[str]:
 
 def _next(report: SavingsReport) -> str:
     if report.applied or report.accepted:
-        first = report.applied[0].standing if report.applied else report.accepted[0]
+        first = report.applied[0] if report.applied else report.accepted[0]
         return f"next: gpuledger recommendations show {first.id}"
     return "next: gpuledger recommendations       gpuledger recommendations accept ID"

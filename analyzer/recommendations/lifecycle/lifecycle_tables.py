@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
-from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, Span, Versions
+from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, PredictionSpan, Versions
 from analyzer.recommendations.lifecycle.status import AppliedChange, LifecycleStatus, Word, rejected_at, statuses
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _prediction(row: tuple[Any, ...]) -> Prediction:
     return Prediction(
         recommendation_id,
         made_at,
-        Span(start, end, label),
+        PredictionSpan(start, end, label),
         kind,
         subject,
         team,

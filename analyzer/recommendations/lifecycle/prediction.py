@@ -18,7 +18,7 @@ _Quantiles = Mapping[str, int]  # by name; the outermost two only where they wer
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PredictionSpan:
     """The hours that a prediction was made of; `label` is what they are called."""
 
     start: int
@@ -49,7 +49,7 @@ class Prediction:
 
     recommendation_id: str
     made_at: int
-    span: Span
+    span: PredictionSpan
     kind: str
     subject: str
     team: str | None
@@ -143,7 +143,7 @@ def predicted(
     """
     known = known_hours(session, period)
     end = min(period.end, newest_hour_end(session) or period.end)
-    span = Span(period.start, end, period.label)
+    span = PredictionSpan(period.start, end, period.label)
     rules = known.rules_versions[-1] if known.rules_versions else None
     versions = Versions(
         shares_version(realised or {}), rules, known.price_versions[-1] if known.price_versions else None
@@ -174,7 +174,7 @@ def predicted(
     return made
 
 
-def _held(session: Session, span: Span) -> dict[tuple[str, str | None], Amount]:
+def _held(session: Session, span: PredictionSpan) -> dict[tuple[str, str | None], Amount]:
     """Return what all runs of a name and team held: what they are compared with once a change is applied."""
     rows = session.rows(
         "SELECT coalesce(name, run_id), team, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT "

@@ -2,8 +2,11 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Annotated
+
+from pydantic import Field
 
 from agent.wire.units import DAY_US, WEEK_US
 from analyzer.ledger.coverage import newest_hour_end
@@ -26,6 +29,7 @@ from analyzer.recommendations.outcome.work import (
     works_of_name,
 )
 from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US, Share, realised_share
+from analyzer.text.as_json import WHOLE
 from collector.store.session import Session
 
 LEAST = 10  # of fewer cases no rate is told: one more or less would decide it
@@ -47,32 +51,34 @@ class CalibrationCase:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Cases of one kind or time. `outer` counts those that had a P5 and a P95, `outside` of them those beyond."""
+    """Predictions of one kind or time of which an effect could be told; `outer` had a P5 and a P95.
 
+    `permille` is the share inside P20-P80, `outer_permille` that inside P5-P95, rounded down; null of fewer than ten.
+    """
+
+    __pydantic_config__ = WHOLE
     cases: int
-    inside: int  # of P20-P80
-    below: int  # came out less than P20
+    inside: Annotated[int, Field(description="Came out between P20 and P80.")]
+    below: Annotated[int, Field(description="Came out less than P20.")]
     outer: int
     inside_outer: int
+    permille: int | None = field(init=False, default=None)
+    outer_permille: int | None = field(init=False, default=None)
 
-    @property
-    def permille(self) -> int | None:
-        """The share inside P20-P80, rounded down; None of fewer than ten cases."""
-        return self.inside * 1000 // self.cases if self.cases >= LEAST else None
-
-    @property
-    def outer_permille(self) -> int | None:
-        """The share inside P5-P95, rounded down; None of fewer than ten cases."""
-        return self.inside_outer * 1000 // self.outer if self.outer >= LEAST else None
+    def __post_init__(self) -> None:
+        if self.cases >= LEAST:
+            object.__setattr__(self, "permille", self.inside * 1000 // self.cases)
+        if self.outer >= LEAST:
+            object.__setattr__(self, "outer_permille", self.inside_outer * 1000 // self.outer)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """All cases together, by kind, and by when they were predicted."""
+    """All cases together, by kind, and by the month in which they were predicted."""
 
     whole: Tally
-    kinds: tuple[tuple[str, Tally], ...]
-    times: tuple[tuple[str, Tally], ...]
+    by_kind: Mapping[str, Tally]
+    by_month: Mapping[str, Tally]
 
 
 def calibration(cases: Sequence[CalibrationCase]) -> Calibration:
@@ -80,11 +86,11 @@ def calibration(cases: Sequence[CalibrationCase]) -> Calibration:
     return Calibration(_tally(cases), _by(cases, "kind"), _by(cases, "when"))
 
 
-def _by(cases: Iterable[CalibrationCase], what: str) -> tuple[tuple[str, Tally], ...]:
+def _by(cases: Iterable[CalibrationCase], what: str) -> dict[str, Tally]:
     groups: dict[str, list[CalibrationCase]] = defaultdict(list)
     for case in cases:
         groups[getattr(case, what)].append(case)
-    return tuple((name, _tally(own)) for name, own in sorted(groups.items()))
+    return {name: _tally(own) for name, own in sorted(groups.items())}
 
 
 def _tally(cases: Sequence[CalibrationCase]) -> Tally:
@@ -151,14 +157,13 @@ class Weekly:
 
 
 @dataclass(frozen=True, slots=True)
-class Realised:
+class Realised(LifecycleStatus):
     """One recommendation that was applied, and what came of it; amounts are None where no effect could be told.
 
     `lost_since` is what the findings that it stands on lose a week since then, None within a day of the change. It is
     no proof by itself: less work loses less.
     """
 
-    standing: LifecycleStatus
     outcome: Outcome
     milliseconds: Weekly | None
     micros: Weekly | None
@@ -177,7 +182,10 @@ def _realised(session: Session, one: LifecycleStatus, changed: Sequence[str], un
     found = outcome(_evidence(session, one, changed, around)) if one.prediction.run_ids else _OF_HOSTS
     held = one.prediction.held
     return Realised(
-        one,
+        one.prediction,
+        one.word,
+        one.applied_at,
+        one.by,
         found,
         _weekly(one, found, held.milliseconds),
         _weekly(one, found, held.micros),
@@ -204,7 +212,7 @@ def case_of(found: Realised) -> CalibrationCase | None:
 
     All that could be told count, those too where no effect was shown: else only the lucky ones would.
     """
-    prediction, when = found.standing.prediction, _month(found.standing.prediction.span.end)
+    prediction, when = found.prediction, _month(found.prediction.span.end)
     if found.micros is not None and prediction.saves_micros is not None:
         lost = prediction.lost.micros
         saves, came = prediction.saves_micros, found.micros.likely

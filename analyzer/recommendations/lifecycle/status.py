@@ -1,14 +1,17 @@
 """Where a recommendation stands: what was predicted, what was decided, when it was applied. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
-from typing import Literal
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
+
+from pydantic import Field
 
 from analyzer.errors import ConfigError
 from analyzer.period import micros
 from analyzer.recommendations.lifecycle.prediction import Prediction
+from analyzer.text.as_json import WHOLE
 
 Decision = Literal["accepted", "rejected"]
 
@@ -86,7 +89,7 @@ class AppliedChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class LastDecision:
     """The decision that counts, as reports tell it: who said it is for the audit."""
 
     word: Decision
@@ -96,24 +99,24 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class LifecycleStatus:
-    """One recommendation of the book: what it is held to, and how far it has come."""
+    """One recommendation of the book: what it is held to, and how far it has come.
 
-    prediction: Prediction  # what it said when it was decided, else before it was applied, else first
-    word: Decided | None
+    `prediction` is what it said when it was decided, else before it was applied, else first. What was rejected and made
+    all the same is applied.
+    """
+
+    __pydantic_config__ = WHOLE
+    prediction: Prediction
+    word: LastDecision | None
     applied_at: int | None
-    by: str | None  # how it is known that it was applied: "said", or what was seen
+    by: Annotated[str | None, Field(description='How it is known that it was applied: "said", or what was seen.')]
+    id: str = field(init=False, default="")
+    stage: Stage = field(init=False, default="proposed")
 
-    @property
-    def id(self) -> str:
-        """The recommendation's id."""
-        return self.prediction.recommendation_id
-
-    @property
-    def stage(self) -> Stage:
-        """How far it has come; what was rejected and made all the same is applied."""
-        if self.applied_at is not None:
-            return "applied"
-        return self.word.word if self.word else "proposed"
+    def __post_init__(self) -> None:
+        decided = self.word.word if self.word else "proposed"
+        object.__setattr__(self, "id", self.prediction.recommendation_id)
+        object.__setattr__(self, "stage", "applied" if self.applied_at is not None else decided)
 
 
 def statuses(
@@ -138,5 +141,5 @@ def _standing(
     decided = [one for one in own if word is not None and one.id == word.prediction_id]
     earlier = [one for one in own if applied_at is not None and one.span.end <= applied_at]
     chosen = decided or earlier[-1:] or own
-    told = Decided(word.word, word.because, word.recorded_at) if word is not None else None
+    told = LastDecision(word.word, word.because, word.recorded_at) if word is not None else None
     return LifecycleStatus(chosen[0], told, applied_at, by)

@@ -9,7 +9,7 @@ from agent.wire.units import WEEK_US
 from analyzer.capacity.profile.facts import OpenAdvice
 from analyzer.capacity.profile.work import ProfileRequest
 from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word
-from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, Span, Versions
+from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, PredictionSpan, Versions
 from analyzer.recommendations.lifecycle.status import Word
 from tests.analyzer.capacity.profile_small_site import profile_of, small_site
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
@@ -22,7 +22,7 @@ def prediction(identity: str, share: float, *run_ids: str) -> Prediction:
     """Return what was predicted of the week: so much of what its runs held, and a third less or more."""
     saves = {"p20": round(HELD * share * 2 / 3), "p50": round(HELD * share), "p80": round(HELD * share * 4 / 3)}
     return Prediction(
-        identity, MONDAY + 7 * DAY, Span(MONDAY, MONDAY + WEEK_US, "2025-W46"), "more_cpu", "sft", "nlp",
+        identity, MONDAY + 7 * DAY, PredictionSpan(MONDAY, MONDAY + WEEK_US, "2025-W46"), "more_cpu", "sft", "nlp",
         f"change {identity}", ("f-1",), run_ids, (), saves, None, Amount(None, None), Amount(HELD, None),
         Versions("s", "r", None),
     )  # fmt: skip
@@ -73,7 +73,7 @@ def test_hours_of_no_week_that_was_kept_are_worked_out_now(tmp_path: Path) -> No
     fleet = small_site(tmp_path)
     with fleet.store.session() as session:
         kept = prediction("r-old", 0.5, "slurm/alpha/1")
-        add_predictions(session, [replace(kept, span=Span(MONDAY - WEEK_US, MONDAY, "2025-W45"))])
+        add_predictions(session, [replace(kept, span=PredictionSpan(MONDAY - WEEK_US, MONDAY, "2025-W45"))])
     found = profile_of(fleet, tmp_path, ProfileRequest(runs=("2",))).advice
     assert [one.kind for one in found] == ["right_size"]
     assert "r-old" not in {one.id for one in found}

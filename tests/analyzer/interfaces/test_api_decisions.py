@@ -41,7 +41,7 @@ def test_a_decision_is_kept_audited_and_makes_answers_new(own: Site) -> None:
     assert (kept["word"], kept["applied_at_iso"]) == ("accepted", "2025-11-10T00:00:00Z")
     assert own.get("/v1/savings", **{"If-None-Match": tag}).status_code == 200
     (item,) = [each for each in own.json("/v1/savings")["items"] if each["id"] == one]
-    assert (item["stage"], item["applied_by"]) == ("applied", "said")
+    assert (item["stage"], item["by"]) == ("applied", "said")
     assert item["outcome"]["standing"] in ("not_yet", "not_provable")
     entries = [each for each in own.registry.audit.since(0) if each.subject == one]
     assert sorted(each.action for each in entries) == ["accept", "reject"]
@@ -56,7 +56,7 @@ def test_a_team_decides_on_what_is_its_own(own: Site) -> None:
     assert say(own, theirs[0], "owner of holders").status_code == 200
     assert say(own, other, "owner of holders").status_code == 404
     seen = own.json("/v1/savings", "owner of holders")["items"]
-    assert {one["team"] for one in seen} == {"holders"}
+    assert {one["prediction"]["team"] for one in seen} == {"holders"}
 
 
 @pytest.mark.parametrize("key", ["holders", "workers"])

@@ -1,6 +1,6 @@
 """A small site whose one job recurs: twelve runs over two weeks, and from the second week on with more cores."""
 
-from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, Span, Versions
+from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, PredictionSpan, Versions
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
@@ -62,7 +62,7 @@ def prediction(kind: str = "more_cpu", **changed: object) -> Prediction:
     facts: dict[str, object] = {
         "recommendation_id": "r-2hd4a",
         "made_at": NEXT_MONDAY,
-        "span": Span(MONDAY, NEXT_MONDAY, "2025-W46"),
+        "span": PredictionSpan(MONDAY, NEXT_MONDAY, "2025-W46"),
         "kind": kind,
         "subject": f"vit-large ({RUNS})",
         "team": None,

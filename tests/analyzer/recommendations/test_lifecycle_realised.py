@@ -163,9 +163,7 @@ def test_few_runs_are_held_against_others_of_their_kind(neighbours: Fleet) -> No
         for word, of in (("x", other), ("y", third)):
             add_word(session, Word(word, of.recommendation_id, of.id, "accepted", None, NEXT_MONDAY, "me", END, None))
         came = next(
-            each
-            for each in all_realised(session, lifecycle_statuses(session))
-            if each.standing.id == one.recommendation_id
+            each for each in all_realised(session, lifecycle_statuses(session)) if each.id == one.recommendation_id
         )
         assert (came.outcome.standing, came.outcome.others) == ("not_provable", 4)
         session.execute("ROLLBACK")

@@ -38,8 +38,11 @@ def test_a_prediction_without_its_ends_counts_for_the_inner_range_alone() -> Non
 def test_it_is_told_by_kind_and_over_time() -> None:
     """A predictor may be right of one kind and wrong of another, and may have become better."""
     found = calibration([case(500), case(0, kind="pack"), case(500, when="2026-12")])
-    assert [(kind, tally.cases, tally.inside) for kind, tally in found.kinds] == [("pack", 1, 0), ("release", 2, 2)]
-    assert [(when, tally.cases) for when, tally in found.times] == [("2026-11", 2), ("2026-12", 1)]
+    assert [(kind, tally.cases, tally.inside) for kind, tally in found.by_kind.items()] == [
+        ("pack", 1, 0),
+        ("release", 2, 2),
+    ]
+    assert [(when, tally.cases) for when, tally in found.by_month.items()] == [("2026-11", 2), ("2026-12", 1)]
 
 
 def test_shares_are_offered_of_enough_cases_alone() -> None:
