@@ -9,9 +9,9 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.ledger.coverage import ledger_end
 from analyzer.ledger.which_run import find_run
 from analyzer.queries.ledger_query import Breakdown, Counted, fold, ledger_sums
+from analyzer.recommendations.lifecycle.outcome import LEAST, Effect, before_after
 from analyzer.recommendations.lifecycle.status import moment_of
-from analyzer.recommendations.outcome.effect import LEAST, Effect, before_after
-from analyzer.recommendations.outcome.work import (
+from analyzer.recommendations.lifecycle.work import (
     MomentWindow,
     Unit,
     Work,

@@ -25,12 +25,10 @@ from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.period import ALARMS_PERIOD, Calendar, Period
 from analyzer.prices.price_book import price_book, repriced
 from analyzer.queries.generation import ByGeneration
-from analyzer.recommendations.advice_options import AdviceOptions, LossSource
-from analyzer.recommendations.advise import runs_of
+from analyzer.recommendations.advise import AdviceOptions, LossSource, runs_of
 from analyzer.recommendations.guards import Moment, guarded
-from analyzer.recommendations.lifecycle.lifecycle_tables import predictions, rejections
+from analyzer.recommendations.lifecycle.lifecycle_tables import Offer, predictions, rejections
 from analyzer.recommendations.lifecycle.realised import Realised
-from analyzer.recommendations.lifecycle.say import Offer
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.finding_list import FindingsReport, findings_report
 from analyzer.reports.finding_view import Explained

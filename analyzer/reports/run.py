@@ -33,7 +33,7 @@ from analyzer.queries.ledger_query import (
     unpriced,
     within,
 )
-from analyzer.recommendations.outcome.work import Work, works_of_runs
+from analyzer.recommendations.lifecycle.work import Work, works_of_runs
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.document import (
     VERSION,

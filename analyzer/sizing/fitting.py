@@ -14,8 +14,7 @@ from analyzer.errors import ConfigError
 from analyzer.prices.list_prices import list_prices
 from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.memory import Memory, memory
-from analyzer.sizing.model import Model, cannot
-from analyzer.sizing.work import Sharding, Work, sharding_of, splits
+from analyzer.sizing.model import Model, Sharding, Work, cannot, sharding_of, splits
 from analyzer.text.wording import gib
 
 if TYPE_CHECKING:

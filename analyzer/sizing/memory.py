@@ -17,8 +17,18 @@ equation 5); a mixture of experts sends its tokens to all experts evenly.
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from analyzer.sizing.model import WIDE_BITS, Model, Shape, find_model
-from analyzer.sizing.work import COPY_BYTES, MOMENT_BYTES, Purpose, Sharding, Work, work_of
+from analyzer.sizing.model import (
+    COPY_BYTES,
+    MOMENT_BYTES,
+    WIDE_BITS,
+    Model,
+    Purpose,
+    Shape,
+    Sharding,
+    Work,
+    find_model,
+    work_of,
+)
 from analyzer.text.wording import gib
 
 _BITS_PER_BYTE = 8

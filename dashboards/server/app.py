@@ -17,7 +17,7 @@ from analyzer.interfaces.metrics.snapshot import FleetPage
 from analyzer.ledger.believed import believing
 from analyzer.ledger.booking import Analysis
 from analyzer.queries.generation import ByGeneration, Generations
-from analyzer.recommendations.advice_options import LossSource
+from analyzer.recommendations.advise import LossSource
 from analyzer.reports.prediction_book import keep_recommendations
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

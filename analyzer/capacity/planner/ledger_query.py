@@ -11,8 +11,7 @@ from analyzer.capacity.planner.ledger import History, NodeHolder, Peaks, StockNo
 from analyzer.capacity.planner.problem import means
 from analyzer.ledger.coverage import ledger_end
 from analyzer.queries.statements import statements
-from analyzer.recommendations.site import Host, Placed
-from analyzer.recommendations.site_query import SiteQuery
+from analyzer.recommendations.site import Host, Placed, SiteQuery
 from analyzer.text.words import counted, plain
 
 if TYPE_CHECKING:

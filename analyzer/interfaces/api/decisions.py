@@ -15,7 +15,7 @@ from analyzer.interfaces.api.posts import answered, audit, documented, said_by
 from analyzer.interfaces.api.recommendations import AdviceId
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.say import decide
+from analyzer.recommendations.lifecycle.lifecycle_tables import decide
 from analyzer.recommendations.lifecycle.status import Decision, Word, moment_of
 from analyzer.reports.document import Document, Micros, Model, iso, iso_or_none
 

@@ -27,8 +27,8 @@ from analyzer.ledger.unjudged import Unjudged
 from analyzer.period import Period
 from analyzer.queries.dimensions import PEOPLE
 from analyzer.queries.generation import ByGeneration, Generations, ReadingCache
-from analyzer.recommendations.advice_options import LossSource
-from analyzer.recommendations.lifecycle.say import Offer
+from analyzer.recommendations.advise import LossSource
+from analyzer.recommendations.lifecycle.lifecycle_tables import Offer
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.document import VERSION, Document
 from analyzer.reports.filtered_reader import confined

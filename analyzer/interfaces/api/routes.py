@@ -29,7 +29,7 @@ from analyzer.interfaces.api.savings import savings_routes
 from analyzer.interfaces.api.sizing import sizing_routes
 from analyzer.interfaces.api.topology import topology_routes
 from analyzer.queries.generation import ByGeneration
-from analyzer.recommendations.advice_options import LossSource
+from analyzer.recommendations.advise import LossSource
 from analyzer.server_client import WRONG_USAGE
 from analyzer.settings.settings import Settings
 from collector.access.gate import endpoint_of

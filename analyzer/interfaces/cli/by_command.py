@@ -14,7 +14,7 @@ from analyzer.findings.history.judgement import mute_until, verdict_of
 from analyzer.findings.history.say import Statement, keep_judgement, keep_mute
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.say import decide
+from analyzer.recommendations.lifecycle.lifecycle_tables import decide
 from analyzer.recommendations.lifecycle.status import Decision, moment_of
 from analyzer.reports.reader import Reader
 from analyzer.server_client import ask_server_json, zone_of

@@ -9,12 +9,21 @@ from analyzer.interfaces.cli.command import is_ascii, opened, width_of, write
 from analyzer.interfaces.questions.sizing import ask_known, read_known
 from analyzer.measures.efficiency.mfu import parameter_count
 from analyzer.prices.price_book import PriceBook
-from analyzer.sizing.data import sized_json
 from analyzer.sizing.fitting import GpuRequest, kinds
-from analyzer.sizing.model import PRECISIONS, Model, Shape, model_named
+from analyzer.sizing.model import (
+    MOMENT_BYTES,
+    MOST_GPUS,
+    PRECISIONS,
+    PURPOSES,
+    RECOMPUTES,
+    Model,
+    Shape,
+    Work,
+    model_named,
+    work_of,
+)
 from analyzer.sizing.sized import Past, Sized, sized
-from analyzer.sizing.text import sized_text
-from analyzer.sizing.work import MOMENT_BYTES, MOST_GPUS, PURPOSES, RECOMPUTES, Work, work_of
+from analyzer.sizing.text import sized_json, sized_text
 from analyzer.text.layout import TextLayout
 
 _MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen

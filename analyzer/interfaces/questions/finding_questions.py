@@ -16,7 +16,7 @@ from analyzer.interfaces.text.unjudged_text import unjudged_text
 from analyzer.ledger.coverage import fleet
 from analyzer.ledger.unjudged import Unjudged
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.say import Offer
+from analyzer.recommendations.lifecycle.lifecycle_tables import Offer
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.compare import Comparison, checked_kind, compare_at, compare_runs
 from analyzer.reports.finding_list import FindingsReport

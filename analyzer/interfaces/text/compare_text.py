@@ -4,8 +4,8 @@ from math import exp
 
 from agent.wire.units import HOUR_MS
 from analyzer.interfaces.text.moved import largest_move
-from analyzer.recommendations.outcome.effect import Effect, Interval
-from analyzer.recommendations.outcome.work import Unit
+from analyzer.recommendations.lifecycle.outcome import Effect, Interval
+from analyzer.recommendations.lifecycle.work import Unit
 from analyzer.reports.compare import ComparedSide, Comparison
 from analyzer.text.layout import TextLayout
 from analyzer.text.rounding import apportion, nearest

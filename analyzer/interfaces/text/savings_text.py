@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from analyzer.period import local
+from analyzer.recommendations.lifecycle.outcome import Outcome
 from analyzer.recommendations.lifecycle.realised import (
     INNER_PERMILLE,
     LEAST,
@@ -13,7 +14,6 @@ from analyzer.recommendations.lifecycle.realised import (
     Weekly,
 )
 from analyzer.recommendations.lifecycle.status import LifecycleStatus
-from analyzer.recommendations.outcome.outcome import Outcome
 from analyzer.reports.savings import SavingsReport, Together
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import CENTS_UNDER, counted, day, gpu_hours, money, plain, plain_sentence

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from math import isqrt
 from time import monotonic
 
-from analyzer.recommendations.fleet_plan.greedy import greedy, settled
 from analyzer.recommendations.fleet_plan.problem import Limits, Plan, Problem
-from analyzer.recommendations.fleet_plan.recreate import recreate, restored
+from analyzer.recommendations.fleet_plan.search import greedy, recreate, restored, settled
 from analyzer.recommendations.fleet_plan.state import Index, State, UnitsByPool, index_of, plan_of
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.health.queues import Wait
 from analyzer.findings.health.notice import Notice
+from analyzer.findings.health.queues import Wait
 from analyzer.recommendations.artefacts import (
     PREFERRED_TOPOLOGY,
     in_rack,

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.recommendations.artefacts import on_nodes, one_slice, pod_patch, time_limit
-from analyzer.recommendations.mig import Profile, layout, profile
+from analyzer.recommendations.artefacts import Profile, layout, on_nodes, one_slice, pod_patch, profile, time_limit
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, Saved
 from analyzer.recommendations.saving import ASSUMED, Share, recovered

@@ -14,15 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.recommendations.artefacts import (
+    PROFILES,
     as_yaml,
     in_rack,
     on_nodes,
     pod_patch,
     pod_resources,
+    profile,
     rank_file,
     time_limit,
 )
-from analyzer.recommendations.mig import PROFILES, profile
 from analyzer.recommendations.recommendation import Change, Form
 from analyzer.recommendations.site import Host, Placed
 from analyzer.recommendations.words import lines, rows

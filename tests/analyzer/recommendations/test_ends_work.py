@@ -35,8 +35,7 @@ ENDING = re.compile(
 )
 # Where such words may be made: each is held by `sound` (sites.py), or says of nobody's work to end it.
 SAY_SO = {
-    "analyzer/recommendations/artefacts.py": "scancel and --replicas, of those who ask for it",
-    "analyzer/recommendations/mig.py": "cuts a GPU on which nothing runs",
+    "analyzer/recommendations/artefacts.py": "of those who ask; cuts a GPU on which nothing runs",
     "analyzer/recommendations/types/hardware.py": "resets a GPU of a host on which nothing runs",
     "analyzer/recommendations/types/serving.py": "fewer replicas",
     "analyzer/recommendations/changes.toml [lines.replicas_by_load]": "fewer replicas",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Plan, Pool, Problem, ProblemError, Run, UnitKind
-from analyzer.recommendations.fleet_plan.recreate import restored
+from analyzer.recommendations.fleet_plan.search import restored
 from analyzer.recommendations.fleet_plan.solve import Budget, joined_state, parts_of, solve
 from analyzer.recommendations.fleet_plan.state import State, UnitsByPool, index_of, plan_of
 from analyzer.recommendations.fleet_plan.validate import broken

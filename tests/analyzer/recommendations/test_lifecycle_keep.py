@@ -8,15 +8,16 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.history.say import Statement
 from analyzer.period import Calendar
 from analyzer.recommendations.lifecycle.lifecycle_tables import (
+    Offer,
     add_predictions,
     add_word,
+    decide,
     lifecycle_statuses,
     predictions,
     rejections,
     words,
 )
 from analyzer.recommendations.lifecycle.realised import all_realised
-from analyzer.recommendations.lifecycle.say import Offer, decide
 from analyzer.recommendations.lifecycle.status import Word
 from analyzer.reports.prediction_book import keep_recommendations
 from analyzer.reports.reader import Reader

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from analyzer.recommendations.outcome.outcome import Cluster, Evidence, outcome
+from analyzer.recommendations.lifecycle.outcome import Cluster, Evidence, outcome
 
 
 def runs(count: int, mean: float = 1.0, spread: float = 0.05, seed: int = 1) -> list[float]:

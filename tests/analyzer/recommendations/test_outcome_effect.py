@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from analyzer.recommendations.outcome.effect import (
+from analyzer.recommendations.lifecycle.outcome import (
     Intervals,
     before_after,
     by_t,

@@ -1,6 +1,6 @@
 """Shares that realised savings show take the place of assumed ones: from twenty cases on, and where it is wished."""
 
-from analyzer.recommendations.advice_options import AdviceOptions
+from analyzer.recommendations.advise import AdviceOptions
 from analyzer.recommendations.lifecycle.prediction import shares_version
 from analyzer.recommendations.lifecycle.realised import CalibrationCase, learned_shares, shares_of
 from analyzer.recommendations.saving import ASSUMED, CASES_LEAST, calibrated, sureness

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analyzer.recommendations.outcome.effect import below, quantile
+from analyzer.recommendations.lifecycle.outcome import below, quantile
 
 
 @pytest.mark.parametrize(

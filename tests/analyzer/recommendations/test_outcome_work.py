@@ -4,7 +4,7 @@ from math import exp
 
 import pytest
 
-from analyzer.recommendations.outcome.work import Spent, Work, log_costs, rates_of, unit_of
+from analyzer.recommendations.lifecycle.work import Spent, Work, log_costs, rates_of, unit_of
 
 HOUR_MS = 3_600_000
 

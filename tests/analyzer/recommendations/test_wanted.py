@@ -16,8 +16,7 @@ from analyzer.interfaces.text.recommendation_files import ticket
 from analyzer.interfaces.text.recommendation_text import recommendation_text
 from analyzer.period import Period
 from analyzer.queries.generation import ByGeneration, Generations
-from analyzer.recommendations.advice_options import AdviceOptions, LossSource
-from analyzer.recommendations.advise import AdviceRequest, recommendations
+from analyzer.recommendations.advise import AdviceOptions, AdviceRequest, LossSource, recommendations
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
 from analyzer.recommendations.proposal import Proposal, against
 from analyzer.recommendations.recommendation import Recommendation

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from analyzer.recommendations.mig import PROFILES
+from analyzer.recommendations.artefacts import PROFILES
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.recommendation import Artefact
 

@@ -18,7 +18,7 @@ from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.ledger import which_run
 from analyzer.ledger.timeline import TimelinePoint
-from analyzer.recommendations.advice_options import LossSource
+from analyzer.recommendations.advise import LossSource
 from analyzer.reports.document import Model
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request

@@ -26,8 +26,7 @@ from analyzer.sizing.fitting import (
     site_rate,
 )
 from analyzer.sizing.memory import memory
-from analyzer.sizing.model import Model, model_named
-from analyzer.sizing.work import PURPOSES, Sharding, work_of
+from analyzer.sizing.model import PURPOSES, Model, Sharding, model_named, work_of
 
 GIB = 2**30
 H100 = GpuKind("H100-80GB", 80 * GIB, 8, HourlyRate(2_600_000, "site", "reserved"), 128)

@@ -4,8 +4,17 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.sizing.memory import cache_bytes, layer_bytes, memory, states, weight_bytes
-from analyzer.sizing.model import Model, Shape, model_named
-from analyzer.sizing.work import MOMENT_BYTES, Purpose, Sharding, sharding_of, splits, work_of
+from analyzer.sizing.model import (
+    MOMENT_BYTES,
+    Model,
+    Purpose,
+    Shape,
+    Sharding,
+    model_named,
+    sharding_of,
+    splits,
+    work_of,
+)
 
 GIB, GIGA = 2**30, 10**9
 ONE = Sharding()
