@@ -7,7 +7,9 @@ holds what no formula counts: gaps of the allocator, longer batches, what a driv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
 
 from agent.wire.units import GIB, PERMILLE
 from analyzer.errors import ConfigError
@@ -15,6 +17,7 @@ from analyzer.prices.list_prices import list_prices
 from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model, Sharding, Work, cannot, sharding_of, splits
+from analyzer.text.as_json import WHOLE
 from analyzer.text.wording import gib
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ class HourlyRate:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ListOffer:
     """What one provider asks on demand for a GPU-hour of an instance of so many GPUs, in millionths."""
 
     provider: str
@@ -75,14 +78,15 @@ class GpuKind:
     lowest.
     """
 
+    __pydantic_config__ = WHOLE
     sku: str
-    memory_bytes: int | None
+    memory_bytes: Annotated[int | None, Field(description="Of one GPU, as its driver reports it; else by the name.")]
     gpus_a_node: int
     rate: HourlyRate | None
     owned_gpus: int | None  # None: no fleet was asked
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[ListOffer, ...] = ()
 
-    def offer(self, gpus: int) -> Offer | None:
+    def offer(self, gpus: int) -> ListOffer | None:
         """Return the offer of which whole instances cost least, of those with as many GPUs on a host as a node has.
 
         Fewer GPUs than that need a host with so many.
@@ -140,10 +144,10 @@ def site_rate(book: PriceBook, sku: str, now_us: int, *, is_owned: bool) -> Hour
     return HourlyRate(micros, "site", option)
 
 
-def list_offers(sku: str) -> tuple[Offer, ...]:
+def list_offers(sku: str) -> tuple[ListOffer, ...]:
     """Return what providers ask for a SKU on demand, the lowest first and of equals the smallest instance."""
     offers = [
-        Offer(row.provider, row.region, row.instance_type, row.gpus, row.micros_per_gpu_hour)
+        ListOffer(row.provider, row.region, row.instance_type, row.gpus, row.micros_per_gpu_hour)
         for row in list_prices()
         if row.sku == sku and row.purchase_option == "on_demand" and row.objection is None
     ]
@@ -168,7 +172,7 @@ class Fit:
         return self.memory.sharding.gpus
 
     @property
-    def offer(self) -> Offer | None:
+    def offer(self) -> ListOffer | None:
         """Return the list price that it is told at; None where it has the site's price, or nobody lists it."""
         return self.kind.offer(self.gpus)
 

@@ -14,6 +14,7 @@ from analyzer.queries.statements import statements
 from analyzer.sizing.fitting import Fit, GpuKind, GpuRequest, Misfit, fitting_offers, usual_ways
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model, Sharding, Work, plain_name, sharding_of
+from analyzer.text.as_json import WHOLE
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -30,6 +31,7 @@ _TRAINING = frozenset({"training", "pretraining", "alignment", _TUNING})
 class PastRun:
     """One run of the ledger. `peak_bytes` is the most memory in use on one of its GPUs; None: not measured."""
 
+    __pydantic_config__ = WHOLE
     run_id: str
     name: str | None
     model: str | None

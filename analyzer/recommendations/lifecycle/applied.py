@@ -4,6 +4,7 @@ One pure function a kind of change says in words what differs, "" where nothing 
 then somebody has to say it (gpuledger recommendations accept ID --applied-at).
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
@@ -126,16 +127,9 @@ AppliedBy = str | None
 _Test = Callable[[Sequence[Shape], Shape], AppliedBy]
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """When a change was made, by which run it is seen, and what is seen."""
-
-    applied_at: int
-    by_run: str
-    seen: str
-
-
-def applied(kind: str, before: Sequence[Shape], after: Sequence[Shape], nodes: Sequence[str] = ()) -> Applied | None:
+def applied(
+    kind: str, before: Sequence[Shape], after: Sequence[Shape], nodes: Sequence[str] = ()
+) -> AppliedChange | None:
     """Return when a change was made: with the first of the last unbroken row of runs that show it.
 
     `before` and `after` are in order of time; `nodes` are the hosts that the change is about. A run of which it cannot
@@ -150,71 +144,44 @@ def applied(kind: str, before: Sequence[Shape], after: Sequence[Shape], nodes: S
     if not row:
         return None
     shape, seen = row[-1]
-    return Applied(shape.started_at, shape.run_id, seen or "")
+    return AppliedChange(shape.started_at, shape.run_id, seen or "")
 
 
-def _median(shapes: Sequence[Shape], what: Callable[[Shape], float | None]) -> float | None:
-    known = [value for shape in shapes if (value := what(shape)) is not None]
-    return median(known) if known else None
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """One figure of how a run is placed, by how it must differ from the median before, and the words for it."""
+
+    figure: str
+    differs: Callable[[float, float], bool]  # now, before
+    words: str
+    of_some: bool = False  # whether a median of nothing says nothing
+
+    def __call__(self, before: Sequence[Shape], now: Shape) -> AppliedBy:
+        known = [value for shape in before if (value := getattr(shape, self.figure)) is not None]
+        value, then = getattr(now, self.figure), median(known) if known else None
+        if value is None or then is None or (self.of_some and then == 0):
+            return None
+        percents = {"now_percent": 100 * value, "then_percent": 100 * then}
+        return self.words.format(now=value, then=then, **percents) if self.differs(value, then) else ""
 
 
 def _ordered(before: Sequence[Shape], now: Shape) -> AppliedBy:
-    crossings, racks = now.crossings, now.rack_count
-    then = _median(before, lambda shape: shape.crossings)
-    if crossings is None or racks is None or then is None:
+    """Its ring crosses once a rack, and less often than before."""
+    if now.rack_count is None:
         return None
-    least = racks if racks > 1 else 0
-    if crossings > least or crossings >= then:
-        return ""
-    return f"its ring crosses between racks {crossings} times, not {then:.0f}"
-
-
-def _together(before: Sequence[Shape], now: Shape) -> AppliedBy:
-    then = _median(before, lambda shape: shape.rack_count)
-    if now.rack_count is None or then is None:
-        return None
-    return f"its hosts are in {now.rack_count} racks, not {then:.0f}" if now.rack_count < then else ""
-
-
-def _more_cores(before: Sequence[Shape], now: Shape) -> AppliedBy:
-    then = _median(before, lambda shape: shape.cores_per_gpu)
-    if now.cores_per_gpu is None or then is None:
-        return None
-    return f"{now.cores_per_gpu:.0f} cores a GPU, not {then:.0f}" if now.cores_per_gpu >= _MORE_CORES * then else ""
-
-
-def _local(before: Sequence[Shape], now: Shape) -> AppliedBy:
-    then = _median(before, lambda shape: shape.network_share)
-    if now.network_share is None or then is None or then == 0:
-        return None
-    if now.network_share > _MOVED_SHARE * then:
-        return ""
-    return f"{100 * now.network_share:.0f} % of its reads come over the network, not {100 * then:.0f} %"
-
-
-def _fewer(before: Sequence[Shape], now: Shape) -> AppliedBy:
-    then = _median(before, lambda shape: shape.gpus)
-    return f"{now.gpus} GPUs, not {then:.0f}" if then is not None and now.gpus < then else ""
+    least = now.rack_count if now.rack_count > 1 else 0
+    words = "its ring crosses between racks {now} times, not {then:.0f}"
+    return _Comparison("crossings", lambda value, then: value <= least and value < then, words)(before, now)
 
 
 def _other_gpu(before: Sequence[Shape], now: Shape) -> AppliedBy:
     """Fewer GPUs, slices of them, or another kind."""
-    if found := _fewer(before, now) or _sliced(before, now):
+    if found := _FEWER(before, now) or _SLICED(before, now):
         return found
     then = {sku for shape in before for sku in shape.skus}
     if not then or not now.skus:
         return None
     return f"on {now.skus[0]}" if not then & set(now.skus) else ""
-
-
-def _sliced(before: Sequence[Shape], now: Shape) -> AppliedBy:
-    then = _median(before, lambda shape: shape.slices)
-    return f"{now.slices} MIG slices" if now.slices > (then or 0) else ""
-
-
-def _packed(before: Sequence[Shape], now: Shape) -> AppliedBy:
-    then = _median(before, lambda shape: shape.shared)
-    return f"{now.shared} of its GPUs shared with another run" if now.shared > (then or 0) else ""
 
 
 def _without(nodes: Sequence[str]) -> _Test | None:
@@ -230,20 +197,28 @@ def _without(nodes: Sequence[str]) -> _Test | None:
     return test
 
 
+_FEWER = _Comparison("gpus", operator.lt, "{now} GPUs, not {then:.0f}")
+_SLICED = _Comparison("slices", operator.gt, "{now} MIG slices")
+_SHARED = _Comparison("shared", operator.gt, "{now} of its GPUs shared with another run")
 TESTS: dict[str, _Test] = {
     "reorder_ranks": _ordered,
-    "co_locate": _together,
-    "more_cpu": _more_cores,
-    "local_nvme": _local,
-    "release": _fewer,
+    "co_locate": _Comparison("rack_count", operator.lt, "its hosts are in {now} racks, not {then:.0f}"),
+    "more_cpu": _Comparison(
+        "cores_per_gpu", lambda now, then: now >= _MORE_CORES * then, "{now:.0f} cores a GPU, not {then:.0f}"
+    ),
+    "local_nvme": _Comparison(
+        "network_share",
+        lambda now, then: now <= _MOVED_SHARE * then,
+        "{now_percent:.0f} % of its reads come over the network, not {then_percent:.0f} %",
+        of_some=True,
+    ),
+    "release": _FEWER,
     "right_size": _other_gpu,
-    "share_mig": _sliced,
-    "pack": _packed,
-    "share_time": _packed,
-    "fewer_replicas": _fewer,
+    "share_mig": _SLICED,
+    "pack": _SHARED,
+    "share_time": _SHARED,
+    "fewer_replicas": _FEWER,
 }
-
-
 _LOOK_BACK_US = 56 * DAY_US  # eight weeks before a proposal: what ran earlier was perhaps another thing
 _LOOK_ON_US = 91 * DAY_US  # a quarter after it: what nobody did by then was not done for it
 _DRAINED = ("cool", "drain", "drain_sick_gpu", "scale_in")  # kinds that are made on hosts, and of no run
@@ -258,22 +233,22 @@ def look_for_applied(session: "Session", until_us: int, now_us: int) -> int:
         if one.stage in ("proposed", "accepted") and until_us - last_made[one.id] <= _LOOK_ON_US:
             found = _find_applied(session, one, until_us)
             if found is not None:
-                add_applied(session, one.id, AppliedChange(found.applied_at, found.by_run, found.seen), now_us)
+                add_applied(session, one.id, found, now_us)
                 new += 1
     return new
 
 
-def _find_applied(session: "Session", one: LifecycleStatus, until_us: int) -> Applied | None:
+def _find_applied(session: "Session", one: LifecycleStatus, until_us: int) -> AppliedChange | None:
     """Return when the change that is recommended was made, as far as runs and hosts show it."""
     prediction = one.prediction
     proposed = prediction.span.end
     if prediction.kind in _DRAINED:
         drained = first_drained(session, prediction.nodes, proposed, until_us)
-        return None if drained is None else Applied(*drained, f"{drained[1]} is out of its scheduler")
+        return None if drained is None else AppliedChange(*drained, f"{drained[1]} is out of its scheduler")
     if prediction.kind == _RELEASE and len(prediction.run_ids) == 1:
         (run_id,) = prediction.run_ids
         given_back = first_given_back(session, run_id, proposed, until_us)
-        return None if given_back is None else Applied(given_back, run_id, "it gave back GPUs")
+        return None if given_back is None else AppliedChange(given_back, run_id, "it gave back GPUs")
     start, is_about_reads = prediction.span.start - _LOOK_BACK_US, prediction.kind == _LOCAL_NVME
     placed = shapes(session, prediction.name, prediction.team, start, until_us, with_reads=is_about_reads)
     before = [shape for shape in placed if shape.started_at < proposed]

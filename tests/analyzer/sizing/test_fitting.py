@@ -14,7 +14,7 @@ from analyzer.sizing.fitting import (
     GpuKind,
     GpuRequest,
     HourlyRate,
-    Offer,
+    ListOffer,
     Owned,
     fitting_offers,
     gpu_counts,
@@ -179,13 +179,13 @@ def test_a_model_is_not_offered_on_hosts_that_nothing_joins() -> None:
 def test_a_list_price_is_of_one_provider_and_of_a_host_that_could_run_it() -> None:
     """A median over clouds is asked by nobody, and an instance of one GPU does not run what needs eight on a host."""
     told = [
-        Offer("a", "r", "one", 1, 1_000_000),
-        Offer("b", "r", "eight", 8, 3_000_000),
-        Offer("c", "r", "x", 8, 9_000_000),
+        ListOffer("a", "r", "one", 1, 1_000_000),
+        ListOffer("b", "r", "eight", 8, 3_000_000),
+        ListOffer("c", "r", "x", 8, 9_000_000),
     ]
     kind = GpuKind("H200-141GB", 141 * GIB, 8, HourlyRate(1_000_000, "list", "on_demand"), None, tuple(told))
     (small,), _ = fitting_offers(model_named("llama-3-8b"), work_of("inference"), [kind])
-    alone = replace(kind, offers=(Offer("d", "r", "cheap eight", 8, 900_000), *told))
+    alone = replace(kind, offers=(ListOffer("d", "r", "cheap eight", 8, 900_000), *told))
     assert alone.offer(1) == told[0]  # seven more would be paid
     assert alone.offer(8) == alone.offers[0]
     (large,), _ = fitting_offers(model_named("llama-3.1-405b"), work_of("inference"), [kind])
