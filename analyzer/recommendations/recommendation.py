@@ -8,7 +8,7 @@ from pydantic import Field
 from agent.wire.units import SECOND_US, WEEK_SECONDS
 from analyzer.ids import short_id
 from analyzer.states import Confidence
-from analyzer.text.as_json import WHOLE
+from analyzer.text.json_fields import WHOLE
 
 Form = Literal["slurm", "kubernetes", "rankfile", "mig", "shell", "python", "config"]
 Takes = Literal["now", "next_start"]
@@ -30,11 +30,6 @@ class Artefact:
 def shell(text: str) -> Artefact:
     """Return commands for a shell."""
     return Artefact("shell", text)
-
-
-def python(text: str) -> Artefact:
-    """Return lines of the run's own program."""
-    return Artefact("python", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from agent.wire.units import HOUR_US
 from analyzer.findings.finding import EvidenceLine, Finding
 from analyzer.period import Calendar, Period
-from analyzer.recommendations.recommendation import Artefact, Range, Recommendation, python
+from analyzer.recommendations.recommendation import Artefact, Range, Recommendation
 from analyzer.states import booking
 from collector.store.database import Store
 from collector.store.session import Session
@@ -453,7 +453,7 @@ def _recommendation(parts: list[str]) -> Recommendation:
         "The workers fill their cores while half of the node's cores are unallotted." if loader else "It was measured.",
         (
             Artefact("slurm", "#SBATCH --cpus-per-gpu=12          # was 8"),
-            python("DataLoader(..., num_workers=8)     # was 4"),
+            Artefact("python", "DataLoader(..., num_workers=8)     # was 4"),
         )
         if loader
         else (),

@@ -28,7 +28,6 @@ from analyzer.recommendations.recommendation import (
     Recommendation,
     RestartPart,
     Saved,
-    python,
 )
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
@@ -94,7 +93,7 @@ def move() -> Recommendation:
         artefacts=(
             Artefact("slurm", "#SBATCH --exclusive\n#SBATCH --nodelist=n06,n07"),
             Artefact("kubernetes", "spec:\n  nodeSelector:\n    rack: rack-1"),
-            python("serve(max_batch=8)"),
+            Artefact("python", "serve(max_batch=8)"),
         ),
     )
 
