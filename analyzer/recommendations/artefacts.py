@@ -225,11 +225,6 @@ class Profile:
         """Its memory, as its name says it."""
         return int(self.name.split(".")[1].removesuffix("gb")) * GIB
 
-    @property
-    def slices(self) -> int:
-        """Its compute slices."""
-        return int(self.name.split("g.")[0])
-
 
 def _of(*counts: tuple[str, int]) -> tuple[Profile, ...]:
     return tuple(Profile(name, count) for name, count in counts)

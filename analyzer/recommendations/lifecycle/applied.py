@@ -151,14 +151,14 @@ def applied(
 class _Comparison:
     """One figure of how a run is placed, by how it must differ from the median before, and the words for it."""
 
-    figure: str
+    figure: Callable[[Shape], float | None]
     differs: Callable[[float, float], bool]  # now, before
     words: str
     of_some: bool = False  # whether a median of nothing says nothing
 
     def __call__(self, before: Sequence[Shape], now: Shape) -> AppliedBy:
-        known = [value for shape in before if (value := getattr(shape, self.figure)) is not None]
-        value, then = getattr(now, self.figure), median(known) if known else None
+        known = [value for shape in before if (value := self.figure(shape)) is not None]
+        value, then = self.figure(now), median(known) if known else None
         if value is None or then is None or (self.of_some and then == 0):
             return None
         percents = {"now_percent": 100 * value, "then_percent": 100 * then}
@@ -171,7 +171,9 @@ def _ordered(before: Sequence[Shape], now: Shape) -> AppliedBy:
         return None
     least = now.rack_count if now.rack_count > 1 else 0
     words = "its ring crosses between racks {now} times, not {then:.0f}"
-    return _Comparison("crossings", lambda value, then: value <= least and value < then, words)(before, now)
+    return _Comparison(lambda shape: shape.crossings, lambda value, then: value <= least and value < then, words)(
+        before, now
+    )
 
 
 def _other_gpu(before: Sequence[Shape], now: Shape) -> AppliedBy:
@@ -197,17 +199,21 @@ def _without(nodes: Sequence[str]) -> _Test | None:
     return test
 
 
-_FEWER = _Comparison("gpus", operator.lt, "{now} GPUs, not {then:.0f}")
-_SLICED = _Comparison("slices", operator.gt, "{now} MIG slices")
-_SHARED = _Comparison("shared", operator.gt, "{now} of its GPUs shared with another run")
+_FEWER = _Comparison(lambda shape: shape.gpus, operator.lt, "{now} GPUs, not {then:.0f}")
+_SLICED = _Comparison(lambda shape: shape.slices, operator.gt, "{now} MIG slices")
+_SHARED = _Comparison(lambda shape: shape.shared, operator.gt, "{now} of its GPUs shared with another run")
 TESTS: dict[str, _Test] = {
     "reorder_ranks": _ordered,
-    "co_locate": _Comparison("rack_count", operator.lt, "its hosts are in {now} racks, not {then:.0f}"),
+    "co_locate": _Comparison(
+        lambda shape: shape.rack_count, operator.lt, "its hosts are in {now} racks, not {then:.0f}"
+    ),
     "more_cpu": _Comparison(
-        "cores_per_gpu", lambda now, then: now >= _MORE_CORES * then, "{now:.0f} cores a GPU, not {then:.0f}"
+        lambda shape: shape.cores_per_gpu,
+        lambda now, then: now >= _MORE_CORES * then,
+        "{now:.0f} cores a GPU, not {then:.0f}",
     ),
     "local_nvme": _Comparison(
-        "network_share",
+        lambda shape: shape.network_share,
         lambda now, then: now <= _MOVED_SHARE * then,
         "{now_percent:.0f} % of its reads come over the network, not {then_percent:.0f} %",
         of_some=True,

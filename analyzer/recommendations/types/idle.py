@@ -60,7 +60,7 @@ def release(finding: Finding, site: Site) -> Proposal:
     ended = "" if any(one.is_open for one in runs) else ": they have ended by now, the next ones may not"
     facts = {
         "finding": finding,
-        "site": site,
+        "takers": site.takers,
         "gpus": distinct(of),
         "nodes": _nodes(of),
         "idle": idle_words(still) if still else "",
@@ -121,7 +121,7 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal | None:
     left = held - unused
     facts = {
         "finding": finding,
-        "site": site,
+        "takers": site.takers,
         "held": held,
         "unused": unused,
         "left": left,

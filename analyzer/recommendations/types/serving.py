@@ -85,7 +85,7 @@ def fewer_replicas(finding: Finding, site: Site) -> Proposal | None:
     promise = "" if said.slo_seconds else "; no promise is declared"
     return proposal_of(
         *(("fewer_replicas",) if surplus > 0 else ("replicas_by_hours", "fewer_replicas")),
-        facts={"finding": finding, "site": site, "said": said, "gpus": gpus, "promise": promise},
+        facts={"finding": finding, "takers": site.takers, "said": said, "gpus": gpus, "promise": promise},
         served=(site, runs),
         after_seconds=said.slo_seconds,
         saves=ASSUMED["release"],
