@@ -16,7 +16,7 @@ from analyzer.interfaces.api.costs import cost_routes
 from analyzer.interfaces.api.decisions import decision_routes
 from analyzer.interfaces.api.finding_words import finding_word_routes
 from analyzer.interfaces.api.findings import finding_routes
-from analyzer.interfaces.api.for_plans import plan_routes
+from analyzer.interfaces.api.fleet import plan_routes, topology_routes
 from analyzer.interfaces.api.invoices import invoice_routes
 from analyzer.interfaces.api.ledger import hour_routes, ledger_routes
 from analyzer.interfaces.api.notices import notice_routes
@@ -27,7 +27,6 @@ from analyzer.interfaces.api.request_service import RequestService
 from analyzer.interfaces.api.runs import one_run_routes, run_routes, series_routes, traffic_routes
 from analyzer.interfaces.api.savings import savings_routes
 from analyzer.interfaces.api.sizing import sizing_routes
-from analyzer.interfaces.api.topology import topology_routes
 from analyzer.queries.generation import ByGeneration
 from analyzer.recommendations.advise import LossSource
 from analyzer.server_client import WRONG_USAGE

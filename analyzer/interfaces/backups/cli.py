@@ -1,4 +1,4 @@
-"""gpuledger admin backup, backup verify, and restore."""
+"""gpuledger admin backup, backup verify, and restore; each backup is opened and proven before it is called whole."""
 
 import argparse
 import json
@@ -9,15 +9,49 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.backups.proving import chosen_backup, proved
+from analyzer.interfaces.doctor import examine
+from analyzer.ledger.believed import believing
 from analyzer.server_client import ask_server_json
 from analyzer.settings.settings import Settings
-from collector.backup.backup_maker import KEEP, make_backup
-from collector.backup.manifest import Layout, Manifest, as_json
+from collector.backup.backup_maker import KEEP, backups, make_backup
+from collector.backup.manifest import NAME, Layout, Manifest, as_json, open_backup
+from collector.backup.restoring import Verdict
 from collector.backup.restoring import restore as put_back
+from collector.backup.restoring import verify as verified
 from collector.backup.routes import PATH
 from collector.config import load
+from collector.errors import BackupError
 from collector.store.database import Store
+
+
+def chosen_backup(folder: Path) -> Path:
+    """Return the backup that is meant: the folder itself, or the newest in it.
+
+    Raises:
+        BackupError: there is none.
+    """
+    if (folder / NAME).is_file():
+        return folder
+    found = backups(folder)
+    if not found:
+        raise BackupError(f"there is no backup in {folder}; gpuledger admin backup --to {folder} makes one")
+    return found[-1]
+
+
+def proved(folder: Path, settings: Settings) -> Verdict:
+    """Read all of a backup, open it, count it, and hold its ledger to the invariants.
+
+    Raises:
+        BackupError: it has no manifest that can be read.
+    """
+    verdict = verified(folder)
+    if verdict.wrong or verdict.manifest.elsewhere:  # the samples that the invariants speak of are not here
+        return verdict
+    with open_backup(Layout.within(folder)) as store, believing(store) as session:
+        checks = examine(session, settings)
+    wrong = tuple(f"{check.name}: {check.off:,} {check.unit} off" for check in checks if not check.is_right)
+    return Verdict(verdict.manifest, wrong)
+
 
 _OK, _CHECK_FAILED = 0, 1
 _ASKING_SECONDS = 1.0

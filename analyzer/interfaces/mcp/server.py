@@ -11,8 +11,8 @@ from analyzer.errors import UnansweredError
 from analyzer.ids import pattern
 from analyzer.interfaces.api.costs import Bearer, CostPage
 from analyzer.interfaces.api.findings import FindingAnswer, FindingPage
+from analyzer.interfaces.api.fleet import TopologyPage
 from analyzer.interfaces.api.parameters import LENGTH_MAX, PATTERN, Text, When
-from analyzer.interfaces.api.topology import TopologyPage
 from analyzer.interfaces.mcp.planning import Planning, add_planning
 from analyzer.interfaces.mcp.site import Query, Site
 from analyzer.interfaces.mcp.untrusted import READ_ONLY, answer_or_refusal, marked, marked_schema, shown_by

@@ -10,8 +10,7 @@ from operator import attrgetter
 from prometheus_client.core import GaugeMetricFamily
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.interfaces.metrics.finops_query import FinopsFigures
-from analyzer.interfaces.metrics.fleet_query import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN, FleetReading
+from analyzer.interfaces.metrics.fleet_query import FINDINGS_SHOWN, RUNS_SHOWN, TEAMS_SHOWN, FinopsFigures, FleetReading
 from analyzer.period import WINDOW_MS
 
 PREFIX = "gpuledger_fleet"

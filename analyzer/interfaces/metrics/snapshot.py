@@ -10,8 +10,7 @@ from prometheus_client.registry import Collector
 
 from analyzer.errors import AnalyzerError
 from analyzer.interfaces.metrics.families import FINOPS, FLEET, PREFIX, families
-from analyzer.interfaces.metrics.finops_query import FinopsFigures, read_beside
-from analyzer.interfaces.metrics.fleet_query import FleetReading, read_fleet
+from analyzer.interfaces.metrics.fleet_query import FinopsFigures, FleetReading, read_beside, read_fleet
 from analyzer.queries.generation import Generations
 from analyzer.reports.reader import Reader
 from collector.errors import CollectorError

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from analyzer.capacity.planner.ledger import History, NodeHolder, StockNode
 from analyzer.capacity.planner.ledger_query import StoreLedger
-from analyzer.interfaces.api.for_plans import HistoryDocument, HolderTold, StockTold
+from analyzer.interfaces.api.fleet import HistoryDocument, HolderTold, StockTold
 from analyzer.reports.document import Document
 from tests.analyzer.interfaces.api_sites import Site
 
