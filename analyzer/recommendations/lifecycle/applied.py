@@ -71,7 +71,7 @@ def shapes(
 
     What their hosts read is looked for where it is asked for: it takes their disks' samples.
     """
-    (select,) = statements("recommendations/outcome/shapes.sql")
+    (select,) = statements("recommendations/lifecycle/shapes.sql")
     rows = session.rows(select, {"name": name, "team": team, "from": start_us, "until": end_us})
     found = []
     for run_id, attempt, started_at, ended_at, nodes, racks, gpus, skus, slices, shared, cores in rows:
@@ -87,7 +87,7 @@ def _with_reads(shape: Shape, read: tuple[int, int] | None) -> Shape:
 
 
 def _reads(session: "Session", found: Sequence[tuple[int, Shape]]) -> dict[tuple[str, int], tuple[int, int]]:
-    (select,) = statements("recommendations/outcome/reads.sql")
+    (select,) = statements("recommendations/lifecycle/reads.sql")
     held = [(one.run_id, one.attempt, node, one.started_at, end) for end, one in found for node in one.nodes]
     columns = zip(("runs", "attempts", "nodes", "starts", "ends"), map(list, zip(*held, strict=True)), strict=True)
     asked: dict[str, object] = {**dict(columns), "from": min(one.started_at for _, one in found)}

@@ -198,7 +198,7 @@ def _lost_since(session: Session, prediction: Prediction, around: MomentWindow) 
     known_us = around.end - around.cut
     if known_us < SPEAKS_FOR_A_WEEK_US or not prediction.finding_ids:
         return None
-    (select,) = statements("recommendations/outcome/lost.sql")
+    (select,) = statements("recommendations/lifecycle/lost.sql")
     asked = {"findings": list(prediction.finding_ids), "from": around.cut, "until": around.end}
     milliseconds, micros, known = session.row(select, asked)
     if not known:

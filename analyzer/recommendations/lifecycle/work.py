@@ -212,8 +212,8 @@ def _works(session: Session, rows: Sequence[tuple[Any, ...]], around: MomentWind
     asked = around.values() | {"runs": [row[0] for row in rows]}
     sides = {row[0]: around.side(row[3], row[4]) for row in rows}
     (spent_sql,), (told_sql,) = (
-        statements("recommendations/outcome/spent.sql"),
-        statements("recommendations/outcome/told.sql"),
+        statements("recommendations/lifecycle/spent.sql"),
+        statements("recommendations/lifecycle/told.sql"),
     )
     spent: dict[tuple[str, bool], list[Spent]] = defaultdict(list)
     for run_id, sku, is_after, milliseconds, micros in session.rows(spent_sql, asked):
