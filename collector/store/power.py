@@ -286,11 +286,7 @@ def _replace(aside: Path, path: Path) -> None:
         os.fsync(file.fileno())
     aside.replace(path)
     _log(path).unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    _sync_folder(path.parent)
 
 
 def _remove(aside: Path) -> None:
