@@ -1,4 +1,8 @@
-"""GET /v1/topology and /v1/plan/…: what stands where, and what a plan takes of it (docs/planning.md)."""
+"""GET /v1/topology and /v1/plan/…: what stands where, and what a plan takes of it (docs/planning.md).
+
+A team's key reads the history of that team's runs. What is free of the fleet tells what others do: no key of a team
+is shown it.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
