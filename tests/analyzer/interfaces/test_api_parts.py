@@ -61,7 +61,7 @@ def findings(site: Site, query: str = "", team: str | None = None) -> list[dict[
 def test_a_teams_week_is_its_row_of_the_whole_week(small: Site, team: str) -> None:
     """The bill that a team lead reads is the one that the director reads of that team, to the millionth."""
     whole, own = week(small), week(small, f"&team={team}")
-    (row,) = [row for row in whole["teams"] if row["team"] == team]
+    (row,) = [row for row in whole["teams"] if row["name"] == team]
     assert amounts(own["breakdown"]) == amounts(row["breakdown"])
     assert own["part"]["team"] == team
     for table in ("teams", "grouped"):
@@ -93,7 +93,7 @@ def test_what_nobody_held_and_what_is_the_fleets_is_in_no_part(small: Site) -> N
     """Free and drained GPUs, silent hosts, the fleet's record: none is a team's, and none is in its sums."""
     own = week(small, "&team=holders")
     assert {entry["class"] for entry in own["breakdown"]["entries"]}.isdisjoint({"spare"})
-    assert [row["team"] for row in own["teams"]] == ["holders"]
+    assert [row["name"] for row in own["teams"]] == ["holders"]
     assert own["record"] is None
     text = small.get(f"/v1/read?what=week&{DAY}&team=holders").text
     assert "GPU-hours held on" in text

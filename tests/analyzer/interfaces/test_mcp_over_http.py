@@ -205,7 +205,7 @@ def test_a_client_reaches_the_command_over_http(tmp_path: Path) -> None:
             async with Client(f"http://127.0.0.1:{port}{PATH}") as client:
                 answer = await client.call_tool("topology", {})
                 assert answer.structured_content is not None
-                return int(answer.structured_content["gpu_count"])
+                return int(answer.structured_content["gpus"])
 
         assert asyncio.run(within()) > 10
     finally:

@@ -30,7 +30,7 @@ def test_a_client_starts_the_command_and_asks(site: tuple[Path, Settings]) -> No
         async with Client(command(site[0])) as client:
             answer = await client.call_tool("topology", {})
             assert answer.structured_content is not None
-            return int(answer.structured_content["node_count"])
+            return int(answer.structured_content["nodes"])
 
     assert asyncio.run(within()) > 10
 
