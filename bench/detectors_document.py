@@ -27,8 +27,8 @@ UNMEASURED = "not measured"
 HEAD = """# Detectors: every rule, its numbers, and how often it was right
 
 Made from the code by `make docs`; do not edit. Rules look at ten-minute windows of a run and book a loss from medium
-confidence up; a weaker suspicion stays *low, unexplained*. Of one finding, `gpuledger findings explain` prints the
-numbers that were seen beside the marks they had to pass. What is worth a look and claims no time:
+confidence up; a weaker suspicion stays *low utilization, unexplained*. Of one finding, `gpuledger findings explain`
+prints the numbers that were seen beside the marks they had to pass. What is worth a look and claims no time:
 [notices.md](notices.md).
 
 *Right* and *found* are measured on {runs:,} generated runs whose truth no rule has seen (`make bench-truth`): of the
@@ -47,7 +47,7 @@ def page(truth: Mapping[str, object]) -> str:
     for state, group in groupby(told, key=lambda name: name.partition("/")[0]):
         names = list(group)
         lines += [f"## `{state}`", f"Right {right.get(state, UNMEASURED)}, found {found.get(state, UNMEASURED)}.", ""]
-        lines += ["| cause | it says | wrong if | who can act | revision |", "|---|---|---|---|---|"]
+        lines += ["| cause | it says | wrong if | owner | revision |", "|---|---|---|---|---|"]
         lines += [_row(state, name.partition("/")[2]) for name in names]
         for reads, those in groupby(names, key=lambda name: RULE_OF[name].reads):
             which = "" if len({RULE_OF[name].reads for name in names}) == 1 else f" (`{'`, `'.join(_causes(those))}`)"

@@ -51,11 +51,11 @@ Made from `bench/glossary_document.py` and `analyzer/states.py` by `make docs`; 
 |---|---|"""
 _STATES = """
 ## States
-In their order of precedence; *work lost* is taken last, of what would otherwise be working, waiting or slow. The ids
+In their order of precedence; *lost work* is taken last, of what would otherwise be working, waiting or slow. The ids
 stand in files, the API and metrics and do not change; the labels are what people see. What each means:
 [ledger.md](ledger.md).
 
-| state | cause | label | of which | class | who can act |
+| state | cause | label | of which | class | owner |
 |---|---|---|---|---|---|"""
 
 

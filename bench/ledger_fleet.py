@@ -1,6 +1,6 @@
 """A ledger of any size, written by SQL: GPUs of two kinds in hours, held by runs of 8 to 64 for two days each.
 
-Every GPU-hour has three rows (working, waiting for input, and one of five other states), each run a name, a team, a
+Every GPU-hour has three rows (working, input starvation, and one of five other states), each run a name, a team, a
 stage and a cost centre; one GPU in five is free. What services say that they did is there as well, and by what the runs
 were judged. The milliseconds of an hour sum to it, and costs to the price; what the states are is drawn from the
 numbers of GPU and hour.

@@ -46,7 +46,7 @@ class Finding:
     team: Name | None
     state: str
     cause: str
-    what: str  # "input: preprocessing", "idle, memory held", "across racks"
+    what: str  # "input: preprocessing", "idle, memory in use", "across racks"
     milliseconds: Milliseconds
     at_stake_micros: CostMicros | None
     confidence: Confidence

@@ -1,7 +1,8 @@
 """What people call a rule. Its id ("fleet/ecc/corrected") is for programs; what is not here reads as its id."""
 
 _RULES = {
-    "cross_rack": "across racks",
+    "busy, underused": "underutilized",  # as it is stored, from before states had these names
+    "cross_rack": "cross-rack transfers",
     "fleet/cpu_only": "jobs without GPUs on GPU hosts",
     "fleet/drivers": "driver versions",
     "fleet/ecc/corrected": "corrected memory errors",
@@ -26,6 +27,8 @@ _RULES = {
     "run/packed_stages": "processor and GPU stages in one job",
     "run/too_large": "GPU too large for its job",
     "slow_gpu": "slow GPU",
+    "waiting for input": "input starvation",
+    "work lost": "lost work",
 }
 
 

@@ -86,7 +86,7 @@ def all_targets(
     fell = sum(now <= before for now, before in costs)
     return (
         _of_held("useful", "80 % of what runs hold, or more", held, held.useful, _USEFUL_LEAST),
-        _of_held("idle while held", "under 5 % of it", held, held.idle, _IDLE_MOST, under=True),
+        _of_held("idle allocation", "under 5 % of it", held, held.idle, _IDLE_MOST, under=True),
         _memory(headroom),
         _falling(fell, len(costs)),
         _least(

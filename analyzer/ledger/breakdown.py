@@ -178,19 +178,28 @@ def column_like(total: int, exact: list[int], denominator: int, decimals: int) -
 def went(title: str, table: Sequence[BreakdownLine], layout: TextLayout, sign: str) -> list[str]:
     """Return a breakdown as a table with bars; columns without figures are left out."""
     with_money, with_change = table[0].money is not None, any(line.change is not None for line in table)
-    label = max(20 if layout.extra > -10 else 18, *(len(line.label) + 1 for line in table))
+    below_classes = any(line.level == "class" for line in table)
+    names = [_name(line, below_classes=below_classes) for line in table]
+    width = max(31 if layout.extra > -10 else 29, *(len(name) + 1 for name in names))
     hours = 12 if layout.extra > -10 else 10
-    fixed = 15 + label + hours + 10 * with_money + 7 + 6 * with_change
+    fixed = 4 + width + hours + 10 * with_money + 7 + 6 * with_change
     bar = max(0, min(10 + max(0, layout.extra), layout.width - fixed))
     head = f"{'GPU-hours':>{hours}}" + f"{sign.strip():>10}" * with_money + f"{'%':>7}" + f"{'+/-':>6}" * with_change
     largest = max((line.share for line in table if line.level != "total"), default=0.0)
-    found = [title.ljust(13 + label + bar) + head]
-    for line in table:
+    found = [title.ljust(2 + width + bar) + head]
+    for name, line in zip(names, table, strict=True):
         drawn = "" if line.level == "total" else layout.bar(line.share, largest, bar)
-        first = line.label if line.level == "total" else line.klass if line.level in ("class", "only") else ""
-        name = "" if line.level == "total" else layout.cut(line.label, label - 1)
-        text = f"  {first:<11}{name:<{label}}{drawn:<{bar}}{line.hours:>{hours}}"
+        text = f"  {name:<{width}}{drawn:<{bar}}{line.hours:>{hours}}"
         text += f"{line.paid:>10}" if with_money else ""
         text += f"{line.percent:>7}" + (f"{line.change or '':>6}" if with_change else "")
         found.append(text)
     return found
+
+
+def _name(line: BreakdownLine, *, below_classes: bool) -> str:
+    """Return how a row begins: a state stands below the row of its class, or beside its class where that has no row."""
+    if line.level in ("class", "total"):
+        return line.klass or line.label
+    if below_classes:
+        return f"{line.klass}: {line.label}" if line.level == "only" else f"  {line.label}"
+    return f"{line.klass if line.level == 'only' else '':<11}{line.label}"

@@ -28,9 +28,9 @@ _WHAT = (
     Column("attempt", "BIGINT", "of the run, from 0"),
     Column("state", "VARCHAR", "where the time went: analyzer/states.py has all, in their order", required=True),
     Column("cause", "VARCHAR", "why; null of the one state that needs none"),
-    Column("would_be", "VARCHAR", "of work lost: the state that it would otherwise be"),
+    Column("would_be", "VARCHAR", "of lost work: the state that it would otherwise be"),
     Column("caused_by", "VARCHAR", "the GPU, node or run that is the root of it"),
-    Column("suspicion", "VARCHAR", "of low, unexplained time: the cause that lacked evidence"),
+    Column("suspicion", "VARCHAR", "of low utilization, unexplained time: the cause that lacked evidence"),
     Column("confidence", "VARCHAR", "high, medium or low"),
     Column("shared", "BOOLEAN", "whether the driver could not tell its holders apart", required=True),
 )

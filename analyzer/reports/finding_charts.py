@@ -21,7 +21,7 @@ def finding_charts(finding: Finding, plot: Plot | None, timezone: str) -> tuple[
     if plot is None:
         return ()
     lost: Class = "unknown" if finding.suspicion else "avoidable"
-    states = (Trace("working", "useful", plot.working), Trace(plot.label, lost, plot.lost))
+    states = (Trace("productive", "useful", plot.working), Trace(plot.label, lost, plot.lost))
     found = [chart(f"What the GPUs did: {whose_gpus(finding, plot)}", "% of its GPUs", plot.times, timezone, states)]
     if (signal := plot.signal) is not None:
         mark = "" if signal.mark is None else f"; the rule's mark is {signal.mark:g}"

@@ -72,6 +72,7 @@ class TextLayout:
 
 
 _CLASS_COLOURS = {"useful": "32", "avoidable": "31", "overhead": "33", "spare": "34", "unknown": "35"}
+_CLASS = re.compile(rf"  ({'|'.join(_CLASS_COLOURS)})\b(?::| {{2,}}|$)")
 _BAR = re.compile(r"[█▏▎▍▌▋▊▉▁▂▃▄▅▆▇]+")
 _SHADES = {"▓": "33", "░": "36"}  # of charts over time: what decides the end, and what does not
 _SHADE = re.compile("|".join(f"{shade}+" for shade in _SHADES))
@@ -88,8 +89,8 @@ def paint(text: str) -> str:
     colour = "0"
     painted = []
     for line in text.split("\n"):
-        word = line[2:13].strip() if line.startswith("  ") else ""
-        colour = _CLASS_COLOURS.get(word, colour if line.startswith("   ") else "0")
+        named = _CLASS.match(line)
+        colour = _CLASS_COLOURS[named[1]] if named else colour if line.startswith("   ") else "0"
         line = _BAR.sub(lambda bar: f"\x1b[{colour}m{bar[0]}\x1b[0m" if colour != "0" else bar[0], line)  # noqa: B023, PLW2901
         line = _SHADE.sub(lambda run: f"\x1b[{_SHADES[run[0][0]]}m{run[0]}\x1b[0m", line)  # noqa: PLW2901
         painted.append(_HEADING.sub(lambda heading: f"\x1b[1m{heading[0]}\x1b[0m", line))

@@ -2,7 +2,7 @@
 
 - A healthy fleet, busy for a week: no finding of high confidence.
 - Bursts of work with twice as long pauses and 30 GB held (serving samples read 0 in 66.8 % of cases, Alibaba GenTD26):
-  headroom where the class is a service, held memory where it is a session, and waiting for input nowhere.
+  headroom where the class is a service, held memory where it is a session, and input starvation nowhere.
 - A PCIe reading of 1.7 GB/s that never moves on an idle GPU of 25 W: a broken sensor, and no copies from the host.
 """
 
@@ -137,7 +137,7 @@ def controls() -> dict[str, bool]:
         "control: a healthy week has no finding of high confidence": not high,
         "control: a service's pauses are headroom": service.state("headroom") > 0.5 and not service.state("starved"),
         "control: a session's pauses are held memory": session.state("held_idle") > 0.5,
-        "control: pauses that nobody declared are no waiting for input": not neither.state("starved"),
+        "control: pauses that nobody declared are no input starvation": not neither.state("starved"),
         "control: a stuck PCIe reading on an idle GPU is no copying": not stuck.state("starved"),
         "control: a stuck PCIe reading is told as a broken sensor": tells_of_sensor(stuck),
     }

@@ -22,8 +22,8 @@ from collector.store.session import Session
 HOUR_MS = 3_600_000
 POSITIVE = 0.05  # a run has a loss where it takes this share of its GPU time (TF Profiler: input-bound from 5 %)
 JUDGED = {
-    "waiting for input": "state = 'starved'",
-    "idle while held": "state = 'held_idle'",
+    "input starvation": "state = 'starved'",
+    "idle allocation": "state = 'held_idle'",
     "across racks": "state = 'communicating' AND cause = 'cross_rack'",
 }
 

@@ -1,4 +1,4 @@
-"""The fleet as a grid, each GPU a cell by rack and node, told by what it did most; and one node of it GPU by GPU."""
+"""The fleet as a grid, each GPU a cell by rack and node, colored by its dominant state; and one node GPU by GPU."""
 
 import re
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ _SHADES = 5  # of one class; states that are told one after the other differ
 _STATES_TOLD, _RUNS_SHOWN = 3, 4
 _PITCH, _APART = 9, 7  # of small cells: pixels from one to the next, and between columns
 _COLUMN, _PIECE = 16, 64  # nodes in a column, and in a picture
-_FIRST: dict[Class, int] = {"avoidable": 2}  # which label has the plain colour: idle while held
+_FIRST: dict[Class, int] = {"avoidable": 2}  # which label has the plain colour: idle allocation
 _LETTERS: dict[Class, str] = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
 _LABELS: dict[Class, tuple[str, ...]] = {
     klass: tuple(dict.fromkeys(state.label for state in BOOKINGS if state.klass == klass)) for klass in CLASSES

@@ -39,7 +39,7 @@ from dashboards.pages.read_pages import ReadPage, ReadPages, Sheet
 
 _NODES_SHOWN, _CHANGES_SHOWN, _APPLIED_SHOWN = 48, 50, 20
 _SHADES = 6  # that tell racks apart
-_SAID_ABOVE = ("from", "to", "why", "who can act")
+_SAID_ABOVE = ("from", "to", "why", "owner")
 _DECISIONS: dict[str, Decision] = {"accept": "accepted", "reject": "rejected"}
 _OUTCOME_HEAD = (
     "id", "stage", "kind", "subject", "team", "title", "predicted_micros_p50", "came_micros", "came_micros_low",

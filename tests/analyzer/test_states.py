@@ -1,4 +1,4 @@
-"""The table of states: every cause, what class it is of and who can act, against a literal copy of the design's."""
+"""The table of states: every cause, what class it is of and owner, against a literal copy of the design's."""
 
 import pytest
 

@@ -85,7 +85,7 @@ def test_a_starved_v100_is_told_from_its_gpu_alone(tmp_path: Path) -> None:
 
 
 def test_the_same_training_with_a_loader_accuses_nobody(tmp_path: Path) -> None:
-    """Its GPU has short gaps too; they are no waiting for input. The truth: 1.0 %."""
+    """Its GPU has short gaps too; they are no input starvation. The truth: 1.0 %."""
     states, found = _ledger(_import(tmp_path, kineto("num_workers_4_a")), Settings())
     starved = sum(ms for (state, _, why), ms in states.items() if state == "starved" or why is not None)
     assert starved / sum(states.values()) <= 0.05

@@ -19,7 +19,7 @@ def test_steps_lie_within_the_epochs_own_times() -> None:
 
 
 def test_a_rank_never_computes_beyond_its_step() -> None:
-    """Steps follow the slowest rank, so that no rank's work may reach into the next."""
+    """Steps follow the stragglers, so that no rank's work may reach into the next."""
     steps = hpe_steps()
     for epoch in place(hpe_run(), steps, "steps"):
         ends = [*epoch.begins[1:].tolist(), epoch.ended]

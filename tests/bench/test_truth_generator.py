@@ -93,7 +93,7 @@ def test_every_second_is_labelled_whole_in_words_of_the_ledger(name: str) -> Non
 
 @pytest.mark.parametrize("name", ARCHETYPES)
 def test_utilization_agrees_with_the_labels(name: str) -> None:
-    """Waiting for input has no kernel, a collective always has one: a driver could see nothing else."""
+    """Input starvation has no kernel, a collective always has one: a driver could see nothing else."""
     run = SimulatedRun.make(_cell(name, every=1), SHORT)
     for rank in {0, run.cell.ranks - 1}:
         line = run.lines[run.draw.group_of_rank[rank]]

@@ -59,7 +59,7 @@ ALSO: dict[str, tuple[str, ...]] = {
 }
 LEDGER = ("/", "/parts/{name}")  # what shows GPUs and runs one by one, and GPUs by the hour
 OF_THIS_MOMENT = ("/health", "/v1/doctor", "/v1/capacity-profile")  # read anew for whoever asks
-NOT_HELD = {"/health": r"agents heard within 5 min|the ledger reaches to, .* ago"}  # a constant; of this moment
+NOT_HELD = {"/health": r"agents seen in the last 5 minutes|the ledger reaches to, .* ago"}  # a constant; of this moment
 CHART_HOURS = 3
 TIMELINE = "/timeline"
 UNIT = r" \((ratio|W|B/s)\)$"  # of a column of its sheet

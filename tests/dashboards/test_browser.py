@@ -111,7 +111,7 @@ def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, s
     page.wait_for_selector(f'#timeline:not([data-shown="{whole}"])')
     zoomed = page.get_attribute("#timeline", "data-shown")
     assert {"from", "until"} <= visit.asked().keys()
-    assert "working" in page.inner_text("#lanes-said")
+    assert "productive" in page.inner_text("#lanes-said")
     page.select_option("#ranked", "power")
     page.reload()
     page.wait_for_selector("#timeline[data-shown]")
@@ -127,7 +127,7 @@ def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, s
     link = page.get_attribute("#timeline-csv", "href")
     assert link is not None
     assert "start=" in link
-    assert page.request.get(site + link).text().startswith("from,working,")
+    assert page.request.get(site + link).text().startswith("from,productive,")
     page.click("text=All of it")
     page.wait_for_selector(f'#timeline[data-shown="{whole}"]')
     assert "from" not in visit.asked()
@@ -144,7 +144,7 @@ def test_a_double_click_sees_more_and_a_moment_is_told_where_one_points(browser:
     box = page.locator("#lanes").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 400, box["y"] + 150)
-    expect(page.locator("#lanes-said")).to_contain_text("working")
+    expect(page.locator("#lanes-said")).to_contain_text("productive")
     expect(page.locator("#lanes-said")).to_contain_text("SM activity")
     page.keyboard.down("Control")
     page.mouse.wheel(0, -100)
@@ -183,7 +183,7 @@ def test_a_run_gives_out_its_numbers_its_advice_and_its_profile(browser: Browser
     with page.expect_download() as download:
         page.click("details[open] button:has-text('CSV')")
     assert download.value.suggested_filename == "llama-sft-states.csv"
-    assert Path(download.value.path()).read_text("utf-8").startswith('"from","working"')
+    assert Path(download.value.path()).read_text("utf-8").startswith('"from","productive"')
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator(".advice button").first.click()
     expect(page.locator(".advice button").first).to_have_text("Copied")

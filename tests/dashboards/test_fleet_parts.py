@@ -72,7 +72,7 @@ def test_every_gpu_has_one_cell_and_the_legend_counts_them(session: Session) -> 
 @given(st.lists(st.integers(1, 16), min_size=1, max_size=200))
 def test_a_picture_has_every_gpu_once_and_every_node_as_a_link(sizes: list[int]) -> None:
     """Of a large fleet cells are shapes: none lies upon another, and none is left out."""
-    cell = Cell("useful", "working", "", None)
+    cell = Cell("useful", "productive", "", None)
     rack = Rack(None, tuple(NodeRow(f"n{n}", (cell,) * size) for n, size in enumerate(sizes)))
     drawn = [re.findall(r"M(\d+) (\d+)h8", path) for each in rack.pictures for _, path in each.shapes]
     assert all(len(set(places)) == len(places) for places in drawn)

@@ -69,6 +69,6 @@ def test_a_browser_is_shown_the_last_seconds_and_a_program_is_told_anew(client: 
 
     answer = until(page, "the page is made")
     assert answer.status_code == 200
-    assert "agents heard within 5 min" in answer.text
+    assert "agents seen in the last 5 minutes" in answer.text
     assert "The ledger was read" in client.get("/health?ledger=read", headers=opened).text
     assert "The ledger was read" in client.get("/health").text

@@ -110,7 +110,7 @@ def test_the_grid_has_a_letter_and_words_for_each_gpu(client: httpx.Client) -> N
     assert len(cells) == 192
     letters = {"useful": "U", "avoidable": "A", "overhead": "O", "spare": "S", "unknown": "?"}
     assert all(letter == letters[klass] for klass, _, letter in cells)
-    assert any("n17 " in title and "idle while held 100" in title for _, title, _ in cells)
+    assert any("n17 " in title and "idle allocation 100" in title for _, title, _ in cells)
 
 
 def test_the_address_carries_the_week(client: httpx.Client) -> None:
@@ -190,7 +190,7 @@ def test_the_page_of_a_finding_shows_what_it_stands_on(client: httpx.Client) -> 
     """One sentence with its price, the plot, and the way to say that it is wrong."""
     text = client.get("/findings/f-7kq2?week=2026-W46").text
     assert "462.5 GPU-hours, $1,202 since" in text or "$1,203 since" in text
-    assert "waiting for input" in text
+    assert "input starvation" in text
     assert "gpuledger findings judge f-7kq2" in text
     assert "llama-sft slurm/alpha/81234" in text
     assert "gpuledger findings explain f-7kq2" in text

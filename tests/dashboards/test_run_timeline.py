@@ -64,7 +64,7 @@ def test_a_stall_is_named_by_what_it_was_and_neighbours_are_one() -> None:
         ("starting", "warm_up"), works, hung, hung, works, ("checkpointing", "storage"), ("starved", "storage")
     )
     found = [(mark.start // BUCKET_US, mark.end // BUCKET_US, mark.text) for mark in stalls(ribbon_of(told))]
-    assert found == [(2, 4, "hung"), (6, 7, "waiting for input")]
+    assert found == [(2, 4, "hang"), (6, 7, "input starvation")]
 
 
 def _series(subject: str, values: list[float | None]) -> Series:
@@ -134,9 +134,9 @@ def test_a_zoom_has_states_signals_ranks_and_marks(session: Session) -> None:
     assert [row[3] for row in zoom.ranks.rows] == [800, 1000]
     assert [(mark.kind, mark.text) for mark in zoom.marks] == [
         ("checkpoint", "checkpoint, 2.0 GB"),
-        ("stall", "idle while held"),
+        ("stall", "idle allocation"),
     ]
-    assert json.loads(as_json(zoom))["data"][0]["name"] == "working"
+    assert json.loads(as_json(zoom))["data"][0]["name"] == "productive"
 
 
 @settings(max_examples=20, deadline=None)
@@ -154,7 +154,7 @@ def test_no_zoom_sends_more_than_the_screen_shows(session: Session, first: int, 
 def test_a_second_can_be_looked_at_and_less_cannot(session: Session) -> None:
     """From a week to a second: the states are then those of the ten minutes around."""
     zoom = read_timeline(session, Remembered(), RUN, TimelineAsked(START + HOUR, START + HOUR + SECOND), "UTC")
-    assert [band.label for band in zoom.ribbon.bands if max(band.shares) > 0.5][-1] == "idle while held"
+    assert [band.label for band in zoom.ribbon.bands if max(band.shares) > 0.5][-1] == "idle allocation"
     assert zoom.lanes[0].step == SECOND
     with pytest.raises(LedgerError, match="has no second between start and end"):
         read_timeline(session, Remembered(), RUN, TimelineAsked(START - 2 * HOUR, START - HOUR), "UTC")
@@ -165,7 +165,7 @@ def test_the_rows_are_what_is_drawn(session: Session) -> None:
     zoom = read_timeline(session, Remembered(), RUN, TimelineAsked(width=200), "UTC")
     rows = list(csv.DictReader(io.StringIO(as_csv(zoom))))
     assert len(rows) == len(zoom.lanes[0].mean)
-    assert [rows[0]["working"], rows[-1]["idle while held"]] == ["1.0", "1.0"]
+    assert [rows[0]["productive"], rows[-1]["idle allocation"]] == ["1.0", "1.0"]
     assert {row["power most (W)"] for row in rows} == {"500.0"}
 
 

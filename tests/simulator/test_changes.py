@@ -152,7 +152,7 @@ def test_hosts_come_rack_by_rack_where_ranks_are_ordered(week: Fleet) -> None:
 
 
 def test_peers_wait_as_long_as_one_hot_host_is_left(week: Fleet) -> None:
-    """A synchronous run is as fast as its slowest rank: one of two slow hosts taken out saves nothing."""
+    """A synchronous run is as fast as its stragglers: one of two slow hosts taken out saves nothing."""
     one, both = (after(week, "exclude", PRETRAIN, nodes=nodes)[-1].timelines[0] for nodes in (("n11",), ("n11", "n12")))
     was = before(week, PRETRAIN)[-1].timelines[0]
     assert one.end == was.end
@@ -170,7 +170,7 @@ def test_a_quiet_session_is_ended_after_two_hours(week: Fleet) -> None:
 
 
 def test_some_owners_come_back(week: Fleet) -> None:
-    """Who loses a session may start it again: that takes GPUs, and is part of what a release brings."""
+    """Side effects a session may start it again: that takes GPUs, and is part of what a release brings."""
     sites = [replace(week.site, seed=seed) for seed in range(1, 60)]
     kept = tuple(before(week, DEBUG))
     came = [changed(kept, [Change("release", (DEBUG,))], site) for site in sites]

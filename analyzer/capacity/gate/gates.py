@@ -185,8 +185,8 @@ _NO_TIME = "the profile has no GPU time"
 # Which share of the time a gate judges, what is booked so, and on which side of its bar it must be. Useful is what the
 # ledger books so: a loop that only keeps a GPU busy is not.
 _SHARES: dict[str, tuple[str, Callable[[StateHours], bool], Callable[[int, int, int], bool]]] = {
-    "idle": ("idle while held", lambda each: each.state == "held_idle", at_most),
-    "waiting": ("waiting for input", lambda each: each.state == "starved", at_most),
+    "idle": ("idle allocation", lambda each: each.state == "held_idle", at_most),
+    "waiting": ("input starvation", lambda each: each.state == "starved", at_most),
     "useful": ("useful", lambda each: each.klass == "useful", at_least),
 }
 

@@ -208,7 +208,7 @@ def _input(profile: CapacityProfile) -> Table:
         return Table("Data path", (), ())
     limit = booking("starved", path.limit).cause_label if path.limit else UNKNOWN
     rows = (
-        ("waiting for input", ratio(path.waiting_ratio)),
+        ("input starvation", ratio(path.waiting_ratio)),
         ("what it waited for most", limit),
         ("loader workers a rank, most", _count(path.loader_workers)),
         ("busiest worker, of a core", _share(path.busiest_worker_ratio)),
@@ -254,7 +254,7 @@ def _team(profile: CapacityProfile) -> Table:
         (plain(each.sku or UNKNOWN), *(gpus_words(value) for value in (each.gpus, each.for_this_gpus, each.idle_gpus)))
         for each in profile.holdings
     )
-    return Table("What the team has, on average", ("GPU", "held", "for these runs", "idle while held"), rows)
+    return Table("What the team has, on average", ("GPU", "held", "for these runs", "idle allocation"), rows)
 
 
 def _fleet(profile: CapacityProfile) -> Table:

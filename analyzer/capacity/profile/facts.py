@@ -162,7 +162,7 @@ class CheckedChange:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What the team has of one kind: held on average over the period, and how much of it idle while held."""
+    """What the team has of one kind: held on average over the period, and how much of it idle allocation."""
 
     sku: str | None
     gpus: float

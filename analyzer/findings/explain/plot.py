@@ -63,7 +63,7 @@ def plot(
         return tuple(round(100 * parts[at, name] / whole[at], 2) if whole[at] else 0.0 for at in times)
 
     own = [window for window in windows if window.run_id == run_id]
-    return Plot(run_id, label, times, shares("working"), shares(label), signal(state, cause, own, times, limits))
+    return Plot(run_id, label, times, shares("productive"), shares(label), signal(state, cause, own, times, limits))
 
 
 def signal(

@@ -45,63 +45,63 @@ WORDS: dict[tuple[str, str | None], Words] = {
         "pinned memory and asynchronous copies do not make a step at least {speedup}x faster",
     ),
     ("held_idle", "never_used"): Words(
-        "idle, GPU never used",
+        "idle, never used",
         "{Run} holds GPUs that it has never used, {share}.",
         "the run did work there that no GPU counter shows",
     ),
     ("held_idle", "held_memory"): Words(
-        "idle, memory held",
+        "idle, memory in use",
         "{Run} keeps memory on GPUs that do nothing, {share}.",
         "somebody waited for exactly these GPUs to stay warm",
     ),
     ("held_idle", "abandoned"): Words(
-        "idle, still held",
+        "idle, abandoned",
         "{Run} still holds GPUs that fell quiet, {share}.",
         "the run was about to go on",
     ),
     ("communicating", "cross_rack"): Words(
-        "across racks",
+        "cross-rack transfers",
         "{Run} crosses racks more than it must: {share} goes into exchanges that the same bytes would not need inside "
         "a rack.",
         "ranks in one rack, or ordered by rack, do not shorten a step by 3 % within 50 steps",
     ),
     ("communicating", "straggler"): Words(
-        "slowest rank",
+        "stragglers",
         "The slowest GPU holds up all ranks{for_run}, {share}{gpu}.",
         "another GPU in its place does not shorten a step",
     ),
     ("communicating", "hang"): Words(
-        "hung",
+        "hang",
         "{Run} hangs {share}: every GPU spins in a collective, and nothing moves.",
         "the run's own log shows steps in that time",
     ),
     ("throttled", "thermal"): Words(
-        "heat",
+        "throttling: heat",
         "Heat slows GPUs of {place}{for_run}: {share} is lost in clock.",
         "the same work at a lower room temperature runs at the same clock",
     ),
     ("throttled", "power"): Words(
-        "power limit",
+        "throttling: power limit",
         "The power limit slows GPUs of {place}{for_run}: {share} is lost in clock.",
         "a higher limit does not raise the clock",
     ),
     ("throttled", "hardware"): Words(
-        "slowed by the board",
+        "throttling: hardware",
         "The board slows GPUs of {place}{for_run}: {share} is lost in clock.",
         "the board's brake was asked for",
     ),
     ("underused", "small_kernels"): Words(
-        "underused: small kernels",
+        "underutilized: small kernels",
         "{Run} keeps its GPUs busy with little of the chip in use, {share}.",
         "two such runs side by side on one GPU are each as slow as half a GPU",
     ),
     ("underused", "launch_bound"): Words(
-        "underused: launch-bound",
+        "underutilized: launch-bound",
         "{Run} keeps its GPUs waiting for kernel launches {share}.",
         "CUDA graphs do not shorten a step",
     ),
     ("underused", "unbatched"): Words(
-        "underused: unbatched",
+        "underutilized: unbatched",
         "{Run} serves in small batches: busy with little of the chip in use, {share}.",
         "batching does not raise requests a second at the same latency",
     ),
@@ -111,39 +111,39 @@ WORDS: dict[tuple[str, str | None], Words] = {
         "the policy in force asks for them",
     ),
     ("lost_work", "failed"): Words(
-        "work lost: run failed",
+        "lost work: run failed",
         "{Run} failed, and what it did since its last checkpoint is lost: {share}.",
         "a checkpoint that was not seen holds the work",
     ),
     ("lost_work", "preempted"): Words(
-        "work lost: preempted",
+        "lost work: preempted",
         "The scheduler took the GPUs of {place} back, and what was done there{for_run} since the last checkpoint is "
         "lost: {share}.",
         "a checkpoint that was not seen holds the work",
     ),
     ("lost_work", "node_failed"): Words(
-        "work lost: node failed",
+        "lost work: node failed",
         "A host of {place} failed, and what was done there{for_run} since the last checkpoint is lost: {share}.",
         "a checkpoint that was not seen holds the work",
     ),
     ("broken", "gpu_lost"): Words(
-        "broken: GPU lost",
+        "hardware down: GPU lost",
         "GPUs of {place} were lost to their driver{for_run}.",
         "the driver answered for them in that time",
     ),
     ("broken", "node_down"): Words(
-        "broken: node down",
+        "hardware down: node down",
         "The host {place} was down{for_run}.",
         "the node did work in that time",
     ),
     ("broken", "hardware"): Words(
-        "broken: hardware",
+        "hardware down: hardware",
         "Hardware of {place} is broken{for_run}.",
         "the hardware passes its diagnosis",
     ),
 }
 SUSPICION = Words(
     "perhaps input: {cause}",
-    "{Run} is low {share} without a proven cause; it looks like waiting for input ({cause}).",
+    "{Run} is low {share} without a proven cause; it looks like input starvation ({cause}).",
     "{missing}",
 )

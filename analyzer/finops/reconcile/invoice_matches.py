@@ -103,9 +103,9 @@ def last_match(session: "Session", period: Period) -> InvoiceMatch | None:
 def match_words(match: InvoiceMatch | None) -> str:
     """Return what the head of a report says of the invoice."""
     if match is None:
-        return "invoice not yet matched"
+        return "not reconciled with an invoice"
     if match.permille is None:
-        return f"invoice not yet matched ({match.label} could not be compared)"
+        return f"not reconciled with an invoice ({match.label} could not be compared)"
     share = f"{match.permille // 10}.{match.permille % 10} %"
     if match.matched:
         return f"invoice matched within {share} ({match.label})"

@@ -10,13 +10,13 @@ _COLUMNS = 78
 _FINDING = "the finding's id"
 _SAYS = {
     "right": "counted: it was right",
-    "wrong": "counted: it was wrong. The ledger stays as it was measured; what changes is our record",
+    "wrong": "counted: it was wrong. The ledger stays as it was measured; what changes is our accuracy",
     "planned": "counted: it was right, and is accepted",
 }
 
 
 def judge(argv: list[str]) -> int:
-    """Say whether a finding is right, wrong, or right and planned. It is kept, and counted into our record."""
+    """Say whether a finding is right, wrong, or right and planned. It is kept, and counted."""
     parser = word_parser("findings judge", judge.__doc__, _FINDING)
     parser.add_argument("verdict", choices=VERDICTS, metavar=" | ".join(VERDICTS))
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")

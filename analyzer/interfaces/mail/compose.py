@@ -1,4 +1,4 @@
-"""Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report week` prints."""
+"""Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report` prints."""
 
 from dataclasses import replace
 from datetime import date

@@ -28,7 +28,7 @@ class WentLine:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing worth doing: who can act, what, the lines to paste, what it stands on, what it saves a week (P50)."""
+    """One thing worth doing: owner, what, the lines to paste, what it stands on, what it saves a week (P50)."""
 
     id: str
     owner: str

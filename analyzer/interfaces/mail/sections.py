@@ -118,7 +118,7 @@ class Corrections:
 
 
 def moved_words(entries: Iterable[BreakdownEntry], currency: str, total: int | None) -> str:
-    """Return "working -16.0 GPU-hours, -$41.60; work lost +16.0 GPU-hours, +$41.60; the total stays $67,737.60".
+    """Return "working -16.0 GPU-hours, -$41.60; lost work +16.0 GPU-hours, +$41.60; the total stays $67,737.60".
 
     `total` is what was told of all of it, None where that is not known; where it moves, by how much stands before it.
     """
@@ -281,7 +281,7 @@ def _how_sure(report: WeekReport, extras: Extras, oldest_price: date | None) -> 
         *_not_judged(report),
     ]
     if report.record is not None:
-        said.append(f"Our record: {record_words(report.record)}.")
+        said.append(f"Accuracy: {record_words(report.record)}.")
     return Section("how sure we are", tuple(said))
 
 
@@ -315,7 +315,7 @@ def _prices(report: WeekReport, extras: Extras, oldest_price: date | None) -> li
     if oldest_price is not None:
         days = (report.period.last_day - oldest_price).days
         age = f", its oldest price of {oldest_price.isoformat()}, {counted(max(0, days), 'day')} old at the week's end"
-    matched = extras.invoice or (match_words(report.invoice) if report.invoice else "not yet matched with an invoice")
+    matched = extras.invoice or (match_words(report.invoice) if report.invoice else "not reconciled with an invoice")
     told = [*repriced_words(report.repriced), *edited_words(report.edited)]
     stale = [f"{one[0].upper()}{one[1:]}." for one in told]
     return [f"Prices: book {books}{age}; {matched}.", *stale, *words]

@@ -11,7 +11,7 @@ _Columns = Mapping[str, Set[str]]
 _ACTIVITY = {"utilization_ratio", "sm_active_ratio"}
 _LIMITS = {"throttle_power_seconds", "throttle_thermal_seconds", "throttle_hardware_seconds"}
 _CLOCKS = {"sm_clock_hertz", "sm_clock_reference_hertz"}
-# What names the cause of waiting for input, in the words of the screen.
+# What names the cause of input starvation, in the words of the screen.
 _CAUSES: dict[str, tuple[str, str]] = {
     "disk": ("disk_samples", "busy_ratio"),
     "CPU": ("host_samples", "cpu_busy_ratio"),
@@ -83,7 +83,7 @@ def by_answer(found: list[Capability]) -> dict[SignalAnswer, list[str]]:
 
 
 def explains_input(told: ImportedSignals) -> bool:
-    """Whether everything came that names the cause of waiting for input."""
+    """Whether everything came that names the cause of input starvation."""
     return all(told.has(*column) for column in _CAUSES.values())
 
 
@@ -93,7 +93,7 @@ def _yes(is_told: bool) -> SignalAnswer:
 
 def _lost(told: ImportedSignals, seen: bool) -> Capability:
     """What was saved is lost to nobody: without a sight of checkpoints nobody knows what a run that failed lost."""
-    return Capability("work lost", _yes(seen and told.endings > 0 and told.sees_checkpoints))
+    return Capability("lost work", _yes(seen and told.endings > 0 and told.sees_checkpoints))
 
 
 def _throttling(told: ImportedSignals) -> Capability:
@@ -106,12 +106,12 @@ def _throttling(told: ImportedSignals) -> Capability:
 def _input(told: ImportedSignals, seen: bool) -> Capability:
     missing = [name for name, column in _CAUSES.items() if not told.has(*column)]
     if not seen:
-        return Capability("waiting for input", "no")
+        return Capability("input starvation", "no")
     if not missing:
-        return Capability("waiting for input", "yes")
+        return Capability("input starvation", "yes")
     listed = missing[0] if len(missing) == 1 else f"{', '.join(missing[:-1])} or {missing[-1]}"
     seen_why = "seen, but not why" if len(missing) == len(_CAUSES) else "seen, and why only in part"
-    return Capability("waiting for input", "some", f"{seen_why} (no {listed} figures)")
+    return Capability("input starvation", "some", f"{seen_why} (no {listed} figures)")
 
 
 def _stalls(told: ImportedSignals) -> list[Capability]:

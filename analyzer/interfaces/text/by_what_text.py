@@ -9,7 +9,7 @@ from analyzer.text.words import NO_BREAK, counted, decimal
 
 _KINDS_SHOWN = 3
 # Held by tests/analyzer/ledger/test_judge.py: no rule is sure of what a GPU's work waits for without SM activity.
-_CAPPED = "waiting for input at most medium"
+_CAPPED = "input starvation at most medium"
 
 
 def by_what_words(judged: Sequence[MeasuredWith]) -> str | None:

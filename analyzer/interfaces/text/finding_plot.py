@@ -19,7 +19,7 @@ def plot_lines(plot: Plot | None, layout: TextLayout, timezone: str, whose: str)
         return []
     across = max(1, (layout.width - 2 - _LEFT) // len(plot.times))
     working, lost = ("#", ".") if layout.ascii else ("█", "░")
-    found = [layout.cut(f"  {working} working   {lost} {plot.label}   % of the GPUs of {whose}", layout.width - 2)]
+    found = [layout.cut(f"  {working} productive   {lost} {plot.label}   % of the GPUs of {whose}", layout.width - 2)]
     for row in reversed(range(_ROWS)):
         cells = "".join(
             _cell(own, gone, row, working, lost) * across for own, gone in zip(plot.working, plot.lost, strict=True)

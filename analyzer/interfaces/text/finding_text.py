@@ -25,13 +25,13 @@ def findings_text(report: FindingsReport, layout: TextLayout, top: int | None = 
     head = [f"{title}{f'{total} at stake':>{max(1, layout.width - 7 - len(title))}}", *_whose(report, layout), ""]
     if not report.findings:
         head = [title, *_whose(report, layout), "", *layout.wrap(report.nothing)]
-    what = 25 + layout.extra
+    what = 29 + layout.extra
     stake = f"{symbol(report.currency).strip()} at stake" if report.priced else "GPU-hours"
-    table = [f"  {'id':<8}{'run or place':<17}{'what':<{what}}{stake:>10}  {'sure':<6}act"] if report.findings else []
+    table = [f"  {'id':<8}{'run or place':<15}{'what':<{what}}{stake:>10}  {'sure':<6}owner"] if report.findings else []
     amounts = dict(zip((finding.id for finding in report.findings), column, strict=True))
     shown = report.shown[:top]
     table += [_row(report, finding, amounts[finding.id], layout, what) for finding in shown]
-    table += _rest(report, shown, amounts, 27 + what)
+    table += _rest(report, shown, amounts, 25 + what)
     return layout.page([*head, *table, *_foot(report, layout)])
 
 
@@ -41,7 +41,7 @@ def _whose(report: FindingsReport, layout: TextLayout) -> list[str]:
 
 def _row(report: FindingsReport, finding: FindingDocument, amount: str, layout: TextLayout, what: int) -> str:
     return (
-        f"{_mark(report, finding)} {finding.id:<7} {layout.cut(finding.subject, 16):<17}"
+        f"{_mark(report, finding)} {finding.id:<7} {layout.cut(finding.subject, 14):<15}"
         f"{layout.cut(finding.what, what - 1):<{what}}{amount:>10}  {_SURE[finding.confidence]:<6}"
         f"{finding.actor or '-'}"
     )
@@ -124,12 +124,17 @@ def _suspicions(report: FindingsReport, layout: TextLayout) -> list[str]:
     """Return the suspicions with what they would claim; those too small for a figure as one row."""
     if not report.suspicions:
         return []
-    found = ["", *layout.wrap('SUSPECTED, NOT PROVEN (claims nothing: this time stays "low, unexplained")', "", "  ")]
+    found = [
+        "",
+        *layout.wrap(
+            'SUSPECTED, NOT PROVEN (claims nothing: this time stays "low utilization, unexplained")', "", "  "
+        ),
+    ]
     small = [finding for finding in report.suspicions if finding.milliseconds < _SUSPECTED_LEAST_MS]
     for finding in report.suspicions[: len(report.suspicions) - len(small)]:
         what = layout.cut(finding.what.removeprefix("perhaps "), 24 + layout.extra)
         hours = f"{gpu_hours(finding.milliseconds)} GPU-hours"
-        found.append(f"  {finding.id:<7} {layout.cut(finding.subject, 16):<17}{what:<{25 + layout.extra}}{hours:>16}")
+        found.append(f"  {finding.id:<7} {layout.cut(finding.subject, 14):<15}{what:<{25 + layout.extra}}{hours:>16}")
     if small:
         ids = ", ".join(finding.id for finding in small)
         found += layout.wrap(f"under 0.05 GPU-hours each: {ids}")

@@ -1,4 +1,4 @@
-"""Notices as text: where, what, what to do, who can act and how sure it is."""
+"""Notices as text: where, what, what to do, owner and how sure it is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -97,9 +97,9 @@ def ticket(advice: Recommendation, currency: str, timezone: str) -> str:
         ("Sure", f"{advice.confidence}: {advice.sure_because}" if advice.sure_because else advice.confidence),
         ("Latency", latency_words(advice.latency) if advice.latency is not None else ""),
         ("Moves", move_words(advice.move) if advice.move is not None else ""),
-        ("Who can act", actor_words(advice)),
+        ("Owner", actor_words(advice)),
         ("Who gains", advice.winners),
-        ("Who loses", advice.losers),
+        ("Side effects", advice.losers),
         ("Stands on", ", ".join((*advice.finding_ids, *advice.notice_ids))),
         ("Instead of it", alternatives_words(advice, currency)),
     ]
@@ -130,7 +130,7 @@ def table(listed: Listed) -> str:
     found = [f"# Recommendations, {_md(listed.period.label)}", ""]
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
     if shown:
-        found += [f"| id | what | who can act | sure | saves {saved_over(shown)} (P50) |", "|---|---|---|---|---:|"]
+        found += [f"| id | what | owner | sure | saves {saved_over(shown)} (P50) |", "|---|---|---|---|---:|"]
         for one, amount in zip(shown, amounts, strict=True):
             what, who = _md(f"{one.subject}: {one.title}"), _md(actor_words(one))
             found.append(f"| {one.id} | {what} | {who} | {one.confidence} | {amount} |")

@@ -183,9 +183,9 @@ def told_lines(advice: Recommendation, currency: str, timezone: str) -> list[tup
         ("takes effect", when_words(advice, timezone)),
         ("sure", advice.confidence + (f": {advice.sure_because}" if advice.sure_because else "")),
         ("latency", latency_words(advice.latency) if advice.latency is not None else ""),
-        ("who can act", actor_words(advice)),
+        ("owner", actor_words(advice)),
         ("who gains", advice.winners),
-        ("who loses", advice.losers),
+        ("side effects", advice.losers),
         ("stands on", ", ".join((*advice.finding_ids, *advice.notice_ids)) or "what the fleet owns and does not use"),
         ("instead of it", alternatives_words(advice, currency)),
     ]

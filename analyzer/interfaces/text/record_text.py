@@ -1,4 +1,4 @@
-"""Our record in words: how many of the findings that owners judged were right. None judged is said, and never 0 %."""
+"""Accuracy in words: how many of the findings that owners judged were right. None judged is said, and never 0 %."""
 
 from analyzer.findings.history.judgement import PROMISED_PERMILLE, Record, RuleTally, Tally
 from analyzer.text.words import NO_BREAK
@@ -7,7 +7,7 @@ from analyzer.text.words import NO_BREAK
 def record_words(record: Record) -> str:
     """Return the published sentence: of "high" findings, and where there are any, of "medium" ones."""
     if not record.high.judged and not record.medium.judged:
-        return "none judged yet: gpuledger findings judge ID right --because WHY"
+        return "no feedback yet: gpuledger findings judge ID right --because WHY"
     said = [_level(word, tally) for word, tally in (("high", record.high), ("medium", record.medium)) if tally.judged]
     return "; ".join(said)
 

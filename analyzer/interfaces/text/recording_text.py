@@ -76,7 +76,8 @@ def _time_table(breakdown: Breakdown, gpus: int, layout: TextLayout) -> list[str
     """Return where the time went, as the mean of the GPUs: clock time, share and GPU-hours, each adding up."""
     table = breakdown_lines(breakdown, subtotals=False)
     clocks = [*_clocks(breakdown, gpus), clock(nearest(breakdown.milliseconds, 1000 * gpus))]
-    label, bar = 20, max(0, 12 + layout.extra)
+    label = max(20, *(len(line.label) + 1 for line in table))
+    bar = max(0, min(12 + max(0, layout.extra), layout.width - 41 - label))
     title = f"WHERE THE TIME WENT (mean of the {gpus} GPUs)" if gpus > 1 else "WHERE THE TIME WENT"
     largest = max((line.share for line in table if line.level != "total"), default=0.0)
     found = [f"{title:<{13 + label + bar}}{'time':>9}{'%':>7}{'GPU-hours':>12}"]

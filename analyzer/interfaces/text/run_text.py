@@ -210,7 +210,7 @@ def sparks(timeline: Sequence[TimelinePoint], layout: TextLayout, timezone: str)
         what = booking(point.state, point.cause)
         if what.klass == "avoidable":
             totals[what.label] = totals.get(what.label, 0) + point.milliseconds
-    labels = ["working", *([max(totals, key=lambda label: totals[label])] if totals else [])]
+    labels = ["productive", *([max(totals, key=lambda label: totals[label])] if totals else [])]
     indent = min(18, max(map(len, labels))) + 4
     cells = _merged([points for _, points in buckets], layout.width - 2 - indent)
     found = [
@@ -260,8 +260,8 @@ def _advice(advice: Recommendation, against: Finding, report: RunDocument, layou
         found += layout.labelled("the run", words, 18)
     found += layout.labelled("moving costs", cost_words(advice, report.currency), 18)
     found += [f"    {line}" for each in advice.artefacts for line in folded(each, layout.width - 4)]
-    found += layout.labelled("who can act", actor_words(advice), 18)
-    return [*found, *layout.labelled("who loses", plain(advice.losers), 18)]
+    found += layout.labelled("owner", actor_words(advice), 18)
+    return [*found, *layout.labelled("side effects", plain(advice.losers), 18)]
 
 
 def _not_judged(report: RunDocument, layout: TextLayout) -> list[str]:

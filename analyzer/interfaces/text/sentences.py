@@ -118,7 +118,7 @@ def next_step(report: WeekReport) -> str:
         else f"about {gpu_hours(best.saves_milliseconds.p50)} GPU-hours"
     )
     over = over_words(best.saves_over_seconds)
-    step = f" Best next step: {plain(best.subject)}: {plain(best.title)} ({best.id}), saves {saves} {over}"
+    step = f" Do this first: {plain(best.subject)}: {plain(best.title)} ({best.id}), saves {saves} {over}"
     return f"{step}{_why_first(best, report)}."
 
 

@@ -146,7 +146,7 @@ def _worth_doing(report: WeekReport, layout: TextLayout, top: int) -> list[str]:
     count = f"{len(shown)} of {len(report.recommendations)}"
     over = saved_over(shown).replace("a week", "per week")
     unit = f"{'saves' if all_priced(shown) else 'GPU-hours saved'} {over}, P50"
-    found = [f"WORTH DOING ({count}; who can act; {unit})"]
+    found = [f"TOP RECOMMENDATIONS ({count}; owner; {unit})"]
     amounts, together = saving_column(shown, report.currency)
     width = 49 + layout.extra
     for recommendation, amount in zip(shown, amounts, strict=True):
@@ -187,7 +187,7 @@ def _how_sure(report: WeekReport, layout: TextLayout) -> list[str]:
         words = [*judged[:_NOT_JUDGED_SHOWN], *rest, "all of them: gpuledger findings --unjudged"]
         found += layout.labelled("not judged", "; ".join(words))
     if report.record is not None:
-        found += layout.labelled("our record", record_words(report.record))
+        found += layout.labelled("accuracy", record_words(report.record))
     return found
 
 

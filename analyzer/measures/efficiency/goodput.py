@@ -1,8 +1,8 @@
 """Goodput of a run in the published terms, from the ledger's rows; each figure known, or with the reason why not.
 
 Google's ML Goodput counts what is lost (badput) by kind, and calls the rest productive: a step that is slow is
-productive there. So waiting for peers, throttling and small kernels are within the step, while starting, saving,
-waiting for input, hanging, standing idle and thrown-away work are badput. What was not measured or not explained is
+productive there. So communication, throttling and small kernels are within the step, while starting, saving,
+input starvation, hangs, standing idle and thrown-away work are badput. What was not measured or not explained is
 neither, and stands beside them: goodput, badput and unknown are the whole of the run's GPU time.
 """
 
@@ -15,13 +15,13 @@ from agent.wire.units import MILLISECOND_US
 from analyzer.measures.efficiency.figure import Figure, withheld
 
 _Badput = Literal[
-    "starting", "restoring", "data loading", "checkpointing", "wasted progress", "idle", "hung", "broken hardware"
+    "starting", "restoring", "data loading", "checkpointing", "wasted progress", "idle", "hang", "hardware down"
 ]
 GoodputClass = Literal["good", "unknown"] | _Badput
 
 _KINDS: dict[tuple[str, str | None], GoodputClass] = {
     ("starting", "restore"): "restoring",
-    ("communicating", "hang"): "hung",
+    ("communicating", "hang"): "hang",
 }
 _BY_STATE: dict[str, GoodputClass] = {
     "starting": "starting",
@@ -31,7 +31,7 @@ _BY_STATE: dict[str, GoodputClass] = {
     "held_idle": "idle",
     "headroom": "idle",
     "unallocated": "idle",
-    "broken": "broken hardware",
+    "broken": "hardware down",
     "unobserved": "unknown",
     "unexplained": "unknown",
     "communicating": "good",

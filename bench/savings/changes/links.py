@@ -7,7 +7,7 @@
   the link for that share of the exchange in which the other sends as well. That share is drawn evenly (ours): how
   long two runs' exchanges coincide, nobody publishes.
 - A host whose heat is seen to: all of it where the host is replaced by another of its kind, which takes its place; all
-  but a drawn rest, two fifths at most (ours), where its cooling is. Peers wait for the slowest rank: as long as one
+  but a drawn rest, two fifths at most (ours), where its cooling is. Peers wait for the stragglers: as long as one
   hot host is left among a run's, they wait as before.
 """
 

@@ -25,7 +25,7 @@ def a_step(draw: Draw, work: Kind, *waits: Part, exchanged: tuple[float, float] 
 
 
 def wait(draw: Draw, work: Kind, cause: str, share: float) -> Part:
-    """Return waiting for input: in each step, or in every few where the loader works by shards."""
+    """Return input starvation: in each step, or in every few where the loader works by shards."""
     every = int(draw.rng.choice([1, 1, 1, 2, 8])) if (draw.cell.step or 1) <= 3 else 1
     label = blocked(draw, work).being("starved", cause)
     return Part(label, share, draw.uniform(0.1, 0.6), draw.uniform(0.0, 0.3), every)

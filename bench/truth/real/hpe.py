@@ -9,9 +9,9 @@ source says why (argonne-lcf/dlio_benchmark, dlio_benchmark/main.py): a step's t
 in `comm.barrier()`, and only then the clock of the next load starts. By the published figure the barrier is lost time
 of the accelerator, by the records no wait for input. Two placings are therefore scored:
 
-- `clock`: every step begins together, after the slowest rank's last and an even part of what is missing to the
+- `clock`: every step begins together, after the stragglers's last and an even part of what is missing to the
   epoch's own begin and end. This is what a GPU's sensor would have seen.
-- `steps`: back to back, after the slowest rank's last, without what is missing: what the steps' own records can say.
+- `steps`: back to back, after the stragglers's last, without what is missing: what the steps' own records can say.
   Neither the sum of the loads nor their quantiles order the epochs as published: those of all five are alike.
 
 That each step has its part is the source's word; that the parts are even is our assumption. Of random length

@@ -4,7 +4,7 @@ Partly a circle, and to be read as one: the published utilization goes into the 
 ledger says of them. What it proves: that booking, rounding, windows, warm-up, epochs that begin anywhere and other
 runs beside it do not distort a loss that the sensors show, and from how little on it is seen. What it does not: that
 sensors show such a loss (the HPE run asks that of one submitter), that its cause is found (nothing is known of the
-hosts but bytes read), or that anything else than waiting for input makes a GPU idle (in an emulated one nothing does).
+hosts but bytes read), or that anything else than input starvation makes a GPU idle (in an emulated one nothing does).
 
 A step computes for as long as the benchmark prescribes and waits for the rest; its GPU is busy for the published share.
 How long epochs took is not in the table: each gets 617 s, so that they begin anywhere in a window. One GPU stands

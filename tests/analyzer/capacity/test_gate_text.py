@@ -96,7 +96,7 @@ def test_a_request_is_one_line_of_the_e_mail() -> None:
     """What was asked, the verdict, and what would do."""
     told = line(decided()).partition(" ")[2]
     assert told == "team-nlp, 32 H100 for 8 weeks: FAIL, 16 would do after r-3mx8"
-    assert line(decided(profile(advice=()))).endswith("FAIL, useful, waiting for input")
+    assert line(decided(profile(advice=()))).endswith("FAIL, useful, input starvation")
     assert isinstance(decided().request, Request)
 
 
@@ -117,7 +117,7 @@ def test_page_one_in_words() -> None:
     """A verdict with its count, a day that is the last one, and what the fix takes."""
     shown = shown_of(decided())
     assert (shown.verdict, shown.in_time) == ("FAIL, 3 of 12 gates", "March?")
-    assert shown.stopped == "Failed: useful, waiting for input, open recommendations."
+    assert shown.stopped == "Failed: useful, input starvation, open recommendations."
     assert shown_of(good()).stopped is None
     assert shown_of(decided(needed_for=None)).in_time == "in time?"
     assert shown_of(decided(profile(scaling=()))).verdict == "FAIL, 3 of 12 gates, 1 not evaluated"

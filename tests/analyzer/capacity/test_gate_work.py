@@ -177,7 +177,7 @@ def test_page_one_shows_where_the_time_of_the_judged_runs_went(tmp_path: Path) -
     assert gate_command(words) == 1
     html = (tmp_path / "page.html").read_text("utf-8").replace("\u00a0", " ")
     went = html.partition("<caption>Where the time of the judged runs went</caption>")[2].partition("</table>")[0]
-    assert "<td>waiting for input</td>" in went
+    assert "<td>input starvation</td>" in went
     assert '<td class="number">40.0</td>' in went
     assert "Judged by 3 of the 4 runs of the profile, 960 of its 10,560 GPU-hours" in html
     assert "measured: b, team-nlp;" in html

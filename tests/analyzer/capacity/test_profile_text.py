@@ -81,7 +81,7 @@ def test_what_is_unknown_is_not_a_zero() -> None:
     bare = replace(EXAMPLE, micros=None, booked=(), runs=(), milliseconds=0, unit_costs=(), caveats=())
     made = text(Envelope(bare, None))
     assert "$" not in made
-    assert "working" not in made
+    assert "productive" not in made
     assert "CAVEATS" not in made
 
 

@@ -34,11 +34,11 @@ def ranks(names: list[str], left_out: int = 0) -> Ranks:
 EXAMPLE = RunTimeline(
     "slurm/a/1", "Europe/Berlin", 1000, ORIGIN, ORIGIN + 6 * HOUR, ORIGIN, ORIGIN + 6 * HOUR,
     Ribbon(HOUR, [ORIGIN, ORIGIN + HOUR, ORIGIN + 4 * HOUR], [
-        Band("working", "useful", [1.0, 0.6, 0.0]), Band("idle while held", "avoidable", [0.0, 0.4, 1.0]),
+        Band("working", "useful", [1.0, 0.6, 0.0]), Band("idle allocation", "avoidable", [0.0, 0.4, 1.0]),
     ]),
     [lane([0.5, None, 0.7, 0.6])], ranks(["n1 GPU 0", "n1 GPU 1"]),
     [Mark("checkpoint", ORIGIN, ORIGIN + 60 * SECOND, "checkpoint, 2.0 GB"),
-     Mark("stall", ORIGIN + 4 * HOUR, ORIGIN + 5 * HOUR, "idle while held")],
+     Mark("stall", ORIGIN + 4 * HOUR, ORIGIN + 5 * HOUR, "idle allocation")],
 )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_between_stretches_that_do_not_abut_the_ribbon_has_nothing() -> None:
     assert working["x"] == idle["x"] == [0, 3600, 7200, 14_400, 18_000]
     assert working["y"] == [1.0, 0.6, 0.0, 0.0, 0.0]
     assert idle["y"] == [0.0, 0.4, 0.0, 1.0, 0.0]
-    assert idle["text"] == ["", "idle while held 40 %", "", "idle while held 100 %", ""]
+    assert idle["text"] == ["", "idle allocation 40 %", "", "idle allocation 100 %", ""]
 
 
 @given(st.lists(st.none() | st.floats(0.2, 0.8).map(lambda value: round(value, 3)), min_size=1, max_size=40))
@@ -88,7 +88,7 @@ def test_marks_are_where_they_happened_and_say_until_when() -> None:
     (checkpoint,), (stall,) = (traces(EXAMPLE, name=name) for name in ("checkpoint", "stall: nothing worked"))
     assert (checkpoint["x"], checkpoint["text"], checkpoint["customdata"]) == ([0], ["checkpoint, 2.0 GB"], [60])
     assert stall["x"] == [14_400, 18_000, None]
-    assert (stall["text"][0], stall["customdata"][0]) == ("idle while held", 18_000)
+    assert (stall["text"][0], stall["customdata"][0]) == ("idle allocation", 18_000)
     assert traces(replace(EXAMPLE, marks=[]), name="checkpoint") == []
 
 

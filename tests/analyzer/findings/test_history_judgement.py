@@ -57,7 +57,7 @@ def test_planned_is_right_and_none_judged_is_no_share() -> None:
     expected = 'of 58 "high" findings judged by owners, 55 were right (95 %), 1 of them planned'
     assert record_words(record).replace(NO_BREAK, " ") == expected
     assert record_of([]).high.permille is None
-    assert "none judged yet" in record_words(record_of([]))
+    assert "no feedback yet" in record_words(record_of([]))
     assert "%" not in record_words(record_of([]))
 
 

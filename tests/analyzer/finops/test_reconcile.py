@@ -205,7 +205,7 @@ def test_reports_say_what_came_of_it(tmp_path: Path) -> None:
     books = three_hours()
     week = Period(NOVEMBER, NOVEMBER + 7 * DAY, "2026-W45", "UTC")
     with books.session() as session:
-        assert match_words(last_match(session, week)) == "invoice not yet matched"
+        assert match_words(last_match(session, week)) == "not reconciled with an invoice"
         for number, (cost, words) in enumerate([("80", "not matched: 22.0 % apart"), ("62.4", "matched within 0.0 %")]):
             path = invoice(tmp_path / "i.csv", {"EffectiveCost": cost})
             compared, bill = reconcile(session, path, None, "USD")

@@ -49,13 +49,13 @@ def test_a_server_holds_an_invoice_against_its_ledger(
     assert shown.startswith("invoice aws.csv   2025-11-10 UTC, USD\n")
     assert "NOT COMPARED: 1 kind of lines, USD 7.00" in shown
     assert running.json("/v1/invoices")["matches"] == []
-    assert "invoice not yet matched" in _week(running)
+    assert "not reconciled with an invoice" in _week(running)
     code = prices_reconcile([*server, "--json"])
     told = json.loads(capsys.readouterr().out)
     assert (told["schema"], code) == ("gpuledger/reconcile", 0 if told["matched"] else 1)
     (kept,) = running.json("/v1/invoices")["matches"]
     assert (kept["invoice"], kept["label"], kept["matched"]) == ("aws.csv", "2025-11-10", told["matched"])
-    assert "invoice not yet matched" not in _week(running)
+    assert "not reconciled with an invoice" not in _week(running)
     (entry,) = [one for one in running.registry.audit.since(0) if one.action == "reconcile"]
     assert (entry.actor, entry.subject) == (kept["who"], "2025-11-10")
     assert entry.detail.startswith("aws.csv (")

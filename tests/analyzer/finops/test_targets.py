@@ -25,10 +25,10 @@ def test_silence_is_left_out_of_the_shares() -> None:
     """Half the time not measured: what is useful of the other half counts, or an outage would be called waste."""
     found = by_name(all_targets(HeldTime(1000, 500, 450, 10), NONE, (0, 0), []))
     assert (found["useful"].permille, found["useful"].standing) == (900, None)
-    assert (found["idle while held"].permille, found["idle while held"].standing) == (20, None)
+    assert (found["idle allocation"].permille, found["idle allocation"].standing) == (20, None)
     assert found["useful"].told == "90.0 % of what was measured; 50.0 % was not"
     most = by_name(all_targets(HeldTime(1000, 100, 810, 60), Headroom(400, 0, 390, unread=600), (0, 0), []))
-    standings = [most[name].standing for name in ("useful", "idle while held", "memory left at the peak")]
+    standings = [most[name].standing for name in ("useful", "idle allocation", "memory left at the peak")]
     assert standings == ["reached", "missed", None], "whatever the rest was; of memory that decides"
 
 
@@ -38,7 +38,7 @@ def test_bars_are_bars() -> None:
         all_targets(HeldTime(1000, 0, 800, 50), Headroom(1000, 100, 499), (1000, 990), [(2, 1), (1, 1), (3, 1)])
     )
     assert found["useful"].standing == "reached"
-    assert found["idle while held"].standing == "missed"
+    assert found["idle allocation"].standing == "missed"
     assert found["memory left at the peak"].standing == "missed"
     assert found["cost of a whole run"].standing == "missed"
     assert found["latency promised"].standing == "reached"
@@ -64,7 +64,7 @@ def test_a_fleet_is_read_as_it_is() -> None:
     with fleet.store.session() as session:
         found = by_name(targets(session, period, unit_report(session, period, calendar, "USD")))
     assert found["memory left at the peak"].permille == 500
-    assert found["idle while held"].standing == "missed"
+    assert found["idle allocation"].standing == "missed"
     assert found["useful"].permille is not None
     assert 480 <= found["useful"].permille <= 500
     assert found["latency promised"].standing is None

@@ -27,7 +27,7 @@ def say(to: Site, finding_id: str, key: str = "owner", what: str = "judgement", 
 
 
 def test_a_judgement_is_kept_counted_and_audited(own: Site) -> None:
-    """What was said is on the finding, in our record and in the audit; the ledger stays as it was measured."""
+    """What was said is on the finding, in the accuracy of its rule, in the audit; the ledger stays as measured."""
     before = own.json("/v1/ledger")["total"]
     high = [one for one in own.items("/v1/findings") if one["confidence"] == "high"]
     assert say(own, high[0]["id"], verdict="wrong", because="by design").status_code == 200

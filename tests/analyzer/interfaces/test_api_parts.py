@@ -97,7 +97,7 @@ def test_what_nobody_held_and_what_is_the_fleets_is_in_no_part(small: Site) -> N
     assert own["record"] is None
     text = small.get(f"/v1/read?what=week&{DAY}&team=holders").text
     assert "GPU-hours held on" in text
-    for fleets in ("owned,", "nobody", "free ", "drained", "our record"):
+    for fleets in ("owned,", "nobody", "free ", "drained", "accuracy"):
         assert fleets not in text
 
 

@@ -86,7 +86,7 @@ def test_the_screen(books: Books, golden: Callable[[str, str], None], name: str,
 def test_figures_are_of_the_last_minutes_and_unknown_where_nobody_told_them(books: Books) -> None:
     """A reading of ten minutes ago is not what the GPU does now, and no reading is not zero."""
     by_name = {line.name: line for line in looked(books).lines}
-    training, idle, free = by_name["pretrain-7b"].figures, by_name["debug-asr"].figures, by_name["free"].figures
+    training, idle, free = by_name["pretrain-7b"].figures, by_name["debug-asr"].figures, by_name["unallocated"].figures
     assert training.busy_ratio == pytest.approx(0.7)
     assert training.memory_ratio == pytest.approx(100 / 160)
     assert training.temperature_celsius == 71.0

@@ -102,7 +102,7 @@ def test_the_figures_stand_against_the_week_before_and_the_median(session: Sessi
 def test_a_correction_is_told_in_one_mail(session: Session) -> None:
     """What was learned before the last mail was in that one; what is learned later will be in the next."""
     assert Corrections.read(session, UTC, week(4), "USD").lines(None) == (
-        "2025-W49: working -16.0 GPU-hours, -$32.00; work lost +16.0 GPU-hours, +$32.00; the total stays "
+        "2025-W49: productive -16.0 GPU-hours, -$32.00; lost work +16.0 GPU-hours, +$32.00; the total stays "
         f"{money(_cost(session, week(3)), 'USD')}.",
     )
     (before,) = Corrections.read(session, UTC, week(3), "USD").lines(None)
@@ -134,7 +134,7 @@ def test_a_team_reads_the_corrections_of_its_own_time(session: Session) -> None:
     report = week_report(session, week(4), UTC, "USD", [], [])
     facts = team_facts(session, week(3), week(4))
     assert of_team(report, "nlp", facts).corrections == ()
-    assert [entry.label for entry in of_team(report, "vision", facts).corrections] == ["working", "work lost"]
+    assert [entry.label for entry in of_team(report, "vision", facts).corrections] == ["working", "lost work"]
 
 
 def test_both_kinds_of_corrections_are_one_section(session: Session) -> None:
@@ -168,5 +168,5 @@ def test_many_corrected_weeks_are_few_lines() -> None:
     """A new price for last year moves every week of it."""
     rows = tuple((f"2025-W{n:02d}", None, ("productive", "compute", 0, 5_000_000)) for n in range(10, 30))
     lines = Corrections("USD", rows).lines(None)
-    assert lines[0] == "2025-W29: working 0.0 GPU-hours, +$5.00; in all 0.0 GPU-hours, +$5.00."
+    assert lines[0] == "2025-W29: productive 0.0 GPU-hours, +$5.00; in all 0.0 GPU-hours, +$5.00."
     assert lines[-1] == "and earlier weeks: gpuledger report 2025-W23"

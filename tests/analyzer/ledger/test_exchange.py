@@ -1,4 +1,4 @@
-"""Waiting for peers: what is fair, what the way across racks costs, what one slow GPU costs, and what is a hang."""
+"""Communication: what is fair, what the way across racks costs, what one slow GPU costs, and what is a hang."""
 
 from typing import Any
 

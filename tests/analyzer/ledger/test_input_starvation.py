@@ -1,4 +1,4 @@
-"""Waiting for input: when it is said at all, what it is booked to, and when nobody may be accused."""
+"""Input starvation: when it is said at all, what it is booked to, and when nobody may be accused."""
 
 from typing import Any
 

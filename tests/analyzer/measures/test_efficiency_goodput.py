@@ -28,7 +28,7 @@ def test_by_hand() -> None:
     """12 of 20 GPU-hours are good, 7 are badput, 1 is unknown; over the 22 since it was submitted 12 are left."""
     found = goodput(SPENT, [attempt(0, 1, 2, 11)], LIFE)
     assert found.goodput.value == 0.6
-    assert found.badput == (Loss("data loading", 0.2), Loss("wasted progress", 0.1), Loss("hung", 0.05))
+    assert found.badput == (Loss("data loading", 0.2), Loss("wasted progress", 0.1), Loss("hang", 0.05))
     assert found.unknown_ratio == 0.05
     assert found.ettr.value == pytest.approx(12 / 22)
     assert found.time_to_start_seconds.value == 7_200

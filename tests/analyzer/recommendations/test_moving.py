@@ -171,7 +171,7 @@ def test_nothing_has_to_be_restarted_where_nothing_runs(session: Session) -> Non
         team=None,
         state="communicating",
         cause="straggler",
-        what="slowest rank",
+        what="stragglers",
         milliseconds=3_600_000,
         at_stake_micros=2_600_000,
         confidence="high",

@@ -62,7 +62,7 @@ def test_the_shares_are_of_time_that_was_held_and_measured() -> None:
         )
     assert _words(fleet) == (
         "SM activity 75.0 % of measured GPU-hours (H100), "
-        "NVML utilization 25.0 % (A100: waiting for input at most medium)"
+        "NVML utilization 25.0 % (A100: input starvation at most medium)"
     )
 
 
@@ -159,7 +159,7 @@ def test_every_paper_says_it(week: WeekReport) -> None:
     ("team", "said"),
     [
         ("team-nlp", "SM activity 100.0 % of measured GPU-hours (H100)"),
-        ("team-search", "NVML utilization 100.0 % of measured GPU-hours (A100: waiting for input at most medium)"),
+        ("team-search", "NVML utilization 100.0 % of measured GPU-hours (A100: input starvation at most medium)"),
     ],
 )
 def test_a_team_is_told_of_its_own_hours_alone(week: WeekReport, session: Session, team: str, said: str) -> None:

@@ -24,7 +24,7 @@ from tests.analyzer.reports import example_week
 TIMES = tuple(example_week.TUESDAY_8 + place * HOUR_US for place in range(8))
 PLOT = Plot(
     "slurm/alpha/81234",
-    "waiting for input",
+    "input starvation",
     TIMES,
     (50.0, 52.0, 48.0, 0.0, 51.0, 49.0, 50.0, 50.0),
     (40.0, 38.0, 44.0, 0.0, 41.0, 42.0, 40.0, 41.0),
@@ -45,7 +45,7 @@ ARGUMENT = Argument(
 
 
 def explained(subject: str = "llama-sft") -> Explained:
-    """Return the example's finding of waiting for input, with a plot."""
+    """Return the example's finding of input starvation, with a plot."""
     finding = replace(example_week.findings()[2], subject=subject, hosts=("n14", "n15"))
     advice = tuple(one for one in example_week.recommendations() if finding.id in one.finding_ids)
     (document,) = finding_documents([finding], example_week.W46, "USD", FindingHistory())

@@ -96,7 +96,7 @@ def test_every_form_is_written(recordings: Path, tmp_path: Path, form: str) -> N
     out = tmp_path / "report"
     assert report_recording([str(recordings / "before.json"), "--format", form, "--out", str(out)]) == 0
     text = out.read_text()
-    assert "waiting for input" in text
+    assert "input starvation" in text
     if form == "json":
         assert json.loads(text)["schema"] == "gpuledger/recording"
 

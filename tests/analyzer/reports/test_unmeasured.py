@@ -89,7 +89,7 @@ def told_as(**milliseconds: int) -> Breakdown:
 
 
 def test_what_was_not_measured_has_not_fallen() -> None:
-    """After the change the agent was down: waiting for input is not known, and a fall of it is a success for nobody."""
+    """After the change the agent was down: input starvation is not known, and a fall of it is a success for nobody."""
     before, after = told_as(starved=20 * H, productive=80 * H), told_as(unobserved=100 * H)
     told = largest_move(before, after)
     assert "fell" not in told
@@ -253,7 +253,7 @@ def everything(fleet: Fleet) -> str:
         (
             lambda: half_fleet(**NO_SM),
             (r"Nothing avoidable was found\.(?! ?not judged)", "SM activity 90", "all clear"),
-            ("Nothing avoidable was found; not judged: busy, underused (2 subjects), waiting for input (2 subjects).",),
+            ("Nothing avoidable was found; not judged: underutilized (2 subjects), input starvation (2 subjects).",),
         ),
         (
             half_fleet,

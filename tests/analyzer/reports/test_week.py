@@ -204,7 +204,7 @@ def test_what_can_only_be_tried_is_no_best_step_and_saves_nothing_that_is_known(
     nothing = Range(0, 0, 0)
     tried = replace(week.recommendations[0], saves_milliseconds=nothing, saves_micros=nothing)
     alone = replace(week, recommendations=(tried,))
-    assert "Best next step" not in first_sentence(alone)
+    assert "Do this first" not in first_sentence(alone)
     assert "Together" not in week_text(alone, TextLayout())
     text = week_text(replace(week, recommendations=(*week.recommendations[1:3], tried)), TextLayout())
     assert re.search(rf"{tried.id} .* -$", text, re.MULTILINE)
@@ -244,13 +244,13 @@ def test_corrections_are_told_apart(session: Session, week: WeekReport) -> None:
     """What was learned after a week closed is a line, never a silent rewrite."""
     moved = (
         BreakdownEntry("useful", "working", -57_600_000, -41_600_000),
-        BreakdownEntry("avoidable", "work lost", 57_600_000, 41_600_000),
+        BreakdownEntry("avoidable", "lost work", 57_600_000, 41_600_000),
     )
     text = week_text(replace(week, corrections=moved), TextLayout())
     assert "working: -16.0 GPU-hours, -$41.60" in text
-    assert "work lost: 16.0 GPU-hours, $41.60" in text
+    assert "lost work: 16.0 GPU-hours, $41.60" in text
     page = week_html(replace(week, corrections=moved))
     assert "Corrected since it closed" in page
-    assert "<li>work lost: 16.0 GPU-hours, $41.60</li>" in page
+    assert "<li>lost work: 16.0 GPU-hours, $41.60</li>" in page
     assert "Corrected" not in week_html(week)
     assert "67,738" in text

@@ -171,7 +171,7 @@ def test_without_runs_all_is_free_and_the_screen_says_so(place: Place, tmp_path:
     code, said = run(*place.flags[:6], "--store", str(tmp_path / "s.duckdb"))
     assert code == 0
     assert "allocations   labels of the exporter: none: every GPU counts as free" in said
-    assert "  no    allocation, idle, work lost" in said
+    assert "  no    allocation, idle, lost work" in said
     assert "2 hours: 32 GPU-hours, of which about 0 GPU-hours avoidable" in said
 
 

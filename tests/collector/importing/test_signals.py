@@ -21,19 +21,19 @@ def test_a_fleet_with_dcgm_exporter_and_slurm_reads_as_on_the_screen() -> None:
     found = by_answer(capabilities(USUAL))
     assert found["yes"][:3] == ["allocation", "idle", "throttling by heat or power"]
     assert "cost by run" in found["yes"]
-    assert found["some"] == ["waiting for input: seen, but not why (no disk, CPU or worker figures)"]
-    assert found["no"] == ["work lost", "cross-rack", "checkpoint cost", "stalls under 30 s"]
+    assert found["some"] == ["input starvation: seen, but not why (no disk, CPU or worker figures)"]
+    assert found["no"] == ["lost work", "cross-rack", "checkpoint cost", "stalls under 30 s"]
 
 
 def test_without_runs_nothing_is_held_by_anybody() -> None:
     """A GPU that works and is nobody's says nothing of idling, losing or cost by run."""
     found = answers(replace(USUAL, runs=0, endings=0))
-    assert {found[what] for what in ("allocation", "idle", "work lost", "cost by run", "waiting for input")} == {"no"}
+    assert {found[what] for what in ("allocation", "idle", "lost work", "cost by run", "input starvation")} == {"no"}
 
 
 def test_without_ends_no_work_is_known_to_be_lost() -> None:
     """Labels of an exporter name a job, and never how it ended."""
-    assert answers(replace(USUAL, endings=0))["work lost"] == "no"
+    assert answers(replace(USUAL, endings=0))["lost work"] == "no"
 
 
 def test_without_prices_runs_cost_nothing_known() -> None:
@@ -53,13 +53,11 @@ def test_node_exporter_adds_disks_and_processors() -> None:
         "host_samples": {"cpu_busy_ratio"},
     }
     told = replace(USUAL, columns=columns)
-    assert by_answer(capabilities(told))["some"] == [
-        "waiting for input: seen, and why only in part (no worker figures)"
-    ]
-    assert answers(told)["checkpoint cost"] == answers(told)["work lost"] == "yes"
+    assert by_answer(capabilities(told))["some"] == ["input starvation: seen, and why only in part (no worker figures)"]
+    assert answers(told)["checkpoint cost"] == answers(told)["lost work"] == "yes"
     assert not explains_input(told)
     workers = {"process_samples": {"workers_busiest_cpu_ratio"}}
-    assert answers(replace(told, columns=columns | workers))["waiting for input"] == "yes"
+    assert answers(replace(told, columns=columns | workers))["input starvation"] == "yes"
 
 
 def test_racks_and_ports_show_what_crosses() -> None:
