@@ -76,7 +76,7 @@ DCGM = board(
                   _prof("PIPE_TENSOR_ACTIVE")),
             _each("HBM bandwidth", "Share of the memory's bandwidth in use; a profiling field.", "percentunit",
                   _prof("DRAM_ACTIVE")),
-            _each("Memory in use", "Device memory in use. dcgm-exporter counts in MiB.", "bytes",
+            _each("Memory held", "Device memory in use. dcgm-exporter counts in MiB.", "bytes",
                   f"{_dev('FB_USED')} * {MIB}"),
             _each("Power", "Board power of each GPU.", "watt", _dev("POWER_USAGE")),
             _each("Temperature", "Core temperature; boards slow themselves near 90.", "celsius", _dev("GPU_TEMP"),

@@ -87,7 +87,7 @@ NODE_BOARD = board(
             _each("SM activity", "Share of SM cycles with a warp; Hopper or newer.", "percentunit", "sm_active_ratio"),
             _each("Tensor activity", "Share of cycles with a tensor pipe busy.", "percentunit", "tensor_active_ratio"),
             _each("HBM bandwidth", "Share of the memory's bandwidth in use.", "percentunit", "dram_active_ratio"),
-            _each("Memory in use", "Device memory in use by processes. Frameworks set memory aside that they do not use.",
+            _each("Memory held", "Device memory held by processes. Frameworks set memory aside that they do not use.",
                   "bytes", "memory_used_bytes"),
             _each("Power", "Board power of each GPU.", "watt", "power_watts"),
             _each("Temperature", "Core temperature. Boards slow themselves near 90.", "celsius",
@@ -181,7 +181,7 @@ RUN_BOARD = board(
                     _gpu("tensor_active_ratio")),
             _spread("HBM bandwidth", "Share of the memory's bandwidth in use.", "percentunit",
                     _gpu("dram_active_ratio")),
-            _spread("Memory in use", "Device memory in use by processes. Frameworks set memory aside that they do not "
+            _spread("Memory held", "Device memory held by processes. Frameworks set memory aside that they do not "
                     "use.", "bytes", _gpu("memory_used_bytes")),
             _spread("Power", "Board power. It falls together at a checkpoint or a stall, and alone on a sick GPU.",
                     "watt", _gpu("power_watts")),

@@ -78,7 +78,14 @@ def test_it_is_sent_once_and_says_what_the_report_says(run: Run, served: Served)
     _, printed, _ = run("report", "2026-W46", "--plain")
     fleet = text_of(mails["gpu-owners@example.com"])
     compared = 0
-    for label in ("productive", "idle allocation", "input starvation", "cross-rack transfers", "lost work", "throttling"):
+    for label in (
+        "productive",
+        "idle allocation",
+        "input starvation",
+        "cross-rack transfers",
+        "lost work",
+        "throttling",
+    ):
         row = next(line for line in printed.splitlines() if f" {label} " in line)
         said = next(line for line in fleet.splitlines() if f" {label} " in line)
         hours, money, percent = [word for word in row.split() if word[0].isdigit()][:3]
