@@ -63,7 +63,7 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "gpuledger", *words]
 
 
-@pytest.mark.parametrize("words", [("report"), ("report", "run", "81234")])
+@pytest.mark.parametrize("words", [("report",), ("report", "run", "81234")])
 def test_a_report_draws_on_a_terminal_and_is_plain_in_a_pipe(store: Path, words: tuple[str, ...]) -> None:
     """The same lines and figures: bars of blocks and colour for the eye, ASCII for a mail or a grep."""
     line = command(*words, "--store", str(store))
