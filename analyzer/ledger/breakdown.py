@@ -180,16 +180,17 @@ def went(title: str, table: Sequence[BreakdownLine], layout: TextLayout, sign: s
     with_money, with_change = table[0].money is not None, any(line.change is not None for line in table)
     below_classes = any(line.level == "class" for line in table)
     names = [_name(line, below_classes=below_classes) for line in table]
-    width = max(31 if layout.extra > -10 else 29, *(len(name) + 1 for name in names))
     hours = 12 if layout.extra > -10 else 10
-    fixed = 4 + width + hours + 10 * with_money + 7 + 6 * with_change
-    bar = max(0, min(10 + max(0, layout.extra), layout.width - fixed))
+    room = layout.width - 2 - hours - 10 * with_money - 7 - 6 * with_change
+    width = min(room, max(31 if layout.extra > -10 else 29, *(len(name) + 1 for name in names)))
+    bar = max(0, min(10 + max(0, layout.extra), room - width - 2))
     head = f"{'GPU-hours':>{hours}}" + f"{sign.strip():>10}" * with_money + f"{'%':>7}" + f"{'+/-':>6}" * with_change
     largest = max((line.share for line in table if line.level != "total"), default=0.0)
     found = [title.ljust(2 + width + bar) + head]
     for name, line in zip(names, table, strict=True):
         drawn = "" if line.level == "total" else layout.bar(line.share, largest, bar)
-        text = f"  {name:<{width}}{drawn:<{bar}}{line.hours:>{hours}}"
+        indent = len(name) - len(name.lstrip())
+        text = f"  {' ' * indent}{layout.cut(name[indent:], width - indent - 1):<{width - indent}}{drawn:<{bar}}{line.hours:>{hours}}"
         text += f"{line.paid:>10}" if with_money else ""
         text += f"{line.percent:>7}" + (f"{line.change or '':>6}" if with_change else "")
         found.append(text)

@@ -24,7 +24,7 @@ POSITIVE = 0.05  # a run has a loss where it takes this share of its GPU time (T
 JUDGED = {
     "input starvation": "state = 'starved'",
     "idle allocation": "state = 'held_idle'",
-    "across racks": "state = 'communicating' AND cause = 'cross_rack'",
+    "cross-rack transfers": "state = 'communicating' AND cause = 'cross_rack'",
 }
 
 

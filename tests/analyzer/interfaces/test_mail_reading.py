@@ -134,7 +134,7 @@ def test_a_team_reads_the_corrections_of_its_own_time(session: Session) -> None:
     report = week_report(session, week(4), UTC, "USD", [], [])
     facts = team_facts(session, week(3), week(4))
     assert of_team(report, "nlp", facts).corrections == ()
-    assert [entry.label for entry in of_team(report, "vision", facts).corrections] == ["working", "lost work"]
+    assert [entry.label for entry in of_team(report, "vision", facts).corrections] == ["productive", "lost work"]
 
 
 def test_both_kinds_of_corrections_are_one_section(session: Session) -> None:

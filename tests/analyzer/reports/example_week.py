@@ -155,17 +155,17 @@ JOBS = (
 )
 # How many points of a hundredth of the bill each label cost more (+) or less than in the week before, in tenths.
 CHANGES = {
-    "working": 19,
+    "productive": 19,
     "idle allocation": -6,
     "input starvation": 4,
-    "across racks": -2,
+    "cross-rack transfers": -2,
     "underutilized": 0,
     "lost work": -4,
     "throttling": -1,
     "communication": 0,
     "checkpointing": -1,
     "starting": 0,
-    "free": -8,
+    "unallocated": -8,
     "drained": 3,
     "serving headroom": -1,
     "low utilization, unexplained": -2,
@@ -262,7 +262,7 @@ def previous_rows(rows: list[Row]) -> list[Row]:
     for (state, cause), (milliseconds, cost) in sums.items():
         label = booking(state, cause).label
         change = changes.pop(label, 0)
-        rest = {"idle allocation": 2_360_000, "working": -2_360_000}.get(label, 0) if change else 0
+        rest = {"idle allocation": 2_360_000, "productive": -2_360_000}.get(label, 0) if change else 0
         before = _row(W45.start, "GPU-n01-0", "n01", H100, None, state, cause, 0)
         found.append(before | {"milliseconds": milliseconds, "cost_micros": cost + rest - change * 67_737_600})
     return found
@@ -345,13 +345,13 @@ def example_store() -> Store:
 
 # id, run, what, state, cause, GPU-hours, $ at stake, confidence, owner
 _FINDINGS = """
-f-m3p8|pretrain-7b|across racks|communicating|cross_rack|645.1|1677.26|high|run
+f-m3p8|pretrain-7b|cross-rack transfers|communicating|cross_rack|645.1|1677.26|high|run
 f-2zc6|debug-asr|idle, abandoned|held_idle|abandoned|471.2|1225.12|high|run
 f-7kq2|llama-sft|input: preprocessing|starved|preprocessing|462.5|1202.50|high|run
 f-8vn4|notebooks (8)|idle, memory in use|held_idle|held_memory|1076.0|1183.60|medium|platform
 f-q1x7|det-sweep (41)|underutilized: small kernels|underused|small_kernels|371.2|965.12|medium|run
 f-t4r0|pretrain-7b|lost work: n05 failed|lost_work|node_failed|256.0|665.60|high|platform
-f-c5j2|pretrain-7b|heat: n11, n12|throttled|thermal|161.3|419.38|high|platform
+f-c5j2|pretrain-7b|throttling: heat, n11, n12|throttled|thermal|161.3|419.38|high|platform
 f-b7d9|asr-finetune|input: network storage|starved|network_storage|142.1|369.46|high|run
 f-k3s8|det-sweep (41)|input: loader software|starved|loader_software|134.4|349.44|medium|run
 f-w6h1|det-sweep (41)|lost work: out of memory|lost_work|failed|118.4|307.84|high|run
@@ -360,7 +360,7 @@ f-r8p5|ranker-serve|underutilized: unbatched|underused|unbatched|188.2|207.02|me
 f-j4v7|eval (212)|input: loader software|starved|loader_software|61.0|158.60|medium|run
 f-n9q3|det-sweep (41)|idle, never used|held_idle|never_used|57.6|149.76|high|run
 f-d1z6|vit-large (9)|lost work: preempted|lost_work|preempted|64.0|70.40|high|platform
-f-g5t8|vit-large (9)|power limit|throttled|power|38.4|42.24|medium|platform
+f-g5t8|vit-large (9)|throttling: power limit|throttled|power|38.4|42.24|medium|platform
 """
 _EVIDENCE = {
     "f-7kq2": (

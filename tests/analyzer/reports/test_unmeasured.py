@@ -261,7 +261,7 @@ def everything(fleet: Fleet) -> str:
                 r"useful 100\.0 % of its time", "none were seen", r"\d %\s+reached", "-8.000", "all clear",
                 r"Nothing avoidable was found[.;]",
             ),
-            ("working 8.000 - -", "useful 100.0 % of what was measured of its time", "as much GPU time as before"),
+            ("productive 8.000 - -", "useful 100.0 % of what was measured of its time", "as much GPU time as before"),
         ),
     ],
     ids=["imported history", "no allocations", "no SM activity", "half a week"],

@@ -243,7 +243,7 @@ def _charged_of(row: GroupRow) -> int:
 def test_corrections_are_told_apart(session: Session, week: WeekReport) -> None:
     """What was learned after a week closed is a line, never a silent rewrite."""
     moved = (
-        BreakdownEntry("useful", "working", -57_600_000, -41_600_000),
+        BreakdownEntry("useful", "productive", -57_600_000, -41_600_000),
         BreakdownEntry("avoidable", "lost work", 57_600_000, 41_600_000),
     )
     text = week_text(replace(week, corrections=moved), TextLayout())
