@@ -190,7 +190,8 @@ def went(title: str, table: Sequence[BreakdownLine], layout: TextLayout, sign: s
     for name, line in zip(names, table, strict=True):
         drawn = "" if line.level == "total" else layout.bar(line.share, largest, bar)
         indent = len(name) - len(name.lstrip())
-        text = f"  {' ' * indent}{layout.cut(name[indent:], width - indent - 1):<{width - indent}}{drawn:<{bar}}{line.hours:>{hours}}"
+        shown = " " * indent + layout.cut(name[indent:], width - indent - 1)
+        text = f"  {shown:<{width}}{drawn:<{bar}}{line.hours:>{hours}}"
         text += f"{line.paid:>10}" if with_money else ""
         text += f"{line.percent:>7}" + (f"{line.change or '':>6}" if with_change else "")
         found.append(text)

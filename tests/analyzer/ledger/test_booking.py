@@ -91,7 +91,7 @@ def test_what_was_not_reported_is_unknown_in_every_window() -> None:
     fleet.analyze()
     with fleet.store.session() as session:
         windows = [RunWindow.from_json(counts) for (counts,) in session.rows("SELECT counts FROM run_windows")]
-        missing = session.rows("SELECT missing FROM not_evaluated WHERE rule = 'underutilized'")
+        missing = session.rows("SELECT missing FROM not_evaluated WHERE rule = 'busy, underused'")
     assert len(windows) == 6
     for window in windows:
         assert (window.power, window.pcie_in_kb, window.pcie_out_kb, window.nvlink_kb) == (None, None, None, None)

@@ -151,7 +151,7 @@ def test_starved_needs_evidence_of_the_host() -> None:
     fleet.analyze()
     assert fleet.states()["unexplained", None] == 1_800_000
     with fleet.store.session() as session:
-        assert ("input starvation",) in session.rows("SELECT rule FROM not_evaluated")
+        assert ("waiting for input",) in session.rows("SELECT rule FROM not_evaluated")
 
 
 def test_a_checkpoint_goes_before_starved() -> None:
@@ -254,7 +254,7 @@ def test_where_no_checkpoint_could_have_been_seen_nobody_knows_what_was_lost() -
     fleet.analyze()
     assert fleet.states() == {("productive", "compute"): 7_200_000}
     with fleet.store.session() as session:
-        said = session.rows("SELECT subject, missing FROM not_evaluated WHERE rule = 'lost work'")
+        said = session.rows("SELECT subject, missing FROM not_evaluated WHERE rule = 'work lost'")
     assert said == [(RUN, "what its hosts wrote to disk, or its own word of checkpoints")]
 
 

@@ -25,7 +25,7 @@ def test_a_run_that_is_fully_seen_is_fully_judged() -> None:
 
 def test_a_stalled_run_without_its_host_lacks_the_host() -> None:
     """The loss is there, and its cause cannot be."""
-    assert rules() == {"input starvation": "no processor, disk or worker figures of its hosts"}
+    assert rules() == {"waiting for input": "no processor, disk or worker figures of its hosts"}
 
 
 def test_a_run_that_loses_nothing_lacks_nothing() -> None:
@@ -54,7 +54,7 @@ def test_traffic_that_is_unknown_is_told() -> None:
 
 def test_neither_sm_activity_nor_power_is_told() -> None:
     """Then nobody can say whether a busy chip is used."""
-    assert "underutilized" in rules(**FULLY_SEEN, sm_ms=0)
+    assert "busy, underused" in rules(**FULLY_SEEN, sm_ms=0)
     assert rules(**FULLY_SEEN, sm_ms=0, power=500) == {}
 
 
@@ -62,4 +62,4 @@ def test_what_is_not_judged_is_told_by_the_hour() -> None:
     """One line a run, rule and UTC hour, at its first microsecond."""
     windows = [stalled(number) for number in range(6 * 3 + 2, 6 * 3 + 5)]
     missing = "no processor, disk or worker figures of its hosts"
-    assert unjudged(windows, facts(), Thresholds()) == [Unjudged(3 * 3_600_000_000, RUN, "input starvation", missing)]
+    assert unjudged(windows, facts(), Thresholds()) == [Unjudged(3 * 3_600_000_000, RUN, "waiting for input", missing)]
