@@ -247,7 +247,7 @@ def test_corrections_are_told_apart(session: Session, week: WeekReport) -> None:
         BreakdownEntry("avoidable", "lost work", 57_600_000, 41_600_000),
     )
     text = week_text(replace(week, corrections=moved), TextLayout())
-    assert "working: -16.0 GPU-hours, -$41.60" in text
+    assert "productive: -16.0 GPU-hours, -$41.60" in text
     assert "lost work: 16.0 GPU-hours, $41.60" in text
     page = week_html(replace(week, corrections=moved))
     assert "Corrected since it closed" in page
