@@ -108,7 +108,7 @@ def test_a_suspicion_too_small_for_a_figure_is_no_row_of_zeros(reader: Reader) -
     small = replace(two, id="f-bbbbb", suspicion=True, milliseconds=1)
     report = replace(report, suspicions=(large, small), everything=True)
     text = findings_text(report, TextLayout(ascii=True))
-    assert "  f-aaaaa llama-sft      input: loader software        462.5 GPU-hours" in text
+    assert "  f-aaaaa llama-sft      input: loader software    462.5 GPU-hours" in text
     assert "under 0.05 GPU-hours each: f-bbbbb" in text
     assert "0.0" not in text.partition("SUSPECTED")[2].partition("WORTH")[0].replace("0.05", "")
 
