@@ -16,7 +16,7 @@ def test_a_wait_that_ends_shortens_the_run_by_its_share_of_each_gpu(session: Ses
     (advice,) = (each for each in report.recommendations if finding.id in each.finding_ids)
     assert (sooner(advice, finding, report) or "").replace(NO_BREAK, " ") == "70 h 30 min -> about 60 h 07 min (P50)"
     assert sooner(advice, replace(finding, state="held_idle"), report) is None
-    running = replace(report, facts=report.facts.model_copy(update={"ended_at": None}))
+    running = report.model_copy(update={"facts": report.facts.model_copy(update={"ended_at": None})})
     assert sooner(advice, finding, running) is None
     nothing = replace(advice, saves_milliseconds=replace(advice.saves_milliseconds, p50=0))
     assert sooner(nothing, finding, report) is None
