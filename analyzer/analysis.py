@@ -3,21 +3,25 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from analyzer.findings.history.history_tables import keep_rule_versions
-from analyzer.findings.history.keep import keep_findings
+from analyzer.findings.judgement import keep_rule_versions
+from analyzer.findings.life import keep_findings
 from analyzer.finops.charges.closing import Terms, close_runs, close_terms, terms_version
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
-from analyzer.ledger.amounts.amount_booking import book_amounts, find_due_amounts
+from analyzer.ledger.amounts import book_amounts, find_due_amounts
 from analyzer.ledger.booking import Analysis, Progress, Rules, book_all
-from analyzer.ledger.causes.serving.policy import policy_book
-from analyzer.ledger.causes.serving.services import find_services
-from analyzer.ledger.causes.stages.stage_booking import write_stages
-from analyzer.ledger.closing import close_hours, settle_hours
-from analyzer.ledger.models import model_book
-from analyzer.ledger.pending import Versions, find_due, first_judgeable, know_fleet, oldest_mark
+from analyzer.ledger.causes.serving_policy import find_services, policy_book
+from analyzer.ledger.pending import (
+    Versions,
+    close_hours,
+    find_due,
+    first_judgeable,
+    know_fleet,
+    oldest_mark,
+    settle_hours,
+)
 from analyzer.ledger.repricing import reprice
-from analyzer.ledger.run_facts import write_runs
-from analyzer.ledger.teams import team_book
+from analyzer.ledger.run_facts import write_runs, write_stages
+from analyzer.ledger.teams import model_book, team_book
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import WINDOW_MS
 from analyzer.prices.price_book import price_book

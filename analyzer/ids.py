@@ -3,7 +3,7 @@
 Thirty letters to the fifth are 24.3 million. Of 10,000 findings one shares its five letters with another of them with a
 chance of 9,999 in 24.3 million, which is 1 in 2,430; some two pairs among all of them do (10,000 x 9,999 / 2 / 24.3
 million = 2.06). Four letters would be shared by 1 in 81. That no two ever do is left to no chance: of findings that
-would share an id, the later one takes another letter (analyzer/findings/history/naming.py). More letters begin with the
+would share an id, the later one takes another letter (analyzer/findings/life.py). More letters begin with the
 fewer, so that an id that was written down when ids had four is the beginning of today's, and is found by it.
 """
 

@@ -25,8 +25,7 @@ from analyzer.interfaces.api.costs import Bearer
 from analyzer.interfaces.api.ledger import Selection, grouped
 from analyzer.period import Period
 from analyzer.prices.rows import Charge
-from analyzer.queries.dimensions import Dimension
-from analyzer.queries.ledger_query import breakdown
+from analyzer.queries.ledger_query import Dimension, breakdown
 from analyzer.reports.groups import By, groups, teams
 from analyzer.states import BOOKINGS
 from bench.machine import add_record, keep, machine, told

@@ -17,9 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from analyzer.findings.rules.words import WORDS
-from analyzer.ledger.rules import RULE_OF, SHORT, WORK
-from analyzer.ledger.thresholds import Thresholds
+from analyzer.findings.words import WORDS
+from analyzer.ledger.thresholds import RULE_OF, SHORT, WORK, Thresholds
 from analyzer.states import booking
 
 TITLE = "detectors.md"

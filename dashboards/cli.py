@@ -13,9 +13,8 @@ from agent.log_format import configure
 from analyzer.errors import ConfigError
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.settings import MailSettings
-from analyzer.ledger.causes.serving.policy import policy_book
-from analyzer.ledger.models import model_book
-from analyzer.ledger.teams import team_book
+from analyzer.ledger.causes.serving_policy import policy_book
+from analyzer.ledger.teams import model_book, team_book
 from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import TABLES, Settings, settings_file
 from analyzer.text.layout import has_colour, paint

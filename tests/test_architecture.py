@@ -153,7 +153,7 @@ OURS_ALONE = {
     "analyzer/recommendations/lifecycle/lifecycle_tables.py",
     "analyzer/recommendations/words.py",  # what is said of changes: a table that is shipped
     "analyzer/capacity/gate/request_store.py",
-    "analyzer/findings/history/history_tables.py",
+    "analyzer/findings/judgement.py",
     "dashboards/demo.py",  # between the demo and its agents
     "dashboards/disk_cache.py",  # pages that a server kept for itself
     "dashboards/grafana/panels.py",  # what it wrote the line before

@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar
 from pydantic import ConfigDict, Field
 
 from agent.wire.units import WEEK_US
-from analyzer.findings.history.history_tables import FindingHistory
-from analyzer.findings.history.judgement import Judgement, Mute
-from analyzer.findings.history.life import Life
+from analyzer.findings.judgement import FindingHistory, Judgement, Mute
+from analyzer.findings.life import Life
 from analyzer.period import WEEKDAYS, Period, iso, local
 from analyzer.states import Confidence, booking
 from analyzer.text.display import Display, displays

@@ -15,9 +15,19 @@ from analyzer.ledger.breakdown import column_like
 from analyzer.period import day_starts, local, midnight
 from analyzer.queries.statements import statements
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import nearest
 from analyzer.text.table import CellUnit, TableColumn, name_column, paper_lines
-from analyzer.text.words import UNKNOWN, amount, counted, decimal, gpu_hours, moment_words, money, plain, symbol
+from analyzer.text.words import (
+    UNKNOWN,
+    amount,
+    counted,
+    decimal,
+    gpu_hours,
+    moment_words,
+    money,
+    nearest,
+    plain,
+    symbol,
+)
 
 if TYPE_CHECKING:
     from analyzer.prices.price_book import PriceBook

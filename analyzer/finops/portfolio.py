@@ -14,8 +14,7 @@ from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import UNKNOWN, counted, days, decimal, plain, symbol
+from analyzer.text.words import UNKNOWN, apportion, counted, days, decimal, nearest, plain, symbol
 from collector.store.session import Session
 
 if TYPE_CHECKING:

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from agent.wire.units import PERMILLE
-from analyzer.findings.health.gathering import rolled_until
+from analyzer.findings.health.notice import rolled_until
 from analyzer.period import Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import nearest
-from analyzer.text.words import decimal
+from analyzer.text.words import decimal, nearest
 from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:

@@ -6,26 +6,88 @@ before, never on how a pass was cut or on when its input arrived.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_MS
-from analyzer.ledger import fabric
-from analyzer.ledger.causes.serving.services import Service
-from analyzer.ledger.causes.stages.stage_booking import count_hours
-from analyzer.ledger.chunk_verdicts import classify_chunk
-from analyzer.ledger.chunks import cut
-from analyzer.ledger.pending import MARGIN_US, Chunk, Versions, complete
+from analyzer.ledger.causes.exchange import outdated_hours
+from analyzer.ledger.causes.serving_policy import Service
+from analyzer.ledger.classifier import classify_chunk
+from analyzer.ledger.pending import MARGIN_US, Chunk, Versions, complete, cut, status_of_hour
 from analyzer.ledger.precedence import booking_texts
-from analyzer.ledger.publishing import Published, publish_chunk, rates_of
-from analyzer.ledger.starting import find_starts
-from analyzer.ledger.tables import split
+from analyzer.ledger.run_facts import count_hours, find_starts
+from analyzer.ledger.tables import BOOKED, ORDER, split
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts
 from analyzer.prices.price_book import PriceBook
 from analyzer.queries.statements import run as run_sql
-from analyzer.queries.statements import run_with
+from analyzer.queries.statements import run_with, stood
 from analyzer.settings.settings import Settings
 from analyzer.states import LOSABLE
 from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from analyzer.prices.price_book import PriceBook
+
+_KINDS = f"""
+SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000
+FROM owned_hours o JOIN gpus g USING (gid) {stood("g.node", "o.hour_ms * 1000")} ORDER BY ALL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How much of a chunk was written."""
+
+    hours: int
+    gpu_hours: int
+    rows: int
+    adjustments: int
+
+
+def rates_of(session: Session, book: "PriceBook", kinds: str = _KINDS) -> None:
+    """Fill the temporary table `rates` with the price of each kind of GPU in each hour; unknown prices stay null.
+
+    `kinds` is the query that names them; without a word, those of a chunk.
+    """
+    session.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE rates (
+            sku VARCHAR, purchase_option VARCHAR, node_group VARCHAR, region VARCHAR, hour BIGINT, micros BIGINT,
+            price_version VARCHAR)
+        """
+    )
+    rows = [
+        (sku, option, group, region, hour, price.micros_per_gpu_hour, price.version)
+        for sku, option, group, region, hour in session.rows(kinds)
+        if (price := book.price(sku, option, hour, group, region))
+    ]
+    columns = ("sku", "purchase_option", "node_group", "region", "hour", "micros", "price_version")
+    session.load("rates", columns, rows)
+
+
+def publish_chunk(session: Session, chunk: Chunk, settings: Settings, versions: Versions, now_us: int) -> Published:
+    """Write `priced` into the ledger and say what became of it."""
+    told: dict[str, object] = {"rules": versions.rules, "prices": versions.prices, "now_us": now_us}
+    told |= {"from_us": chunk.from_ms * 1000, "until_us": chunk.until_ms * 1000}
+    run_with(session, "ledger/publish.sql", (("booked_columns", BOOKED), ("order", ORDER)), told)
+    (known_us,) = session.row("SELECT until_us FROM known")
+    hours = [hour for (hour,) in session.rows("SELECT DISTINCT hour FROM priced ORDER BY hour")]
+    batch = session.row("SELECT coalesce(max(batch), 0) FROM receipts")[0]
+    digest = f"{versions.rules} {versions.prices} {batch}"
+    # Of an hour that is booked in parts, the last says so: a pass that is cut off before is made good by the next.
+    columns = ("hour", "status", "input_digest", "rules_version", "price_version")
+    if chunk.is_last:
+        calendar = settings.calendar
+        rows = [
+            (hour, status_of_hour(hour, known_us, now_us, calendar), digest, versions.rules, versions.prices)
+            for hour in hours
+        ]
+        session.load("ledger_hours", columns, rows, replace=True)
+    (written,) = session.row("SELECT count(*) FROM priced")
+    (adjusted,) = session.row("SELECT count(*) FROM differences")
+    (gpu_hours,) = session.row("SELECT count(*) FROM chunk")
+    return Published(len(hours), gpu_hours, written, adjusted)
+
 
 _SPLIT = (("split", split("ledger_here", "cost_micros")),)
 _MARGIN_MS = MARGIN_US // 1000
@@ -84,7 +146,7 @@ def book_all(
             if progress is not None:
                 progress(number, len(chunks))
         with session.transaction():
-            hours = fabric.outdated(session, chunks[0].from_ms * 1000)
+            hours = outdated_hours(session, chunks[0].from_ms * 1000)
         _make_due(session, hours)
     return done
 

@@ -9,8 +9,17 @@ from agent.wire.units import HOUR_MS, MICROS
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry
 from analyzer.states import CLASSES, Class
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import apportion, apportion_tree, nearest
-from analyzer.text.words import UNKNOWN, at_least, decimal, hours_decimals, money_decimals, signed
+from analyzer.text.words import (
+    UNKNOWN,
+    apportion,
+    apportion_tree,
+    at_least,
+    decimal,
+    hours_decimals,
+    money_decimals,
+    nearest,
+    signed,
+)
 
 _Level = Literal["class", "row", "only", "total"]  # "only": a class and its single row on one line
 

@@ -1,17 +1,103 @@
-"""Typed readings of what a period rests on: the fleet, the hours, what was silent, not judged, or corrected since."""
+"""Typed readings of what a period rests on: the fleet, the hours, what was silent, not judged, or corrected since.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+One rule for all readings. Amounts are those of the hours known. What is said to be lost or saved *a week* is scaled
+from these hours. What is compared with the period before is compared with as many of its first hours. Shares, and
+prices of a unit, are told as they are.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import LedgerError
-from analyzer.ledger.closing import is_reached
+from analyzer.ledger.pending import is_reached
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.unjudged import Unjudged
-from analyzer.period import Period
+from analyzer.ledger.windows import RunFacts, RunWindow
+from analyzer.period import Calendar, Period
 from analyzer.queries.ledger_query import BreakdownEntry, fold, ledger_sums, within
 from analyzer.queries.statements import statements
 from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """One rule that one run could not be held to in one hour, and the signal that it lacked."""
+
+    hour_us: int
+    subject: str
+    rule: str
+    missing: str
+
+
+def by_rule(found: Iterable[Unjudged]) -> dict[tuple[str, str], list[str]]:
+    """Return whom each rule could not be held to, by rule and by what it lacked; each subject once."""
+    by: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        whom = by.setdefault((one.rule, one.missing), [])
+        if one.subject not in whom:
+            whom.append(one.subject)
+    return by
+
+
+def rules_in(found: Iterable[Unjudged]) -> int:
+    """Return how many rules could not be judged of somebody."""
+    return len({one.rule for one in found})
+
+
+def unjudged_windows(windows: Sequence[RunWindow], facts: RunFacts, limits: Thresholds) -> list[Unjudged]:
+    """Return what could not be judged of one run's hour."""
+    hour_us = windows[0].window_ms * 1000 // HOUR_US * HOUR_US
+    missing = {
+        "cross_rack": _cross_rack(windows, facts),
+        "waiting for input": _input(windows, limits),
+        "busy, underused": _underused(windows),
+    }
+    return [Unjudged(hour_us, facts.run_id, rule, why) for rule, why in missing.items() if why is not None]
+
+
+def _cross_rack(windows: Sequence[RunWindow], facts: RunFacts) -> str | None:
+    if facts.nodes < 2:
+        return None
+    if facts.racks is None:
+        return "the rack of its hosts is unknown"
+    if facts.racks > 1 and all(window.rdma_out is None for window in windows):
+        return "no traffic of RDMA ports was seen"
+    return None
+
+
+def _input(windows: Sequence[RunWindow], limits: Thresholds) -> str | None:
+    low = [window for window in windows if window.still >= limits.low_permille]
+    if low and all(window.cpu_busy is None and window.disk_busy is None and window.busiest is None for window in low):
+        return "no processor, disk or worker figures of its hosts"
+    return None
+
+
+def _underused(windows: Sequence[RunWindow]) -> str | None:
+    if all(window.sm_ms == 0 and window.power is None for window in windows):
+        return "neither SM activity nor power of its GPUs"
+    return None
+
+
+def known_part(session: "Session", period: Period) -> Period:
+    """Return the part of a period that the ledger has, under its name; all of it where it has nothing."""
+    first, end = session.row(
+        "SELECT min(hour), max(hour) + 3600000000 FROM ledger_hours WHERE hour >= ? AND hour < ?",
+        [period.start, period.end],
+    )
+    return period if first is None else replace(period, start=first, end=end)
+
+
+def like_before(session: "Session", period: Period, calendar: Calendar) -> Period:
+    """Return what a period is compared with: the one before it, and of that no more hours than have passed of this."""
+    before, until = calendar.before(period), known_part(session, period).end
+    return replace(before, end=min(before.end, before.start + until - period.start))
+
 
 CLOSED = ("closed", "final")
 STATUSES = ("provisional", "open", "closed", "final")  # from least to most settled
@@ -228,3 +314,40 @@ def ledger_end(session: Session) -> int:
     if newest is None:
         raise LedgerError(EMPTY)
     return newest
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePoint:
+    """GPU time of one state in one stretch of a run; `bucket_start` is in microseconds UTC."""
+
+    bucket_start: int
+    state: str
+    cause: str | None
+    milliseconds: int
+
+
+def timeline(
+    session: "Session", run_id: str, points: int = 60, within: tuple[int, int] = (0, 2**62)
+) -> list[TimelinePoint]:
+    """Return the run's time in `points` stretches of equal length, or fewer where it was kept less finely.
+
+    `within` are the microseconds between which it is looked at. A stretch takes the buckets that begin in it; the last
+    may be cut short by the run's end.
+    """
+    rows = session.rows(
+        """
+        SELECT bucket_start, state, cause, sum(milliseconds)::BIGINT FROM run_timeline
+        WHERE run_id = ? AND bucket_start >= ? AND bucket_start < ? GROUP BY ALL ORDER BY ALL
+        """,
+        [run_id, *within],
+    )
+    if not rows:
+        return []
+    starts = sorted({row[0] for row in rows})
+    fine = min((later - earlier for earlier, later in pairwise(starts)), default=1)
+    span = starts[-1] + fine - starts[0]
+    width = max(fine, -(-span // points // fine) * fine)
+    sums: dict[tuple[int, str, str | None], int] = defaultdict(int)
+    for start, state, cause, milliseconds in rows:
+        sums[starts[0] + (start - starts[0]) // width * width, state, cause] += milliseconds
+    return [TimelinePoint(*key, ms) for key, ms in sorted(sums.items(), key=lambda item: (item[0][0], item[0][1:2]))]

@@ -1,25 +1,128 @@
-"""Which hours of which GPUs the ledger must make anew, so that the same input gives the same ledger however it arrived.
+"""Which hours of which GPUs the ledger must make anew, so that the same input gives the same ledger in any order.
 
 Those that anything new touches, of a run the later ones too, since its yardstick is made of what came before; those
 judged by other rules, and those that an earlier pass could not settle or never reached.
 
 Hours whose samples have expired are left as they are, whatever is learned of them: made anew, they would say that
 nothing had been measured. From when on there are samples is written down by who drops them (the table `retention`).
+
+Each statement that reads a table of a lake asks the catalogue for its columns, files and statistics, over a network in
+a fleet. Most sites have no services, no flows or no progress, and a pass reads each of those tables many times.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
+from agent.wire.tables import TABLES
+from agent.wire.units import HOUR_MS, HOUR_US
 from analyzer.ledger.believed import show_believed
-from analyzer.ledger.closing import LOOK_AHEAD_US
-from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.unwritten import hide_unwritten
+from analyzer.ledger.thresholds import LOOK_AHEAD_MS, Thresholds
+from analyzer.period import Calendar, local, micros
 from analyzer.queries.statements import run as run_sql
 from collector.lake.damage import lost
 from collector.lake.tiers import kept_from
 from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, EARLIEST
+from collector.store.lake import tables_with_rows
+from collector.store.schemas import declared
 from collector.store.seal_mark import COLLECTORS
 from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+LOOK_AHEAD_US = LOOK_AHEAD_MS * 1000
+CLOSES_AFTER = timedelta(hours=48)
+
+
+def status_of_hour(hour_us: int, known_until_us: int, now_us: int, calendar: Calendar) -> str:
+    """Return provisional, open, closed or final."""
+    if hour_us + HOUR_US + LOOK_AHEAD_US > known_until_us and now_us < micros(closes_at(hour_us, calendar)):
+        return "provisional"
+    if now_us < micros(closes_at(hour_us, calendar)):
+        return "open"
+    return "final" if now_us >= micros(final_at(hour_us, calendar)) else "closed"
+
+
+def close_hours(session: "Session", calendar: Calendar, now_us: int, *, provisional: bool) -> None:
+    """Close the hours whose time has come, whether or not anything new is known of them.
+
+    Hours that an earlier pass settled are closed before a pass, so that what it learns becomes an adjustment.
+    Provisional ones are closed after it: it may yet complete them.
+    """
+    (known_us,) = session.row("SELECT until_us FROM known")
+    rows = session.rows(
+        "SELECT hour, status FROM ledger_hours WHERE status <> 'final' AND (status = 'provisional') = ? ORDER BY hour",
+        [provisional],
+    )
+    now = [(hour, before, status_of_hour(hour, known_us, now_us, calendar)) for hour, before in rows]
+    for hour, before, status in now:
+        if status != before and status in ("closed", "final"):
+            session.execute("UPDATE ledger_hours SET status = ? WHERE hour = ?", [status, hour])
+
+
+def settle_hours(session: "Session") -> None:
+    """Open the provisional hours whose look-ahead has passed, and write down up to when all is booked."""
+    (known_us,) = session.row("SELECT until_us FROM known")
+    session.execute(
+        "UPDATE ledger_hours SET status = 'open' WHERE status = 'provisional' AND hour <= ?",
+        [(known_us or 0) - HOUR_US - LOOK_AHEAD_US],
+    )
+    session.execute("DELETE FROM analysed_until")
+    if known_us is not None:
+        session.load("analysed_until", ("until_us",), [[known_us]])
+
+
+def reached_until(session: "Session") -> int:
+    """Return up to when the last pass found anything to book, in microseconds; 0 where none has."""
+    return int(session.row("SELECT coalesce(max(until_us), 0) FROM analysed_until")[0])
+
+
+def is_reached(session: "Session", until_us: int) -> bool:
+    """Return whether passes came to the last hour before a moment.
+
+    Where telemetry stopped, or a pass is under way, owned hours before it are still to be booked, whatever the clock
+    says: a period of which they are part is not closed.
+    """
+    return reached_until(session) > until_us - HOUR_US
+
+
+def closes_at(hour_us: int, calendar: Calendar) -> datetime:
+    """Return when the week of this hour closes: 48 hours after its last."""
+    here = local(hour_us, calendar.timezone)
+    since = (here.weekday() - calendar.first_weekday) % 7
+    next_week = here.date() + timedelta(days=7 - since)
+    ends = datetime(next_week.year, next_week.month, next_week.day, tzinfo=ZoneInfo(calendar.timezone))
+    return ends.astimezone(UTC) + CLOSES_AFTER  # in UTC, where 48 hours are 48 hours in a night of a clock change too
+
+
+def final_at(hour_us: int, calendar: Calendar) -> datetime:
+    """Return when the month of this hour is final: with its end, and never before its week is closed."""
+    here = local(hour_us, calendar.timezone)
+    month = datetime(here.year + here.month // 12, here.month % 12 + 1, 1, tzinfo=ZoneInfo(calendar.timezone))
+    return max(month, closes_at(hour_us, calendar))
+
+
+def hide_unwritten(session: "Session") -> None:
+    """Put empty views of this session in the place of the contract's tables into which nobody has ever written a row.
+
+    It is called in the transaction that reads up to which batch a pass goes, after that has read of the lake: what is
+    written later is of a later batch, and the next pass's. Nothing is done where there is no lake.
+
+    Raises:
+        StoreError: the catalogue does not answer.
+    """
+    (path,) = session.row("SELECT current_setting('search_path')")
+    if not path.startswith("lake."):
+        return
+    columns = declared()
+    for table in TABLES.keys() - tables_with_rows(session, "main"):
+        nulls = ", ".join("NULL::{1} AS {0}".format(*column.split()) for column in columns[table])
+        session.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT {nulls} WHERE false")
+
 
 MARGIN_US = LOOK_AHEAD_US  # how far beyond its own an hour's samples are read: quiet that reaches in is seen whole
 _FOR_EVER = 2**63 - 1  # microseconds
@@ -204,3 +307,86 @@ def first_judgeable(session: Session) -> int:
     """Return the microsecond from which hours have all their samples, those that reach in from before included."""
     kept = kept_from(session, ("gpu_samples", *_OF_HOSTS))
     return kept + MARGIN_US if kept else 0
+
+
+GPU_HOURS = 11_000  # in one chunk of several hours: four million samples at one in ten seconds
+GPUS = 12_000  # in one chunk of one hour: each part of an hour reads that hour's samples anew
+
+
+def cut(session: Session) -> list[Chunk]:
+    """Fill `due_groups` (gid, hour_ms, part) and return the chunks in order of time."""
+    session.execute("CREATE OR REPLACE TEMP TABLE due_groups AS SELECT gid, hour_ms, 0::BIGINT AS part FROM due")
+    counts = session.rows("SELECT hour_ms, count(*) FROM due GROUP BY hour_ms ORDER BY hour_ms")
+    chunks: list[Chunk] = []
+    for hours, gpu_hours in _abutting(counts):
+        chunks += _parts(session, hours[0]) if gpu_hours > GPUS else [Chunk(hours[0], hours[-1] + HOUR_MS)]
+    return chunks
+
+
+def spans(session: Session, hours: Sequence[int], gpu_hours: int, *, least_hours: int = 1) -> list[tuple[int, int]]:
+    """Cut hours of the ledger into spans of about so many GPU-hours, first and last hour of each."""
+    if not hours:
+        return []
+    (gpus,) = session.row("SELECT count(DISTINCT gpu_uuid) FROM ledger WHERE hour = ?", [hours[-1]])
+    most = max(least_hours, gpu_hours // max(1, gpus))
+    return [(hours[at], hours[min(at + most, len(hours)) - 1]) for at in range(0, len(hours), most)]
+
+
+def _abutting(counts: Iterable[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:
+    """Yield lists of hours that follow on one another, with their GPU-hours."""
+    hours: list[int] = []
+    total = 0
+    for hour_ms, count in counts:
+        if hours and (hour_ms != hours[-1] + HOUR_MS or total + count > GPU_HOURS):
+            yield hours, total
+            hours, total = [], 0
+        hours.append(hour_ms)
+        total += count
+    if hours:
+        yield hours, total
+
+
+def _parts(session: Session, hour_ms: int) -> list[Chunk]:
+    """Divide the GPUs of one hour into even parts of which no run, and no service, is in two."""
+    edges = session.rows(
+        """
+        WITH held AS (
+            SELECT DISTINCT h.rid, h.gid FROM holds h JOIN due d ON d.gid = h.gid AND d.hour_ms = ?
+            WHERE h.from_ms < ? AND h.until_ms > ?
+        )
+        SELECT * FROM held
+        UNION SELECT -r.sid, gid FROM held JOIN service_runs r USING (rid) ORDER BY ALL
+        """,
+        [hour_ms, hour_ms + HOUR_MS, hour_ms],
+    )
+    gpus = [gid for (gid,) in session.rows("SELECT gid FROM due WHERE hour_ms = ? ORDER BY gid", [hour_ms])]
+    part_of: dict[int, int] = {}
+    part = filled = 0
+    for together in _components(gpus, edges):
+        if filled and filled + len(together) > GPUS:
+            part, filled = part + 1, 0
+        filled += len(together)
+        part_of.update(dict.fromkeys(together, part))
+    session.execute("DELETE FROM due_groups WHERE hour_ms = ?", [hour_ms])
+    session.load("due_groups", ("gid", "hour_ms", "part"), [(gid, hour_ms, which) for gid, which in part_of.items()])
+    return [Chunk(hour_ms, hour_ms + HOUR_MS, number, number == part) for number in range(part + 1)]
+
+
+def _components(gpus: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return the GPUs that runs hold together, in the order of their first."""
+    root = {gid: gid for gid in gpus}
+
+    def find(gid: int) -> int:
+        while root[gid] != gid:
+            root[gid] = root[root[gid]]
+            gid = root[gid]
+        return gid
+
+    first_of: dict[int, int] = {}
+    for run, gid in edges:
+        one, other = find(first_of.setdefault(run, gid)), find(gid)
+        root[max(one, other)] = min(one, other)
+    found: dict[int, list[int]] = defaultdict(list)
+    for gid in sorted(root):
+        found[find(gid)].append(gid)
+    return list(found.values())

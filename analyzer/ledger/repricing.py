@@ -5,12 +5,10 @@ Hours that still have their samples are made anew whole (pending.py); of these t
 
 from typing import TYPE_CHECKING
 
-from analyzer.ledger.chunks import GPU_HOURS, spans
-from analyzer.ledger.pending import Versions
-from analyzer.ledger.publishing import rates_of
+from analyzer.ledger.booking import rates_of
+from analyzer.ledger.pending import GPU_HOURS, Versions, spans
 from analyzer.ledger.tables import BOOKED, split
-from analyzer.queries.placed import stood
-from analyzer.queries.statements import run_with
+from analyzer.queries.statements import run_with, stood
 from collector.store.session import Session
 
 if TYPE_CHECKING:

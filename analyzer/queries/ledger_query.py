@@ -1,12 +1,70 @@
 """Typed readings of the ledger for reports: SQL counts, nothing here judges or prints."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from agent.wire.bounded import json_said
+from agent.wire.units import HOUR_US
 from analyzer.period import Period
+from analyzer.queries.statements import booked, placed
 from analyzer.states import BOOKINGS, CLASSES, Class, booking
+from analyzer.text.words import counted, moment_words
 from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+Dimension = Literal[
+    "team", "user", "project", "model", "stage", "queue", "node_group", "held", "run", "node", "gpu", "sku",
+    "purchase_option", "class", "state", "cause", "day", "hour",
+]  # fmt: skip
+
+# Each dimension: where its value stands, and the type that it has in a cursor.
+COLUMNS: dict[str, tuple[str, type]] = {
+    "team": ("l.team", str),
+    "user": ("l.owner", str),
+    "project": ("l.project", str),
+    "model": ("l.model", str),
+    "stage": ("l.stage", str),
+    "queue": ("l.queue", str),
+    "node_group": ("h.node_group", str),
+    "held": ("l.run_id IS NOT NULL", bool),
+    "run": ("l.run_id", str),
+    "node": ("l.node", str),
+    "gpu": ("l.gpu_uuid", str),
+    "sku": ("l.sku", str),
+    "purchase_option": ("l.purchase_option", str),
+    "class": ("c.class", str),
+    "state": ("l.state", str),
+    "cause": ("l.cause", str),
+    "day": ("d.day", int),
+    "hour": ("l.hour", int),
+}
+OF_RUNS = frozenset({"team", "user", "project", "model", "stage", "queue"})  # read with the runs of the ledger's rows
+PEOPLE = frozenset({"user"})  # names of people: shown to owners and admins alone
+_CLASSES = ", ".join(f"('{each.state}', nullif('{each.cause or ''}', ''), '{each.klass}')" for each in BOOKINGS)
+_JOINS = {
+    "h": placed("l"),
+    "c": (
+        f"LEFT JOIN (VALUES {_CLASSES}) c(state, cause, class) ON c.state = l.state "
+        "AND c.cause IS NOT DISTINCT FROM l.cause"
+    ),
+    "d": "ASOF LEFT JOIN (SELECT unnest($days) AS day) d ON l.hour >= d.day",
+    "s": "LEFT JOIN ledger_hours s ON s.hour = l.hour",
+}
+
+
+def ledger_source(conditions: Sequence[str], dimensions: Sequence[str] = (), joins: Collection[str] = ()) -> str:
+    """Return FROM ... WHERE ... of the ledger `l` with what these dimensions need, and these joins besides.
+
+    The join "r" is of its runs: their columns are then the ledger's.
+    """
+    needed = {*joins, *(COLUMNS[name][0][0] for name in dimensions)}
+    text = " ".join(text for letter, text in _JOINS.items() if letter in needed)
+    table = booked("ledger") if "r" in needed or not OF_RUNS.isdisjoint(dimensions) else "ledger"
+    return f"FROM {table} l {text} WHERE {' AND '.join(conditions)}"
+
 
 _NOT_MEASURED = booking("unobserved", "gap").label
 LARGE_GAP = 20  # of a breakdown: as much as a week may lack and still be called clear
@@ -192,3 +250,61 @@ def priced_parts(
 def within(period: Period) -> tuple[str, list[object]]:
     """Return the condition and the values that limit a query to the hours of a period."""
     return "hour >= ? AND hour < ?", [period.start, period.end]
+
+
+GapKind = Literal["served", "latency", "progress", "energy", "traffic"]
+_NOUNS: dict[GapKind, str] = {
+    "served": "requests and tokens of services",
+    "latency": "latencies of services",
+    "progress": "what runs say of their work",
+    "energy": "energy",
+    "traffic": "traffic",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Hours of a period without one kind of amounts, the last of which ends at `until` (microseconds UTC).
+
+    They were never kept, or no pass has booked them yet (`is_waiting`).
+    """
+
+    kind: GapKind
+    hours: int
+    until: int
+    is_waiting: bool
+
+    def words(self, timezone: str) -> str:
+        """Return the sentence that stands beside the figures."""
+        noun, hours, until = _NOUNS[self.kind], counted(self.hours, "hour"), moment_words(self.until, timezone)
+        if self.is_waiting:
+            return f"Not booked yet: {noun}, of {hours} until {until}. The next analysis books them."
+        return (
+            f"Not kept: {noun}, of {hours} until {until}. Their samples had expired before a release that books them; "
+            "no figure here has those hours."
+        )
+
+
+def gaps(session: "Session", period: Period, *kinds: GapKind) -> tuple[Gap, ...]:
+    """Return what the hours of the ledger in a period lack of these kinds.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    selects = [
+        f"SELECT '{kind}', count(*), max(l.hour) + {HOUR_US}, a.hour IS NULL FROM ledger_hours l "
+        f"LEFT JOIN amount_hours a USING (hour) WHERE l.hour >= $start AND l.hour < $end AND a.{kind} IS NULL "
+        "GROUP BY a.hour IS NULL"
+        for kind in kinds
+    ]
+    asked: dict[str, object] = {"start": period.start, "end": period.end}
+    return tuple(Gap(*row) for row in session.rows(f"{' UNION ALL '.join(selects)} ORDER BY ALL", asked))
+
+
+def labels_of(text: str | None) -> dict[str, str]:
+    """Return the labels of an allocation, a JSON object of strings; empty where there are none or they are broken."""
+    try:
+        labels = json_said(text or "{}")
+    except ValueError:
+        return {}
+    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}

@@ -15,7 +15,7 @@ from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.all_notices import PeriodNotices, notices_in
 from analyzer.findings.ledger_findings import findings
-from analyzer.ledger.timeline import TimelinePoint, timeline
+from analyzer.ledger.coverage import TimelinePoint, timeline
 from analyzer.period import Period
 from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.queries.generation import ByGeneration

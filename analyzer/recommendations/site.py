@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Finding
-from analyzer.findings.health.gathering import rolled_until
+from analyzer.findings.health.notice import rolled_until
 from analyzer.findings.health.queues import Wait
 from analyzer.measures.efficiency import efficiency_query
-from analyzer.measures.efficiency.cadence import Failures
-from analyzer.measures.efficiency.checkpoints import Checkpoints, checkpoints
+from analyzer.measures.efficiency.checkpoints import Checkpoints, Failures, checkpoints
 from analyzer.prices.price_book import PriceBook
 from analyzer.queries.statements import statements
 from analyzer.recommendations.recommendation import Placement

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from analyzer.errors import LedgerError
-from analyzer.findings.explain.argue import Argument
+from analyzer.findings.argue import Argument
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.all_notices import PeriodNotices
-from analyzer.findings.history.history_tables import FindingHistory
+from analyzer.findings.judgement import FindingHistory
 from analyzer.period import Period
-from analyzer.queries.booked import COLUMNS, booked
+from analyzer.queries.statements import BOOKED_COLUMNS, booked
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.finding_list import FindingsReport
@@ -80,7 +80,7 @@ def _of_closed(places: "dict[str, str]", part: "LedgerFilter") -> Iterator[tuple
     """
     ledger = {name: place for name, place in places.items() if name in ("ledger", "adjustments", "closed_runs", "runs")}
     for table in ("ledger", "adjustments"):
-        chosen = f"SELECT r.* EXCLUDE (owner, {', '.join(COLUMNS)}) FROM {booked(table, ledger)} r"
+        chosen = f"SELECT r.* EXCLUDE (owner, {', '.join(BOOKED_COLUMNS)}) FROM {booked(table, ledger)} r"
         yield table, f"{chosen} WHERE {part.condition}"
     then = f"SELECT c.*, o.owner FROM {places['closed_runs']} c LEFT JOIN {places['runs']} o ON o.run_id = c.run_id"
     for table in ("runs", "closed_runs"):

@@ -1,7 +1,7 @@
 """What the charts of a finding show: what its run did, and the signal that decided."""
 
 from analyzer.charts.series import Chart, Trace, chart
-from analyzer.findings.explain.plot import Plot
+from analyzer.findings.argue import Plot
 from analyzer.findings.finding import Finding
 from analyzer.states import Class
 from analyzer.text.words import plain

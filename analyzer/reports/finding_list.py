@@ -8,15 +8,13 @@ from typing import Literal
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding, FindingDocument, finding_documents
 from analyzer.findings.health.notice import Notice
-from analyzer.findings.history.history_tables import FindingHistory
-from analyzer.findings.history.judgement import Record, RuleTally
-from analyzer.findings.history.life import Life
-from analyzer.findings.still_costs import StillCosts
+from analyzer.findings.judgement import FindingHistory, Record, RuleTally
+from analyzer.findings.ledger_findings import StillCosts
+from analyzer.findings.life import Life
 from analyzer.ledger.coverage import Measured
 from analyzer.period import Period
 from analyzer.reports.request import LedgerFilter
-from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import decimal, money, nothing_avoidable
+from analyzer.text.words import apportion, decimal, money, nearest, nothing_avoidable
 
 _MOVED_PERMILLE = 100  # a finding grows or shrinks where it changed by more than a tenth
 _CENTS = 100

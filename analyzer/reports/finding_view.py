@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.wire.units import DAY_US, HOUR_US
-from analyzer.findings.explain.argue import Argument
-from analyzer.findings.explain.ruled_out import RuledOut
+from analyzer.findings.argue import Argument, RuledOut
+from analyzer.findings.evidence import MODERATE_PERMILLE, SEVERE_PERMILLE, need_words
 from analyzer.findings.finding import Finding, FindingDocument
-from analyzer.findings.rules.needs import MODERATE_PERMILLE, SEVERE_PERMILLE, need_words
-from analyzer.findings.rules.sentence import host_words
+from analyzer.findings.words import host_words
 from analyzer.period import Period, local
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.recommendation_words import actor_words, saves_in_run, saves_words

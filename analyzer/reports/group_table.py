@@ -8,8 +8,7 @@ from analyzer.ledger.breakdown import column_like, rounded
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.groups import GroupRow, Groups
 from analyzer.reports.week import WeekReport
-from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import UNKNOWN, at_least, decimal, hours_decimals, money_decimals, percent
+from analyzer.text.words import UNKNOWN, apportion, at_least, decimal, hours_decimals, money_decimals, nearest, percent
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,17 @@ from typing import Literal, get_args
 
 from analyzer.errors import ConfigError
 from analyzer.period import Period
-from analyzer.queries.booked import booked
-from analyzer.queries.dimensions import COLUMNS, ledger_source
-from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, fold, known_sum, within
+from analyzer.queries.ledger_query import (
+    COLUMNS,
+    Breakdown,
+    BreakdownEntry,
+    Counted,
+    fold,
+    known_sum,
+    ledger_source,
+    within,
+)
+from analyzer.queries.statements import booked
 from analyzer.states import Class
 from collector.store.session import Session
 

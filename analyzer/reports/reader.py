@@ -5,23 +5,31 @@ from dataclasses import dataclass, field, replace
 from time import time_ns
 from typing import TypeVar
 
-from analyzer.findings.explain.argue import Argument, argue
+from analyzer.findings.argue import Argument, argue
 from analyzer.findings.finding import Finding, FindingDocument, finding_documents
 from analyzer.findings.health.all_notices import PeriodNotices
-from analyzer.findings.history.history_tables import FindingHistory, lives, read_case
-from analyzer.findings.still_costs import still_costs
+from analyzer.findings.judgement import FindingHistory, lives, read_case
+from analyzer.findings.ledger_findings import still_costs
 from analyzer.finops.charges.closing import edited
 from analyzer.finops.charges.sums import Charged, charged
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
 from analyzer.ids import TYPED_LEAST, by_id
-from analyzer.ledger.coverage import fleet, known_hours, ledger_end, measured, newest_hour_end, unjudged
-from analyzer.ledger.running import known_part, like_before
-from analyzer.ledger.unjudged import Unjudged, rules_in
-from analyzer.ledger.which_run import find_run
+from analyzer.ledger.coverage import (
+    Unjudged,
+    fleet,
+    known_hours,
+    known_part,
+    ledger_end,
+    like_before,
+    measured,
+    newest_hour_end,
+    rules_in,
+    unjudged,
+)
+from analyzer.ledger.run_facts import find_run
 from analyzer.measures.efficiency.steps import StepTime
-from analyzer.measures.traffic.run_traffic import RunTraffic
+from analyzer.measures.traffic.run_traffic import RunTraffic, read_traffic
 from analyzer.measures.traffic.tariff import tariff_book
-from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.period import ALARMS_PERIOD, Calendar, Period
 from analyzer.prices.price_book import price_book, repriced
 from analyzer.queries.generation import ByGeneration

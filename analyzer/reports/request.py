@@ -5,7 +5,7 @@ from shlex import quote
 from typing import Any, Literal
 
 from analyzer.errors import ConfigError
-from analyzer.queries.dimensions import COLUMNS
+from analyzer.queries.ledger_query import COLUMNS
 from analyzer.states import Confidence
 from analyzer.text.words import plain
 from collector.store.session import literal

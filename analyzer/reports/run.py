@@ -10,14 +10,13 @@ from pydantic import Field, computed_field
 
 from agent.wire.units import MICROS
 from analyzer.errors import LedgerError
-from analyzer.findings.explain.ruled_out import RuledOut
+from analyzer.findings.argue import RuledOut
 from analyzer.findings.finding import Finding, FindingDocument
 from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn_of_run
 from analyzer.finops.non_gpu_costs.energy import MILLIJOULES_PER_KWH, summed_energy
 from analyzer.finops.non_gpu_costs.rates import Rates
-from analyzer.ledger.causes.stages.stage import header
-from analyzer.ledger.coverage import Hours, NotJudged, held_span, known_hours, not_judged
-from analyzer.ledger.timeline import TimelinePoint
+from analyzer.ledger.causes.stages import header
+from analyzer.ledger.coverage import Hours, NotJudged, TimelinePoint, held_span, known_hours, not_judged
 from analyzer.measures.efficiency.of_run import Efficiency, Subject, efficiency
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.measures.traffic.run_traffic import RunTraffic
@@ -51,8 +50,7 @@ from analyzer.reports.document import (
 from analyzer.reports.request import Order
 from analyzer.reports.week import by_saving
 from analyzer.settings.settings import Settings
-from analyzer.text.rounding import nearest
-from analyzer.text.words import decimal
+from analyzer.text.words import decimal, nearest
 from collector.store.session import Session
 
 SPARK_POINTS = 56

@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 
 from agent.wire.units import HOUR_US, WEEK_US
 from analyzer.findings.finding import Finding
-from analyzer.findings.history.history_tables import judgements
-from analyzer.findings.history.judgement import Record, record_of
+from analyzer.findings.judgement import Record, judgements, record_of
 from analyzer.finops.charges.closing import Edited
 from analyzer.finops.charges.sums import Charged
 from analyzer.finops.reconcile.invoice_matches import InvoiceMatch, last_match
 from analyzer.ledger import coverage
-from analyzer.ledger.closing import closes_at, final_at
-from analyzer.ledger.coverage import Hours, Measured, NotJudged, Sku, Unheld
-from analyzer.ledger.running import like_before
+from analyzer.ledger.coverage import Hours, Measured, NotJudged, Sku, Unheld, like_before
+from analyzer.ledger.pending import closes_at, final_at
 from analyzer.period import Calendar, Period, micros
 from analyzer.prices.price_book import Repriced
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, breakdown

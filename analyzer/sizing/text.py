@@ -10,8 +10,7 @@ from analyzer.sizing.memory import Memory, MemoryPart
 from analyzer.sizing.sized import LOOK_BACK_DAYS, Check, OfKind, Similar, Sized, Spread
 from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import nearest
-from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, plain
+from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, nearest, plain
 
 
 def sized_json(one: Sized) -> str:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import decimal, hours_decimals, money_decimals, symbol
+from analyzer.text.words import apportion, decimal, hours_decimals, money_decimals, nearest, symbol
 
 
 @dataclass(frozen=True, slots=True)

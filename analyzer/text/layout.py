@@ -5,6 +5,10 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import StringIO
+
+from rich.console import Console
+from rich.text import Text
 
 from analyzer.text.words import NO_BREAK, plain
 
@@ -95,3 +99,15 @@ def paint(text: str) -> str:
         line = _SHADE.sub(lambda run: f"\x1b[{_SHADES[run[0][0]]}m{run[0]}\x1b[0m", line)  # noqa: PLW2901
         painted.append(_HEADING.sub(lambda heading: f"\x1b[1m{heading[0]}\x1b[0m", line))
     return "\n".join(painted)
+
+
+_FONTS = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
+
+
+def picture(text: str, title: str, width: int = 80) -> str:
+    """Return a report's text as one SVG file that loads nothing from anywhere."""
+    console = Console(record=True, width=width, file=StringIO(), force_terminal=True, color_system="standard")
+    console.print(Text.from_ansi(paint(text)), soft_wrap=True)
+    drawn = console.export_svg(title=title)
+    drawn = re.sub(r"@font-face\s*\{[^}]*\}", "", drawn)
+    return re.sub(r"font-family: [^;]+;", f"font-family: {_FONTS};", drawn)

@@ -37,10 +37,10 @@ from analyzer.interfaces.api.invoices import BODY_BYTES as INVOICE_BYTES
 from analyzer.interfaces.api.invoices import InvoiceAsked
 from analyzer.interfaces.api.parameters import cursor_position as cursor
 from analyzer.interfaces.mcp.over_http import REQUEST_BYTES
-from analyzer.ledger.causes.serving.policy import PolicyBook
+from analyzer.ledger.causes.serving_policy import PolicyBook
 from analyzer.ledger.teams import TeamBook
 from analyzer.prices.price_book import PriceBook
-from analyzer.queries.labels import labels_of
+from analyzer.queries.ledger_query import labels_of
 from analyzer.settings.settings import Settings
 from collector.access.enrol import enrolment_of
 from collector.access.gate import FORM_BYTES, fields_of

@@ -22,7 +22,7 @@ from analyzer.interfaces.html.html import week_view
 from analyzer.interfaces.text.notice_text import notice_line
 from analyzer.interfaces.text.sentences import next_step
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
-from analyzer.ledger.unjudged import rules_in
+from analyzer.ledger.coverage import rules_in
 from analyzer.period import Period
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, fold, within
 from analyzer.reports.finding_list import FindingsReport, at_stake_column
@@ -30,8 +30,7 @@ from analyzer.reports.reader import Reader
 from analyzer.reports.savings import checked
 from analyzer.reports.week import WeekReport, by_saving
 from analyzer.states import CLASSES, Class, booking
-from analyzer.text.rounding import nearest
-from analyzer.text.words import span_words, symbol
+from analyzer.text.words import nearest, span_words, symbol
 from collector.store.session import Session
 from dashboards.pages.grid import fleet_grid, node_panel
 from dashboards.pages.health import unjudged_rules

@@ -11,12 +11,11 @@ from starlette.responses import Response
 from agent.wire.units import HOUR_US, SECOND_US, WEEK_US
 from analyzer.charts.figures import stacked_bars
 from analyzer.charts.series import Chart, Trace, chart
-from analyzer.findings.rule_words import rule_words
+from analyzer.findings.words import rule_words
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.doctor.sight import length_words
 from analyzer.interfaces.text.week_text import silent_words
-from analyzer.ledger.coverage import measured, newest_hour_end
-from analyzer.ledger.unjudged import Unjudged, by_rule
+from analyzer.ledger.coverage import Unjudged, by_rule, measured, newest_hour_end
 from analyzer.period import Period
 from analyzer.queries.ledger_query import ledger_sums
 from analyzer.text.words import days, moment_words, percent

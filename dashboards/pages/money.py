@@ -29,7 +29,6 @@ from analyzer.prices.check import complaints, owned_kinds
 from analyzer.prices.price_book import Derived, PriceBook, PriceRow, price_book
 from analyzer.queries.ledger_query import Breakdown, breakdown, ledger_sums
 from analyzer.states import CLASSES, booking
-from analyzer.text.rounding import nearest
 from analyzer.text.words import (
     UNKNOWN,
     counted,
@@ -38,6 +37,7 @@ from analyzer.text.words import (
     decimal,
     hours_decimals,
     money_decimals,
+    nearest,
     percent,
     plain,
     symbol,

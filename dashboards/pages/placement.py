@@ -10,11 +10,18 @@ from starlette.responses import Response
 from analyzer.errors import ConfigError
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.measures.traffic.fleet import FleetTraffic, fleet_traffic, runs_of
-from analyzer.measures.traffic.locality import HostLocation
-from analyzer.measures.traffic.rack_matrix import ELSEWHERE, UNKNOWN_RACK, RackCell, RackMatrix, rack_matrix
+from analyzer.measures.traffic.matrix import HostLocation
+from analyzer.measures.traffic.run_traffic import (
+    ELSEWHERE,
+    UNKNOWN_RACK,
+    RackCell,
+    RackMatrix,
+    rack_matrix,
+    read_places,
+    read_traffic,
+)
 from analyzer.measures.traffic.tariff import tariff_book
 from analyzer.measures.traffic.text import LABELS
-from analyzer.measures.traffic.traffic_query import read_places, read_traffic
 from analyzer.period import Period
 from analyzer.queries.ledger_query import ledger_sums, within
 from analyzer.states import CLASSES, booking

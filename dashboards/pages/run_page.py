@@ -11,14 +11,14 @@ from starlette.responses import Response
 from agent.wire.units import MICROS
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import LedgerError
-from analyzer.findings.explain.argue import argue
+from analyzer.findings.argue import argue
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
 from analyzer.interfaces.text.run_text import head_pairs, not_judged_words, projection, run_sentence
 from analyzer.ledger.breakdown import breakdown_lines
-from analyzer.ledger.timeline import TimelinePoint
-from analyzer.ledger.which_run import find_run
+from analyzer.ledger.coverage import TimelinePoint
+from analyzer.ledger.run_facts import find_run
 from analyzer.measures.traffic.text import traffic_rows
 from analyzer.period import Period
 from analyzer.reports.finding_view import Words, causes_out
@@ -34,8 +34,7 @@ from analyzer.reports.run import (
     run_span,
 )
 from analyzer.states import CLASSES
-from analyzer.text.rounding import apportion
-from analyzer.text.words import gpu_hours, hours_decimals, money, percent, symbol
+from analyzer.text.words import apportion, gpu_hours, hours_decimals, money, percent, symbol
 from dashboards.pages.marks import cost_steps
 from dashboards.pages.read_pages import PAGE, PART, WEEK_JSON, PageState, ReadPage, ReadPages, kind_of, site_page
 from dashboards.pages.run_timeline import (

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from agent.wire.units import MINUTE_US, PERMILLE, SECOND_US
 from analyzer.charts.lanes import Band, Lane, Mark, Ranks, Ribbon, RunTimeline, run_lanes
 from analyzer.errors import LedgerError
-from analyzer.ledger.timeline import TimelinePoint, timeline
-from analyzer.ledger.which_run import find_run
+from analyzer.ledger.coverage import TimelinePoint, timeline
+from analyzer.ledger.run_facts import find_run
 from analyzer.period import WINDOW_MS
 from analyzer.reports.document import iso
 from analyzer.reports.run import run_facts, run_span

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.wire.tables import TABLES
 from analyzer.errors import LedgerError
-from analyzer.ledger.timeline import TimelinePoint
+from analyzer.ledger.coverage import TimelinePoint
 from analyzer.states import BOOKINGS, CLASSES
 from collector.lake.series import Series, Subject
 from collector.store.database import Store

@@ -13,8 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from analyzer.capacity.gate.request import HOURS_A_WEEK, Request
 from analyzer.errors import LedgerError
-from analyzer.text.rounding import nearest
-from analyzer.text.words import NO_BREAK, counted, decimal, money, plain
+from analyzer.text.words import NO_BREAK, counted, decimal, money, nearest, plain
 
 SCHEMA = "gpuledger-gate-1"
 Outcome = Literal["PASS", "FAIL", "N/E"]  # N/E: not evaluated

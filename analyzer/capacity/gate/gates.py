@@ -9,8 +9,7 @@ from agent.wire.units import DAY_US, GIB, HOUR_MS, MILLISECOND_US, PERMILLE
 from analyzer.capacity.gate.decided import Gate, Outcome
 from analyzer.capacity.gate.offer import Fix, advice_for, spared
 from analyzer.capacity.profile.facts import Alternative, CapacityProfile, OpenAdvice, StateHours
-from analyzer.text.rounding import nearest
-from analyzer.text.words import NO_BREAK, counted, decimal, gpu_hours, plain
+from analyzer.text.words import NO_BREAK, counted, decimal, gpu_hours, nearest, plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.decided import Offer

@@ -14,8 +14,7 @@ from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import Supply
 from analyzer.capacity.gate.work import Work
 from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Represented
-from analyzer.text.rounding import nearest
-from analyzer.text.words import plain_sentence
+from analyzer.text.words import nearest, plain_sentence
 
 _PASTE_MOST = 60
 

@@ -25,8 +25,7 @@ from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.read import ReadProfile
 from analyzer.errors import ConfigError
 from analyzer.ids import LENGTH, short_id
-from analyzer.text.rounding import nearest
-from analyzer.text.words import plain
+from analyzer.text.words import nearest, plain
 
 
 def check_request(

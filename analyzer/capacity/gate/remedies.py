@@ -11,8 +11,7 @@ from analyzer.capacity.gate.policy import PilotRule
 from analyzer.capacity.gate.request import HOURS_A_WEEK, Request
 from analyzer.capacity.gate.supply import History
 from analyzer.capacity.profile.facts import Alternative
-from analyzer.text.rounding import nearest
-from analyzer.text.words import counted, gpu_hours, plain
+from analyzer.text.words import counted, gpu_hours, nearest, plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.policy import Rule

@@ -11,7 +11,7 @@ from analyzer.capacity.gate.policy_check import request_id, with_waivers
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import History
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.findings.history.judgement import reason_of
+from analyzer.findings.judgement import reason_of
 from analyzer.ids import LENGTH, LONGEST, TYPED_LEAST
 from analyzer.text.as_json import plain_data
 from analyzer.text.words import plain

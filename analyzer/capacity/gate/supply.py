@@ -17,8 +17,7 @@ from analyzer.ledger.teams import team_book
 from analyzer.period import micros
 from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import Settings
-from analyzer.text.rounding import nearest
-from analyzer.text.words import plain
+from analyzer.text.words import nearest, plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.policy import Policy

@@ -11,8 +11,7 @@ from analyzer.capacity.planner.facts import PlanFacts
 from analyzer.capacity.planner.plan import Binding, Change, Solver
 from analyzer.capacity.planner.problem import Medium
 from analyzer.period import local
-from analyzer.text.rounding import nearest
-from analyzer.text.words import NO_BREAK, counted, day, moment_words, plain
+from analyzer.text.words import NO_BREAK, counted, day, moment_words, nearest, plain
 
 _NAMED_DAYS_US = 6 * DAY_US  # within it the name of a day says which one
 _SURE = 0.995  # draws never say that something is certain

@@ -19,7 +19,6 @@ from analyzer.capacity.planner.sentence import (
     medium_words,
     short_when,
 )
-from analyzer.text.rounding import nearest
 from analyzer.text.words import (
     NO_BREAK,
     UNKNOWN,
@@ -27,6 +26,7 @@ from analyzer.text.words import (
     counted,
     money,
     money_decimals,
+    nearest,
     plain,
     plain_sentence,
     span_words,

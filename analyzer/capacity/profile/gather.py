@@ -35,7 +35,7 @@ from analyzer.capacity.profile.readings import (
     unit_costs,
 )
 from analyzer.capacity.profile.work import HeldRun, ProfileRequest, Work, read_work
-from analyzer.findings.rule_words import rule_words
+from analyzer.findings.words import rule_words
 from analyzer.finops.non_gpu_costs.energy import energy
 from analyzer.finops.non_gpu_costs.text import rows_told
 from analyzer.ledger.coverage import Hours, cluster, known_hours, not_judged

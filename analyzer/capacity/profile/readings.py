@@ -22,9 +22,9 @@ from analyzer.capacity.profile.work import HeldRun, Work
 from analyzer.findings.health.limits import MIG_CAPABLE
 from analyzer.finops.non_gpu_costs.energy import Drawn
 from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, labels, reported_progress
+from analyzer.measures.efficiency.goodput import Scaling
 from analyzer.measures.efficiency.of_run import Subject, scaling_of
-from analyzer.measures.efficiency.scaling import Scaling
-from analyzer.measures.traffic.traffic_query import read_traffic
+from analyzer.measures.traffic.run_traffic import read_traffic
 from analyzer.period import local
 from analyzer.queries.statements import statements
 from analyzer.text.wording import gib

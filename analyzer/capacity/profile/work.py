@@ -5,7 +5,7 @@ from typing import Any
 
 from analyzer.errors import LedgerError
 from analyzer.ledger.coverage import held_span, ledger_end
-from analyzer.ledger.which_run import find_run
+from analyzer.ledger.run_facts import find_run
 from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
 from analyzer.text.words import counted, percent, plain

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.findings.health import gpus, hosts, queues, runs, services
-from analyzer.findings.health.gathering import gather
-from analyzer.findings.health.notice import Notice, Rule, Span
-from analyzer.ledger.unjudged import Unjudged
+from analyzer.findings.health.notice import Notice, Rule, Span, gather
+from analyzer.ledger.coverage import Unjudged
 from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, NoticeRule, Span, noticed, rows_of, values_of
 from analyzer.findings.health.words import WORDS
-from analyzer.ledger.unjudged import Unjudged
+from analyzer.ledger.coverage import Unjudged
 from analyzer.measures.efficiency import efficiency_query
-from analyzer.measures.efficiency.stragglers import Straggler, stragglers
+from analyzer.measures.efficiency.efficiency_query import Straggler, stragglers
 from analyzer.queries.statements import statements
 from analyzer.text.wording import counted, percent
 from collector.lake.tiers import kept_from

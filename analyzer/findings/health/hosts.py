@@ -13,7 +13,7 @@ from analyzer.findings.health.gpus import Replays, replay_notices
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
 from analyzer.findings.health.words import WORDS
-from analyzer.ledger.unjudged import Unjudged
+from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import statements
 from analyzer.text.wording import counted, some
 from collector.lake.tiers import kept_from

@@ -1,4 +1,8 @@
-"""What a notice is: something to look at that claims no GPU-second, and how one is made of its words and a row."""
+"""What a notice is (something to look at that claims no GPU-second), how one is made, and what rules read.
+
+Hours come from the tier of hours as far as that reaches, and from samples where nobody has rolled up yet. They lie in
+temporary tables of the session that asks (notice_gpu_hours, notice_run_hours, notice_port_hours, notice_holds).
+"""
 
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,15 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 
 from pydantic import ConfigDict, Field
 
-from agent.wire.units import DAY_US, HOUR_MS
+from agent.wire.units import DAY_US, HOUR_MS, HOUR_US
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS
 from analyzer.ids import short_id
-from analyzer.ledger.unjudged import Unjudged
-from analyzer.queries.statements import PARAMETER, statements
+from analyzer.ledger.coverage import Unjudged
+from analyzer.queries.statements import PARAMETER, run, statements
 from analyzer.states import Confidence
 from analyzer.text.json_fields import WHOLE, Name, Sentence
 from analyzer.text.wording import counted, gib, gpu_hours, length_of_time, percent, tenths
+from collector.lake.series import TableExtent
+from collector.tier_tables import tiered
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -165,3 +171,29 @@ def rows_of(session: "Session", span: Span, statement: str, **values: object) ->
     known = {"start": span.start_us, "end": span.end_us} | values
     names = set(PARAMETER.findall(statement))
     return session.rows(statement, {name: known[name] if name in known else getattr(LIMITS, name) for name in names})
+
+
+_HOURS = {"gpu": "gpu_samples", "run": "run_samples", "port": "network_samples"}
+
+
+def gather(session: "Session", span: Span) -> None:
+    """Make the temporary tables of a period.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    for name, table in _HOURS.items():
+        create, from_hours, from_samples = statements(f"findings/health/hours/{name}.sql")
+        session.execute(create)
+        rolled = rolled_until(session, table)
+        edge = min(max(span.start_us, rolled), span.end_us)
+        if edge > span.start_us:
+            session.execute(from_hours, {"start": span.start_us, "end": edge})
+        if edge < span.end_us:
+            session.execute(from_samples, {"start": edge, "end": span.end_us})
+    run(session, "findings/health/holds.sql", start=span.start_us, end=span.end_us)
+
+
+def rolled_until(session: "Session", table: str) -> int:
+    """Return until when the tiers of a table of samples are whole, at a whole hour; 0 where there are none."""
+    return TableExtent.of(session, tiered(table)).rolled_until // HOUR_US * HOUR_US

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import EvidenceLine
-from analyzer.findings.health.gathering import rolled_until
 from analyzer.findings.health.limits import LIMITS, MIG_CAPABLE, NoticeLimits
-from analyzer.findings.health.notice import Notice, NoticeRule, Span, noticed, rows_of, values_of
+from analyzer.findings.health.notice import Notice, NoticeRule, Span, noticed, rolled_until, rows_of, values_of
 from analyzer.findings.health.words import WORDS
-from analyzer.ledger.unjudged import Unjudged
+from analyzer.ledger.coverage import Unjudged
 from analyzer.measures.efficiency import efficiency_query
-from analyzer.measures.efficiency.cadence import FAILURES_LEAST, Failures
-from analyzer.measures.efficiency.checkpoints import Checkpoints, Saving, checkpoints
-from analyzer.measures.efficiency.figure import Figure
+from analyzer.measures.efficiency.checkpoints import FAILURES_LEAST, Checkpoints, Failures, Figure, Saving, checkpoints
 from analyzer.queries.statements import statements
 from analyzer.states import Confidence
 from analyzer.text.wording import called, counted, gib, percent, tenths

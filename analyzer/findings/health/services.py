@@ -8,8 +8,8 @@ from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
 from analyzer.findings.health.words import WORDS
+from analyzer.ledger.coverage import Unjudged
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.unjudged import Unjudged
 from analyzer.queries.statements import statements
 
 if TYPE_CHECKING:

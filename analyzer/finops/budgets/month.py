@@ -16,7 +16,7 @@ from analyzer.finops.budgets.budget_file import FLEET, Budget, budget_book
 from analyzer.finops.forecast import Forecast, days_missing, forecast
 from analyzer.ledger.coverage import ledger_end
 from analyzer.period import Calendar, Period, day_starts, local, midnight
-from analyzer.queries.booked import booked
+from analyzer.queries.statements import booked
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
 

@@ -9,7 +9,6 @@ from analyzer.finops.budgets.month import BudgetLine, MonthReport
 from analyzer.ledger.breakdown import column_like
 from analyzer.period import local
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import nearest
 from analyzer.text.table import WHOLE_AMOUNT, TableColumn, paper_lines
 from analyzer.text.words import (
     AT_LEAST,
@@ -23,6 +22,7 @@ from analyzer.text.words import (
     moment_words,
     money,
     money_decimals,
+    nearest,
     plain,
     symbol,
 )

@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from analyzer.finops.charges.sums import HeldHour, charged_micros
 from analyzer.finops.non_gpu_costs.rates import Rates, close_rates
-from analyzer.ledger.chunks import spans
-from analyzer.ledger.closing import is_reached
+from analyzer.ledger.pending import is_reached, spans
 from analyzer.ledger.teams import TeamBook, team_book
 from analyzer.period import Period, local
 from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.prices.rows import Charge
-from analyzer.queries.booked import COLUMNS
-from analyzer.queries.placed import COLUMNS as PLACE
-from analyzer.queries.placed import placed
+from analyzer.queries.statements import BOOKED_COLUMNS, PLACED_COLUMNS, placed, statements
 from analyzer.queries.statements import run as run_sql
-from analyzer.queries.statements import statements
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
 
@@ -121,11 +117,11 @@ def terms_version(settings: Settings, teams: TeamBook | None = None, prices: Pri
 
 _MOVED = "teams, cost centres or projects were mapped anew"
 _GPU_HOURS = 250_000  # of the ledger read at once
-_COLUMNS = ", ".join(COLUMNS)
+_COLUMNS = ", ".join(BOOKED_COLUMNS)
 _FINAL = "FROM ledger_hours WHERE status = 'final'"
 _RUNS = f"""
 INSERT INTO closed_runs (hour, run_id, {_COLUMNS})
-SELECT h.hour, h.run_id, {", ".join(f"r.{column}" for column in COLUMNS)} FROM (
+SELECT h.hour, h.run_id, {", ".join(f"r.{column}" for column in BOOKED_COLUMNS)} FROM (
     SELECT hour, run_id FROM ledger WHERE run_id IS NOT NULL AND hour IN ({{hours}})
     UNION SELECT hour, run_id FROM adjustments WHERE run_id IS NOT NULL AND hour IN ({{hours}})
 ) h {{join}} runs r ON r.run_id = h.run_id ANTI JOIN closed_runs c ON c.hour = h.hour AND c.run_id = h.run_id
@@ -133,7 +129,7 @@ SELECT h.hour, h.run_id, {", ".join(f"r.{column}" for column in COLUMNS)} FROM (
 _NODES = f"""
 WITH closing AS (SELECT hour FROM terms_due WHERE is_new AND hour BETWEEN $first AND $last)
 INSERT INTO closed_nodes BY NAME
-SELECT l.hour, l.node, {", ".join(f"h.{column}" for column in PLACE)} FROM (
+SELECT l.hour, l.node, {", ".join(f"h.{column}" for column in PLACED_COLUMNS)} FROM (
     SELECT DISTINCT hour, node FROM ledger WHERE node IS NOT NULL AND hour IN (SELECT hour FROM closing)
     UNION SELECT c.hour, i.node FROM closing c, (SELECT DISTINCT node FROM inventory) i
 ) l {placed("l")} WHERE shut.node IS NULL

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from agent.wire.units import HOUR_MS
 from analyzer.period import Period, local
 from analyzer.prices.rows import Charge, rate_of
-from analyzer.queries.booked import booked
+from analyzer.queries.statements import booked
 from analyzer.states import words_of
 
 if TYPE_CHECKING:

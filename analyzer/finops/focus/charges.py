@@ -7,11 +7,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from agent.wire.units import HOUR_US
-from analyzer.ledger.closing import reached_until
 from analyzer.ledger.coverage import least_settled
+from analyzer.ledger.pending import reached_until
 from analyzer.period import Period, local, midnight
-from analyzer.queries.booked import booked
-from analyzer.queries.placed import placed
+from analyzer.queries.statements import booked, placed
 from collector.store.session import Session
 
 

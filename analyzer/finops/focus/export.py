@@ -16,8 +16,8 @@ from analyzer.finops.focus.columns import Column, Issuer, columns
 from analyzer.finops.focus.rows import MILLIONTHS, FocusRow, RowContext, adjustment_row, hours_of, scaled, usage_rows
 from analyzer.finops.focus.write import FileFormat, write
 from analyzer.period import Period, local
-from analyzer.queries.booked import booked
 from analyzer.queries.ledger_query import ledger_sums
+from analyzer.queries.statements import booked
 from analyzer.states import booking
 from collector.store.session import Session
 

@@ -22,11 +22,9 @@ from analyzer.period import Period
 from analyzer.prices.derived import HOURS_PER_MONTH
 from analyzer.prices.non_gpu_rows import Checkpoints, Host, NonGpuPrices, Storage, row_of
 from analyzer.prices.price_book import price_book
-from analyzer.queries.amount_gaps import Gap, gaps
-from analyzer.queries.ledger_query import ledger_sums
-from analyzer.queries.placed import placed
+from analyzer.queries.ledger_query import Gap, gaps, ledger_sums
+from analyzer.queries.statements import placed, statements
 from analyzer.queries.statements import run as run_sql
-from analyzer.queries.statements import statements
 from analyzer.settings.settings import Settings
 from collector.lake.series import TableExtent
 from collector.store.session import Session

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import reduce
 
 from analyzer.prices.non_gpu_rows import Energy, row_of
-from analyzer.text.rounding import apportion
+from analyzer.text.words import apportion
 
 MILLIJOULES_PER_KWH = 3_600_000_000
 _MILLION = 1_000_000

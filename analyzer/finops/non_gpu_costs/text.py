@@ -8,9 +8,19 @@ from analyzer.finops.non_gpu_costs.energy import EnergySum, TeamEnergy
 from analyzer.measures.traffic.text import bill_words
 from analyzer.prices.non_gpu_rows import Energy, Tariff
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import apportion, nearest
 from analyzer.text.table import TableColumn, paper_lines
-from analyzer.text.words import UNKNOWN, bytes_words, decimal, dollars, money, percent, plain, symbol
+from analyzer.text.words import (
+    UNKNOWN,
+    apportion,
+    bytes_words,
+    decimal,
+    dollars,
+    money,
+    nearest,
+    percent,
+    plain,
+    symbol,
+)
 
 _EDITED = (
     "Rates changed after hours of it were final: these keep the rates, and the hosts their node groups, of when they "

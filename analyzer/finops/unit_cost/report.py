@@ -19,18 +19,17 @@ from analyzer.finops.unit_cost.units import (
     said_enough,
     weeks_between,
 )
-from analyzer.ledger.amounts.corrections import Correction, corrections
+from analyzer.ledger.amounts import Correction, corrections
 from analyzer.ledger.coverage import known_hours as hours_of
-from analyzer.ledger.running import known_part, like_before
+from analyzer.ledger.coverage import known_part, like_before
 from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, reported_progress
+from analyzer.measures.efficiency.goodput import Peer, Scaling, Signature, scaling, signature
 from analyzer.measures.efficiency.of_run import peer_of
-from analyzer.measures.efficiency.scaling import Peer, Scaling, Signature, scaling, signature
 from analyzer.period import Calendar, Period
-from analyzer.queries.amount_gaps import Gap, gaps
-from analyzer.queries.labels import labels_of
+from analyzer.queries.ledger_query import Gap, gaps, labels_of
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
-from analyzer.text.rounding import nearest
+from analyzer.text.words import nearest
 from collector.store.session import Session
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from analyzer.interfaces.api.parameters import READS, Paged, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.ledger.which_run import find_run
-from analyzer.queries.booked import booked
+from analyzer.ledger.run_facts import find_run
+from analyzer.queries.statements import booked
 from analyzer.reports.document import CostMicros, Iso, Listing, Micros, Milliseconds, Model, Span, iso
 from analyzer.states import Class, booking
 

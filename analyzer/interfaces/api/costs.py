@@ -11,7 +11,7 @@ from analyzer.interfaces.api.parameters import READS, CursorKey, Paged, Selected
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import Hours, known_hours
 from analyzer.period import Calendar, Period
-from analyzer.queries.dimensions import COLUMNS, Dimension
+from analyzer.queries.ledger_query import COLUMNS, Dimension
 from analyzer.reports.document import Amounts, Listing, Model, Rounding, Span
 from analyzer.states import CLASSES
 

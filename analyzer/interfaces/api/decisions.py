@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.findings.history.judgement import BECAUSE_MAX
+from analyzer.findings.judgement import BECAUSE_MAX
 from analyzer.interfaces.api.parameters import Opt, Parameters, Text, When
 from analyzer.interfaces.api.posts import Post as Said
 from analyzer.interfaces.api.posts import answered, audit, documented, said_by

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from analyzer.findings.history.judgement import BECAUSE_MAX, Judgement, Mute, Verdict
-from analyzer.findings.history.say import keep_judgement, keep_mute
+from analyzer.findings.judgement import BECAUSE_MAX, Judgement, Mute, Verdict
+from analyzer.findings.say import keep_judgement, keep_mute
 from analyzer.interfaces.api.findings import FindingId
 from analyzer.interfaces.api.parameters import Opt, Parameters, Text, When
 from analyzer.interfaces.api.posts import Post, answered, audit, documented, said_by

@@ -7,12 +7,12 @@ from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.findings.finding import Finding, FindingDocument
-from analyzer.findings.history.judgement import Record
+from analyzer.findings.judgement import Record
 from analyzer.ids import by_id, pattern
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
-from analyzer.ledger.which_run import find_run
+from analyzer.ledger.run_facts import find_run
 from analyzer.reports.document import Document, Listing, Span
 
 FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or how it begins.")]

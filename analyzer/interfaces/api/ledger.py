@@ -12,10 +12,9 @@ from starlette.responses import Response
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Paged, Selected, Spanned
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import Hours, known_hours
-from analyzer.ledger.which_run import find_run
+from analyzer.ledger.run_facts import find_run
 from analyzer.period import Calendar, Period, day_starts, local
-from analyzer.queries.dimensions import COLUMNS, OF_RUNS, Dimension, ledger_source
-from analyzer.queries.ledger_query import LedgerSum
+from analyzer.queries.ledger_query import COLUMNS, OF_RUNS, Dimension, LedgerSum, ledger_source
 from analyzer.reports.document import (
     Amounts,
     Iso,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from analyzer.findings.health.notice import Notice
 from analyzer.interfaces.api.parameters import READS, VALUES_MAX, GoneError, Paged, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.ledger.unjudged import by_rule
+from analyzer.ledger.coverage import by_rule
 from analyzer.reports.document import Listing, Model, Span
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from agent.wire.bounded import TooMuchError, bounded_json
 from analyzer.errors import ConfigError
-from analyzer.findings.history.say import Statement
+from analyzer.findings.say import Statement
 from analyzer.interfaces.api.parameters import Parameters, refusals
 from analyzer.reports.document import Document
 from analyzer.server_client import WRONG_USAGE

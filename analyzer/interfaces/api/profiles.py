@@ -15,7 +15,7 @@ from analyzer.interfaces.api.parameters import READS, Parameters, Selected
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.api.runs import RunId
 from analyzer.ledger.coverage import Hours, NotJudged, known_hours, not_judged
-from analyzer.ledger.which_run import find_run
+from analyzer.ledger.run_facts import find_run
 from analyzer.period import Period
 from analyzer.reports.document import Amounts, Document, Entry, Model, Span, entries
 from analyzer.reports.run import run_span

@@ -22,11 +22,10 @@ from analyzer.interfaces.api.parameters import (
     cursor_text,
     period_of,
 )
-from analyzer.ledger.coverage import EMPTY, unjudged
-from analyzer.ledger.unjudged import Unjudged
+from analyzer.ledger.coverage import EMPTY, Unjudged, unjudged
 from analyzer.period import Period
-from analyzer.queries.dimensions import PEOPLE
 from analyzer.queries.generation import ByGeneration, Generations, ReadingCache
+from analyzer.queries.ledger_query import PEOPLE
 from analyzer.recommendations.advise import LossSource
 from analyzer.recommendations.lifecycle.lifecycle_tables import Offer
 from analyzer.recommendations.recommendation import Recommendation

@@ -13,7 +13,7 @@ from agent.wire.contract import Column
 from agent.wire.tables import TABLES
 from analyzer.interfaces.api.parameters import READS, GoneError, Opt, Paged, Parameters, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.ledger.which_run import find_run
+from analyzer.ledger.run_facts import find_run
 from analyzer.measures.traffic.matrix import Balance
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.period import Period

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from analyzer.errors import ConfigError
-from analyzer.findings.history.judgement import mute_until, verdict_of
-from analyzer.findings.history.say import Statement, keep_judgement, keep_mute
+from analyzer.findings.judgement import mute_until, verdict_of
+from analyzer.findings.say import Statement, keep_judgement, keep_mute
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.lifecycle_tables import decide

@@ -32,7 +32,7 @@ from analyzer.capacity.gate.work import work_of
 from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END, ReadProfile, read_envelope, read_profile
 from analyzer.capacity.profile.signature import TrustedKey
 from analyzer.errors import ConfigError, ProfileError
-from analyzer.findings.history.judgement import reason_of
+from analyzer.findings.judgement import reason_of
 from analyzer.interfaces.cli.by_command import where, who
 from analyzer.interfaces.cli.recording import price_micros
 from analyzer.ledger.believed import believing

@@ -2,7 +2,7 @@
 
 from textwrap import fill
 
-from analyzer.findings.history.judgement import VERDICTS, reason_of
+from analyzer.findings.judgement import VERDICTS, reason_of
 from analyzer.interfaces.cli.by_command import target_of, word_parser
 
 _OK = 0

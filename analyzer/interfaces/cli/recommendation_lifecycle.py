@@ -3,7 +3,7 @@
 import argparse
 from textwrap import fill
 
-from analyzer.findings.history.judgement import reason_of
+from analyzer.findings.judgement import reason_of
 from analyzer.interfaces.cli.by_command import target_of, word_parser
 from analyzer.recommendations.lifecycle.status import Decision
 

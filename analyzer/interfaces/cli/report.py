@@ -25,8 +25,7 @@ from analyzer.interfaces.questions.money_questions import ANOMALIES, BUDGETS, DE
 from analyzer.interfaces.questions.question import Question
 from analyzer.interfaces.text.recommendation_files import schema_text
 from analyzer.interfaces.text.recording_text import recording_text
-from analyzer.measures.efficiency.step_log import by_log, step_pattern
-from analyzer.measures.efficiency.steps import StepTime
+from analyzer.measures.efficiency.steps import StepTime, by_log, step_pattern
 from analyzer.reports.compare import checked_kind
 from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout

@@ -7,7 +7,7 @@ from pathlib import Path
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.command import is_ascii, opened, width_of, write
 from analyzer.interfaces.questions.sizing import ask_known, read_known
-from analyzer.measures.efficiency.mfu import parameter_count
+from analyzer.measures.efficiency.goodput import parameter_count
 from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.fitting import GpuRequest, kinds
 from analyzer.sizing.model import (

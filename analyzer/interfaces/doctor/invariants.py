@@ -8,8 +8,8 @@ from analyzer.ledger.pending import know_fleet
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.prices.price_book import price_book
 from analyzer.queries.ledger_query import ledger_sums
-from analyzer.queries.placed import stood
 from analyzer.queries.statements import run as run_sql
+from analyzer.queries.statements import stood
 from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS, LOSABLE
 from collector.store.session import Session

@@ -15,8 +15,7 @@ from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.request import Order
 from analyzer.states import CLASSES
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import UNKNOWN, counted, decimal, plain, span_words, symbol
+from analyzer.text.words import UNKNOWN, apportion, counted, decimal, nearest, plain, span_words, symbol
 
 _BAR_CELLS = 20
 _LABELS_TOLD = 2

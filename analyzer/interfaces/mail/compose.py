@@ -15,7 +15,6 @@ from analyzer.queries.ledger_query import alike_measured
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.recommendation_words import is_predicted
 from analyzer.reports.week import WeekReport
-from analyzer.text.rounding import nearest
 from analyzer.text.words import (
     at_least,
     counted,
@@ -25,6 +24,7 @@ from analyzer.text.words import (
     kind_of,
     money,
     money_decimals,
+    nearest,
     plain,
     plain_sentence,
     symbol,

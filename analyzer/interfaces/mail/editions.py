@@ -18,8 +18,7 @@ from analyzer.interfaces.mail.sections import Joined
 from analyzer.interfaces.mail.sending import MailError
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.interfaces.mail.team_week import Usual, of_team, team_facts
-from analyzer.ledger.coverage import known_hours
-from analyzer.ledger.running import like_before
+from analyzer.ledger.coverage import known_hours, like_before
 from analyzer.period import Calendar, Period, local
 from analyzer.prices.price_book import price_book
 from analyzer.reports.reader import Reader

@@ -28,14 +28,13 @@ from analyzer.interfaces.text.savings_text import came_words, predicted_words
 from analyzer.interfaces.text.sentences import judged_words, unpriced_words
 from analyzer.interfaces.text.week_text import silent_words, status_words
 from analyzer.ledger.breakdown import column_like
-from analyzer.ledger.closing import CLOSES_AFTER
+from analyzer.ledger.pending import CLOSES_AFTER
 from analyzer.period import Calendar, Period, local
 from analyzer.prices.price_book import repriced_words
 from analyzer.queries.ledger_query import BreakdownEntry, Counted, fold, known_sum
 from analyzer.queries.statements import statements
 from analyzer.reports.group_table import charge_lines, team_lines
 from analyzer.reports.week import WeekReport
-from analyzer.text.rounding import nearest
 from analyzer.text.words import (
     NO_BREAK,
     UNKNOWN,
@@ -47,6 +46,7 @@ from analyzer.text.words import (
     kind_of,
     money,
     money_decimals,
+    nearest,
     plain,
     symbol,
 )

@@ -6,9 +6,8 @@ from statistics import median
 
 from analyzer.ledger.coverage import Measured, NotJudged, known_hours
 from analyzer.period import Calendar, Period
-from analyzer.queries.booked import booked
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, Unpriced, fold
-from analyzer.queries.statements import statements
+from analyzer.queries.statements import booked, statements
 from analyzer.reports.groups import GroupRow, MeasuredWith, by_what_of_teams, teams
 from analyzer.reports.week import WeekReport
 from analyzer.states import words_of

@@ -25,7 +25,7 @@ from analyzer.interfaces.live.live_query import booked_until
 from analyzer.ledger.coverage import STATUSES, newest_hour_end
 from analyzer.ledger.teams import team_book
 from analyzer.measures.traffic.fleet import read_fleet_traffic
-from analyzer.measures.traffic.locality import ClassBytes
+from analyzer.measures.traffic.matrix import ClassBytes
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.period import WINDOW_MS, Period
 from analyzer.prices.check import booked_kinds, complaints, owned_kinds

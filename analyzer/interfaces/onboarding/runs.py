@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyzer.ledger.teams import RunIdentity, TeamBook
-from analyzer.queries.labels import labels_of
+from analyzer.queries.ledger_query import labels_of
 from collector.importing import allocation_file, slurm_history
 from collector.importing.history import History
 from collector.importing.known_allocations import Sighting

@@ -13,8 +13,7 @@ from analyzer.interfaces.text.recommendation_files import lines_file, spreadshee
 from analyzer.interfaces.text.recommendation_text import Listed, recommendation_text, recommendations_text
 from analyzer.interfaces.text.savings_text import savings_text
 from analyzer.interfaces.text.unjudged_text import unjudged_text
-from analyzer.ledger.coverage import fleet
-from analyzer.ledger.unjudged import Unjudged
+from analyzer.ledger.coverage import Unjudged, fleet
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.lifecycle_tables import Offer
 from analyzer.recommendations.recommendation import Recommendation

@@ -10,7 +10,7 @@ def formatted(text: str, form: str, title: str) -> str:
 
         return text_html(title, text)
     if form == "svg":
-        from analyzer.text.picture import picture
+        from analyzer.text.layout import picture
 
         return picture(text, title)
     return f"```text\n{text}```\n" if form == "markdown" else text

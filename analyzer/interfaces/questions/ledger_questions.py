@@ -10,8 +10,8 @@ from analyzer.interfaces.text.run_text import run_text
 from analyzer.interfaces.text.runs_text import runs_text
 from analyzer.interfaces.text.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.measures.traffic.fleet import FleetTraffic, read_fleet_traffic
-from analyzer.measures.traffic.fleet_text import fleet_traffic_text
 from analyzer.measures.traffic.tariff import tariff_book
+from analyzer.measures.traffic.text import fleet_traffic_text
 from analyzer.reports.groups import By, checked_by
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request

@@ -2,8 +2,7 @@
 
 from analyzer.interfaces.cli.recording import RecordingReport
 from analyzer.interfaces.text.moved import largest_move
-from analyzer.text.rounding import apportion_tree, nearest
-from analyzer.text.words import clock, duration, percent, plain
+from analyzer.text.words import apportion_tree, clock, duration, nearest, percent, plain
 
 
 def against_sentence(before: RecordingReport, now: RecordingReport) -> str:

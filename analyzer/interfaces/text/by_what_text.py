@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from analyzer.interfaces.text.sentences import short_sku
 from analyzer.reports.groups import MeasuredWith
-from analyzer.text.rounding import apportion
-from analyzer.text.words import NO_BREAK, counted, decimal
+from analyzer.text.words import NO_BREAK, apportion, counted, decimal
 
 _KINDS_SHOWN = 3
 # Held by tests/analyzer/ledger/test_judge.py: no rule is sure of what a GPU's work waits for without SM activity.

@@ -8,8 +8,7 @@ from analyzer.recommendations.lifecycle.outcome import Effect, Interval
 from analyzer.recommendations.lifecycle.work import Unit
 from analyzer.reports.compare import ComparedSide, Comparison
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import apportion, nearest
-from analyzer.text.words import UNKNOWN, counted, decimal, hours_decimals, money, plain, signed
+from analyzer.text.words import UNKNOWN, apportion, counted, decimal, hours_decimals, money, nearest, plain, signed
 
 _PER: dict[Unit, tuple[int, str]] = {
     "tokens": (1_000_000, "a million tokens"),

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analyzer.findings.rules.sentence import gpu_words
-from analyzer.measures.efficiency.cadence import Advice
-from analyzer.measures.efficiency.checkpoints import Checkpoints
-from analyzer.measures.efficiency.goodput import Goodput
+from analyzer.findings.words import gpu_words
+from analyzer.measures.efficiency.checkpoints import Advice, Checkpoints
+from analyzer.measures.efficiency.efficiency_query import Straggler, known_cost
+from analyzer.measures.efficiency.goodput import Goodput, Scaling
 from analyzer.measures.efficiency.of_run import Efficiency
-from analyzer.measures.efficiency.scaling import Scaling
 from analyzer.measures.efficiency.steps import How, StepTime
-from analyzer.measures.efficiency.stragglers import Straggler, known_cost
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, duration, gpu_hours, hours_decimals, moment_words, money, plain
 

@@ -3,9 +3,9 @@
 import textwrap
 from collections.abc import Mapping
 
-from analyzer.findings.explain.argue import Argument
-from analyzer.findings.explain.signs import Sign
+from analyzer.findings.argue import Argument
 from analyzer.findings.finding import Finding
+from analyzer.findings.signs import Sign
 from analyzer.interfaces.text.finding_plot import plot_lines
 from analyzer.period import local
 from analyzer.reports.finding_charts import whose_gpus

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from analyzer.findings.explain.plot import Plot, Signal
+from analyzer.findings.argue import Plot, Signal
 from analyzer.period import local
 from analyzer.text.layout import LEVELS, TextLayout
 from analyzer.text.words import day

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from analyzer.findings.finding import Finding, FindingDocument
-from analyzer.findings.still_costs import StillCosts
+from analyzer.findings.ledger_findings import StillCosts
 from analyzer.interfaces.text.notice_text import notice_lines
 from analyzer.interfaces.text.record_text import overconfident_words
 from analyzer.period import local

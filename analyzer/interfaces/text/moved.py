@@ -1,8 +1,7 @@
 """Which loss changed most from one breakdown to another, in words."""
 
 from analyzer.queries.ledger_query import Breakdown
-from analyzer.text.rounding import nearest
-from analyzer.text.words import percent
+from analyzer.text.words import nearest, percent
 
 
 def largest_move(before: Breakdown, now: Breakdown) -> str:

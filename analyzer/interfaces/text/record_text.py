@@ -1,6 +1,6 @@
 """Accuracy in words: how many of the findings that owners judged were right. None judged is said, and never 0 %."""
 
-from analyzer.findings.history.judgement import PROMISED_PERMILLE, Record, RuleTally, Tally
+from analyzer.findings.judgement import PROMISED_PERMILLE, Record, RuleTally, Tally
 from analyzer.text.words import NO_BREAK
 
 

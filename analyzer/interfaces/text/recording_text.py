@@ -14,8 +14,18 @@ from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.run import RunDocument
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import apportion_tree, nearest
-from analyzer.text.words import bytes_words, clock, counted, duration, gpu_hours, money, plain, plain_sentence
+from analyzer.text.words import (
+    apportion_tree,
+    bytes_words,
+    clock,
+    counted,
+    duration,
+    gpu_hours,
+    money,
+    nearest,
+    plain,
+    plain_sentence,
+)
 
 _TRY_SHOWN = 3
 _SHARE_SECONDS = 10  # below this a share of a core says more about the start than about the watching

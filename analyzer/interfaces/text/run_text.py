@@ -5,14 +5,14 @@ from itertools import groupby
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
-from analyzer.findings.rule_words import rule_words
+from analyzer.findings.words import rule_words
 from analyzer.interfaces.text.efficiency_text import efficiency_lines, not_known
 from analyzer.interfaces.text.finding_text import evidence_lines, heading
 from analyzer.interfaces.text.pasting import folded
 from analyzer.interfaces.text.run_prediction import sooner
 from analyzer.interfaces.text.sentences import unpriced_words
 from analyzer.ledger.breakdown import breakdown_lines, went
-from analyzer.ledger.timeline import TimelinePoint
+from analyzer.ledger.coverage import TimelinePoint
 from analyzer.measures.traffic.text import traffic_lines
 from analyzer.period import local
 from analyzer.recommendations.recommendation import Recommendation
@@ -21,7 +21,6 @@ from analyzer.reports.recommendation_words import actor_words, cost_words, saves
 from analyzer.reports.run import RunDocument, RunFacts, run_energy_words, worth_showing
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout
-from analyzer.text.rounding import nearest
 from analyzer.text.words import (
     counted,
     day,
@@ -30,6 +29,7 @@ from analyzer.text.words import (
     hours_decimals,
     moment_words,
     money,
+    nearest,
     percent,
     plain,
     symbol,

@@ -9,8 +9,7 @@ from analyzer.period import local
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import over_words
 from analyzer.reports.recommendation_words import is_predicted
-from analyzer.text.rounding import nearest
-from analyzer.text.words import UNKNOWN, day, decimal, symbol
+from analyzer.text.words import UNKNOWN, day, decimal, nearest, symbol
 
 _FIXED = ("reserved", "owned")  # paid for whether they are used or not
 

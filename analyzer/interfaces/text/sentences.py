@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from agent.wire.units import MICROS
-from analyzer.findings.rule_words import rule_words
+from analyzer.findings.words import rule_words
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.ledger.coverage import NotJudged, Sku
 from analyzer.queries.ledger_query import LARGE_GAP, Breakdown, alike_measured
@@ -11,7 +11,6 @@ from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import over_words
 from analyzer.reports.recommendation_words import FREE, NOT_PRICED, cost_short
 from analyzer.reports.week import WeekReport, best_next_step
-from analyzer.text.rounding import nearest
 from analyzer.text.words import (
     AT_LEAST,
     NO_BREAK,
@@ -22,6 +21,7 @@ from analyzer.text.words import (
     kind_of,
     money,
     money_decimals,
+    nearest,
     nothing_avoidable,
     percent,
     plain,

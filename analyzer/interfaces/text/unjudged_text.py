@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from analyzer.findings.rule_words import rule_words
-from analyzer.ledger.unjudged import Unjudged, by_rule, rules_in
+from analyzer.findings.words import rule_words
+from analyzer.ledger.coverage import Unjudged, by_rule, rules_in
 from analyzer.period import Period
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, plain, plain_sentence

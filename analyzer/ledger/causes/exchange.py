@@ -1,17 +1,49 @@
-"""Waiting for peers: how much of the exchange is plain, how much a slow rank, how much the way across racks.
+"""Waiting for other GPUs: exchanges across racks, ranks that hold up the rest, hangs, and what the fabric can do.
 
 The chip is busy in the driver's sense while it spins in a collective, and does little; links carry the bytes
 (reference, algorithms 1.2). What the same bytes would take inside a rack is the fair part, the rest is avoidable.
+
+In a synchronous job the peers of a slow rank spin in the collective, so that the slow one is the busier (reference,
+algorithms 8, "sign trap"); one that sleeps or lacks its input stands still while they spin. What is counted is how far
+it stands from the middle, against how far the others do (robust z). Where several are as far behind, as those of one
+host, the mean over all ranks tells how many: only the rest waits.
+
+It is learned from the fleet's own runs, hour by hour, so that an hour's verdict can be made again from what is stored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from analyzer.ledger.causes.evidence import at_least, most, of_busy, per_gpu_rate
-from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.thresholds import FABRIC_BACK_MS, FABRIC_DIGITS, Thresholds
 from analyzer.ledger.windows import RunFacts, RunWindow
 from analyzer.period import WINDOW_MS
 from analyzer.states import Confidence
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+
+def at_least(value: int | None, bar: int) -> bool:
+    """True where the value is known and reaches the bar; what is unknown reaches nothing."""
+    return value is not None and value >= bar
+
+
+def most(*values: int | None) -> int | None:
+    """Return the largest of the known values, or None where none is known."""
+    known = [value for value in values if value is not None]
+    return max(known) if known else None
+
+
+def per_gpu_rate(window: RunWindow, kilobytes: int | None) -> int | None:
+    """Return kilobytes in a window as kB per GPU-millisecond (= MB/s), or None where unknown."""
+    return None if kilobytes is None or window.ms == 0 else kilobytes // window.ms
+
+
+def of_busy(window: RunWindow, share: int | None) -> int | None:
+    """Return a share of all time as a share of the time with a kernel resident."""
+    busy = 1000 - window.still
+    return None if share is None or busy <= 0 else min(1000, share * 1000 // busy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +226,138 @@ def _chip_rests(window: RunWindow, habit: Usual, limits: Thresholds) -> bool:
     if window.best is None or computes or at_least(window.dram, limits.underused_dram_permille):
         return False
     return window.activity * 1000 <= window.best * limits.hang_activity_permille
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """The share of all the run's GPU time, in permille, in which its other ranks wait for those behind."""
+
+    permille: int
+    caused_by: str | None = None  # the GPU that is furthest behind
+
+
+NONE_BEHIND = Lag(0)
+
+
+def straggler_lag(window: RunWindow, limits: Thresholds) -> Lag:
+    """Judge one window; ranks without traffic between them do not wait for one another."""
+    if window.gpus < 3 or not links_busy(window, limits):
+        return NONE_BEHIND
+    signs = (_stands_still(window, limits), _computes_longer(window, limits), _runs_slower(window, limits))
+    found = max(signs, key=lambda lag: lag.permille)
+    return found if found.permille >= limits.lag_permille else NONE_BEHIND
+
+
+def _stands_still(window: RunWindow, limits: Thresholds) -> Lag:
+    behind = _odd(window.still_most, window.still_median, window.still_spread, limits)
+    return Lag(_of_the_rest(behind, window.still, window.still_median, window.still_most, window), window.still_gpu)
+
+
+def _computes_longer(window: RunWindow, limits: Thresholds) -> Lag:
+    """By SM activity; by power where the chip does not tell it, since spinning draws a third of the limit."""
+    if window.sm_ms * 2 >= window.ms:
+        ahead = _odd(window.activity_most, window.activity_median, window.activity_spread, limits)
+        mean: int | None = window.activity
+        middle = window.activity_median
+        most, idle, gpu = window.activity_most or 0, limits.spinning_permille, window.active_gpu
+    else:
+        ahead = _odd(window.power_most, window.power_median, window.power_spread, limits)
+        mean, middle = window.power, window.power_median
+        most, idle, gpu = window.power_most or 0, limits.spinning_power_permille, window.power_gpu
+    if most <= 2 * idle:  # a rank that hardly computes tells nothing of the others
+        return NONE_BEHIND
+    return Lag(_of_the_rest(min(1000, ahead * 1000 // (most - idle)), mean, middle, most, window), gpu)
+
+
+def _runs_slower(window: RunWindow, limits: Thresholds) -> Lag:
+    """By the clock alone, where the chip does not tell its activity: peers wait as long as a slower clock computes on.
+
+    A hot GPU draws less for its clock and its peers draw less for their waiting, so that power shows neither.
+    """
+    behind = window.slowed_most - window.slowed_least
+    if window.sm_ms * 2 >= window.ms or behind < limits.slowed_permille or window.slowest_gpu is None:
+        return NONE_BEHIND
+    waiting = behind * (1000 - window.still) // 1000
+    return Lag(_of_the_rest(waiting, None, None, None, window), window.slowest_gpu)
+
+
+def _odd(most: int | None, median: int | None, spread: int | None, limits: Thresholds) -> int:
+    """Return how far the outermost rank stands from the middle, or 0 where others stand nearly as far."""
+    if most is None or median is None or spread is None:
+        return 0
+    usual = max(limits.rank_spread_permille, spread * 14826 // 10000)  # 1.4826: what makes a MAD a deviation
+    return most - median if (most - median) * 1000 > limits.odd_rank_milli * usual else 0
+
+
+def _of_the_rest(behind: int, mean: int | None, middle: int | None, most: int | None, window: RunWindow) -> int:
+    """Return what the ranks that are not behind wait, as a share of all ranks' time.
+
+    How many are behind follows from how far the mean of all lies off the middle; one at the least, half at the most.
+    """
+    are = 0 if mean is None or middle is None or most is None else (mean - middle) * 1000 // max(1, most - middle)
+    one = -(-1000 // window.gpus)
+    return behind * window.gpus * (1000 - max(one, min(500, are))) // 1000 // window.gpus
+
+
+_SEVERAL = -1  # no rate: parts of an hour were judged by different ones, and all of it is due once more
+
+# The median of what was seen in the week up to the end of the hour.
+_RATES = """
+SELECT h.hour, (SELECT quantile_disc(r.bytes_per_second, 0.5) FROM in_rack_rates r
+    WHERE r.window_start >= h.hour - $back AND r.window_start < h.hour + 3600000000) AS rate
+FROM ({hours}) h ORDER BY h.hour
+"""
+
+
+def learn_rates(
+    session: "Session", windows: Iterable[RunWindow], facts: Mapping[str, RunFacts], limits: Thresholds
+) -> None:
+    """Keep what these windows of runs within one rack were seen to reach."""
+    seen = [
+        (window.run_id, window.window_ms * 1000, rate)
+        for window in windows
+        if facts[window.run_id].racks == 1 and (rate := lesson(window, limits)) is not None
+    ]
+    session.load("in_rack_rates", ("run_id", "window_start", "bytes_per_second"), seen)
+
+
+def in_rack_rates(session: "Session", from_us: int, until_us: int) -> dict[int, int | None]:
+    """Return the rate by hour (its first microsecond) in bytes a second of one host; None where none was seen."""
+    hours = "SELECT unnest(range($from_us, $until_us, 3600000000)) AS hour"
+    return _rates(session, hours, {"from_us": from_us, "until_us": until_us})
+
+
+def _rates(session: "Session", hours: str, asked: dict[str, object]) -> dict[int, int | None]:
+    found = session.rows(_RATES.format(hours=hours), asked | {"back": FABRIC_BACK_MS * 1000})
+    return {hour: _rounded(rate) for hour, rate in found}
+
+
+def keep_rates(session: "Session", judged_by: Mapping[int, int | None]) -> None:
+    """Write down by which rate the runs across racks of each hour were judged; by several, where others had another."""
+    before = dict(
+        session.rows(
+            "SELECT hour, bytes_per_second FROM fabric_rates WHERE list_contains($hours::BIGINT[], hour)",
+            {"hours": list(judged_by)},
+        )
+    )
+    _write(session, {hour: _SEVERAL if before.get(hour, rate) != rate else rate for hour, rate in judged_by.items()})
+
+
+def outdated_hours(session: "Session", from_us: int) -> list[int]:
+    """Return the hours from `from_us` on that were judged by another rate than is known now, and keep the new ones."""
+    judged_by = dict(session.rows("SELECT hour, bytes_per_second FROM fabric_rates WHERE hour >= ?", [from_us]))
+    now = _rates(session, "SELECT hour FROM fabric_rates WHERE hour >= $from_us", {"from_us": from_us})
+    changed = {hour: rate for hour, rate in now.items() if rate != judged_by[hour]}
+    _write(session, changed)
+    return sorted(changed)
+
+
+def _write(session: "Session", judged_by: Mapping[int, int | None]) -> None:
+    session.load("fabric_rates", ("hour", "bytes_per_second"), list(judged_by.items()), replace=True)
+
+
+def _rounded(rate: int | None) -> int | None:
+    if rate is None:
+        return None
+    unit = 10 ** max(0, len(str(rate)) - FABRIC_DIGITS)
+    return rate - rate % int(unit)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analyzer.ledger.causes.evidence import at_least, per_gpu_rate
+from analyzer.ledger.causes.exchange import at_least, per_gpu_rate
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 from analyzer.states import Confidence

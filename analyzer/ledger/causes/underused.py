@@ -4,8 +4,7 @@ requests served one by one.
 
 from dataclasses import dataclass
 
-from analyzer.ledger.causes.evidence import at_least, of_busy, per_gpu_rate
-from analyzer.ledger.causes.exchange import links_busy
+from analyzer.ledger.causes.exchange import at_least, links_busy, of_busy, per_gpu_rate
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts, RunWindow
 from analyzer.states import Confidence

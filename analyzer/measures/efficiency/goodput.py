@@ -1,18 +1,25 @@
-"""Goodput of a run in the published terms, from the ledger's rows; each figure known, or with the reason why not.
+"""What came of a run's GPU time: goodput, model FLOPs utilization, and how its speed scales with GPUs.
 
 Google's ML Goodput counts what is lost (badput) by kind, and calls the rest productive: a step that is slow is
 productive there. So communication, throttling and small kernels are within the step, while starting, saving,
 input starvation, hangs, standing idle and thrown-away work are badput. What was not measured or not explained is
 neither, and stands beside them: goodput, badput and unknown are the whole of the run's GPU time.
+
+The six are two for the forward and four for the backward pass of each parameter and token; attention is left out, as
+there. Of a run that trains adapters only the figure is too high, since most of its parameters have no gradient.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Literal
 
 from agent.wire.units import MILLISECOND_US
-from analyzer.measures.efficiency.figure import Figure, withheld
+from analyzer.measures.efficiency.checkpoints import Figure, withheld
+from analyzer.settings.toml_entry import read_toml
 
 _Badput = Literal[
     "starting", "restoring", "data loading", "checkpointing", "wasted progress", "idle", "hang", "hardware down"
@@ -169,3 +176,188 @@ def _time_to_recover(attempts: Sequence[Attempt]) -> Figure:
     if not times:
         return withheld("no later attempt was seen to work")
     return Figure(sorted(times)[(len(times) - 1) // 2] / 1_000_000)
+
+
+_TABLE = Path(__file__).with_name("peaks.toml")
+_FLOP_PER_PARAMETER_AND_TOKEN = 6
+# Of a mixture of experts those that a token meets count; nothing is guessed from a model's name.
+_PARAMETER_LABELS = ("active_params", "params", "model_params")
+_PRECISION_LABELS = ("precision", "dtype")
+_SIXTEEN_BITS = frozenset({"bf16", "bfloat16", "fp16", "float16", "half", "bf16-mixed", "16-mixed"})
+_COUNT = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(?:([kmbt])|e(\d{1,2}))?")
+_LETTERS = {"k": 3, "m": 6, "b": 9, "t": 12}
+_FEWEST, _MOST = 10**5, 10**14  # parameters; what lies beyond is a slip of the pen
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """What GPUs of a SKU do at most: dense 16-bit matrix FLOP/s; of boards with a power limit above `above_watts`."""
+
+    sku: str
+    flop_per_second: int
+    source: str
+    above_watts: int | None = None
+
+
+@cache
+def peaks() -> tuple[Peak, ...]:
+    """Return the table of peaks, as it is shipped."""
+    known = ("sku", "above_watts", "tflops", "source", "seen")
+    rows = read_toml(_TABLE, ("peak",)).entries("peak", known)
+    found = []
+    for row in rows:
+        row.day("seen")
+        watts = row.count("above_watts") if row.has("above_watts") else None
+        found.append(Peak(row.text("sku"), row.micros("tflops") * 10**6, row.text("source"), watts))
+    return tuple(found)
+
+
+def peak_of(sku: str | None, power_limit_watts: float | None) -> Peak | str:
+    """Return the peak of a SKU, or why none is known."""
+    if sku is None:
+        return "its GPUs are not of one known model"
+    peak = next((peak for peak in peaks() if peak.sku == sku), None)
+    if peak is None:
+        return f"no 16-bit peak of {sku} is in the table"
+    if peak.above_watts is not None and (power_limit_watts is None or power_limit_watts <= peak.above_watts):
+        seen = "an unknown power limit" if power_limit_watts is None else f"a power limit of {power_limit_watts:g} W"
+        return f"boards of {sku} differ, and {seen} does not tell which these are"
+    return peak
+
+
+def parameters(labels: Mapping[str, str]) -> int | str:
+    """Return how many parameters a run's labels say that its model has, or why that is not known."""
+    for name in _PARAMETER_LABELS:
+        if name in labels:
+            return (
+                parameter_count(labels[name])
+                or f"its label {name} says {labels[name][:24]!r}, and not a number such as 7b"
+            )
+    return "its parameters are not known: label params, such as 7b"
+
+
+def parameter_count(text: str) -> int | None:
+    """Return how many parameters a text says: 7b, 1.3e9, 6738415616; None where it says none, or not so many."""
+    match = _COUNT.fullmatch(text.strip().lower().replace("_", "").replace(",", ""))
+    if match is None:
+        # A plain count of any length: 6738415616.
+        plain = text.strip().replace("_", "").replace(",", "")
+        number = int(plain) if plain.isdecimal() and len(plain) <= 15 else 0
+    else:
+        exponent = _LETTERS[match[2]] if match[2] else int(match[3] or 0)
+        number = round(float(match[1]) * 10**exponent)
+    return number if _FEWEST <= number <= _MOST else None
+
+
+def mfu(
+    labels: Mapping[str, str],
+    tokens_per_second: Figure,
+    gpus: int,
+    sku: str | None,
+    power_limit_watts: float | None,
+) -> Figure:
+    """Return the share of the GPUs' peak that the model's arithmetic took while the run worked; 0 to 1."""
+    if tokens_per_second.value is None:
+        return tokens_per_second
+    count = parameters(labels)
+    if isinstance(count, str):
+        return withheld(count)
+    precision = next((labels[name].lower() for name in _PRECISION_LABELS if name in labels), "bf16")
+    if precision not in _SIXTEEN_BITS:
+        return withheld(f"peaks are known for 16 bits, and it says {precision[:24]!r}")
+    peak = peak_of(sku, power_limit_watts)
+    if isinstance(peak, str):
+        return withheld(peak)
+    share = _FLOP_PER_PARAMETER_AND_TOKEN * count * tokens_per_second.value / (gpus * peak.flop_per_second)
+    if share > 1:
+        return withheld(f"it would be {share:.0%}: its parameters or its tokens are not what they are called")
+    return Figure(share)
+
+
+Unit = Literal["tokens", "samples", "steps"]
+_UNITS: tuple[Unit, ...] = ("tokens", "samples", "steps")
+MODEL_LABEL = "model"
+_BATCH_LABELS = ("global_batch", "batch")  # samples of one step over all GPUs
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What makes runs comparable: the model (its label, else the run's name), the batch where it is said, the SKU."""
+
+    model: str
+    batch: str | None
+    sku: str
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A run of one signature: its size, what it did (by unit) and in how many microseconds of working time."""
+
+    run_id: str
+    gpus: int
+    amounts: Mapping[Unit, int]
+    working_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One row of the table: so many GPUs do so much a second, `speed_up` times the smallest size of the table."""
+
+    gpus: int
+    runs: int
+    per_second: float
+    speed_up: float
+    efficiency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """The table of sizes, smallest first, and of what it counts; and why there is none, or what is not in it."""
+
+    unit: Unit | None
+    sizes: tuple[Size, ...]
+    because: str | None = None
+
+
+def signature(name: str | None, labels: Mapping[str, str], sku: str | None) -> Signature | None:
+    """Return what a run may be compared by; None where its model or its GPUs are not known."""
+    model = labels.get(MODEL_LABEL) or name
+    if not model or not sku:
+        return None
+    batch = next((labels[key] for key in _BATCH_LABELS if labels.get(key)), None)
+    return Signature(model, batch, sku)
+
+
+def scaling(peers: Iterable[Peer], *, is_batch_known: bool, expired: int = 0) -> Scaling:
+    """Return the table of runs of one signature; of so many more nobody can tell any more what they did.
+
+    Tokens are compared before samples, and those before steps. Steps compare only where the batch of a step is known to
+    be the same: with the GPUs the batch often grows, and then a step does more.
+    """
+    gone = None
+    if expired:
+        runs = "1 run" if expired == 1 else f"{expired} runs"
+        gone = f"the samples of {runs} of its kind, which tell no steps, are no longer kept"
+    usable = [peer for peer in peers if peer.working_us > 0 and peer.gpus > 0]
+    rated = [peer for peer in usable if any(peer.amounts.get(unit) for unit in _UNITS)]
+    if not rated:
+        return Scaling(None, (), gone or "no run of its kind says its tokens, samples or steps")
+    for unit in _UNITS if is_batch_known else _UNITS[:2]:
+        counted = [peer for peer in rated if peer.amounts.get(unit)]
+        if len({peer.gpus for peer in counted}) > 1:
+            return Scaling(unit, _table(counted, unit), gone)
+    if len({peer.gpus for peer in rated}) > 1:
+        return Scaling(None, (), "runs of several sizes tell steps alone: label global_batch, or tell tokens")
+    return Scaling(None, (), f"only one size seen; {gone}" if gone else "only one size seen")
+
+
+def _table(peers: Sequence[Peer], unit: Unit) -> tuple[Size, ...]:
+    rows: list[Size] = []
+    for gpus in sorted({peer.gpus for peer in peers}):
+        alike = [peer for peer in peers if peer.gpus == gpus]
+        rate = sum(peer.amounts[unit] for peer in alike) * 1_000_000 / sum(peer.working_us for peer in alike)
+        smallest = rows[0] if rows else None
+        speed_up = rate / smallest.per_second if smallest else 1.0
+        efficiency = speed_up * smallest.gpus / gpus if smallest else 1.0
+        rows.append(Size(gpus, len(alike), rate, speed_up, efficiency))
+    return tuple(rows)

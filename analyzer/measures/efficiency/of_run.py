@@ -4,13 +4,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.measures.efficiency import efficiency_query
-from analyzer.measures.efficiency.checkpoints import Checkpoints, checkpoints
-from analyzer.measures.efficiency.figure import Figure, withheld
-from analyzer.measures.efficiency.goodput import Attempt, Goodput, Life, goodput
-from analyzer.measures.efficiency.mfu import mfu
-from analyzer.measures.efficiency.scaling import MODEL_LABEL, Peer, Scaling, Unit, scaling, signature
+from analyzer.measures.efficiency.checkpoints import Checkpoints, Figure, checkpoints, withheld
+from analyzer.measures.efficiency.efficiency_query import Straggler, stragglers
+from analyzer.measures.efficiency.goodput import (
+    MODEL_LABEL,
+    Attempt,
+    Goodput,
+    Life,
+    Peer,
+    Scaling,
+    Unit,
+    goodput,
+    mfu,
+    scaling,
+    signature,
+)
 from analyzer.measures.efficiency.steps import EXPIRED, ReportedProgress, StepTime, by_period, step_time
-from analyzer.measures.efficiency.stragglers import Straggler, stragglers
 from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:

@@ -1,12 +1,116 @@
-"""How long a step takes: by the run's own count, by a log that its owner names, or by the period of its GPUs."""
+"""The step time of a run: by its own word, by its log, or by the period of its GPUs' work.
 
-from collections.abc import Sequence
+A wave that repeats after p samples repeats after 2p and 3p as well, and a step that is made of like parts nearly
+repeats after each part. So the shortest lag is taken at which the series repeats as well as it ever does; where a
+shorter lag repeats nearly as well and fits into it a whole number of times, nobody can tell part from whole, and none
+is named.
+
+`gpuledger run --steps-from` counts lines as they are printed and knows when. A log that was kept must say the time
+itself: the pattern's named groups are `seconds` (of a step), or `time` (of the line), with or without `step` (its
+number).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from typing import Literal
+from datetime import UTC, datetime
+from math import isfinite, sqrt
+from pathlib import Path
+from typing import BinaryIO, Literal
 
-from analyzer.measures.efficiency.autocorrelation import fundamental
+from analyzer.errors import ConfigError
 from analyzer.states import Confidence
+
+_STRENGTH_LEAST = 0.3
+_NOISE_DEVIATIONS = 6.0  # a series without any period reaches 1 / sqrt(n) by chance, six times that never
+_CYCLES_LEAST = 5
+_AS_WELL = 0.95  # of the best: this lag repeats the series as well as any
+_NEARLY = 0.80  # of the best: a part that is like its whole
+# Of the best, at a lag too short to be told: a wave of 5.5 samples repeats exactly after 11 of them, and half after 5.
+_SHORT = 0.40
+_WHOLE = 0.1  # how far a ratio of two lags may be from a whole number
+
+
+@dataclass(frozen=True, slots=True)
+class Fundamental:
+    """A period in samples, how strongly the series repeats after it (1: exactly), and how often it was seen."""
+
+    lag: float
+    strength: float
+    cycles: float
+
+
+def fundamental(values: Sequence[float], lag_least: int, lag_most: int) -> Fundamental | str:
+    """Return the period between two lags (in samples), or why none is named."""
+    most = min(lag_most, len(values) // _CYCLES_LEAST)
+    strengths = correlations(values, 2 * most + 1)
+    # A period of 13.4 samples is seen best after 67: tops are compared, not the lags beside them.
+    peaks = {lag: _top(strengths, lag) for lag in _peaks(strengths)}
+    floor = max(_STRENGTH_LEAST, _NOISE_DEVIATIONS / max(1, len(values)) ** 0.5)
+    best = max((top for lag, (_, top) in peaks.items() if lag <= most), default=0.0)
+    if best < floor:
+        return "no period shows"
+    lag = next(lag for lag, (_, top) in peaks.items() if top >= _AS_WELL * best)
+    if lag < lag_least or any(_is_short(strengths, part, lag, best) for part in peaks if part < lag_least):
+        return "its period is shorter than ten samples"
+    parts = [part for part, (_, top) in peaks.items() if part < lag and top >= _NEARLY * best and _fits(part, lag)]
+    if parts:
+        return f"a step may be {lag} samples, or a part of it {parts[0]}"
+    if strengths[2 * lag] < floor / 2:
+        return "what repeats once does not repeat again"
+    place, top = peaks[lag]
+    return Fundamental(place, top, len(values) / place)
+
+
+def correlations(values: Sequence[float], lags: int) -> list[float]:
+    """Return the autocorrelation for the lags 0, 1, … below `lags`; 1 at lag 0, all 0 for a series that never changes.
+
+    Each lag is averaged over its own pairs, so that a long lag counts as much as a short one.
+    """
+    mean = sum(values) / len(values) if values else 0.0
+    centred = [value - mean for value in values]
+    power = sum(value * value for value in centred) / max(1, len(centred))
+    if power == 0:
+        return [0.0] * lags
+    found = []
+    for lag in range(min(lags, len(centred))):
+        pairs = zip(centred, centred[lag:], strict=False)
+        found.append(sum(one * other for one, other in pairs) / (len(centred) - lag) / power)
+    return found + [0.0] * (lags - len(found))
+
+
+def _peaks(strengths: Sequence[float]) -> list[int]:
+    """Return the lags of local maxima, beyond the first fall below nothing: every series is like itself at lag 0."""
+    fallen = next((lag for lag, strength in enumerate(strengths) if strength <= 0), len(strengths))
+    return [
+        lag
+        for lag in range(max(1, fallen), len(strengths) - 1)
+        if strengths[lag - 1] < strengths[lag] >= strengths[lag + 1] and strengths[lag] > 0
+    ]
+
+
+def _is_short(strengths: Sequence[float], part: int, lag: int, best: float) -> bool:
+    """Say whether the series repeats after this lag for itself: it falls between there and the longer lag.
+
+    Noise makes small peaks on the flank of a large one as well.
+    """
+    return strengths[part] >= _SHORT * best and min(strengths[part:lag]) <= strengths[part] / 2
+
+
+def _fits(part: int, lag: int) -> bool:
+    times = lag / part
+    return round(times) >= 2 and abs(times - round(times)) <= _WHOLE * round(times)
+
+
+def _top(strengths: Sequence[float], lag: int) -> tuple[float, float]:
+    """Return place and height of the parabola through a peak and its two neighbours; no higher than 1."""
+    left, top, right = strengths[lag - 1], strengths[lag], strengths[lag + 1]
+    bend = left - 2 * top + right
+    if not bend:
+        return float(lag), top
+    off = 0.5 * (left - right) / bend
+    return lag + off, min(1.0, top - 0.25 * (left - right) * off)
+
 
 How = Literal["progress", "log", "period"]
 
@@ -133,3 +237,109 @@ def longest_even(samples: Sequence[tuple[int, int, float]]) -> tuple[float, tupl
         if len(run) >= len(best):
             best = run
     return (usual / 1_000_000, tuple(best[-_SAMPLES_MAX:])) if len(best) > 1 and usual > 0 else None
+
+
+MAX_LOG_BYTES = 256 * 1024 * 1024
+_MAX_LINE_BYTES = 65_536  # as in agent/run: what is beyond it in a line is not searched
+_GROUPS = ("step", "seconds", "time")
+_INTERVALS_LEAST = 3
+_EPOCH_MILLISECONDS = 1e11  # a plain number above this counts milliseconds since 1970: in seconds it were the year 5138
+
+
+def step_pattern(given: str) -> re.Pattern[str]:
+    """Return the pattern that finds steps in a log.
+
+    Raises:
+        ConfigError: it is no regular expression, an empty one, or has no group that says a time.
+    """
+    try:
+        pattern = re.compile(given)
+    except re.error as error:
+        raise ConfigError(f"--steps-from {given!r} is no regular expression: {error}") from error
+    if pattern.match(""):
+        raise ConfigError(f"--steps-from {given!r} matches nothing at all; say what a step's line has in it")
+    if unknown := sorted(set(pattern.groupindex) - set(_GROUPS)):
+        raise ConfigError(f"--steps-from {given!r} has a group {unknown[0]!r}; known are {', '.join(_GROUPS)}")
+    if not {"seconds", "time"} & set(pattern.groupindex):
+        raise ConfigError(
+            f"--steps-from {given!r} says no time: name a group for it, as in 'step .* (?P<seconds>[0-9.]+) s'"
+        )
+    return pattern
+
+
+def by_log(path: Path, pattern: re.Pattern[str]) -> StepTime:
+    """Return the median time of the steps that a log tells.
+
+    Raises:
+        ConfigError: the file cannot be read or is too large; nothing in it matches, or what matches is no time.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"--log {path} is no file; keep the output in one first")
+        size = path.stat().st_size
+        if size > MAX_LOG_BYTES:
+            raise ConfigError(
+                f"--log {path} has {size >> 20} MB, more than {MAX_LOG_BYTES >> 20}: give the part that matters"
+            )
+        with path.open("rb") as log:
+            matches = [match for line in _lines(log) if (match := pattern.search(line))]
+    except OSError as error:
+        raise ConfigError(f"cannot read --log {path}: {error.strerror}") from error
+    if not matches:
+        raise ConfigError(f"no line of {path} matches --steps-from {pattern.pattern!r}")
+    seconds = "seconds" in pattern.groupindex
+    times = [_seconds(match) for match in matches] if seconds else list(_between(matches, pattern))
+    if len(times) < _INTERVALS_LEAST:
+        raise ConfigError(f"{path} tells {len(times)} step times; {_INTERVALS_LEAST} are needed for a median")
+    return StepTime(sorted(times)[(len(times) - 1) // 2], "log", "high", len(times))
+
+
+def _lines(log: BinaryIO) -> Iterator[str]:
+    is_rest = False
+    while line := log.readline(_MAX_LINE_BYTES):
+        if not is_rest:
+            # Progress bars write over their line: the last word on it counts as a line of its own.
+            yield from line.decode("utf-8", "replace").rstrip("\r\n").split("\r")
+        is_rest = not line.endswith(b"\n")
+
+
+def _seconds(match: re.Match[str]) -> float:
+    try:
+        found = float(match["seconds"])
+    except (TypeError, ValueError):
+        found = -1.0
+    if not isfinite(found) or found <= 0:
+        raise ConfigError(f"--steps-from takes {match['seconds']!r} for seconds in {match[0][:80]!r}; it is no time")
+    return found
+
+
+def _between(matches: list[re.Match[str]], pattern: re.Pattern[str]) -> Iterator[float]:
+    """Yield the seconds that each step took between two lines. A number that falls is a new beginning."""
+    numbered = "step" in pattern.groupindex
+    before: tuple[int, float] | None = None
+    for place, match in enumerate(matches):
+        text = match["step"] if numbered else None
+        if numbered and (text is None or not text.isdecimal() or len(text) > 18):
+            raise ConfigError(f"--steps-from takes {text!r} for a step's number in {match[0][:80]!r}")
+        number, at = int(text) if text else place, _moment(match)
+        if before is not None and number > before[0] and at >= before[1]:
+            yield (at - before[1]) / (number - before[0])
+        before = (number, at)
+
+
+def _moment(match: re.Match[str]) -> float:
+    """Return the time of a line in seconds: an ISO date and time, or seconds or milliseconds since 1970."""
+    text = (match["time"] or "").strip().replace(",", ".")
+    try:
+        number = float(text)
+        if isfinite(number):
+            return number / 1000 if number > _EPOCH_MILLISECONDS else number
+    except ValueError:
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"--steps-from takes {text[:40]!r} for a time; it is none such as 2026-11-10T08:12:00"
+        ) from error
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

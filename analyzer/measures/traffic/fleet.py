@@ -5,13 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from analyzer.errors import LedgerError
-from analyzer.measures.traffic.locality import LOCALITIES, ClassBytes, Locality
-from analyzer.measures.traffic.run_traffic import RunTraffic, Waited
+from analyzer.measures.traffic.matrix import LOCALITIES, ClassBytes, Locality
+from analyzer.measures.traffic.run_traffic import RunTraffic, Waited, read_traffic
 from analyzer.measures.traffic.tariff import Bill, TariffBook
-from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.period import Period
-from analyzer.queries.amount_gaps import Gap, gaps
-from analyzer.queries.ledger_query import known_sum
+from analyzer.queries.ledger_query import Gap, gaps, known_sum
 from collector.store.session import Session
 
 _NEAR = frozenset(("gpu_link", "rack"))

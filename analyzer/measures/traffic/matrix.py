@@ -1,16 +1,170 @@
-"""The matrix of a run: who sent how much to whom, as flows count it and RDMA ports let it be estimated, and the rest.
+"""Who sent how much to whom: places and how far apart they are, rings of ranks, and the sources of the figures.
 
 What hosts tell of flows is held against what their links carried: of each host, link and way, what the matrix says,
 what other runs' flows say and what nobody explains sum to the links' bytes, to the byte. Integers; same rows, same
 matrix.
+
+A class says the widest border that is known to be crossed. What is not known to stay within a rack is never said to.
+
+A ring over N hosts has N links, each of which carries the same. How many of them leave a rack depends on the order of
+the ranks alone: one for each rack where racks stand together, up to N where they alternate.
+
+Views of this session alone, with one name and the same columns whatever they are made of. A tier's row holds for its
+whole bucket: at the edges of a run its first and last minute are cut by time, as a sample would be; and where minutes
+have expired, its first and last hour.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import ipaddress
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
-from analyzer.measures.traffic.ring import next_hosts
+from agent.wire.units import HOUR_US
+from collector.lake.tiers import Span, kept_from
+from collector.store.session import literal
+from collector.tier_tables import SIZES, Tiered, tiered
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+Locality = Literal[
+    "gpu_link",
+    "rack",
+    "across_racks",
+    "across_blocks",
+    "across_zones",
+    "across_regions",
+    "outside",
+    "internet",
+    "unknown",
+]
+LOCALITIES: tuple[Locality, ...] = get_args(Locality)  # from near to far, then what is not known
+_ANOTHER = "other"  # the agent's name for all peers beyond those that it tells one by one
+
+
+@dataclass(frozen=True, slots=True)
+class HostLocation:
+    """Where a host stands; None is unknown."""
+
+    rack: str | None = None
+    block: str | None = None
+    zone: str | None = None
+    region: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassBytes:
+    """Bytes of one class, each counted once, and how many of them are estimated and not counted."""
+
+    locality: Locality
+    bytes: int
+    estimated_bytes: int
+
+
+_BORDERS: tuple[tuple[str, Locality], ...] = (
+    ("region", "across_regions"),
+    ("zone", "across_zones"),
+    ("block", "across_blocks"),
+    ("rack", "across_racks"),
+)
+
+
+def between(here: HostLocation, there: HostLocation) -> Locality:
+    """Return how far apart two hosts of the fleet are: the widest border known to lie between them."""
+    for part, locality in _BORDERS:
+        one, other = getattr(here, part), getattr(there, part)
+        if one is not None and other is not None and one != other:
+            return locality
+    return "rack" if here.rack is not None and here.rack == there.rack else "unknown"
+
+
+def locality(here: str, there: str, places: Mapping[str, HostLocation]) -> Locality:
+    """Return how far bytes between two ends went.
+
+    An end that is no host of the fleet is outside (a file server, another site: whatever has a name or a private
+    address), in the internet (an address that anybody may route to, an object store's as well), or unknown.
+    """
+    strangers = [end for end in (here, there) if end not in places]
+    if not strangers:
+        return between(places[here], places[there])
+    found = {_stranger(end) for end in strangers}
+    return "unknown" if "unknown" in found else "internet" if "internet" in found else "outside"
+
+
+def _stranger(peer: str) -> Locality:
+    if peer == _ANOTHER:
+        return "unknown"
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return "outside"
+    return "internet" if address.is_global else "outside"
+
+
+def by_class(parts: Iterable[tuple[Locality, int, bool]]) -> tuple[ClassBytes, ...]:
+    """Return (class, bytes, estimated) added up by class, from near to far; classes without bytes are left out."""
+    sums: dict[Locality, tuple[int, int]] = {}
+    for where, amount, estimated in parts:
+        whole, guessed = sums.get(where, (0, 0))
+        sums[where] = (whole + amount, guessed + (amount if estimated else 0))
+    return tuple(ClassBytes(where, *sums[where]) for where in LOCALITIES if sums.get(where, (0, 0))[0])
+
+
+LEVELS = ("rack", "block", "zone")
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """How often a ring crosses one kind of place: as it is, at best, and at worst.
+
+    `crossings` is None where it cannot be told; `missing` then says why, in words.
+    """
+
+    level: str  # rack, block or zone
+    hosts: int
+    places: int | None
+    crossings: int | None
+    contiguous: int | None
+    interleaved: int | None
+    missing: str | None = None
+
+
+def ring(level: str, hosts: Sequence[str], places: Mapping[str, str | None]) -> Ring:
+    """Return how often a ring of these hosts, in the order of their ranks, changes its rack, block or zone."""
+    order = [places.get(host) for host in hosts]
+    lacking = [host for host, place in zip(hosts, order, strict=True) if place is None]
+    if lacking:
+        more = f" and of {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        return Ring(level, len(hosts), None, None, None, None, f"the {level} of {lacking[0]}{more} is unknown")
+    known = [place for place in order if place is not None]
+    counts = tuple(Counter(known).values())
+    return Ring(level, len(hosts), len(counts), crossings(known), contiguous(counts), interleaved(counts))
+
+
+def crossings(order: Sequence[str]) -> int:
+    """Return how many of a ring's links lead from one place to another; the last host's leads to the first."""
+    return sum(here != there for here, there in zip(order, [*order[1:], *order[:1]], strict=True))
+
+
+def contiguous(counts: Sequence[int]) -> int:
+    """Return the fewest crossings of a ring with so many hosts in each place: one for each place, none in one alone."""
+    return len(counts) if len(counts) > 1 else 0
+
+
+def interleaved(counts: Sequence[int]) -> int:
+    """Return the most crossings of a ring with so many hosts in each place.
+
+    All links cross while no place has more than half the hosts; else each of the others stands between two of it.
+    """
+    whole, largest = sum(counts), max(counts, default=0)
+    return whole if 2 * largest <= whole else 2 * (whole - largest)
+
+
+def next_hosts(hosts: Sequence[str]) -> dict[str, str]:
+    """Return to whom each host of a ring sends; of one host alone nobody."""
+    return dict(zip(hosts, [*hosts[1:], *hosts[:1]], strict=True)) if len(hosts) > 1 else {}
+
 
 # Counted by flow; a host's RDMA ports, all to the next host by rank; the agent's own estimate, in equal parts by peer.
 Basis = Literal["tcp", "ring", "peers"]
@@ -193,3 +347,43 @@ def _balance(key: tuple[str, Link, Way], carried: int | None, told: int, others:
         return Balance(*key, None, told, others, None, 0)
     rest = carried - told - others
     return Balance(*key, carried, told, others, max(0, rest), max(0, -rest))
+
+
+# The view, the table of the contract, its columns as they are, and what its columns of bytes begin with.
+_VIEWS: tuple[tuple[str, str, str, str], ...] = (
+    ("traffic_links", "network_samples", "link_kind", ""),
+    ("traffic_flows", "flow_samples", "run_id, peer, transport", ""),
+    ("traffic_gpus", "gpu_samples", "gpu_uuid", "nvlink_"),
+)
+
+
+def add_views(session: "Session", nodes: Sequence[str], from_us: int, until_us: int, *, from_tiers: bool) -> None:
+    """Make the three views over these hosts' bytes in a span of time; traffic_edges must be there.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    names = ", ".join(map(literal, nodes)) or "NULL"  # written out: files that hold none of them are then not read
+    span = Span(from_us, until_us)
+    for view, table, columns, prefix in _VIEWS:
+        source = tiered(table)
+        ways = [f"{prefix}{way}_bytes AS {way}_bytes" for way in ("receive", "transmit")]
+        taken = ", ".join(["node", columns, *ways])
+        parts = _of_tiers(session, source, span) if from_tiers else [_rows(table, "ended_at", span)]
+        selects = [f"SELECT {taken}, {part} AND node IN ({names})" for part in parts]
+        session.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {' UNION ALL '.join(selects)}")
+
+
+def _of_tiers(session: "Session", source: Tiered, span: Span) -> Iterator[str]:
+    """Yield the rest of a query for each size of tier: its times, its table, and which of its rows."""
+    minutes_from = kept_from(session, [source.name("minutes")])
+    in_edges = f"(node, started_at // {HOUR_US} * {HOUR_US}) IN (SELECT (node, hour) FROM traffic_edges)"
+    coarse = f"(started_at < {minutes_from} OR NOT {in_edges})"
+    fine = f"started_at >= {minutes_from} AND {in_edges}"
+    for size, which in (("hours", coarse), ("minutes", fine)):
+        yield f"{_rows(source.name(size), f'started_at + {SIZES[size]}', span)} AND {which}"
+
+
+def _rows(table: str, ended_at: str, span: Span) -> str:
+    return f"""started_at, {ended_at} AS ended_at, {span.start} AS part_from, {span.end} AS part_until FROM {table}
+        WHERE started_at < {span.end} AND {ended_at} > {span.start}"""

@@ -1,13 +1,33 @@
-"""What is known of one run's traffic: how far its bytes went, how its ring lies, what that costs, what is doubtful."""
+"""What a run moved between hosts and beyond, how far, and what that cost; read, and folded for display."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from analyzer.measures.traffic.locality import ClassBytes, HostLocation, Locality, by_class, locality
-from analyzer.measures.traffic.matrix import Balance, FlowBytes, LinkBytes, Matrix, RingSeat, matrix, rings
-from analyzer.measures.traffic.ring import LEVELS, Ring, ring
-from analyzer.measures.traffic.tariff import Bill, Prices
+from analyzer.measures.traffic.matrix import (
+    LEVELS,
+    Balance,
+    ClassBytes,
+    FlowBytes,
+    HostLocation,
+    LinkBytes,
+    Locality,
+    Matrix,
+    Ring,
+    RingSeat,
+    by_class,
+    locality,
+    matrix,
+    ring,
+    rings,
+)
+from analyzer.measures.traffic.tariff import Bill, Prices, TariffBook
+from analyzer.queries.statements import run, statements
 from analyzer.text.words import bytes_words
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
 
 _SHARED_PERCENT = 1  # two clocks never agree: a host that changes hands is not shared
 
@@ -163,3 +183,168 @@ def _doubt(one: Balance) -> str:
     what = "flows count" if one.link == "ethernet" else "the estimate has"
     carried = "sent" if one.way == "out" else "received"
     return f"{one.node}: {what} {bytes_words(one.excess_bytes or 0)} more than its links {carried}"
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What was told of one run."""
+
+    seats: list[RingSeat] = field(default_factory=list)
+    links: list[LinkBytes] = field(default_factory=list)
+    flows: list[FlowBytes] = field(default_factory=list)
+    gpu_link_bytes: int | None = None
+    waited: Waited | None = None
+
+
+def read_traffic(
+    session: "Session", run_ids: Sequence[str], from_us: int, until_us: int, tariffs: TariffBook | None = None
+) -> dict[str, RunTraffic]:
+    """Return the traffic of runs in [from_us, until_us), microseconds UTC; runs that held no host then are left out.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    run(session, "measures/traffic/segments.sql", runs=list(run_ids), from_us=from_us, until_us=until_us)
+    asked: dict[str, object] = {"runs": list(run_ids), "from_us": from_us, "until_us": until_us}
+    told = _told(session, asked)
+    for run_id, ms, cost in _all(session, "waited", **asked):
+        told[run_id].waited = Waited(ms, None if cost is None else int(cost))
+    places = read_places(session, until_us)
+    book = tariffs or TariffBook()
+    return {
+        run_id: run_traffic(
+            run_id, rows.seats, rows.links, rows.flows, rows.gpu_link_bytes, places, rows.waited, book.at(from_us)
+        )
+        for run_id, rows in sorted(told.items())
+        if rows.seats
+    }
+
+
+def read_places(session: "Session", until_us: int) -> dict[str, HostLocation]:
+    """Return where each host of the fleet stood at the end of a span, microseconds UTC."""
+    return {node: HostLocation(*where) for node, *where in _all(session, "places", until_us=until_us)}
+
+
+def _told(session: "Session", asked: dict[str, object]) -> dict[str, _Rows]:
+    found: dict[str, _Rows] = defaultdict(_Rows)
+    for run_id, node, attempt, rank, held_us, shared_us in _all(session, "seats"):
+        found[run_id].seats.append(RingSeat(node, attempt, rank, held_us, shared_us))
+    for run_id, node, attempt, shared, is_rdma, received, sent in _all(session, "links", **asked):
+        found[run_id].links.append(LinkBytes(node, attempt, shared, is_rdma, _whole(received), _whole(sent)))
+    for run_id, node, attempt, own, is_rdma, peer, received, sent in _all(session, "flows", **asked):
+        found[run_id].flows.append(FlowBytes(node, attempt, own, is_rdma, peer, int(received), int(sent)))
+    for run_id, sent in _all(session, "gpu_links", **asked):
+        found[run_id].gpu_link_bytes = _whole(sent)
+    return found
+
+
+def _all(session: "Session", name: str, **parameters: object) -> list[tuple[Any, ...]]:
+    (query,) = statements(f"measures/traffic/{name}.sql")
+    return session.rows(query, parameters)
+
+
+def _whole(amount: int | None) -> int | None:
+    return None if amount is None else int(amount)
+
+
+UNKNOWN_RACK = "rack unknown"
+ELSEWHERE = "elsewhere"  # file servers, other sites, peers that nobody names
+
+
+@dataclass(frozen=True, slots=True)
+class RackCell:
+    """Bytes from one rack to another, and how many of them are estimated from RDMA ports, and not counted."""
+
+    bytes: int = 0
+    estimated_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RackMatrix:
+    """Racks in their order, what is elsewhere last, and the bytes between each two; what nobody sent is left out."""
+
+    racks: tuple[str, ...]
+    cells: Mapping[tuple[str, str], RackCell]
+
+    @property
+    def bytes(self) -> int:
+        """All bytes."""
+        return sum(cell.bytes for cell in self.cells.values())
+
+
+def rack_matrix(runs: Iterable[RunTraffic], places: Mapping[str, HostLocation], most: int | None = None) -> RackMatrix:
+    """Return the matrix; of more racks than `most` those that moved least stand together as "N racks more"."""
+    sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for moved in runs:
+        for cell in moved.matrix.cells:
+            ends = _rack(cell.from_, places), _rack(cell.to, places)
+            sums[ends][0] += cell.bytes
+            sums[ends][1] += cell.bytes if cell.basis != "tcp" else 0
+    names = _folded({end for ends in sums for end in ends}, sums, most)
+    found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for (here, there), (whole, estimated) in sums.items():
+        ends = names[here], names[there]
+        found[ends][0] += whole
+        found[ends][1] += estimated
+    racks = sorted(set(names.values()), key=_order)
+    return RackMatrix(tuple(racks), {ends: RackCell(*amounts) for ends, amounts in found.items() if amounts[0]})
+
+
+def _rack(end: str, places: Mapping[str, HostLocation]) -> str:
+    place = places.get(end)
+    return ELSEWHERE if place is None else place.rack or UNKNOWN_RACK
+
+
+def _folded(racks: set[str], sums: Mapping[tuple[str, str], list[int]], most: int | None) -> dict[str, str]:
+    """Return under which name each rack is shown."""
+    if most is None or len(racks) <= most:
+        return {rack: rack for rack in racks}
+    moved: dict[str, int] = defaultdict(int)
+    for (here, there), (whole, _) in sums.items():
+        moved[here] += whole
+        moved[there] += whole
+    ranked = sorted(racks - {ELSEWHERE}, key=lambda rack: (-moved[rack], rack))
+    shown, rest = ranked[: most - 2], ranked[most - 2 :]
+    return {rack: rack for rack in (*shown, ELSEWHERE)} | dict.fromkeys(rest, f"{len(rest):,} racks more")
+
+
+def _order(name: str) -> tuple[bool, bool, str]:
+    return name == ELSEWHERE, name.endswith(" racks more"), name
+
+
+_HOSTS_MOST = 8
+OTHERS = "others"
+NO_FLOW = "no flow"
+_NOWHERE = "no rack"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows by sender with a cell for each column, None where nothing was moved. `left_out` counts columns not shown."""
+
+    kind: str  # host or rack
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[int | None, ...]], ...]
+    left_out: int
+
+
+def fold(traffic: RunTraffic, columns_most: int) -> Table:
+    """Return the table: whom the run sent to and received from, what others did, and what no flow explains.
+
+    Of more than eight hosts, or more than have room, it is by rack.
+    """
+    kind = "host" if len(traffic.hosts) <= min(_HOSTS_MOST, columns_most - 2) else "rack"
+    names = {host.node: host.node if kind == "host" else host.place.rack or _NOWHERE for host in traffic.hosts}
+    sums: dict[tuple[str, str], int] = defaultdict(int)
+    for cell in traffic.matrix.cells:
+        sums[names.get(cell.from_, OTHERS), names.get(cell.to, OTHERS)] += cell.bytes
+    for one in traffic.matrix.balances:
+        rest = one.unattributed_bytes or 0
+        sums[(names[one.node], NO_FLOW) if one.way == "out" else (NO_FLOW, names[one.node])] += rest
+    ends = list(dict.fromkeys(names.values()))
+    shown = ends[: max(1, columns_most - 2)]
+    columns = (*shown, OTHERS, NO_FLOW)
+    rows = tuple(
+        (sender, tuple(sums.get((sender, to)) or None for to in columns)) for sender in (*ends, OTHERS, NO_FLOW)
+    )
+    return Table(kind, columns, rows, len(ends) - len(shown))

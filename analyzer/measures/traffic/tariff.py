@@ -23,8 +23,7 @@ from pathlib import Path
 
 from agent.wire.units import GB, GIB
 from analyzer.errors import ConfigError
-from analyzer.measures.traffic.locality import HostLocation, Locality, locality
-from analyzer.measures.traffic.matrix import Cell
+from analyzer.measures.traffic.matrix import Cell, HostLocation, Locality, locality
 from analyzer.settings.settings import Settings
 from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.toml_model import Mistakes, one_of, read_rows, since, toml_file, toml_key, until

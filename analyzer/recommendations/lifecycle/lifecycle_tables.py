@@ -10,8 +10,8 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.history.judgement import reason_of
-from analyzer.findings.history.say import Statement
+from analyzer.findings.judgement import reason_of
+from analyzer.findings.say import Statement
 from analyzer.ids import by_id
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, PredictionSpan, Versions, predicted

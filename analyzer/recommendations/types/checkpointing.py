@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
-from analyzer.measures.efficiency.cadence import FAILURES_LEAST, best_interval_seconds, lost_ratio
-from analyzer.measures.efficiency.checkpoints import Checkpoints
+from analyzer.measures.efficiency.checkpoints import FAILURES_LEAST, Checkpoints, best_interval_seconds, lost_ratio
 from analyzer.queries.statements import statements
 from analyzer.recommendations.artefacts import on_nodes, owner, pod_patch
 from analyzer.recommendations.proposal import RESTART_MS, Proposal

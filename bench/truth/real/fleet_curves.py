@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzer.ledger.causes.stages.words import RunNames, stage_named
+from analyzer.ledger.causes.stages import RunNames, stage_named
 from bench.truth.real.distribution import Distribution
 
 if TYPE_CHECKING:

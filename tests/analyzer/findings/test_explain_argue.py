@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from analyzer.findings.explain.argue import argue
-from analyzer.findings.explain.idle import IdleGpus
-from analyzer.findings.explain.plot import signal
-from analyzer.findings.explain.ruled_out import ruled_out
-from analyzer.findings.explain.signs import Context, idle_signs, signs
+from analyzer.findings.argue import argue, ruled_out, signal
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
+from analyzer.findings.signs import Context, IdleGpus, idle_signs, signs
 from analyzer.interfaces.text.finding_plot import plot_lines
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from analyzer.findings.explain.argue import argue
-from analyzer.findings.explain.idle import IdleGpus
-from analyzer.findings.explain.signs import Sign, idle_signs
+from analyzer.findings.argue import argue
+from analyzer.findings.evidence import evidence
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
-from analyzer.findings.rules.evidence import evidence
-from analyzer.ledger.rules import RULE_OF
-from analyzer.ledger.thresholds import Thresholds
+from analyzer.findings.signs import IdleGpus, Sign, idle_signs
+from analyzer.ledger.thresholds import RULE_OF, Thresholds
 from analyzer.period import Calendar
 from collector.lake.tiers import roll_up
 from collector.store.schemas import make_tier_tables

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from analyzer.findings.evidence import need, need_words, severity
 from analyzer.findings.finding import figures, finding_sentence
 from analyzer.findings.ledger_findings import findings
-from analyzer.findings.rules.needs import need, need_words, severity
-from analyzer.findings.rules.sentence import host_words, limit_words, run_words, share_words
-from analyzer.findings.rules.words import WORDS
+from analyzer.findings.words import WORDS, host_words, limit_words, run_words, share_words
 from analyzer.states import BOOKINGS, booking
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY
 from tests.analyzer.reports import example_week

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from analyzer.findings.health.notice import Notice, Span
 from analyzer.findings.health.runs import checkpoint_notices
-from analyzer.ledger.unjudged import Unjudged
-from analyzer.measures.efficiency.cadence import Failures
-from analyzer.measures.efficiency.checkpoints import Saving
+from analyzer.ledger.coverage import Unjudged
+from analyzer.measures.efficiency.checkpoints import Failures, Saving
 
 MINUTE, HOUR = 60_000_000, 3_600_000_000
 HOUR_MS = 3_600_000

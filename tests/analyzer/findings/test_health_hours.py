@@ -2,8 +2,7 @@
 
 import random
 
-from analyzer.findings.health.gathering import gather
-from analyzer.findings.health.notice import Span
+from analyzer.findings.health.notice import Span, gather
 from collector.lake.tiers import roll_up
 from collector.store.schemas import make_tier_tables
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, SECOND, Fleet

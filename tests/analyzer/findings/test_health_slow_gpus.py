@@ -1,7 +1,7 @@
 """GPUs that several runs waited for."""
 
 from analyzer.findings.health.gpus import slow_gpu_notices
-from analyzer.measures.efficiency.stragglers import Straggler, Waited, stragglers
+from analyzer.measures.efficiency.efficiency_query import Straggler, Waited, stragglers
 
 HOUR_MS = 3_600_000
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.findings.history.judgement import (
+from analyzer.findings.judgement import (
     JUDGED_LEAST,
     MUTE_DAYS_MAX,
     Judgement,

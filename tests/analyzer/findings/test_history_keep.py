@@ -8,12 +8,10 @@ import pytest
 
 from analyzer.analysis import analyze
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.findings.history.history_tables import judgements, mutes, read_case
-from analyzer.findings.history.judgement import Tally, VersionTally, muted, record_of
-from analyzer.findings.history.keep import keep_findings
-from analyzer.findings.history.naming import finding_id
-from analyzer.findings.history.say import Statement, keep_judgement, keep_mute
+from analyzer.findings.judgement import Tally, VersionTally, judgements, muted, mutes, read_case, record_of
 from analyzer.findings.ledger_findings import findings
+from analyzer.findings.life import finding_id, keep_findings
+from analyzer.findings.say import Statement, keep_judgement, keep_mute
 from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.pending import Versions
 from analyzer.ledger.thresholds import Thresholds

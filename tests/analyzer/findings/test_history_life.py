@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.wire.units import DAY_US, HOUR_US
-from analyzer.findings.history.life import QUIET_US, SeenDay, as_of, spells
+from analyzer.findings.life import QUIET_US, SeenDay, as_of, spells
 
 ID = "f-aaaa"
 

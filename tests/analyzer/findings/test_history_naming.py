@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.errors import LedgerError
-from analyzer.findings.history.history_tables import read_case
-from analyzer.findings.history.naming import LossKey, finding_id, named
+from analyzer.findings.judgement import read_case
 from analyzer.findings.ledger_findings import findings
+from analyzer.findings.life import LossKey, finding_id, named
 from analyzer.ids import LENGTH
 from analyzer.period import Period
 from analyzer.reports.reader import Reader

@@ -10,7 +10,7 @@ from analyzer.finops.focus.columns import Issuer
 from analyzer.finops.focus.export import ExportOptions, export_csv, export_focus
 from analyzer.finops.non_gpu_costs.costs import read_costs
 from analyzer.finops.non_gpu_costs.text import costs_data
-from analyzer.queries.dimensions import ledger_source
+from analyzer.queries.ledger_query import ledger_source
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.database import Store

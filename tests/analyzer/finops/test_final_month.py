@@ -15,7 +15,7 @@ from analyzer.finops.charges.closing import edited_words
 from analyzer.finops.charges.report import charge_text
 from analyzer.interfaces.text.week_text import prices_words
 from analyzer.period import Calendar
-from analyzer.queries.dimensions import ledger_source
+from analyzer.queries.ledger_query import ledger_source
 from analyzer.reports.filtered_reader import confined
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import LedgerFilter

@@ -7,7 +7,7 @@ import pytest
 
 from agent.wire.units import HOUR_MS
 from analyzer.interfaces.api.costs import Bearer
-from analyzer.queries.dimensions import PEOPLE, Dimension
+from analyzer.queries.ledger_query import PEOPLE, Dimension
 from analyzer.states import BOOKINGS, CLASSES
 from tests.analyzer.interfaces.api_sites import Site
 

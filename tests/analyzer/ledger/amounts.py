@@ -1,6 +1,6 @@
 """Amounts of ledgers that are written by hand: booked as a pass of the analysis books them."""
 
-from analyzer.ledger.amounts.amount_booking import book_amounts
+from analyzer.ledger.amounts import book_amounts
 from analyzer.ledger.believed import show_believed
 from collector.store.database import Store
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.ledger.unjudged import Unjudged
+from analyzer.ledger.coverage import Unjudged
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from bench.aging.told import untold

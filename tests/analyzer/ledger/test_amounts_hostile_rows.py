@@ -6,7 +6,7 @@ import pytest
 
 from agent.wire.contract import Table
 from agent.wire.tables import TABLES
-from analyzer.ledger.amounts.amount_booking import TABLES as BOOKED
+from analyzer.ledger.amounts import TABLES as BOOKED
 from collector.store.schemas import make_tier_tables
 from tests.analyzer.ledger.amounts_site import NOW, fill
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet, Row

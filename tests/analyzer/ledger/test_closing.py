@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from analyzer.ledger.closing import closes_at, final_at, status_of_hour
+from analyzer.ledger.pending import closes_at, final_at, status_of_hour
 from analyzer.period import Calendar
 
 SITE = Calendar()

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from analyzer.ledger.rules import RULE_OF
-from analyzer.ledger.thresholds import Thresholds
+from analyzer.ledger.thresholds import RULE_OF, Thresholds
 from bench.detectors_document import numbers, page
 
 ROOT = Path(__file__).parents[3]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from analyzer.analysis import analyze
-from analyzer.ledger import chunks
+from analyzer.ledger import pending
 from analyzer.settings.settings import Settings
 from tests.analyzer import small_site as site
 from tests.analyzer.ledger.copies import made_once
@@ -154,8 +154,8 @@ def test_a_ledger_made_in_small_chunks_is_the_one_made_at_once(
         fleet = Fleet()
         generate(fleet, 7, hosts)
         if cut:
-            monkeypatch.setattr(chunks, "GPU_HOURS", size)
-            monkeypatch.setattr(chunks, "GPUS", size)
+            monkeypatch.setattr(pending, "GPU_HOURS", size)
+            monkeypatch.setattr(pending, "GPUS", size)
         fleet.analyze(now=T + 3 * DAY)
         ledgers.append(fleet.rows())
     with fleet.store.session() as session:
@@ -169,8 +169,8 @@ def test_the_fabric_is_learned_from_all_parts(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(site, "CROSSING_HOSTS", tuple(f"c{number}" for number in range(8)))  # before all others
     whole, parts = small_site(), small_site()
     whole.analyze()
-    monkeypatch.setattr(chunks, "GPU_HOURS", 1)
-    monkeypatch.setattr(chunks, "GPUS", 8)
+    monkeypatch.setattr(pending, "GPU_HOURS", 1)
+    monkeypatch.setattr(pending, "GPUS", 8)
     parts.analyze()
     assert ("communicating", "cross_rack") in whole.states()
     assert parts.rows() == whole.rows()
@@ -194,8 +194,8 @@ def test_the_fabric_may_be_learned_late() -> None:
 def test_a_hang_of_half_a_day_is_one_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What its links carried lies further back than an hour looks: it is known within a chunk as from a former one."""
     ledgers = []
-    for gpu_hours in (chunks.GPU_HOURS, 6):
-        monkeypatch.setattr(chunks, "GPU_HOURS", gpu_hours)
+    for gpu_hours in (pending.GPU_HOURS, 6):
+        monkeypatch.setattr(pending, "GPU_HOURS", gpu_hours)
         fleet = Fleet()
         fleet.own("n0", ["g0", "g1"])
         fleet.hold("slurm/alpha/1", "n0", ["g0", "g1"], T)
@@ -213,8 +213,8 @@ def test_a_hang_of_half_a_day_is_one_however_it_is_cut(monkeypatch: pytest.Monke
 def test_a_pass_that_is_cut_off_is_made_good_by_the_next(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server may be killed between any two transactions: no hour is lost by it, and none counted twice."""
     whole, killed = analysed_site(), small_site()
-    monkeypatch.setattr(chunks, "GPU_HOURS", 20)
-    monkeypatch.setattr(chunks, "GPUS", 8)
+    monkeypatch.setattr(pending, "GPU_HOURS", 20)
+    monkeypatch.setattr(pending, "GPUS", 8)
     with pytest.raises(KeyboardInterrupt):
         analyze(killed.store, Settings(), now_us=T + DAY, progress=_dies(after))
     killed.analyze()

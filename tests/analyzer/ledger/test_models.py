@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.ledger.models import ModelBook
-from analyzer.ledger.teams import RunIdentity
+from analyzer.ledger.teams import ModelBook, RunIdentity
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 

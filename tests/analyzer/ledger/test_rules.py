@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from analyzer import ledger
-from analyzer.findings.rules.words import WORDS
-from analyzer.ledger import rules, thresholds
-from analyzer.ledger.rules import RULE_OF
-from analyzer.ledger.thresholds import FIXED, Thresholds
+from analyzer.findings.words import WORDS
+from analyzer.ledger import thresholds
+from analyzer.ledger.thresholds import FIXED, RULE_OF, Thresholds
 
 HERE = Path(ledger.__file__).parent
 FIELDS = [field.name for field in fields(Thresholds)]
@@ -83,10 +82,10 @@ def test_every_finding_has_a_rule_with_a_version() -> None:
 @pytest.mark.parametrize(
     ("module", "declared"),
     [
-        ("input_starvation", rules.INPUT),
-        ("exchange", rules.EXCHANGE),
-        ("straggler", rules.STRAGGLER),
-        ("underused", rules.UNDERUSED),
+        ("input_starvation", thresholds.INPUT),
+        ("exchange", thresholds.EXCHANGE),
+        ("straggler", thresholds.STRAGGLER),
+        ("underused", thresholds.UNDERUSED),
     ],
 )
 def test_what_a_rule_is_said_to_read_is_what_its_detector_reads(module: str, declared: tuple[str, ...]) -> None:

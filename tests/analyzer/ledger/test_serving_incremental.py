@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.ledger import chunks
+from analyzer.ledger import pending
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, Fleet
 from tests.analyzer.ledger.serving_services import RESTS, T, declared, replica, says, working
 
@@ -36,8 +36,8 @@ def test_a_service_is_never_cut_in_two(size: int, tmp_path: Path, monkeypatch: p
     whole, parts = service(), service()
     policy = declared(tmp_path, minimum_replicas=1, requests_per_second=5)
     whole.analyze(settings=policy)
-    monkeypatch.setattr(chunks, "GPU_HOURS", size)
-    monkeypatch.setattr(chunks, "GPUS", size)
+    monkeypatch.setattr(pending, "GPU_HOURS", size)
+    monkeypatch.setattr(pending, "GPUS", size)
     parts.analyze(settings=policy)
     assert {("headroom", "beyond_policy"), ("held_idle", "abandoned")} <= set(whole.states())
     assert parts.rows() == whole.rows()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.ledger.causes.serving.policy import PolicyBook, in_force
+from analyzer.ledger.causes.serving_policy import PolicyBook, in_force
 from analyzer.ledger.teams import RunIdentity
 
 DAY = 86_400_000_000

@@ -5,10 +5,17 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.ledger.causes.serving.idle import idle_spans, overlap_ms
-from analyzer.ledger.causes.serving.policy import Policy
-from analyzer.ledger.causes.serving.surplus import Excess, Replica, excess
-from analyzer.ledger.causes.serving.traffic import Use, needed, needs
+from analyzer.ledger.causes.serving_policy import (
+    Excess,
+    Policy,
+    Replica,
+    Use,
+    excess,
+    idle_spans,
+    needed,
+    needs,
+    overlap_ms,
+)
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import WINDOW_MS
 

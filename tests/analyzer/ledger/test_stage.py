@@ -2,7 +2,7 @@
 
 import pytest
 
-from analyzer.ledger.causes.stages.words import DEFAULT, RunNames, Stage, stage_named
+from analyzer.ledger.causes.stages import DEFAULT, RunNames, Stage, stage_named
 
 
 def stage(names: RunNames) -> str:

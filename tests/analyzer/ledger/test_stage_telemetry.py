@@ -5,9 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.wire.units import HOUR_MS
-from analyzer.ledger.causes.stages.stage import UNKNOWN, header, stage
-from analyzer.ledger.causes.stages.telemetry import Doings, looks_like, office_hours
-from analyzer.ledger.causes.stages.words import Stage
+from analyzer.ledger.causes.stages import UNKNOWN, Doings, Stage, header, looks_like, office_hours, stage
 
 DAY_MS = 24 * HOUR_MS
 NAMED_EVAL = Stage("evaluation", "medium", "by its name")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.ledger.starting import StartParts, StartSeen, parts
+from analyzer.ledger.run_facts import StartParts, StartSeen, parts
 from analyzer.ledger.thresholds import Thresholds
 
 LIMITS = Thresholds()

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.ledger.causes.exchange import Usual
-from analyzer.ledger.causes.straggler import NONE_BEHIND, Lag, detect
+from analyzer.ledger.causes.exchange import NONE_BEHIND, Lag, Usual, straggler_lag
 from analyzer.ledger.classifier import Classifier
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
@@ -32,30 +31,30 @@ def ranks(**values: Any) -> RunWindow:
 
 def test_the_slow_rank_of_a_synchronous_run_is_the_busier_one() -> None:
     """Its peers wait half the time (0.36 of 0.72), which is seven eighths of that of all GPUs."""
-    assert detect(ranks(**BUSIER), LIMITS) == Lag(437, SLOW)
+    assert straggler_lag(ranks(**BUSIER), LIMITS) == Lag(437, SLOW)
 
 
 def test_a_rank_that_sleeps_holds_up_the_others_as_well() -> None:
     """It stands still for 40 % while they spin: seven eighths of it."""
-    assert detect(ranks(**STILLER), LIMITS) == Lag(350, SLOW)
+    assert straggler_lag(ranks(**STILLER), LIMITS) == Lag(350, SLOW)
 
 
 def test_power_tells_where_the_chip_does_not() -> None:
     """Peers at 0.6 of the limit beside one at 0.9: 0.3 of 0.55 above spinning."""
     power = {"sm_ms": 0, "power_median": 600, "power_most": 900, "power_spread": 10, "power_gpu": SLOW}
-    assert detect(ranks(**power), LIMITS) == Lag(545 * 7 // 8, SLOW)
+    assert straggler_lag(ranks(**power), LIMITS) == Lag(545 * 7 // 8, SLOW)
 
 
 def test_where_the_ranks_of_one_host_are_behind_only_the_other_half_waits() -> None:
     """Four of eight stand still for 40 %: the mean of all lies halfway, and half of the GPUs wait."""
-    assert detect(ranks(**STILLER, still=200), LIMITS) == Lag(200, SLOW)
+    assert straggler_lag(ranks(**STILLER, still=200), LIMITS) == Lag(200, SLOW)
 
 
 def test_a_slower_clock_tells_where_the_chip_does_not() -> None:
     """A hot GPU draws less for its clock, its peers for their waiting: power shows neither, and the clock does."""
     hot = {"sm_ms": 0, "slowed_most": 240, "slowest_gpu": SLOW}
-    assert detect(ranks(**hot), LIMITS) == Lag(210, SLOW)
-    assert detect(ranks(**hot, still=500), LIMITS) == Lag(105, SLOW)
+    assert straggler_lag(ranks(**hot), LIMITS) == Lag(210, SLOW)
+    assert straggler_lag(ranks(**hot, still=500), LIMITS) == Lag(105, SLOW)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def test_a_slower_clock_tells_where_the_chip_does_not() -> None:
 def test_clocks_name_nobody_where_all_are_slow_or_the_chip_tells_more(values: dict[str, Any]) -> None:
     """A hot room slows all; SM activity is asked first; ranks that send nothing do not wait."""
     hot = {"sm_ms": 0, "slowed_most": 240, "slowest_gpu": SLOW}
-    assert detect(ranks(**(hot | values)), LIMITS) == NONE_BEHIND
+    assert straggler_lag(ranks(**(hot | values)), LIMITS) == NONE_BEHIND
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ def test_clocks_name_nobody_where_all_are_slow_or_the_chip_tells_more(values: di
 )
 def test_nobody_is_named_without_an_odd_rank_among_peers_that_wait(values: dict[str, Any]) -> None:
     """Naming a GPU sends somebody to a rack."""
-    assert detect(ranks(**values), LIMITS) == NONE_BEHIND
+    assert straggler_lag(ranks(**values), LIMITS) == NONE_BEHIND
 
 
 def verdict(**values: Any) -> Verdict:

@@ -7,7 +7,7 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.ledger.teams import RunIdentity, TeamBook
-from analyzer.queries.labels import labels_of
+from analyzer.queries.ledger_query import labels_of
 
 RULES = """
 [[rule]]

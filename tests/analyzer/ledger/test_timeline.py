@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.ledger.timeline import TimelinePoint, timeline
+from analyzer.ledger.coverage import TimelinePoint, timeline
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
+from analyzer.ledger.coverage import Unjudged, unjudged_windows
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.unjudged import Unjudged, unjudged
 from analyzer.ledger.windows import RunFacts
 from tests.analyzer.windows import RUN, facts, stalled, window
 
 
 def rules(known: RunFacts | None = None, **values: Any) -> dict[str, str]:
     """Return what could not be judged of a run with one stalled window, by rule."""
-    return {said.rule: said.missing for said in unjudged([stalled(**values)], known or facts(), Thresholds())}
+    return {said.rule: said.missing for said in unjudged_windows([stalled(**values)], known or facts(), Thresholds())}
 
 
 FULLY_SEEN: dict[str, Any] = {"cpu_busy": 400}
@@ -30,7 +30,7 @@ def test_a_stalled_run_without_its_host_lacks_the_host() -> None:
 
 def test_a_run_that_loses_nothing_lacks_nothing() -> None:
     """Nobody is told of a rule that had nothing to judge."""
-    assert unjudged([window()], facts(), Thresholds()) == []
+    assert unjudged_windows([window()], facts(), Thresholds()) == []
 
 
 @pytest.mark.parametrize("seen", ["cpu_busy", "disk_busy", "busiest"])
@@ -62,4 +62,6 @@ def test_what_is_not_judged_is_told_by_the_hour() -> None:
     """One line a run, rule and UTC hour, at its first microsecond."""
     windows = [stalled(number) for number in range(6 * 3 + 2, 6 * 3 + 5)]
     missing = "no processor, disk or worker figures of its hosts"
-    assert unjudged(windows, facts(), Thresholds()) == [Unjudged(3 * 3_600_000_000, RUN, "waiting for input", missing)]
+    assert unjudged_windows(windows, facts(), Thresholds()) == [
+        Unjudged(3 * 3_600_000_000, RUN, "waiting for input", missing)
+    ]

@@ -7,7 +7,7 @@ import pytest
 
 from agent.wire.tables import TABLES
 from analyzer.analysis import analyze
-from analyzer.ledger.unwritten import hide_unwritten
+from analyzer.ledger.pending import hide_unwritten
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
 from collector.store.lake import default_lake

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from analyzer.measures.efficiency.autocorrelation import Fundamental, correlations, fundamental
+from analyzer.measures.efficiency.steps import Fundamental, correlations, fundamental
 
 SAMPLES = 450
 

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.measures.efficiency.cadence import Failures, advice, best_interval_seconds, lost_ratio, mtbf_seconds
-from analyzer.measures.efficiency.checkpoints import Saving, bursts, checkpoints
+from analyzer.measures.efficiency.checkpoints import (
+    Failures,
+    Saving,
+    advice,
+    best_interval_seconds,
+    bursts,
+    checkpoints,
+    lost_ratio,
+    mtbf_seconds,
+)
 
 MINUTE, HOUR = 60_000_000, 3_600_000_000
 seconds = st.floats(1, 1e6)

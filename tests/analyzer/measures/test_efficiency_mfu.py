@@ -5,8 +5,8 @@ from math import isclose
 
 import pytest
 
-from analyzer.measures.efficiency.figure import Figure, withheld
-from analyzer.measures.efficiency.mfu import mfu, parameters, peak_of, peaks
+from analyzer.measures.efficiency.checkpoints import Figure, withheld
+from analyzer.measures.efficiency.goodput import mfu, parameters, peak_of, peaks
 
 LLAMA = {"params": "7b"}
 

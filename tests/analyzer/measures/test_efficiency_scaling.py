@@ -2,7 +2,7 @@
 
 import pytest
 
-from analyzer.measures.efficiency.scaling import Peer, Signature, Size, Unit, scaling, signature
+from analyzer.measures.efficiency.goodput import Peer, Signature, Size, Unit, scaling, signature
 
 SECOND = 1_000_000
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.measures.efficiency import step_log
-from analyzer.measures.efficiency.step_log import by_log, step_pattern
+from analyzer.measures.efficiency import steps
+from analyzer.measures.efficiency.steps import by_log, step_pattern
 
 
 def log(path: Path, *lines: str) -> Path:
@@ -90,6 +90,6 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: p
         by_log(tmp_path / "missing", pattern)
     with pytest.raises(ConfigError, match="is no file"):
         by_log(tmp_path, pattern)
-    monkeypatch.setattr(step_log, "MAX_LOG_BYTES", 3)
+    monkeypatch.setattr(steps, "MAX_LOG_BYTES", 3)
     with pytest.raises(ConfigError, match="give the part that matters"):
         by_log(log(tmp_path, "1 s"), pattern)

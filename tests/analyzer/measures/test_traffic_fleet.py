@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from analyzer.errors import LedgerError
 from analyzer.interfaces.questions.registry import answer
 from analyzer.measures.traffic.fleet import Whose, fleet_traffic
-from analyzer.measures.traffic.fleet_text import COLUMNS
-from analyzer.measures.traffic.locality import LOCALITIES, ClassBytes, Locality
-from analyzer.measures.traffic.matrix import Matrix
+from analyzer.measures.traffic.matrix import LOCALITIES, ClassBytes, Locality, Matrix
 from analyzer.measures.traffic.run_traffic import RunTraffic, Waited
 from analyzer.measures.traffic.tariff import Bill
-from analyzer.measures.traffic.text import LABELS
+from analyzer.measures.traffic.text import COLUMNS, LABELS
 from analyzer.period import Calendar
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analyzer.measures.traffic.locality import ClassBytes, HostLocation, between, by_class, locality
+from analyzer.measures.traffic.matrix import ClassBytes, HostLocation, between, by_class, locality
 
 HERE = HostLocation("r1", "b1", "z1", "eu")
 PLACES = {

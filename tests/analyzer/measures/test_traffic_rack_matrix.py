@@ -3,10 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.measures.traffic.locality import HostLocation
-from analyzer.measures.traffic.matrix import FlowBytes, LinkBytes, RingSeat
-from analyzer.measures.traffic.rack_matrix import ELSEWHERE, UNKNOWN_RACK, RackCell, rack_matrix
-from analyzer.measures.traffic.run_traffic import RunTraffic, run_traffic
+from analyzer.measures.traffic.matrix import FlowBytes, HostLocation, LinkBytes, RingSeat
+from analyzer.measures.traffic.run_traffic import (
+    ELSEWHERE,
+    UNKNOWN_RACK,
+    RackCell,
+    RunTraffic,
+    rack_matrix,
+    run_traffic,
+)
 from analyzer.measures.traffic.tariff import Prices, TariffBook
 
 PLACES = {f"n{node}": HostLocation(rack=f"rack-{node // 2}") for node in range(12)} | {"lost": HostLocation()}

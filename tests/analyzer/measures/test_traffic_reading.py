@@ -8,10 +8,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.measures.traffic.locality import ClassBytes
-from analyzer.measures.traffic.matrix import Cell
-from analyzer.measures.traffic.run_traffic import RunTraffic
-from analyzer.measures.traffic.traffic_query import read_traffic
+from analyzer.measures.traffic.matrix import Cell, ClassBytes
+from analyzer.measures.traffic.run_traffic import RunTraffic, read_traffic
 from collector.lake.tiers import Span, planned, roll_hours, roll_minutes
 from collector.store.books import mirror
 from collector.store.database import Store
@@ -236,7 +234,7 @@ def test_a_reader_of_the_lake_sees_the_same(tmp_path: Path) -> None:
         mirror(store)
         script = (
             "import sys; from pathlib import Path; from collector.store.database import Store\n"
-            "from analyzer.measures.traffic.traffic_query import read_traffic\n"
+            "from analyzer.measures.traffic.run_traffic import read_traffic\n"
             "with Store.open(Path(sys.argv[1]), read_only=True) as store, store.session() as session:\n"
             "    with session.transaction():\n"
             f"        print(store.hot, read_traffic(session, ['{RUN}'], {T}, {END})['{RUN}'].classes)"

@@ -5,7 +5,7 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.measures.traffic.ring import contiguous, crossings, interleaved, next_hosts, ring
+from analyzer.measures.traffic.matrix import contiguous, crossings, interleaved, next_hosts, ring
 
 SIXTEEN = [f"n{number:02}" for number in range(1, 17)]
 BY_HALVES = {host: f"rack-{1 + place // 8}" for place, host in enumerate(SIXTEEN)}

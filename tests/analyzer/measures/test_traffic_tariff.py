@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.measures.traffic.locality import HostLocation
-from analyzer.measures.traffic.matrix import Cell
+from analyzer.measures.traffic.matrix import Cell, HostLocation
 from analyzer.measures.traffic.tariff import TariffBook, tariff_book
 from analyzer.settings.settings import Settings
 

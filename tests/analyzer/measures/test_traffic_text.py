@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.interfaces.questions.registry import answer
-from analyzer.measures.traffic.run_traffic import RunTraffic, Waited
+from analyzer.measures.traffic.run_traffic import RunTraffic, Waited, read_traffic
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.measures.traffic.text import traffic_lines
-from analyzer.measures.traffic.traffic_query import read_traffic
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.text.layout import TextLayout

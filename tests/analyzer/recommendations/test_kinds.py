@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.measures.efficiency.checkpoints import Checkpoints
-from analyzer.measures.efficiency.figure import Figure, withheld
+from analyzer.measures.efficiency.checkpoints import Checkpoints, Figure, withheld
 from analyzer.recommendations.recommendation import Saved
 from analyzer.recommendations.rules import FINDINGS
 from analyzer.recommendations.site import Feed, KindRate, Limited, Served

@@ -7,8 +7,7 @@ import pytest
 
 from agent.wire.tables import TABLES
 from analyzer.findings.health.all_notices import notices_in
-from analyzer.measures.efficiency.checkpoints import Checkpoints
-from analyzer.measures.efficiency.figure import Figure, withheld
+from analyzer.measures.efficiency.checkpoints import Checkpoints, Figure, withheld
 from analyzer.prices.price_book import PriceBook
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.recommendation import Saved

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.findings.history.say import Statement
+from analyzer.findings.say import Statement
 from analyzer.period import Calendar
 from analyzer.recommendations.lifecycle.lifecycle_tables import (
     Offer,

@@ -5,8 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.measures.efficiency.checkpoints import Checkpoints
-from analyzer.measures.efficiency.figure import Figure, withheld
+from analyzer.measures.efficiency.checkpoints import Checkpoints, Figure, withheld
 from analyzer.recommendations.recommendation import Saved
 from analyzer.recommendations.saving import ASSUMED, Share, share_of_loss
 from analyzer.recommendations.types import checkpointing, hardware, idle, input_path

@@ -8,7 +8,7 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.questions import money_questions
 from analyzer.interfaces.questions.question import Question
 from analyzer.interfaces.questions.registry import answer
-from analyzer.ledger.running import known_part
+from analyzer.ledger.coverage import known_part
 from analyzer.reports.month import month_of
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format, Request

@@ -8,13 +8,11 @@ from dataclasses import replace
 from agent.wire.units import HOUR_US
 from analyzer.charts.figures import stacked_bars
 from analyzer.charts.scripts import policy, scripts
-from analyzer.findings.explain.argue import Argument
-from analyzer.findings.explain.plot import Plot, Signal
-from analyzer.findings.explain.ruled_out import RuledOut
-from analyzer.findings.explain.signs import Sign
+from analyzer.findings.argue import Argument, Plot, RuledOut, Signal
+from analyzer.findings.evidence import Need
 from analyzer.findings.finding import finding_documents
-from analyzer.findings.history.history_tables import FindingHistory
-from analyzer.findings.rules.needs import Need
+from analyzer.findings.judgement import FindingHistory
+from analyzer.findings.signs import Sign
 from analyzer.interfaces.html.html import finding_html
 from analyzer.reports.finding_charts import finding_charts
 from analyzer.reports.finding_view import Explained

@@ -16,8 +16,8 @@ from analyzer.interfaces.cli.report import report
 from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.run_text import run_text
-from analyzer.ledger import which_run
-from analyzer.ledger.timeline import TimelinePoint
+from analyzer.ledger import run_facts as facts_of_runs
+from analyzer.ledger.coverage import TimelinePoint
 from analyzer.recommendations.advise import LossSource
 from analyzer.reports.document import Model
 from analyzer.reports.reader import Reader
@@ -160,7 +160,7 @@ def test_an_ambiguous_run_is_not_guessed(reader: Reader, monkeypatch: pytest.Mon
     """The report of the wrong run is worse than none. A list that is cut says so."""
     with pytest.raises(LedgerError, match=r"several runs answer to '00': ([^,;]+, ){2}[^,; ]+; say more"):
         reader.run("00")
-    monkeypatch.setattr(which_run, "CANDIDATES_SHOWN", 2)
+    monkeypatch.setattr(facts_of_runs, "CANDIDATES_SHOWN", 2)
     with pytest.raises(LedgerError, match=r"several runs answer to '00': [^,;]+, [^,; ]+ and more; say more"):
         reader.run("00")
     with pytest.raises(LedgerError, match="knows no run"):

@@ -16,8 +16,7 @@ from analyzer.interfaces.text.run_prediction import came_out
 from analyzer.interfaces.text.run_text import head_pairs
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.reports.week import WeekReport
-from analyzer.text.layout import TextLayout
-from analyzer.text.picture import picture
+from analyzer.text.layout import TextLayout, picture
 from tests.analyzer.reports.example_recording import write_recording
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.text.rounding import apportion, apportion_tree, nearest
+from analyzer.text.words import apportion, apportion_tree, nearest
 
 AMOUNTS = st.lists(st.integers(-(10**15), 10**15), min_size=1, max_size=12)
 TREES = st.lists(st.lists(st.integers(0, 10**15), max_size=8), min_size=1, max_size=6)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from agent.wire.units import HOUR_US
-from analyzer.findings.explain.ruled_out import RuledOut
+from analyzer.findings.argue import RuledOut
 from analyzer.finops.non_gpu_costs.costs import read_drawn, read_drawn_by_team, read_drawn_of_run
 from analyzer.finops.non_gpu_costs.rates import Rates
 from analyzer.interfaces.text.run_text import run_text

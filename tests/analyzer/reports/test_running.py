@@ -8,7 +8,7 @@ from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.message import mail_text
 from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.sentences import first_sentence
-from analyzer.ledger.running import known_part, like_before
+from analyzer.ledger.coverage import known_part, like_before
 from analyzer.period import Calendar, Period
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format, Request

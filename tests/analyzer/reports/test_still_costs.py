@@ -7,7 +7,7 @@ import pytest
 
 from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Finding
-from analyzer.findings.still_costs import StillCosts, still_costs
+from analyzer.findings.ledger_findings import StillCosts, still_costs
 from analyzer.interfaces.text.finding_text import still_words
 from collector.store.database import Store
 from collector.store.session import Session

@@ -1,5 +1,5 @@
 -- What the runs' hosts moved in each hour while they were there, from the views of
--- analyzer/measures/traffic/sources.py.
+-- analyzer/measures/traffic/matrix.py.
 CREATE OR REPLACE TEMP TABLE traffic_new AS
 WITH parts AS (
     SELECT *, from_us // 3600000000 * 3600000000 AS hour FROM traffic_segments

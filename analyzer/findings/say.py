@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
-from analyzer.findings.history.judgement import Judgement, Mute, mute_until, reason_of, verdict_of
+from analyzer.findings.judgement import Judgement, Mute, mute_until, reason_of, verdict_of
 from analyzer.ids import by_id
 from analyzer.period import Period
 

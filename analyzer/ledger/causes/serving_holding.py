@@ -1,21 +1,133 @@
-"""Hold each service to its policy: read what its replicas did, judge, and put it beside the verdicts."""
+"""What services hold beyond their policy: replicas that were there, judged by the traffic of the days before."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from agent.wire.units import HOUR_US
-from analyzer.ledger.causes.serving.history import held_spans, kept_uses
-from analyzer.ledger.causes.serving.policy import Policy, in_force
-from analyzer.ledger.causes.serving.replicas import ReplicaTime, replica_times
-from analyzer.ledger.causes.serving.services import Service
-from analyzer.ledger.causes.serving.surplus import Excess, Replica, excess
-from analyzer.ledger.causes.serving.traffic import Need, Use, needs
-from analyzer.ledger.pending import Chunk
+from agent.wire.units import HOUR_MS, HOUR_US
+from analyzer.ledger.causes.serving_policy import (
+    Excess,
+    Need,
+    Policy,
+    Replica,
+    Service,
+    Span,
+    Use,
+    excess,
+    idle_spans,
+    in_force,
+    needs,
+    overlap_ms,
+    replicas_of,
+)
+from analyzer.ledger.coverage import Unjudged
+from analyzer.ledger.pending import MARGIN_US, Chunk
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.unjudged import Unjudged
 from analyzer.ledger.windows import RunWindow, Verdict
+from analyzer.queries.statements import statements
 from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
+
+_USES = """
+SELECT window_start // 1000, (counts->>'$.ms')::BIGINT, (counts->>'$.gpus')::BIGINT, (counts->>'$.still')::BIGINT,
+    (counts->>'$.members')::BIGINT, (counts->>'$.requests')::BIGINT, (counts->>'$.requests_ms')::BIGINT
+FROM run_windows WHERE run_id IN (SELECT unnest(?)) AND window_start >= ? AND window_start < ?
+ORDER BY window_start, run_id
+"""
+
+_HELD = """
+SELECT DISTINCT run_id, h.from_ms, h.until_ms FROM holds h JOIN run_keys USING (rid)
+WHERE run_id IN (SELECT unnest(?)) AND h.until_ms > h.from_ms ORDER BY ALL
+"""
+
+
+def kept_uses(
+    session: "Session", run_ids: Sequence[str], from_ms: int, until_ms: int, policy: Policy
+) -> dict[int, list[Use]]:
+    """Return by window what these runs are known to have done in [from_ms, until_ms) and the look-back before it."""
+    found: dict[int, list[Use]] = defaultdict(list)
+    first_ms = from_ms - policy.look_back_hours * HOUR_MS
+    for at, ms, gpus, still, members, requests, requests_ms in session.rows(
+        _USES, [list(run_ids), first_ms * 1000, until_ms * 1000]
+    ):
+        found[at].append(Use(ms, gpus, still, replicas_of(gpus, members, policy), requests, requests_ms))
+    return found
+
+
+def held_spans(session: "Session", run_ids: Sequence[str]) -> dict[str, list[Span]]:
+    """Return by run the spans in which it held a GPU, of all time."""
+    found: dict[str, list[Span]] = defaultdict(list)
+    for run_id, from_ms, until_ms in session.rows(_HELD, [list(run_ids)]):
+        found[run_id].append((from_ms, until_ms))
+    return dict(found)
+
+
+_QUIET = """
+SELECT u.uuid, q.from_ms, q.until_ms FROM quiet q JOIN units u USING (uid)
+WHERE q.uid IN (SELECT h.uid FROM holds h JOIN service_runs r USING (rid)) ORDER BY ALL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaTime:
+    """One GPU of a run in one window. `place` is its number among those that the run had in it."""
+
+    run_id: str
+    gpu_uuid: str
+    member: str | None
+    place: int
+    from_ms: int
+    until_ms: int
+    ms: int
+    still_ms: int
+    idle_ms: int
+
+    def replica_by(self, policy: Policy) -> str:
+        """Return which replica of its run the GPU belongs to."""
+        if policy.gpus_per_replica is not None:
+            return f"{self.place // policy.gpus_per_replica:06}"
+        return self.member or ""
+
+
+def replica_times(session: Session, chunk: Chunk, limits: Thresholds) -> dict[tuple[str, int], list[ReplicaTime]]:
+    """Return the GPUs of all services, by run and window."""
+    (select,) = statements("ledger/serving/replicas.sql")
+    rows = session.rows(select)
+    idle = _idle(session, chunk, {(run, gpu) for run, _, _, gpu, *_ in rows}, limits)
+    found: dict[tuple[str, int], list[ReplicaTime]] = defaultdict(list)
+    for run, window_ms, _, gpu, member, from_ms, until_ms, ms, still_ms in rows:
+        idle_ms = overlap_ms(idle.get((run, gpu), ()), from_ms, until_ms)
+        there = found[run, window_ms]  # in the order of the rows: by node and GPU
+        there.append(ReplicaTime(run, gpu, member, len(there), from_ms, until_ms, ms, still_ms, min(idle_ms, still_ms)))
+    return found
+
+
+def _idle(
+    session: Session, chunk: Chunk, pairs: set[tuple[str, str]], limits: Thresholds
+) -> dict[tuple[str, str], list[Span]]:
+    """Return by run and GPU when the run answered nothing and the GPU did nothing."""
+    (select,) = statements("ledger/serving/silences.sql")
+    silent: dict[str, list[Span]] = defaultdict(list)
+    for run, from_ms, until_ms in session.rows(
+        select,
+        {
+            "from_us": chunk.from_ms * 1000 - MARGIN_US,
+            "until_us": chunk.until_ms * 1000 + MARGIN_US,
+            "gap_ms": limits.read_gap_ms,
+            "abandoned_ms": limits.abandoned_ms,
+        },
+    ):
+        silent[run].append((from_ms, until_ms))
+    quiet: dict[str, list[Span]] = defaultdict(list)
+    for gpu, from_ms, until_ms in session.rows(_QUIET):
+        quiet[gpu].append((from_ms, until_ms))
+    return {
+        (run, gpu): idle_spans(silent.get(run, ()), [quiet.get(gpu, ())], limits.abandoned_ms) for run, gpu in pairs
+    }
+
 
 _BEYOND_POLICY = "replicas beyond policy"
 _IDLE_SERVICE = "idle service"

@@ -1,4 +1,4 @@
-"""The signs of a finding: each number that was seen, and the mark it had to pass. Pure, from windows and thresholds.
+"""The signs of a finding: each number that was seen, in windows or in samples, and the mark that it had to pass.
 
 Seen is the median of the windows in which the verdict was given, or what the samples of idle GPUs sum to; a sign holds
 where that passes the mark. Nothing holds because the verdict was given.
@@ -7,14 +7,91 @@ where that passes the mark. Nothing holds because the verdict was given.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import HOUR_MS
-from analyzer.findings.explain.idle import IdleGpus
+from analyzer.findings.finding import Finding
 from analyzer.ledger.causes import exchange
-from analyzer.ledger.causes.evidence import most, per_gpu_rate
+from analyzer.ledger.causes.exchange import most, per_gpu_rate
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
-from analyzer.period import WINDOW_MS
+from analyzer.period import WINDOW_MS, Period
+from analyzer.queries.statements import statements
+from collector.lake.series import TableExtent
+from collector.tier_tables import tiered
+
+if TYPE_CHECKING:
+    from analyzer.period import Period
+    from collector.store.session import Session
+
+
+def kept_row(
+    session: "Session", file: str, minutes: str, finding: Finding, period: "Period", **limits: int
+) -> tuple[Any, ...]:
+    """Return the one row of a file of findings/sql/explain; `minutes` stands in it where hours have been rolled up.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    rolled = TableExtent.of(session, tiered("gpu_samples")).rolled_until
+    (select,) = statements(file)
+    asked = {
+        "runs": list(finding.run_ids),
+        "cause": finding.cause,
+        "nodes": list(finding.hosts),
+        "start": period.start,
+        "end": min(period.end, finding.last_at),
+        "rolled": rolled,
+    }
+    return session.row(select.format(minutes=minutes if rolled > period.start else ""), asked | limits)
+
+
+# A minute is quiet where no sample of it was more; it works by its mean.
+_MINUTES = """UNION ALL
+    SELECT coalesce(parent_uuid, gpu_uuid), gpu_uuid, started_at, started_at + 60000000, measured_ms,
+        coalesce(sm_active_ratio, utilization_ratio), coalesce(sm_active_ratio_max, utilization_ratio_max),
+        greatest(coalesce(utilization_zero_ratio, 0), 1 - coalesce(utilization_ratio, 1)), memory_used_bytes_max
+    FROM gpu_minutes WHERE started_at >= $start - $around AND started_at < least($end + $around, $rolled)
+        AND down_ms = 0 AND node IN (SELECT unnest($nodes::VARCHAR[]))"""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleGpus:
+    """What was measured of a finding's idle GPU time. Milliseconds; None where nothing of it was measured.
+
+    Of what is `claimed`, `measured_ms` lies in hours of which samples or minutes are kept; all else is of that part.
+    """
+
+    claimed_ms: int
+    measured_ms: int
+    quiet_ms: int | None = None  # without work
+    still_ms: int | None = None  # without a kernel, between those of a session or service too
+    longest_ms: int | None = None  # without work, on one GPU
+    worked_ms: int | None = None  # at work meanwhile
+    before_ms: int | None = None  # at work before that, since the runs hold it
+    memory_mb: int | None = None  # held while quiet: the median of the GPUs' hours
+    is_interactive: bool = False
+
+
+def idle_gpus(session: "Session", finding: Finding, period: Period, limits: Thresholds) -> IdleGpus:
+    """Read what is kept of a finding's idle GPUs, within a period.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    return IdleGpus(
+        *kept_row(
+            session,
+            "findings/explain/idle.sql",
+            _MINUTES,
+            finding,
+            period,
+            around=1000 * limits.abandoned_ms,
+            quiet=limits.quiet_permille,
+            active=limits.active_permille,
+        )
+    )
+
 
 WindowValue = Callable[[RunWindow], int | None]
 
@@ -305,3 +382,107 @@ def _of_best(window: RunWindow) -> int | None:
 
 def _of_usual(window: RunWindow, usual: int) -> int | None:
     return None if window.nvlink_kb is None else window.nvlink_kb * 1000 // usual
+
+
+# As attempts end that lose their work (failed.sql): by cause the words of their schedulers.
+_ENDINGS = {
+    "failed": ("failed", "timeout", "out_of_memory"),
+    "preempted": ("preempted",),
+    "node_failed": ("node_failed",),
+}
+# A minute of a tier says how much of it the driver had lost the GPU, and how much it answered.
+_LOST_MINUTES = """UNION ALL
+    SELECT coalesce(parent_uuid, gpu_uuid), started_at, measured_ms, down_ms
+    FROM gpu_minutes WHERE started_at >= $start AND started_at < least($end, $rolled)
+        AND node IN (SELECT unnest($nodes::VARCHAR[]))"""
+_NOT_REPORTED = "not reported"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenGpus:
+    """GPU milliseconds that a finding calls broken, and what is known of them; None where nothing is kept of them.
+
+    Of `told_ms` samples are kept: `lost_ms` the driver said that they are gone. `down_ms` their host was down for its
+    scheduler. The hours of the ledger that are claimed are compared whole.
+    """
+
+    claimed_ms: int
+    told_ms: int | None
+    lost_ms: int | None
+    down_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LostWork:
+    """How runs ended that lost their work, and how long before that the last checkpoint was seen (milliseconds).
+
+    `unsaved_ms` is since the attempt began where none was; of several runs it is that which lost most, `lost_ms`.
+    """
+
+    attempts: int
+    ended_so: int
+    lost_ms: int
+    unsaved_ms: int | None
+    saved: bool
+
+
+def broken_signs(session: "Session", finding: Finding, period: Period, limits: Thresholds) -> tuple[Sign, ...]:
+    """Return the signs of broken GPUs: the driver's word, or the scheduler's and that none of its GPUs answered.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    found = _broken(session, finding, period)
+    needed = f"{percent(limits.covered_permille)} or more"
+    if finding.cause == "gpu_lost":
+        return (_share("lost to the driver", found.lost_ms, found.told_ms, needed, limits.covered_permille),)
+    if finding.cause != "node_down":
+        return ()
+    down = _share("down for its scheduler", found.down_ms, found.claimed_ms, needed, limits.covered_permille)
+    least = 1000 - limits.covered_permille
+    if not found.told_ms or found.lost_ms is None:
+        return down, Sign("its GPUs answered", "never", f"{percent(least)} or less", True)
+    answered = 1000 * (found.told_ms - found.lost_ms) // max(found.claimed_ms, found.told_ms)
+    seen = f"{percent(answered)} of {hours_words(found.claimed_ms)}"
+    return down, Sign("its GPUs answered", seen, f"{percent(least)} or less", answered <= least)
+
+
+def lost_signs(session: "Session", finding: Finding, period: Period) -> tuple[Sign, ...]:
+    """Return the signs of lost work: how the attempts ended, and that nothing was saved in the time that is lost.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    endings = _ENDINGS[finding.cause]
+    asked = {
+        "runs": list(finding.run_ids),
+        "cause": finding.cause,
+        "endings": list(endings),
+        "start": period.start,
+        "end": period.end,
+    }
+    (select,) = statements("findings/explain/lost.sql")
+    found = LostWork(*session.row(select, asked))
+    words = " or ".join(ending.replace("_", " ") for ending in endings)
+    ended = Sign(
+        f"ended as {words}",
+        f"{found.ended_so:,} of {found.attempts:,} attempts",
+        "all of them",
+        found.ended_so == found.attempts if found.attempts else None,
+    )
+    what = "last checkpoint before the end" if found.saved else "no checkpoint; began before the end"
+    needed = f"{length_words(found.lost_ms // 60_000)} or more"
+    if found.unsaved_ms is None:
+        return ended, Sign(what, _NOT_REPORTED, needed, None)
+    return ended, Sign(what, length_words(found.unsaved_ms // 60_000), needed, found.unsaved_ms >= found.lost_ms)
+
+
+def _share(what: str, part: int | None, whole: int | None, needed: str, mark: int) -> Sign:
+    if part is None or not whole:
+        return Sign(what, _NOT_REPORTED, needed, None)
+    share = 1000 * part // whole
+    return Sign(what, f"{percent(share)} of {hours_words(whole)}", needed, share >= mark)
+
+
+def _broken(session: "Session", finding: Finding, period: Period) -> BrokenGpus:
+    return BrokenGpus(*kept_row(session, "findings/explain/broken.sql", _LOST_MINUTES, finding, period))

@@ -1,12 +1,137 @@
-"""The evidence of a finding, from the windows in which its verdict was given: what was seen, and which is the limit."""
+"""The evidence of a finding, from the windows in which its verdict was given, and what a run that waits would need.
 
-from collections.abc import Sequence
+Needed rate = bytes that came for each working GPU-second x all its GPU-seconds (reference, algorithms 1.1: DS-Analyzer
+compares the rate that is delivered with the rate that GPUs take).
+"""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.wire.units import PERMILLE
 from analyzer.findings.finding import EvidenceLine
-from analyzer.findings.rules import serving_evidence as serving
-from analyzer.ledger.causes.evidence import per_gpu_rate
+from analyzer.ledger.causes.exchange import per_gpu_rate
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
+
+Severity = Literal["slight", "moderate", "severe"]
+# TF Profiler's input-pipeline analyzer: under 5 % of the step it is not input-bound, from 20 % on highly.
+MODERATE_PERMILLE, SEVERE_PERMILLE = 50, 200
+_BYTES_PER_KB = 1000
+_MIN_WORKING_PERMILLE = 20  # of less work than that, nothing can be told of the rest
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a source delivers, and what the run would take from it; bytes a second over all hosts of the run."""
+
+    source: str  # "the local disk"
+    delivers: int
+    needs: int
+
+
+def need(windows: Sequence[RunWindow], cause: str) -> Need | None:
+    """Return the counterfactual of waiting for this cause; None where its bytes were not counted, or nothing came."""
+    if cause == "storage":
+        return _need("the local disk", windows, ((window, window.block_read) for window in windows))
+    if cause == "network_storage":
+        return _need("the network mount", windows, ((window, window.mount_read) for window in windows))
+    return _need("the loader", windows, ((window, _to_gpus(window)) for window in windows))
+
+
+def _to_gpus(window: RunWindow) -> int | None:
+    """Return the bytes a second that came over PCIe to all GPUs of the run, `pcie_in_kb` being of all of them."""
+    if window.pcie_in_kb is None or window.ms <= 0:
+        return None
+    return window.pcie_in_kb * _BYTES_PER_KB * window.gpus * PERMILLE // window.ms
+
+
+def _need(source: str, windows: Sequence[RunWindow], rates: Iterable[tuple[RunWindow, int | None]]) -> Need | None:
+    known = [(window, rate) for window, rate in rates if rate is not None]
+    wall_ms = sum(window.ms // max(1, window.gpus) for window, _ in known)
+    all_ms = sum(window.ms for window, _ in known)
+    working_ms = sum(window.ms * (PERMILLE - window.still) // PERMILLE for window, _ in known)
+    moved = sum(rate * (window.ms // max(1, window.gpus)) for window, rate in known)  # bytes x ms / s
+    if (
+        not moved
+        or not wall_ms
+        or len(known) * 2 < len(windows)
+        or working_ms * PERMILLE < all_ms * _MIN_WORKING_PERMILLE
+    ):
+        return None
+    delivers = moved // wall_ms
+    return Need(source, delivers, delivers * all_ms // working_ms)
+
+
+def severity(windows: Sequence[RunWindow]) -> Severity | None:
+    """Return how much of the step is waiting, in TF Profiler's bands; None without a window."""
+    whole = sum(window.ms for window in windows)
+    if not whole:
+        return None
+    still = sum(window.still * window.ms for window in windows) // whole
+    return "slight" if still < MODERATE_PERMILLE else "moderate" if still < SEVERE_PERMILLE else "severe"
+
+
+def need_words(need: Need) -> str:
+    """Return the counterfactual as people say it: "the disk delivers 1.1 GB/s, this run needs 2.6"."""
+    giga = need.needs >= 100_000_000
+    unit, size = ("GB/s", 1_000_000_000) if giga else ("MB/s", 1_000_000)
+    return f"{need.source} delivers {need.delivers / size:.1f} {unit}, this run needs {need.needs / size:.1f}"
+
+
+_WINDOW_SECONDS = 600
+
+
+def reserve(windows: Sequence[RunWindow]) -> tuple[EvidenceLine | None, ...]:
+    """Return what stood by, what the policy needs, and which row says so; the windows may be of several runs."""
+    judged = [window for window in windows if window.needed is not None and window.replicas is not None]
+    by_time = {window.window_ms: window for window in judged}  # replicas and need are the service's, in each window
+    if not by_time:
+        return ()
+    there = sorted(window.replicas or 0 for window in by_time.values())
+    needed = sorted(window.needed or 0 for window in by_time.values())
+    beyond = sum((window.replicas or 0) > (window.needed or 0) for window in by_time.values())
+    newest = max(judged, key=lambda window: window.window_ms)
+    return (
+        EvidenceLine(
+            "replicas",
+            f"{_range(there)}, where the policy needs {_range(needed)}",
+            "<- beyond policy" if beyond * 2 >= len(by_time) else "",
+        ),
+        EvidenceLine("policy", newest.policy or ""),
+        _answered(windows),
+    )
+
+
+def at_once(windows: Sequence[RunWindow]) -> EvidenceLine | None:
+    """Return how many requests a server worked on at once; None where its stack does not say."""
+    told = [window for window in windows if window.running_milli is not None]
+    if not told:
+        return None
+    mean = sum((window.running_milli or 0) * window.ms for window in told) / max(1, sum(window.ms for window in told))
+    waiting = [window.waiting_milli for window in told if window.waiting_milli is not None]
+    tail = f", {sum(waiting) / len(waiting) / 1000:.1f} waiting" if waiting else ""
+    return EvidenceLine(
+        "requests",
+        f"{mean / 1000:.1f} at once on average at each address{tail}",
+        "<- unbatched" if mean <= 1_200 else "",
+    )
+
+
+def _answered(windows: Sequence[RunWindow]) -> EvidenceLine | None:
+    """Return the requests that these runs answered in the same windows; hours are summed over runs."""
+    told = [window.requests for window in windows if window.requests is not None]
+    if not told:
+        return None
+    return EvidenceLine(
+        "requests of these runs",
+        f"{sum(told):,} in the {len(told) * _WINDOW_SECONDS / 3600:,.1f} hours that they stood by",
+    )
+
+
+def _range(values: Sequence[int]) -> str:
+    return str(values[0]) if values[0] == values[-1] else f"{values[0]} to {values[-1]}"
+
 
 _LIMITS = Thresholds()
 _KILO, _MEGA, _GIGA = 1_000, 1_000_000, 1_000_000_000
@@ -29,9 +154,9 @@ def evidence(state: str, cause: str | None, windows: Sequence[RunWindow]) -> tup
     if state == "throttled":
         return _lines(_clock(windows), _power(windows))
     if state == "underused":
-        return _lines(_chip(windows), _power(windows), serving.at_once(windows) if cause == "unbatched" else None)
+        return _lines(_chip(windows), _power(windows), at_once(windows) if cause == "unbatched" else None)
     if any(window.policy is not None for window in windows):
-        return _lines(_chip(windows), *serving.reserve(windows))
+        return _lines(_chip(windows), *reserve(windows))
     return _lines(_chip(windows))
 
 

@@ -1,1 +1,0 @@
-"""What is said of each kind of finding: its sentence, its evidence, what would prove it wrong."""

@@ -1,1 +1,0 @@
-"""Amounts: work done, energy drawn and bytes moved, booked by hour beside the ledger; they outlive samples."""

@@ -1,1 +1,0 @@
-"""Which stage of the pipeline a run belongs to: what it was called first, what it did second."""
