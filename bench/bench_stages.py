@@ -10,9 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 from analyzer.analysis import analyze
-from analyzer.ledger.causes.stages import looks_like
 from analyzer.ledger.pending import know_fleet
 from analyzer.ledger.run_facts import doings
+from analyzer.ledger.stage_telemetry import looks_like
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.settings.settings import Settings
 from bench.demo_store import demo_fleet, fill

@@ -9,18 +9,11 @@ from operator import attrgetter
 
 from agent.wire.units import HOUR_MS
 from analyzer.ledger.causes import exchange, input_starvation, underused
-from analyzer.ledger.causes.exchange import (
-    ExchangeJudgement,
-    Lag,
-    Usual,
-    in_rack_rates,
-    keep_rates,
-    learn_rates,
-    straggler_lag,
-)
+from analyzer.ledger.causes.exchange import ExchangeJudgement, Usual, in_rack_rates, keep_rates, learn_rates
 from analyzer.ledger.causes.input_starvation import InputJudgement, Sign
 from analyzer.ledger.causes.serving_holding import hold_to_policy
 from analyzer.ledger.causes.serving_policy import Service
+from analyzer.ledger.causes.straggler import Lag, straggler_lag
 from analyzer.ledger.coverage import Unjudged, unjudged_windows
 from analyzer.ledger.pending import Chunk
 from analyzer.ledger.thresholds import CONTEXT_MS, Thresholds

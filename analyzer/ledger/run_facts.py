@@ -8,20 +8,16 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from analyzer.errors import LedgerError
-from analyzer.ledger.causes.stages import (
+from analyzer.ledger.causes.stages import DEFAULT, RunNames, Stage, stage, stage_named
+from analyzer.ledger.pending import Chunk
+from analyzer.ledger.stage_telemetry import (
     COMPUTING_TENSOR_PERMILLE,
-    DEFAULT,
     GENERATING_DRAM_PERMILLE,
     GENERATING_TENSOR_PERMILLE,
     Doings,
-    RunNames,
-    Stage,
     looks_like,
     office_hours,
-    stage,
-    stage_named,
 )
-from analyzer.ledger.pending import Chunk
 from analyzer.ledger.teams import ModelBook, RunIdentity, TeamBook
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts

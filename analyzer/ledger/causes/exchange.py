@@ -3,11 +3,6 @@
 The chip is busy in the driver's sense while it spins in a collective, and does little; links carry the bytes
 (reference, algorithms 1.2). What the same bytes would take inside a rack is the fair part, the rest is avoidable.
 
-In a synchronous job the peers of a slow rank spin in the collective, so that the slow one is the busier (reference,
-algorithms 8, "sign trap"); one that sleeps or lacks its input stands still while they spin. What is counted is how far
-it stands from the middle, against how far the others do (robust z). Where several are as far behind, as those of one
-host, the mean over all ranks tells how many: only the rest waits.
-
 It is learned from the fleet's own runs, hour by hour, so that an hour's verdict can be made again from what is stored.
 """
 
@@ -226,77 +221,6 @@ def _chip_rests(window: RunWindow, habit: Usual, limits: Thresholds) -> bool:
     if window.best is None or computes or at_least(window.dram, limits.underused_dram_permille):
         return False
     return window.activity * 1000 <= window.best * limits.hang_activity_permille
-
-
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """The share of all the run's GPU time, in permille, in which its other ranks wait for those behind."""
-
-    permille: int
-    caused_by: str | None = None  # the GPU that is furthest behind
-
-
-NONE_BEHIND = Lag(0)
-
-
-def straggler_lag(window: RunWindow, limits: Thresholds) -> Lag:
-    """Judge one window; ranks without traffic between them do not wait for one another."""
-    if window.gpus < 3 or not links_busy(window, limits):
-        return NONE_BEHIND
-    signs = (_stands_still(window, limits), _computes_longer(window, limits), _runs_slower(window, limits))
-    found = max(signs, key=lambda lag: lag.permille)
-    return found if found.permille >= limits.lag_permille else NONE_BEHIND
-
-
-def _stands_still(window: RunWindow, limits: Thresholds) -> Lag:
-    behind = _odd(window.still_most, window.still_median, window.still_spread, limits)
-    return Lag(_of_the_rest(behind, window.still, window.still_median, window.still_most, window), window.still_gpu)
-
-
-def _computes_longer(window: RunWindow, limits: Thresholds) -> Lag:
-    """By SM activity; by power where the chip does not tell it, since spinning draws a third of the limit."""
-    if window.sm_ms * 2 >= window.ms:
-        ahead = _odd(window.activity_most, window.activity_median, window.activity_spread, limits)
-        mean: int | None = window.activity
-        middle = window.activity_median
-        most, idle, gpu = window.activity_most or 0, limits.spinning_permille, window.active_gpu
-    else:
-        ahead = _odd(window.power_most, window.power_median, window.power_spread, limits)
-        mean, middle = window.power, window.power_median
-        most, idle, gpu = window.power_most or 0, limits.spinning_power_permille, window.power_gpu
-    if most <= 2 * idle:  # a rank that hardly computes tells nothing of the others
-        return NONE_BEHIND
-    return Lag(_of_the_rest(min(1000, ahead * 1000 // (most - idle)), mean, middle, most, window), gpu)
-
-
-def _runs_slower(window: RunWindow, limits: Thresholds) -> Lag:
-    """By the clock alone, where the chip does not tell its activity: peers wait as long as a slower clock computes on.
-
-    A hot GPU draws less for its clock and its peers draw less for their waiting, so that power shows neither.
-    """
-    behind = window.slowed_most - window.slowed_least
-    if window.sm_ms * 2 >= window.ms or behind < limits.slowed_permille or window.slowest_gpu is None:
-        return NONE_BEHIND
-    waiting = behind * (1000 - window.still) // 1000
-    return Lag(_of_the_rest(waiting, None, None, None, window), window.slowest_gpu)
-
-
-def _odd(most: int | None, median: int | None, spread: int | None, limits: Thresholds) -> int:
-    """Return how far the outermost rank stands from the middle, or 0 where others stand nearly as far."""
-    if most is None or median is None or spread is None:
-        return 0
-    usual = max(limits.rank_spread_permille, spread * 14826 // 10000)  # 1.4826: what makes a MAD a deviation
-    return most - median if (most - median) * 1000 > limits.odd_rank_milli * usual else 0
-
-
-def _of_the_rest(behind: int, mean: int | None, middle: int | None, most: int | None, window: RunWindow) -> int:
-    """Return what the ranks that are not behind wait, as a share of all ranks' time.
-
-    How many are behind follows from how far the mean of all lies off the middle; one at the least, half at the most.
-    """
-    are = 0 if mean is None or middle is None or most is None else (mean - middle) * 1000 // max(1, most - middle)
-    one = -(-1000 // window.gpus)
-    return behind * window.gpus * (1000 - max(one, min(500, are))) // 1000 // window.gpus
 
 
 _SEVERAL = -1  # no rate: parts of an hour were judged by different ones, and all of it is due once more

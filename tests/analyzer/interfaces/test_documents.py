@@ -31,13 +31,12 @@ def reader(site: tuple[Path, Settings]) -> Iterator[Reader]:
 
 
 def paths(schema: Any, whole: Any, at: str = "") -> Iterator[str]:
-    """Yield the path of every field of a JSON schema; text of the fleet that is marked is a text."""
+    """Yield the path of every field of a JSON schema; text that is marked as untrusted is a text."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        if name == "Said":
-            return
-        defined = whole.get("$defs") or whole["components"]["schemas"]
-        yield from paths(defined[name], whole, at)
+        yield from paths((whole.get("$defs") or whole["components"]["schemas"])[name], whole, at)
+        return
+    if list(schema.get("properties", ())) == ["untrusted"]:
         return
     for each in schema.get("anyOf", ()):
         yield from paths(each, whole, at)

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from agent.wire.units import HOUR_MS
-from analyzer.ledger.causes.stages import UNKNOWN, Doings, Stage, header, looks_like, office_hours, stage
+from analyzer.ledger.causes.stages import UNKNOWN, Stage, header, stage
+from analyzer.ledger.stage_telemetry import Doings, looks_like, office_hours
 
 DAY_MS = 24 * HOUR_MS
 NAMED_EVAL = Stage("evaluation", "medium", "by its name")

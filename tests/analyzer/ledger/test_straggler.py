@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from analyzer.ledger.causes.exchange import NONE_BEHIND, Lag, Usual, straggler_lag
+from analyzer.ledger.causes.exchange import Usual
+from analyzer.ledger.causes.straggler import NONE_BEHIND, Lag, straggler_lag
 from analyzer.ledger.classifier import Classifier
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
