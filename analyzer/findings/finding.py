@@ -49,7 +49,7 @@ class Finding:
     milliseconds: Milliseconds
     at_stake_micros: CostMicros | None
     confidence: Confidence
-    actor: Annotated[str | None, Field(description="Who can act: run, platform or capacity.")]
+    actor: Annotated[str | None, Field(description="Owner: run, platform or capacity.")]
     first_at: Micros
     last_at: Micros
     still_open: bool
