@@ -154,7 +154,7 @@ JUDGED_LEAST = 20  # of fewer, one wrong word more or less decides
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class FindingTally:
     """Findings of one kind that somebody judged. `right` holds those that are planned, too."""
 
     __pydantic_config__: ClassVar[ConfigDict] = WHOLE
@@ -187,7 +187,7 @@ class VersionTally:
     version: Annotated[
         str | None, Field(description="Null where it was judged before versions of single rules were kept.")
     ]
-    tally: Tally
+    tally: FindingTally
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class RuleTally:
 
     rule: str
     confidence: str
-    tally: Tally
+    tally: FindingTally
     versions: Annotated[
         tuple[VersionTally, ...], Field(description="The same by version of the rule, the first judged first.")
     ]
@@ -206,9 +206,9 @@ class RuleTally:
 class Record:
     """How often we were right so far, one word a finding and period."""
 
-    high: Tally
-    medium: Tally
-    low: Tally
+    high: FindingTally
+    medium: FindingTally
+    low: FindingTally
     rules: tuple[RuleTally, ...]
 
     @property
@@ -230,7 +230,7 @@ def record_of(judgements: Iterable[Judgement]) -> Record:
     for word in words:
         by_rule[word.rule, word.confidence].append(word)
 
-    def of(level: str) -> Tally:
+    def of(level: str) -> FindingTally:
         return _tally([word for word in words if word.confidence == level])
 
     return Record(
@@ -249,9 +249,9 @@ def _by_version(words: list[Judgement]) -> tuple[VersionTally, ...]:
     )
 
 
-def _tally(words: list[Judgement]) -> Tally:
+def _tally(words: list[Judgement]) -> FindingTally:
     planned = sum(word.verdict == "planned" for word in words)
-    return Tally(len(words), planned + sum(word.verdict == "right" for word in words), planned)
+    return FindingTally(len(words), planned + sum(word.verdict == "right" for word in words), planned)
 
 
 RuleVersions = dict[str, dict[str, str]]  # by the version of all rules, then by the name of one

@@ -1,6 +1,6 @@
 """Accuracy in words: how many of the findings that owners judged were right. None judged is said, and never 0 %."""
 
-from analyzer.findings.judgement import PROMISED_PERMILLE, Record, RuleTally, Tally
+from analyzer.findings.judgement import PROMISED_PERMILLE, FindingTally, Record, RuleTally
 from analyzer.text.words import NO_BREAK
 
 
@@ -12,7 +12,7 @@ def record_words(record: Record) -> str:
     return "; ".join(said)
 
 
-def _level(word: str, tally: Tally) -> str:
+def _level(word: str, tally: FindingTally) -> str:
     noun = "finding" if tally.judged == 1 else "findings"
     share = (tally.percent or "").replace(" ", NO_BREAK)
     right = f"{tally.right:,} {'was' if tally.right == 1 else 'were'} right ({share})"

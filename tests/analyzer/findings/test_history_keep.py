@@ -8,7 +8,7 @@ import pytest
 
 from analyzer.analysis import analyze
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.findings.judgement import Tally, VersionTally, judgements, muted, mutes, read_case, record_of
+from analyzer.findings.judgement import FindingTally, VersionTally, judgements, muted, mutes, read_case, record_of
 from analyzer.findings.ledger_findings import findings
 from analyzer.findings.life import finding_id, keep_findings
 from analyzer.findings.say import Statement, keep_judgement, keep_mute
@@ -170,7 +170,7 @@ def test_a_finding_names_the_version_of_its_own_rule_and_a_judgement_keeps_it() 
         whole = session.rows("SELECT count(*), count(DISTINCT versions) FROM rule_versions")
     assert kept.rule_version == before.rule_version == Thresholds().rule_versions()["held_idle/abandoned"]
     assert after.rule_version not in (None, before.rule_version)
-    said = ((before.rule_version, Tally(1, 1, 0)), (after.rule_version, Tally(1, 0, 0)))
+    said = ((before.rule_version, FindingTally(1, 1, 0)), (after.rule_version, FindingTally(1, 0, 0)))
     assert tally.versions == tuple(VersionTally(*one) for one in said)
     assert whole == [(3, 3)]  # the last differs in another rule, and leaves this one's version as it was
 
