@@ -5,6 +5,7 @@ variable does that a unit or a shell happened to inherit. TLS is verified, every
 """
 
 import http.client
+import ipaddress
 import random
 import ssl
 import time
@@ -254,6 +255,14 @@ def host_of(url: str) -> str:
     """Name a server without what its address may hold of a secret: user, path and query."""
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this one, as far as its name says: nothing is resolved."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def why(error: OSError) -> str:

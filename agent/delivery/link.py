@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from http import HTTPStatus
 from pathlib import Path
 
-from agent.connection import Connection, Reply, address, ask, pause_seconds
+from agent.connection import Connection, Reply, address, ask, is_loopback, pause_seconds
 from agent.errors import ConfigError
 from agent.settings.config import AgentConfig
 from agent.wire.bounded import json_said
@@ -186,7 +186,6 @@ _LOG = logging.getLogger(__name__)
 _ENROL = "/v1/enrol"
 _ASIDE = ".tmp"
 _PRIVATE = 0o600
-_HERE = ("127.0.0.1", "::1", "localhost")
 _LONGEST = 1000  # characters of a file that holds a key or token
 
 
@@ -213,7 +212,7 @@ class JoiningLink(Link):
     def __init__(self, config: AgentConfig, join_token_file: Path, key_file: Path) -> None:
         super().__init__(config.collector, None, config.ca_file)
         self._join, self._key_file, self._node = join_token_file, key_file, config.node_name
-        if not self.secure and self.host not in _HERE:
+        if not self.secure and not is_loopback(self.host):
             _LOG.warning("the key of this host will come from %s as plain text; use https://", self.url)
 
     def post(self, body: bytes, *more: int | None) -> PostAnswer:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from agent.clock import Clock, SystemClock
+from agent.connection import is_loopback
 from agent.doctor.checks import (
     HostCheckLine,
     collector_line,
@@ -140,7 +141,7 @@ def listens_on(config: AgentConfig) -> str:
     host, port = config.address
     guarded = ", with TLS" if config.tls_certificate else ""
     asked = ", asks for a secret" if config.scrape_token or config.scrape_user else ""
-    only = " only" if host in ("127.0.0.1", "::1", "localhost") else ""
+    only = " only" if is_loopback(host) else ""
     return f"{host}:{port}{only}{guarded}{asked}"
 
 

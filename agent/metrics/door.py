@@ -4,13 +4,12 @@ import base64
 import binascii
 import hashlib
 import hmac
-import ipaddress
 import logging
 import socket
 import ssl
 from pathlib import Path
 
-from agent.connection import OLDEST
+from agent.connection import OLDEST, is_loopback
 from agent.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
@@ -139,7 +138,7 @@ class Door:
 
     def warn(self, host: str) -> None:
         """Say in the log where others than this host's own users can read along, and what to do about it."""
-        if _is_loopback(host):
+        if is_loopback(host):
             return
         if not self.secret.asks:
             _LOG.warning(
@@ -147,10 +146,3 @@ class Door:
             )
         elif self._certificate is None:
             _LOG.warning("the secret of /metrics on %s goes over the network as plain text; set tls_certificate", host)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -36,7 +36,7 @@ class PresentedSecret:
     secret: str
 
     def __repr__(self) -> str:
-        return f"Shown({self.role}, {self.id})"
+        return f"PresentedSecret({self.role}, {self.id})"
 
     @property
     def text(self) -> str:

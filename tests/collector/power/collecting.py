@@ -16,7 +16,7 @@ CODE = """
 import sys
 from tests.collector.alone import serve
 from collector.store import database
-database.WAL_AUTOCHECKPOINT = "96KB"
+database._WAL_AUTOCHECKPOINT = "96KB"
 sys.exit(serve(sys.argv[1:]))
 """
 
