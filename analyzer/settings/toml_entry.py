@@ -14,7 +14,6 @@ from pathlib import Path
 from agent.wire.bounded import TOML_BYTES_MOST, TooDeepError, TooMuchError, read_bounded, toml_said
 from analyzer.errors import ConfigError
 
-MICROS = Decimal(1_000_000)
 MISTAKES_MOST = 20  # that are told of one file or row: who has mended these reads on
 AND = ";\n"  # between the mistakes of one file
 _MOST = 10**12  # a trillion: sums of more would not fit the ledger's integers
