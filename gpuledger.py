@@ -91,10 +91,10 @@ COMMANDS: dict[str, Command] = {
             "one finding: its evidence, and what would prove it wrong",
         ),
         Command(
-            "findings judge", "analyzer.interfaces.cli.feedback:judge", "say that a finding is right, wrong or planned"
+            "findings judge", "analyzer.interfaces.cli.decisions:judge", "say that a finding is right, wrong or planned"
         ),
         Command(
-            "findings mute", "analyzer.interfaces.cli.feedback:mute", "leave a finding out of the list until a date"
+            "findings mute", "analyzer.interfaces.cli.decisions:mute", "leave a finding out of the list until a date"
         ),
         Command(
             "recommendations",
@@ -108,12 +108,12 @@ COMMANDS: dict[str, Command] = {
         ),
         Command(
             "recommendations accept",
-            "analyzer.interfaces.cli.recommendation_lifecycle:accept",
+            "analyzer.interfaces.cli.decisions:accept",
             "say that one is to be done, or was done",
         ),
         Command(
             "recommendations reject",
-            "analyzer.interfaces.cli.recommendation_lifecycle:reject",
+            "analyzer.interfaces.cli.decisions:reject",
             "say that one is not to be done, and why",
         ),
         Command(

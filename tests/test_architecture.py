@@ -98,7 +98,7 @@ WITHIN_FUNCTIONS = {
     "analyzer/server_client.py": START,
     "analyzer/finops/forecast.py": OPTIONAL,
     "analyzer/finops/non_gpu_costs/rates.py": START,
-    "analyzer/interfaces/questions/formatted.py": START,
+    "analyzer/interfaces/questions/question.py": START,
     "analyzer/interfaces/questions/sizing.py": START,
     "analyzer/interfaces/cli/capacity_gate.py": START,
     "analyzer/interfaces/cli/capacity_profile.py": START,

@@ -11,8 +11,8 @@ from analyzer.findings.judgement import FindingHistory, Judgement, Mute
 from analyzer.findings.life import Life
 from analyzer.period import WEEKDAYS, Period, iso, local
 from analyzer.states import Confidence, booking
+from analyzer.text.as_json import WHOLE, CostMicros, Iso, Micros, Milliseconds, Name, Sentence
 from analyzer.text.display import Display, displays
-from analyzer.text.json_fields import WHOLE, CostMicros, Iso, Micros, Milliseconds, Name, Sentence
 from analyzer.text.words import CENTS_UNDER, day, gpu_hours, money
 
 

@@ -19,7 +19,7 @@ from analyzer.findings.life import Life, Spell, as_of
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Period, iso, local, micros
 from analyzer.states import Confidence
-from analyzer.text.json_fields import WHOLE, Iso, Micros, Milliseconds, Sentence
+from analyzer.text.as_json import WHOLE, Iso, Micros, Milliseconds, Sentence
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -22,7 +22,7 @@ from analyzer.ids import LENGTH, LONGEST, short_id
 from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements
 from analyzer.states import BOOKINGS, Confidence
-from analyzer.text.json_fields import WHOLE, Micros
+from analyzer.text.as_json import WHOLE, Micros
 
 if TYPE_CHECKING:
     from analyzer.ledger.pending import Versions

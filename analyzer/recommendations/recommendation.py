@@ -8,7 +8,7 @@ from pydantic import Field
 from agent.wire.units import SECOND_US, WEEK_SECONDS
 from analyzer.ids import short_id
 from analyzer.states import Confidence
-from analyzer.text.json_fields import WHOLE
+from analyzer.text.as_json import WHOLE
 
 Form = Literal["slurm", "kubernetes", "rankfile", "mig", "shell", "python", "config"]
 Takes = Literal["now", "next_start"]

@@ -16,11 +16,11 @@ from analyzer.period import iso as iso
 from analyzer.queries.ledger_query import LedgerSum, known_sum
 from analyzer.states import BOOKINGS, CLASSES, Class, booking
 from analyzer.text.as_json import NAMES, period_data
+from analyzer.text.as_json import CostMicros as CostMicros
+from analyzer.text.as_json import Iso as Iso
+from analyzer.text.as_json import Micros as Micros
+from analyzer.text.as_json import Milliseconds as Milliseconds
 from analyzer.text.display import Display, DisplayRounding
-from analyzer.text.json_fields import CostMicros as CostMicros
-from analyzer.text.json_fields import Iso as Iso
-from analyzer.text.json_fields import Micros as Micros
-from analyzer.text.json_fields import Milliseconds as Milliseconds
 
 VERSION: Literal[1] = 1
 _ORDER = {(each.state, each.cause): place for place, each in enumerate(BOOKINGS)}

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.wire.units import DAY_US, HOUR_US
-from analyzer.findings.argue import Argument, RuledOut
+from analyzer.charts.series import Chart, Trace, chart
+from analyzer.findings.argue import Argument, Plot, RuledOut
 from analyzer.findings.evidence import MODERATE_PERMILLE, SEVERE_PERMILLE, need_words
 from analyzer.findings.finding import Finding, FindingDocument
 from analyzer.findings.words import host_words
 from analyzer.period import Period, local
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.recommendation_words import actor_words, saves_in_run, saves_words
+from analyzer.states import Class
 from analyzer.text.words import (
     counted,
     day,
@@ -186,3 +188,27 @@ def causes_out(ruled_out: Sequence[RuledOut]) -> tuple[str, ...]:
 def of_runs(finding: Finding) -> str:
     """Return " of 3 runs", or nothing for what is of a host."""
     return f" of {counted(len(finding.run_ids), 'run')}" if finding.run_ids else ""
+
+
+def whose_gpus(finding: Finding, plot: Plot) -> str:
+    """Return whose GPUs a finding's plot shows: of many runs the one that lost most."""
+    short = plain(plot.run_id.rpartition("/")[2])
+    if len(finding.run_ids) > 1:
+        return f"{short}, 1 of {len(finding.run_ids):,} runs"
+    name = plain(finding.subject)
+    return name if short in name else f"{name} ({short})"
+
+
+def finding_charts(finding: Finding, plot: Plot | None, timezone: str) -> tuple[Chart, ...]:
+    """Return what a finding's verdict stands on: the states of its run, and below them the signal that decided."""
+    if plot is None:
+        return ()
+    lost: Class = "unknown" if finding.suspicion else "avoidable"
+    states = (Trace("productive", "useful", plot.working), Trace(plot.label, lost, plot.lost))
+    found = [chart(f"What the GPUs did: {whose_gpus(finding, plot)}", "% of its GPUs", plot.times, timezone, states)]
+    if (signal := plot.signal) is not None:
+        mark = "" if signal.mark is None else f"; the rule's mark is {signal.mark:g}"
+        trace = Trace(signal.name, "overhead", signal.values)
+        title = f"{signal.name[:1].upper()}{signal.name[1:]}, {signal.unit}{mark}"
+        found.append(chart(title, signal.unit, plot.times, timezone, (trace,), signal.mark))
+    return tuple(found)

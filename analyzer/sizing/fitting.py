@@ -17,7 +17,7 @@ from analyzer.prices.list_prices import list_prices
 from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model, Sharding, Work, cannot, sharding_of, splits
-from analyzer.text.json_fields import WHOLE
+from analyzer.text.as_json import WHOLE
 from analyzer.text.wording import gib
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from analyzer.queries.statements import statements
 from analyzer.sizing.fitting import Fit, GpuKind, GpuRequest, Misfit, fitting_offers, usual_ways
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model, Sharding, Work, plain_name, sharding_of
-from analyzer.text.json_fields import WHOLE
+from analyzer.text.as_json import WHOLE
 
 if TYPE_CHECKING:
     from collector.store.session import Session

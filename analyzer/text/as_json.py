@@ -4,11 +4,35 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from analyzer.period import Period, iso
+
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    for field in schema["properties"].values():
+        field.pop("default", None)
+
+
+# Of a dataclass, as `__pydantic_config__`: a field with a default stands in every document all the same, and `from_` is
+# "from" there.
+WHOLE = ConfigDict(
+    serialize_by_alias=True,
+    json_schema_serialization_defaults_required=True,
+    json_schema_extra=_without_defaults,
+)
+
+Micros = Annotated[int, Field(description="Microseconds since 1970, UTC.")]
+Iso = Annotated[str, Field(description="The same instant, ISO 8601, UTC.", json_schema_extra={"format": "date-time"})]
+Milliseconds = Annotated[int, Field(description="GPU time in milliseconds.")]
+CostMicros = Annotated[int, Field(description="Millionths of the currency.")]
+
+
+Name = Annotated[str, Field(description="A name that others chose: a run's, a host's, a GPU's, a team's, a label.")]
+Sentence = Annotated[str, Field(description="A sentence of ours, with such names in it.")]
+
 
 VERSION = 1  # raised when a field changes its meaning or goes; new fields do not raise it
 NAMES = {"klass": "class", "from_": "from", "slice_": "slice"}

@@ -13,8 +13,7 @@ from analyzer.interfaces.api.decisions import keep_decision
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.text.recommendation_files import COLUMNS, sheet_rows
 from analyzer.interfaces.text.recommendation_text import WHERE, told_lines
-from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving_column
-from analyzer.interfaces.text.savings_text import checked_words
+from analyzer.interfaces.text.savings_text import bill_words, checked_words, saved_over, saving_column
 from analyzer.ledger.coverage import fleet, measured, unjudged
 from analyzer.period import Period, local
 from analyzer.recommendations.lifecycle.lifecycle_tables import lifecycle_statuses

@@ -19,7 +19,7 @@ from analyzer.ids import short_id
 from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import PARAMETER, run, statements
 from analyzer.states import Confidence
-from analyzer.text.json_fields import WHOLE, Name, Sentence
+from analyzer.text.as_json import WHOLE, Name, Sentence
 from analyzer.text.wording import counted, gib, gpu_hours, length_of_time, percent, tenths
 from collector.lake.series import TableExtent
 from collector.tier_tables import tiered

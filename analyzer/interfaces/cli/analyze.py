@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from analyzer.analysis import analyze as bring_up_to_date
-from analyzer.interfaces.cli.by_command import where
+from analyzer.interfaces.cli.decisions import where
 from analyzer.ledger.booking import Analysis
 from analyzer.reports.prediction_book import keep_recommendations
 from collector.config import check_there

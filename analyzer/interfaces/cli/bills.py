@@ -20,7 +20,7 @@ from analyzer.finops.reconcile.invoice_matches import InvoiceSource, digest_of, 
 from analyzer.finops.reconcile.reconcile import reconcile, reconcile_by_server
 from analyzer.finops.reconcile.text import ROWS_SHOWN, comparison_data, label_of, reconcile_text
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
-from analyzer.interfaces.cli.by_command import who
+from analyzer.interfaces.cli.decisions import who
 from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import ledger_end, newest_hour_end
 from analyzer.period import Calendar, Period

@@ -33,7 +33,7 @@ from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END, ReadProfile, 
 from analyzer.capacity.profile.signature import TrustedKey
 from analyzer.errors import ConfigError, ProfileError
 from analyzer.findings.judgement import reason_of
-from analyzer.interfaces.cli.by_command import where, who
+from analyzer.interfaces.cli.decisions import where, who
 from analyzer.interfaces.cli.recording import price_micros
 from analyzer.ledger.believed import believing
 from analyzer.server_client import ask_server_json, typed, zone_of

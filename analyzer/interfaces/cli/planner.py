@@ -166,7 +166,7 @@ def _answered(looked: "LookedUp", options: argparse.Namespace, settings: Setting
 def _written(facts: PlanFacts, options: argparse.Namespace) -> str:
     from analyzer.capacity.planner.page import plan_html, plan_json
     from analyzer.capacity.planner.text import plan_text
-    from analyzer.interfaces.questions.formatted import formatted
+    from analyzer.interfaces.questions.question import formatted
     from analyzer.text.layout import TextLayout
 
     if options.format == "json":

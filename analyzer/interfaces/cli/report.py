@@ -19,10 +19,9 @@ from analyzer.interfaces.cli.command import (
 )
 from analyzer.interfaces.cli.recording import price_micros, recording_report
 from analyzer.interfaces.questions.finding_questions import COMPARE, EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
-from analyzer.interfaces.questions.formatted import formatted
 from analyzer.interfaces.questions.ledger_questions import RUN, RUNS, TRAFFIC, WEEK
 from analyzer.interfaces.questions.money_questions import ANOMALIES, BUDGETS, DEMAND, MONTH, PORTFOLIO, UNITS
-from analyzer.interfaces.questions.question import Question
+from analyzer.interfaces.questions.question import Question, formatted
 from analyzer.interfaces.text.recommendation_files import schema_text
 from analyzer.interfaces.text.recording_text import recording_text
 from analyzer.measures.efficiency.steps import StepTime, by_log, step_pattern

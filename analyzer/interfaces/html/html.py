@@ -1,13 +1,12 @@
 """Reports as HTML: a fragment for the page, or one self-contained file, which loads nothing. Every name is escaped."""
 
-from analyzer.interfaces.text.by_what_text import by_what_words
-from analyzer.interfaces.text.record_text import record_words
-from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving_column
-from analyzer.interfaces.text.savings_text import checked_words
+from analyzer.interfaces.text.finding_text import record_words
+from analyzer.interfaces.text.savings_text import bill_words, checked_words, saved_over, saving_column
 from analyzer.interfaces.text.sentences import cost_words, first_sentence, fleet_words, judged_words
 from analyzer.interfaces.text.week_text import (
     CHECKED_SHOWN,
     WORTH_DOING_SHOWN,
+    by_what_words,
     correction_words,
     gpus_words,
     prices_words,
@@ -16,8 +15,7 @@ from analyzer.interfaces.text.week_text import (
 )
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.recommendations.lifecycle.realised import Realised
-from analyzer.reports.finding_charts import finding_charts
-from analyzer.reports.finding_view import Explained
+from analyzer.reports.finding_view import Explained, finding_charts
 from analyzer.reports.group_table import charge_lines, group_lines
 from analyzer.reports.week import WeekReport
 from analyzer.text.templating import TEMPLATES, environment

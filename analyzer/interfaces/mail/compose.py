@@ -8,7 +8,7 @@ from analyzer.interfaces.mail.message import attachments
 from analyzer.interfaces.mail.sections import sections
 from analyzer.interfaces.mail.team_week import Came
 from analyzer.interfaces.text.pasting import folded
-from analyzer.interfaces.text.saving_words import all_priced, bill_words, saved_over, saving_column
+from analyzer.interfaces.text.savings_text import all_priced, bill_words, saved_over, saving_column
 from analyzer.interfaces.text.sentences import cost_words, first_sentence, is_unheld, is_unmeasured, unheld_sentence
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.queries.ledger_query import alike_measured

@@ -22,11 +22,10 @@ from analyzer.finops.reconcile.invoice_matches import match_words
 from analyzer.finops.unit_cost.report import UnitReport, unit_report
 from analyzer.finops.unit_cost.text import change_words
 from analyzer.interfaces.mail.content import Extras, Month, Section, Table
-from analyzer.interfaces.text.by_what_text import by_what_words
-from analyzer.interfaces.text.record_text import record_words
+from analyzer.interfaces.text.finding_text import record_words
 from analyzer.interfaces.text.savings_text import came_words, predicted_words
 from analyzer.interfaces.text.sentences import judged_words, unpriced_words
-from analyzer.interfaces.text.week_text import silent_words, status_words
+from analyzer.interfaces.text.week_text import by_what_words, silent_words, status_words
 from analyzer.ledger.breakdown import column_like
 from analyzer.ledger.pending import CLOSES_AFTER
 from analyzer.period import Calendar, Period, local

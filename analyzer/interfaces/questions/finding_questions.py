@@ -8,11 +8,10 @@ from analyzer.interfaces.html.html import finding_html
 from analyzer.interfaces.questions.question import Check, Question, add_part, argument
 from analyzer.interfaces.text.compare_text import compare_text
 from analyzer.interfaces.text.finding_explain import explain_data, explain_text
-from analyzer.interfaces.text.finding_text import check_words, findings_text
+from analyzer.interfaces.text.finding_text import check_words, findings_text, unjudged_text
 from analyzer.interfaces.text.recommendation_files import lines_file, spreadsheet, table, ticket
 from analyzer.interfaces.text.recommendation_text import Listed, recommendation_text, recommendations_text
 from analyzer.interfaces.text.savings_text import savings_text
-from analyzer.interfaces.text.unjudged_text import unjudged_text
 from analyzer.ledger.coverage import Unjudged, fleet
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.lifecycle_tables import Offer

@@ -6,8 +6,7 @@ from typing import get_args
 
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.questions.question import PERIOD, Question, add_part, argument
-from analyzer.interfaces.text.run_text import run_text
-from analyzer.interfaces.text.runs_text import runs_text
+from analyzer.interfaces.text.run_text import run_text, runs_text
 from analyzer.interfaces.text.week_text import WORTH_DOING_SHOWN, week_text
 from analyzer.measures.traffic.fleet import FleetTraffic, read_fleet_traffic
 from analyzer.measures.traffic.tariff import tariff_book

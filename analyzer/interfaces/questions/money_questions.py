@@ -19,7 +19,7 @@ from analyzer.finops.unit_cost.report import UnitReport, unit_report, with_teams
 from analyzer.finops.unit_cost.text import units_text
 from analyzer.interfaces.questions.ledger_questions import BY
 from analyzer.interfaces.questions.question import PERIOD, Check, Question, argument
-from analyzer.interfaces.text.month_text import month_text
+from analyzer.interfaces.text.week_text import month_text
 from analyzer.ledger.coverage import fleet
 from analyzer.period import Period
 from analyzer.prices.price_book import price_book

@@ -6,13 +6,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from analyzer.interfaces.questions.formatted import formatted
 from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import FILTERS, Request
 from analyzer.settings.settings import Settings
 from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout
+
+
+def formatted(text: str, form: str, title: str) -> str:
+    """Return a text report as it is, as one HTML document, as a picture of a terminal, or fenced for Markdown."""
+    if form == "html":
+        from analyzer.interfaces.html.html import (
+            text_html,  # half a second of templates and charts, for one form of four
+        )
+
+        return text_html(title, text)
+    if form == "svg":
+        from analyzer.text.layout import picture
+
+        return picture(text, title)
+    return f"```text\n{text}```\n" if form == "markdown" else text
+
 
 A = TypeVar("A")
 Arguments = Callable[[ArgumentParser], object]  # adds one argument of a command, or some that belong together

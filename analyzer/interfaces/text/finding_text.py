@@ -1,16 +1,127 @@
-"""Findings as text: the list, sorted by money, what could not be judged, and the evidence under a finding."""
+"""Findings as text: the list, sorted by money, how often such were right, notices, and what could not be judged."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from analyzer.findings.finding import Finding, FindingDocument
+from analyzer.findings.health.notice import Notice
+from analyzer.findings.judgement import PROMISED_PERMILLE, FindingTally, Record, RuleTally
 from analyzer.findings.ledger_findings import StillCosts
-from analyzer.interfaces.text.notice_text import notice_lines
-from analyzer.interfaces.text.record_text import overconfident_words
-from analyzer.period import local
+from analyzer.findings.words import rule_words
+from analyzer.ledger.coverage import Unjudged, by_rule, rules_in
+from analyzer.period import Period, local
 from analyzer.reports.finding_list import FindingsReport, at_stake_column
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import counted, day, decimal, gpu_hours, moment_words, money, plain, plain_sentence, symbol
+from analyzer.text.words import (
+    NO_BREAK,
+    counted,
+    day,
+    decimal,
+    gpu_hours,
+    moment_words,
+    money,
+    plain,
+    plain_sentence,
+    symbol,
+)
+
+
+def record_words(record: Record) -> str:
+    """Return the published sentence: of "high" findings, and where there are any, of "medium" ones."""
+    if not record.high.judged and not record.medium.judged:
+        return "no feedback yet: gpuledger findings judge ID right --because WHY"
+    said = [_level(word, tally) for word, tally in (("high", record.high), ("medium", record.medium)) if tally.judged]
+    return "; ".join(said)
+
+
+def _level(word: str, tally: FindingTally) -> str:
+    noun = "finding" if tally.judged == 1 else "findings"
+    share = (tally.percent or "").replace(" ", NO_BREAK)
+    right = f"{tally.right:,} {'was' if tally.right == 1 else 'were'} right ({share})"
+    planned = f", {tally.planned:,} of them planned" if tally.planned else ""
+    return f'of {tally.judged:,} "{word}" {noun} judged by owners, {right}{planned}'
+
+
+def overconfident_words(one: RuleTally) -> str:
+    """Return the sentence on a rule whose "high" did not keep its promise."""
+    promised = PROMISED_PERMILLE // 10
+    return (
+        f'{one.rule.replace("_", " ")} says "high", and {one.tally.right:,} of {one.tally.judged:,} judged were right '
+        f"({one.tally.percent}, promised are {promised} %): read it as medium"
+    )
+
+
+_SHOWN = 5
+_PLACE, _COLUMN = 15, 18
+_TITLE = "WORTH A LOOK (claims no GPU time: what it costs is in the tables)"
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeLine:
+    """One notice in words: `place` is a host, a queue or a run; the sentence says what to do."""
+
+    id: str
+    place: str
+    sentence: str
+    actor: str
+    confidence: str
+
+
+def notice_line(notice: Notice) -> NoticeLine:
+    """Return a notice in words, without control characters."""
+    place = notice.node or notice.subject
+    what = notice.sentence if place == notice.subject else f"{notice.subject}: {notice.sentence}"
+    return NoticeLine(notice.id, plain(place), plain_sentence(what), notice.actor, notice.confidence)
+
+
+def notice_lines(notices: Sequence[Notice], layout: TextLayout, *, everything: bool) -> list[str]:
+    """Return what is worth a look; what is no more than possible is listed with everything alone."""
+    sure = [notice for notice in notices if notice.confidence != "low"]
+    shown = notices if everything else sure[:_SHOWN]
+    if not shown:
+        words = f"{counted(len(notices), 'possible notice')} of low confidence: --all lists them"
+        return layout.wrap(words) if notices else []
+    lines = ["", *layout.wrap(_TITLE, "", "  ")]
+    for notice in shown:
+        line = notice_line(notice)
+        text = f"{line.sentence} ({line.actor}; {line.confidence} confidence)"
+        lines += layout.labelled(layout.cut(line.place, _PLACE), text, _COLUMN)
+    if len(notices) > len(shown):
+        lines.append(f"  {len(notices) - len(shown)} more: --all lists them")
+    return [*lines, ""]
+
+
+_SUBJECTS_SHOWN = 10
+
+
+def unjudged_text(
+    period: Period, unjudged: Sequence[Unjudged], names: Mapping[str, str], layout: TextLayout, top: int | None = None
+) -> str:
+    """Return which rules could not be judged, of whom, and for want of which signal; `names` are those of runs."""
+    kind = "week" if "-W" in period.label else "period"
+    by = by_rule(unjudged)
+    found = [f"{counted(rules_in(unjudged), 'rule')} not judged, {kind} {period.label}", ""]
+    if not by:
+        found.append("  Every rule had the signals that it needs.")
+    for (rule, missing), whom in sorted(by.items(), key=lambda one: (-len(one[1]), rule_words(one[0][0]), one[0])):
+        found += layout.wrap(f"{rule_words(rule)}: {plain_sentence(missing)}")
+        if whom == ["fleet"]:
+            continue
+        found += [
+            f"    {layout.cut(_called(subject, names), layout.width - 6)}" for subject in whom[: top or _SUBJECTS_SHOWN]
+        ]
+        if len(whom) > (top or _SUBJECTS_SHOWN):
+            found.append(f"    and {len(whom) - (top or _SUBJECTS_SHOWN):,} more: --top N")
+    hint = "what is missing is missing of the whole fleet, where no run or host is named"
+    fleet = ["", *layout.wrap(hint)] if any(whom == ["fleet"] for whom in by.values()) else []
+    return layout.page([*found, *fleet, "", "next: gpuledger agent doctor, on a host of theirs: what it can measure"])
+
+
+def _called(subject: str, names: Mapping[str, str]) -> str:
+    name = names.get(subject)
+    return f"{plain(name)} ({plain(subject)})" if name and name != subject else plain(subject)
+
 
 _MARKS = {"new": "+", "growing": "^", "shrinking": "v"}
 _SUSPECTED_LEAST_MS = 180_000  # a twentieth of a GPU-hour, which the column would round to 0.0

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from analyzer.errors import LedgerError
 from analyzer.interfaces.text.recommendation_text import Listed
-from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving_column
+from analyzer.interfaces.text.savings_text import bill_words, saved_over, saving_column
 from analyzer.recommendations.recommendation import Artefact, Form, Range, Recommendation
 from analyzer.reports.recommendation_words import (
     HOLDS,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import MICROS
 from analyzer.interfaces.text.pasting import folded
-from analyzer.interfaces.text.saving_words import bill_words, saved_over, saving_column
+from analyzer.interfaces.text.savings_text import bill_words, saved_over, saving_column
 from analyzer.ledger.coverage import Sku
 from analyzer.period import Period
 from analyzer.recommendations.recommendation import Artefact, Form, Recommendation

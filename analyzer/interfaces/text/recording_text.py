@@ -1,17 +1,16 @@
-"""The report on one command as text: time first, the limit, what to change, and what was not judged."""
+"""The report on one command as text: time first, the limit, what to change, what was not judged; or two of them."""
 
 from analyzer.interfaces.cli.recording import RecordingReport
-from analyzer.interfaces.text.against_text import against_lines, against_sentence
+from analyzer.interfaces.text.compare_text import largest_move
 from analyzer.interfaces.text.efficiency_text import step_words
 from analyzer.interfaces.text.finding_text import evidence_lines
-from analyzer.interfaces.text.host_text import host_lines, no_gpu_sentence
 from analyzer.interfaces.text.pasting import folded
-from analyzer.interfaces.text.run_prediction import came_out, predicted
-from analyzer.interfaces.text.run_text import large, run_sentence, sparks
+from analyzer.interfaces.text.run_text import came_out, large, predicted, run_sentence, sparks
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.prices.list_prices import range_of
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
+from analyzer.reports.host_side import Device, HostSide
 from analyzer.reports.run import RunDocument
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import (
@@ -23,9 +22,105 @@ from analyzer.text.words import (
     gpu_hours,
     money,
     nearest,
+    percent,
     plain,
     plain_sentence,
 )
+
+
+def no_gpu_sentence(report: RecordingReport) -> str:
+    """Return the answer where no GPU was watched: why not, and what the host did."""
+    host, seconds = report.host, max(1, report.microseconds // 1_000_000)
+    why = plain(report.header.no_gpu) or "it was not read in time"
+    told = [f"No GPU was watched ({why}), so where GPU time goes is not known; this is the host's side."]
+    if host.cpu_busy_ratio is not None:
+        cores = f" of {host.cores} cores" if host.cores else ""
+        used = f"{host.cpu_busy_ratio * (host.cores or 1):.1f}{cores}" if host.cores else _ratio(host.cpu_busy_ratio)
+        told.append(f"The host kept {used} busy")
+        if report.ended is not None:
+            own = report.ended.command_cpu_seconds / seconds
+            told[-1] += f", the command {own:.1f} of them" if host.cores else ""
+        told[-1] += "."
+    return " ".join(told)
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else percent(round(value * 1000), 1000)
+
+
+def host_lines(host: HostSide, layout: TextLayout) -> list[str]:
+    """Return CPU, workers, memory, disks and links as lines; empty where the host reported nothing."""
+    found = ["HOST"]
+    if host.cpu_busy_ratio is not None:
+        waiting = f", waiting for a disk {_ratio(host.cpu_iowait_ratio)}" if host.cpu_iowait_ratio is not None else ""
+        text = f"{_ratio(host.cpu_busy_ratio)} busy, {_ratio(host.cpu_busy_ratio_max)} at most{waiting}"
+        found += layout.labelled("CPU", text, 18)
+    if host.workers_max:
+        text = f"{host.workers_max} at most; the busiest used {_ratio(host.workers_busiest_cpu_ratio)} of a core"
+        found += layout.labelled("workers", text, 18)
+    if host.memory_used_bytes_max is not None:
+        found += layout.labelled("memory", f"{bytes_words(host.memory_used_bytes_max)} at most, of the whole host", 18)
+    for disk in host.disks:
+        found += layout.labelled(f"disk {plain(disk.device)}"[:15], _device(disk, "read", "written"), 18)
+    for link in host.links:
+        found += layout.labelled(f"link {plain(link.device)}"[:15], _device(link, "in", "out"), 18)
+    return found if len(found) > 1 else []
+
+
+def _device(device: Device, inward: str, outward: str) -> str:
+    parts = [f"{bytes_words(device.read_bytes or 0)} {inward}, {bytes_words(device.written_bytes or 0)} {outward}"]
+    if device.fastest_bytes_per_second:
+        parts.append(f"{bytes_words(device.fastest_bytes_per_second)}/s at most")
+    if device.busy_ratio is not None:
+        parts.append(f"{_ratio(device.busy_ratio)} busy at most")
+    return "; ".join(parts)
+
+
+def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
+    """Return whether the change worked, by how much, and what the largest loss is now; failures are not compared."""
+    failed = [name for name, one in (("the earlier", before), ("this", now)) if one.ended and one.ended.exit_code != 0]
+    if failed:
+        return f"Not compared: {' and '.join(failed)} command failed, so a shorter time is no success."
+    change = now.microseconds - before.microseconds
+    share = percent(abs(change) * 1000, before.microseconds * 1000)
+    took = duration(abs(change) // 1_000_000)
+    told = f"{'Faster' if change < 0 else 'Slower'} by {took} ({share})." if abs(change) >= 1_000_000 else "As fast."
+    if before.run is None or now.run is None:
+        return f"{told} No GPU was watched in {'either' if before.run is now.run else 'one'} of them."
+    moved = largest_move(before.run.breakdown, now.run.breakdown)
+    lost = max(now.run.breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
+    blind = now.run.breakdown.has_gap
+    left = "" if blind else " Nothing avoidable is left."
+    still = f" Still the largest loss: {lost.label}." if lost else left
+    return f"{told} {moved}{still}"
+
+
+def against_lines(before: RecordingReport, now: RecordingReport) -> list[str]:
+    """Return both runs side by side, as the mean of their GPUs."""
+    title = f"AGAINST {plain(before.file).removesuffix('.json')}"
+    found = [f"{title:<42}{'before':>10}{'now':>10}{'change':>10}"]
+    if before.run is not None and now.run is not None:
+        then, today = _seconds(before), _seconds(now)
+        labels = dict.fromkeys((*then, *today))
+        found += [_compared(label, then.get(label, 0), today.get(label, 0)) for label in labels]
+    total = _compared("total", *(nearest(each.microseconds, 1_000_000) for each in (before, now)))
+    return [*found, total]
+
+
+def _seconds(report: RecordingReport) -> dict[str, int]:
+    if report.run is None:
+        return {}
+    entries = report.run.breakdown.entries
+    groups = [[entry.milliseconds for entry in entries]]
+    gpus = max(1, report.header.gpus)
+    _, members = apportion_tree(nearest(sum(groups[0]), 1000 * gpus), groups, 1000 * gpus)
+    return {entry.label: seconds for entry, seconds in zip(entries, members[0], strict=True)}
+
+
+def _compared(label: str, before: int, now: int) -> str:
+    change = f"{'+' if now > before else ''}{clock(now - before)}"
+    return f"  {label:<40}{clock(before):>10}{clock(now):>10}{change:>10}"
+
 
 _TRY_SHOWN = 3
 _SHARE_SECONDS = 10  # below this a share of a core says more about the start than about the watching

@@ -1,7 +1,9 @@
-"""The report of one run as text: why it was slow, what it cost, what to change, on one screen."""
+"""Runs as text: their list, and one on one screen: why it was slow, what it cost, what to change."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding
@@ -9,7 +11,6 @@ from analyzer.findings.words import rule_words
 from analyzer.interfaces.text.efficiency_text import efficiency_lines, not_known
 from analyzer.interfaces.text.finding_text import evidence_lines, heading
 from analyzer.interfaces.text.pasting import folded
-from analyzer.interfaces.text.run_prediction import sooner
 from analyzer.interfaces.text.sentences import unpriced_words
 from analyzer.ledger.breakdown import breakdown_lines, went
 from analyzer.ledger.coverage import TimelinePoint
@@ -18,10 +19,14 @@ from analyzer.period import local
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.finding_view import causes_out
 from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
-from analyzer.reports.run import RunDocument, RunFacts, run_energy_words, worth_showing
+from analyzer.reports.run import RunDocument, RunFacts, RunList, RunSummary, run_energy_words, worth_showing
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import (
+    UNKNOWN,
+    amount,
+    at_least,
+    clock,
     counted,
     day,
     duration,
@@ -34,6 +39,75 @@ from analyzer.text.words import (
     plain,
     symbol,
 )
+
+if TYPE_CHECKING:
+    from analyzer.interfaces.cli.recording import RecordingReport
+    from analyzer.recommendations.recommendation import Recommendation
+    from analyzer.reports.run import RunDocument
+
+_WAITS = ("starved", "communicating", "throttled")  # what of a run's time a change ends, so that it ends sooner
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Seconds that the same command takes after a change: P20 is the careful one, so the longest."""
+
+    title: str
+    p20: int
+    p50: int
+    p80: int
+
+    @property
+    def words(self) -> str:
+        """The prediction as people read it: "30:28 (P20 33:02, P80 28:45)"."""
+        return f"{clock(self.p50)} (P20 {clock(self.p20)}, P80 {clock(self.p80)})"
+
+
+def predicted(advice: "Recommendation", report: "RecordingReport") -> Predicted:
+    """Return how long the command of a recording would have taken with this change."""
+    if report.run is None:
+        raise AssertionError("BUG: nothing is recommended where no GPU was seen")
+    saved = advice.in_span(advice.saves_milliseconds, report.run.span.end - report.run.span.start)
+    wall, gpus = report.microseconds // 1000, max(1, report.header.gpus)
+    p20, p50, p80 = (max(0, wall - part // gpus) // 1000 for part in (saved.p20, saved.p50, saved.p80))
+    return Predicted(advice.title, p20, p50, p80)
+
+
+def sooner(advice: "Recommendation", against: Finding, report: "RunDocument") -> str | None:
+    """Return how long a run would have taken: "70 h 30 min -> about 60 h 06 min (P50)".
+
+    None where it still runs, or where the change frees GPUs and ends nothing sooner.
+    """
+    facts = report.facts
+    if facts.started_at is None or facts.ended_at is None or facts.started_at < report.span.start:
+        return None
+    if against.state not in _WAITS or not advice.saves_milliseconds.p50 or not facts.gpus:
+        return None
+    wall = facts.ended_at - facts.started_at
+    saved_ms = advice.in_span(advice.saves_milliseconds, report.span.end - report.span.start).p50 // facts.gpus
+    left = max(0, wall // 1_000_000 - saved_ms // 1000)
+    return f"{duration(wall // 1_000_000)} -> about {duration(left)} (P50)"
+
+
+def came_out(before: "RecordingReport", now: "RecordingReport") -> str | None:
+    """Return what was predicted for the first change that was proposed then, and where this run lies against it.
+
+    None where nothing was proposed, or one of the two did not end well: a failure is no success.
+    """
+    if before.run is None or not before.run.recommendations:
+        return None
+    if any(each.ended is None or each.ended.exit_code != 0 for each in (before, now)):
+        return None
+    said = predicted(before.run.recommendations[0], before)
+    took = now.microseconds // 1_000_000
+    if took > said.p20:
+        place = "came out slower than the range"
+    elif took < said.p80:
+        place = "came out faster than the range"
+    else:
+        place = "came out inside the range"
+    return f"predicted then for {plain(said.title)}: {said.words}; {place}"
+
 
 _NODES_SHOWN = 4
 _SPARK_LEAST = 20  # fewer stretches say less than the table above them
@@ -285,3 +359,47 @@ def _onwards(report: RunDocument, shown: tuple[Finding, ...]) -> list[str]:
         ids = (report.earlier[0].run_id, report.facts.run_id)
         found.append(f"      gpuledger runs compare {' '.join(plain(one).rsplit('/', 1)[-1] for one in ids)}")
     return found
+
+
+RUNS_SHOWN = 20
+_NAME = 27  # characters of a run's id and name on 80 columns
+
+
+def runs_text(report: RunList, layout: TextLayout, top: int | None) -> str:
+    """Return the first runs of the list, at most `top`."""
+    shown = report.runs[: top or RUNS_SHOWN]
+    if not shown:
+        return layout.page([f"{report.period.label}: no run held a GPU"])
+    sign = symbol(report.currency).strip()
+    width = _NAME + layout.extra
+    lines = [
+        f"{'RUN':<{width}}{'TEAM':<12}{'GPU-hours':>10}{f'cost {sign}':>11}{'useful':>8}{f'avoidable {sign}':>12}",
+        *(line for run in shown for line in _lines(run, width, layout)),
+        "",
+        f"{len(shown)} of {counted(len(report.runs), 'run')}; next: gpuledger report run {_short(shown[0])}",
+    ]
+    return layout.page(lines)
+
+
+def _lines(run: RunSummary, width: int, layout: TextLayout) -> list[str]:
+    whole, avoidable, measured = run.breakdown, run.breakdown.of("avoidable"), run.breakdown.measured
+    name = layout.cut(f"{_short(run)} {run.name}" if run.name != _short(run) else run.name, width - 1)
+    team = layout.cut(run.team or "unmapped", 11)
+    useful = percent(whole.of("useful").milliseconds, measured.milliseconds) if measured.milliseconds else UNKNOWN
+    lost = _money(avoidable.cost_micros, is_part=avoidable.is_part) if measured.milliseconds else UNKNOWN
+    head = (
+        f"{name:<{width}}{team:<12}{gpu_hours(whole.milliseconds):>10}"
+        f"{_money(whole.cost_micros, is_part=whole.is_part):>11}{useful:>8}{lost:>12}"
+    )
+    loss = run.main_loss
+    size = f"{run.gpus} {run.sku or 'GPUs of several kinds'}" if run.gpus else "size not known"
+    reason = f"most of it {loss.label}" if loss else "nothing avoidable" if measured.milliseconds else "not measured"
+    return [head, *layout.wrap(f"{size}; {reason}", "    ")]
+
+
+def _money(micros: int | None, *, is_part: bool) -> str:
+    return UNKNOWN if micros is None else at_least(amount(micros, 2), is_part)
+
+
+def _short(run: RunSummary) -> str:
+    return run.run_id.rsplit("/", 1)[-1]

@@ -1,24 +1,34 @@
-"""The report of a week as text: 80 columns, the answer first, every column adding up."""
+"""The report of a week or a month as text: 80 columns, the answer first, every column adding up."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from analyzer.finops.budgets.text import budget_lines
 from analyzer.finops.charges.closing import edited_words
 from analyzer.finops.reconcile.invoice_matches import match_words
-from analyzer.interfaces.text.by_what_text import by_what_words
-from analyzer.interfaces.text.record_text import record_words
-from analyzer.interfaces.text.saving_words import all_priced, bill_words, saved_over, saving_column
-from analyzer.interfaces.text.savings_text import checked_lines
-from analyzer.interfaces.text.sentences import cost_words, first_sentence, fleet_words, judged_words, unpriced_words
+from analyzer.finops.targets import target_lines
+from analyzer.interfaces.text.finding_text import record_words
+from analyzer.interfaces.text.savings_text import all_priced, bill_words, checked_lines, saved_over, saving_column
+from analyzer.interfaces.text.sentences import (
+    cost_words,
+    first_sentence,
+    fleet_words,
+    judged_words,
+    short_sku,
+    unpriced_words,
+)
 from analyzer.ledger.breakdown import breakdown_lines, went
 from analyzer.ledger.coverage import CLOSED, Silent
 from analyzer.period import local
 from analyzer.prices.price_book import repriced_words
 from analyzer.reports.group_table import charge_lines, group_lines
+from analyzer.reports.groups import MeasuredWith
+from analyzer.reports.month import MonthPage
 from analyzer.reports.week import WeekReport
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import (
     NO_BREAK,
     UNKNOWN,
+    apportion,
     counted,
     day,
     days,
@@ -32,6 +42,46 @@ from analyzer.text.words import (
     short_moment,
     symbol,
 )
+
+_KINDS_SHOWN = 3
+# Held by tests/analyzer/ledger/test_judge.py: no rule is sure of what a GPU's work waits for without SM activity.
+_CAPPED = "input starvation at most medium"
+
+
+def by_what_words(judged: Sequence[MeasuredWith]) -> str | None:
+    """Return by what the measured time was judged; None where that is known of none of it."""
+    total = sum(one.milliseconds for one in judged)
+    active, busy = [one.sm_activity or 0 for one in judged], [one.utilization or 0 for one in judged]
+    parts = [sum(active), sum(busy), total - sum(active) - sum(busy)]
+    if parts[2] == total:
+        return None
+    shares = apportion(1000, [part * 1000 for part in parts], total)
+    skus = [one.sku for one in judged]
+    said: list[str] = []
+    for name, share, amounts, limit in (
+        ("SM activity", shares[0], active, ""),
+        ("NVML utilization", shares[1], busy, f": {_CAPPED}"),
+    ):
+        if share:
+            of = "" if said else " of measured GPU-hours"
+            said.append(f"{name} {_percent(share)}{of} ({_kinds(skus, amounts, total)}{limit})")
+    if shares[2]:
+        said.append(f"of {_percent(shares[2])} it was not kept")
+    return ", ".join(said)
+
+
+def _percent(permille: int) -> str:
+    return f"{decimal(permille, 1)}{NO_BREAK}%"
+
+
+def _kinds(skus: Sequence[str | None], amounts: Sequence[int], total: int) -> str:
+    """Return the kinds of GPU that have a part in it that can be seen, largest first; a stray second names none."""
+    most = sorted(zip(amounts, skus, strict=True), key=lambda one: -one[0])
+    shown = [sku for amount, sku in most if amount * 1000 >= total] or [most[0][1]]
+    names = [short_sku(sku, set(skus)) for sku in shown[:_KINDS_SHOWN]]
+    more = len(shown) - _KINDS_SHOWN
+    return ", ".join([*names, f"{counted(more, 'kind')} more"] if more > 0 else names)
+
 
 WORTH_DOING_SHOWN = 5
 _NOT_JUDGED_SHOWN = 4
@@ -203,3 +253,14 @@ def _next(report: WeekReport) -> str:
     return f"next: gpuledger findings{report.part.options if report.part else ''}" + (
         f"       gpuledger report run {plain(run_id).split('/')[-1]}" if run_id else ""
     )
+
+
+def month_text(report: MonthPage, layout: TextLayout, top: int | None = None) -> str:
+    """Return the month as text; its budgets' columns sum to the bill of the table."""
+    sections = [
+        *week_sections(report.week, layout, top),
+        target_lines(report.targets, layout),
+        budget_lines(report.budgets, layout, top),
+    ]
+    body = [line for section in sections if section for line in (*section, "")]
+    return layout.page([*body, "next: gpuledger bill units      gpuledger capacity portfolio"])

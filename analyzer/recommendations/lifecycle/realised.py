@@ -29,7 +29,7 @@ from analyzer.recommendations.lifecycle.work import (
     works_of_name,
 )
 from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US, Share, realised_share
-from analyzer.text.json_fields import WHOLE
+from analyzer.text.as_json import WHOLE
 from collector.store.session import Session
 
 LEAST = 10  # of fewer cases no rate is told: one more or less would decide it

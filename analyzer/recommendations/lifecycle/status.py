@@ -11,7 +11,7 @@ from pydantic import Field
 from analyzer.errors import ConfigError
 from analyzer.period import micros
 from analyzer.recommendations.lifecycle.prediction import Prediction
-from analyzer.text.json_fields import WHOLE
+from analyzer.text.as_json import WHOLE
 
 Decision = Literal["accepted", "rejected"]
 

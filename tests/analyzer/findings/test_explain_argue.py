@@ -10,7 +10,7 @@ from analyzer.findings.argue import argue, ruled_out, signal
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
 from analyzer.findings.signs import Context, IdleGpus, idle_signs, signs
-from analyzer.interfaces.text.finding_plot import plot_lines
+from analyzer.interfaces.text.finding_explain import plot_lines
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar
 from analyzer.states import BOOKINGS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.cli.feedback import judge, mute
+from analyzer.interfaces.cli.decisions import judge, mute
 from analyzer.interfaces.cli.report import findings, findings_explain, report
 from collector.errors import StoreError
 from collector.store.database import Store

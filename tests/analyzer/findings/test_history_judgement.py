@@ -18,7 +18,7 @@ from analyzer.findings.judgement import (
     verdict_of,
     word_on,
 )
-from analyzer.interfaces.text.record_text import overconfident_words, record_words
+from analyzer.interfaces.text.finding_text import overconfident_words, record_words
 from analyzer.period import Calendar
 from analyzer.text.words import NO_BREAK
 

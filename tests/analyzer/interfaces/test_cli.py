@@ -6,8 +6,7 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.analyze import analyze
-from analyzer.interfaces.cli.feedback import judge, mute
-from analyzer.interfaces.cli.recommendation_lifecycle import accept, reject
+from analyzer.interfaces.cli.decisions import accept, judge, mute, reject
 from collector.store.database import Store
 
 

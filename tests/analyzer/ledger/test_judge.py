@@ -108,7 +108,7 @@ def test_a_verdict_never_divides_more_than_there_is(
 def test_without_sm_activity_waiting_for_input_is_at_most_medium(
     data: st.DataObject, known: RunFacts, in_rack_rate: int | None, count: int
 ) -> None:
-    """The reports print so of GPUs that tell NVML's utilization alone (analyzer/interfaces/text/by_what_text.py).
+    """The reports print so of GPUs that tell NVML's utilization alone (analyzer/interfaces/text/week_text.py).
 
     It is not so of all that is booked there: idle GPUs, clocks that were held down and hangs are told by other signs.
     """

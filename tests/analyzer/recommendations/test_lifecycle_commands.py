@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.cli.recommendation_lifecycle import accept, reject
+from analyzer.interfaces.cli.decisions import accept, reject
 from analyzer.interfaces.cli.report import compare, savings
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.team_week import of_team, team_facts
-from analyzer.interfaces.text.by_what_text import by_what_words
-from analyzer.interfaces.text.week_text import week_text
+from analyzer.interfaces.text.week_text import by_what_words, week_text
 from analyzer.period import Calendar, Period
 from analyzer.reports.filtered_reader import confine
 from analyzer.reports.groups import MeasuredWith, by_what, by_what_of_teams

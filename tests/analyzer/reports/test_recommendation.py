@@ -14,7 +14,7 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.cli.report import recommendations
 from analyzer.interfaces.questions.registry import answer, of_request
 from analyzer.interfaces.text.recommendation_files import schema_text
-from analyzer.interfaces.text.saving_words import bill_words, saving_column
+from analyzer.interfaces.text.savings_text import bill_words, saving_column
 from analyzer.ledger.coverage import Sku
 from analyzer.recommendations.recommendation import (
     Artefact,

@@ -10,10 +10,8 @@ import pytest
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.cli.recording import price_micros, recording_report
 from analyzer.interfaces.cli.report import report_recording
-from analyzer.interfaces.text.against_text import against_sentence
-from analyzer.interfaces.text.recording_text import recording_text
-from analyzer.interfaces.text.run_prediction import came_out
-from analyzer.interfaces.text.run_text import head_pairs
+from analyzer.interfaces.text.recording_text import against_sentence, recording_text
+from analyzer.interfaces.text.run_text import came_out, head_pairs
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.reports.week import WeekReport
 from analyzer.text.layout import TextLayout, picture

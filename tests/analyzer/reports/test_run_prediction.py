@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from analyzer.interfaces.text.run_prediction import sooner
+from analyzer.interfaces.text.run_text import sooner
 from analyzer.reports.reader import Reader
 from analyzer.text.words import NO_BREAK
 from collector.store.session import Session

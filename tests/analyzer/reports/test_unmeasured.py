@@ -10,7 +10,7 @@ import pytest
 from analyzer.errors import LedgerError
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.questions.registry import answer
-from analyzer.interfaces.text.moved import largest_move
+from analyzer.interfaces.text.compare_text import largest_move
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar
 from analyzer.queries.ledger_query import Breakdown, fold

@@ -1,4 +1,4 @@
-"""What people say by command, of findings and of recommendations: the arguments, who says it, and where it is kept."""
+"""What people say by command of findings and recommendations: who says it, where it is kept, and the four commands."""
 
 import argparse
 import os
@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Protocol, TypeVar
 
 from analyzer.errors import ConfigError
-from analyzer.findings.judgement import mute_until, verdict_of
+from analyzer.findings.judgement import VERDICTS, mute_until, reason_of, verdict_of
 from analyzer.findings.say import Statement, keep_judgement, keep_mute
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
@@ -180,3 +181,72 @@ def who() -> str:
         return f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
     except KeyError:
         return f"cli:{os.getuid()}"
+
+
+_OK = 0
+_COLUMNS = 78
+_FINDING = "the finding's id"
+_SAYS = {
+    "right": "counted: it was right",
+    "wrong": "counted: it was wrong. The ledger stays as it was measured; what changes is our accuracy",
+    "planned": "counted: it was right, and is accepted",
+}
+
+
+def judge(argv: list[str]) -> int:
+    """Say whether a finding is right, wrong, or right and planned. It is kept, and counted."""
+    parser = word_parser("findings judge", judge.__doc__, _FINDING)
+    parser.add_argument("verdict", choices=VERDICTS, metavar=" | ".join(VERDICTS))
+    parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
+    options = parser.parse_args(argv)
+    label = target_of(options).judge(options.id, options.verdict, reason_of(options.because), options.since)
+    print(fill(f"{options.id}, {label}: {_SAYS[options.verdict]}.", _COLUMNS))
+    return _OK
+
+
+def mute(argv: list[str]) -> int:
+    """Leave a finding out of the list until a date. Its time stays in every sum, and the list says how many."""
+    parser = word_parser("findings mute", mute.__doc__, _FINDING)
+    parser.add_argument("--until", required=True, metavar="DATE", dest="end", help="2026-12-01, the day included")
+    parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
+    options = parser.parse_args(argv)
+    until = target_of(options).mute(options.id, options.end, reason_of(options.because), options.since)
+    print(fill(f"{options.id} is muted until {until}; gpuledger findings --all lists it meanwhile.", _COLUMNS))
+    return _OK
+
+
+_ADVICE = "the recommendation's id, as gpuledger recommendations lists it"
+
+
+def accept(argv: list[str]) -> int:
+    """Say that a recommendation is to be done. From then on it is looked at whether it is, and what it saves."""
+    parser = word_parser("recommendations accept", accept.__doc__, _ADVICE)
+    parser.add_argument(
+        "--applied-at",
+        metavar="WHEN",
+        help="2026-11-12 or 2026-11-12T08:00: it has been done then; for what cannot be seen from allocations",
+    )
+    parser.add_argument("--because", metavar="WHY", default="", help="one sentence; kept with it")
+    options = parser.parse_args(argv)
+    known, applied_at = _decided(options, "accepted", options.applied_at)
+    if applied_at is None:
+        told = "accepted. gpuledger recommendations savings says once it is seen to be applied, and what it saves"
+    else:
+        told = f"accepted, and applied on {applied_at}. gpuledger recommendations savings says what it saves"
+    print(fill(f"{known}: {told}.", _COLUMNS))
+    return _OK
+
+
+def reject(argv: list[str]) -> int:
+    """Say that a recommendation is not to be done, and why. It is kept, and not made again for a while."""
+    parser = word_parser("recommendations reject", reject.__doc__, _ADVICE)
+    parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
+    known, _ = _decided(parser.parse_args(argv), "rejected", None)
+    print(fill(f"{known}: rejected, and kept with its reason. accept takes it back.", _COLUMNS))
+    return _OK
+
+
+def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -> tuple[str, str | None]:
+    """Keep the decision; return the whole id, and in words when the change was made."""
+    because = reason_of(options.because) if word == "rejected" or options.because else ""
+    return target_of(options).decide(options.id, word, because, applied, options.since)
