@@ -16,14 +16,15 @@ from analyzer.ledger.breakdown import breakdown_lines, went
 from analyzer.ledger.coverage import TimelinePoint
 from analyzer.measures.traffic.text import traffic_lines
 from analyzer.period import local
+from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.finding_view import causes_out
 from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
 from analyzer.reports.run import RunDocument, RunFacts, RunList, RunSummary, run_energy_words, worth_showing
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import (
-    UNKNOWN,
     amount,
     at_least,
     clock,
@@ -366,39 +367,57 @@ _NAME = 27  # characters of a run's id and name on 80 columns
 
 
 def runs_text(report: RunList, layout: TextLayout, top: int | None) -> str:
-    """Return the first runs of the list, at most `top`."""
+    """Return the first runs of the list, at most `top`: a line of figures and a line of words each."""
     shown = report.runs[: top or RUNS_SHOWN]
     if not shown:
         return layout.page([f"{report.period.label}: no run held a GPU"])
     sign = symbol(report.currency).strip()
     width = _NAME + layout.extra
-    lines = [
-        f"{'RUN':<{width}}{'TEAM':<12}{'GPU-hours':>10}{f'cost {sign}':>11}{'useful':>8}{f'avoidable {sign}':>12}",
-        *(line for run in shown for line in _lines(run, width, layout)),
-        "",
-        f"{len(shown)} of {counted(len(report.runs), 'run')}; next: gpuledger report run {_short(shown[0])}",
-    ]
-    return layout.page(lines)
-
-
-def _lines(run: RunSummary, width: int, layout: TextLayout) -> list[str]:
-    whole, avoidable, measured = run.breakdown, run.breakdown.of("avoidable"), run.breakdown.measured
-    name = layout.cut(f"{_short(run)} {run.name}" if run.name != _short(run) else run.name, width - 1)
-    team = layout.cut(run.team or "unmapped", 11)
-    useful = percent(whole.of("useful").milliseconds, measured.milliseconds) if measured.milliseconds else UNKNOWN
-    lost = _money(avoidable.cost_micros, is_part=avoidable.is_part) if measured.milliseconds else UNKNOWN
-    head = (
-        f"{name:<{width}}{team:<12}{gpu_hours(whole.milliseconds):>10}"
-        f"{_money(whole.cost_micros, is_part=whole.is_part):>11}{useful:>8}{lost:>12}"
+    head, *rows = paper_lines(
+        (
+            TableColumn("RUN", lambda run: layout.cut(_called(run), width - 1), width=width, align="<"),
+            TableColumn("TEAM", lambda run: layout.cut(run.team or "unmapped", 11), width=12, align="<"),
+            TableColumn("GPU-hours", lambda run: gpu_hours(run.breakdown.milliseconds), width=10),
+            TableColumn(f"cost {sign}", lambda run: _amount(run.breakdown), width=11),
+            TableColumn("useful", _useful, width=8),
+            TableColumn(f"avoidable {sign}", _lost, width=12),
+        ),
+        shown,
+        indent="",
     )
+    lines = [head]
+    for run, row in zip(shown, rows, strict=True):
+        lines += [row, *layout.wrap(_size_and_loss(run), "    ")]
+    left = f"{len(shown)} of {counted(len(report.runs), 'run')}; next: gpuledger report run {_short(shown[0])}"
+    return layout.page([*lines, "", left])
+
+
+def _called(run: RunSummary) -> str:
+    return f"{_short(run)} {run.name}" if run.name != _short(run) else run.name
+
+
+def _amount(breakdown: Breakdown) -> str | None:
+    cost = breakdown.cost_micros
+    return None if cost is None else at_least(amount(cost, 2), breakdown.is_part)
+
+
+def _useful(run: RunSummary) -> str | None:
+    measured = run.breakdown.measured.milliseconds
+    return percent(run.breakdown.of("useful").milliseconds, measured) if measured else None
+
+
+def _lost(run: RunSummary) -> str | None:
+    avoidable = run.breakdown.of("avoidable")
+    if not run.breakdown.measured.milliseconds:
+        return None
+    return _amount(avoidable) if avoidable.milliseconds else amount(0, 2)
+
+
+def _size_and_loss(run: RunSummary) -> str:
     loss = run.main_loss
     size = f"{run.gpus} {run.sku or 'GPUs of several kinds'}" if run.gpus else "size not known"
-    reason = f"most of it {loss.label}" if loss else "nothing avoidable" if measured.milliseconds else "not measured"
-    return [head, *layout.wrap(f"{size}; {reason}", "    ")]
-
-
-def _money(micros: int | None, *, is_part: bool) -> str:
-    return UNKNOWN if micros is None else at_least(amount(micros, 2), is_part)
+    measured = "nothing avoidable" if run.breakdown.measured.milliseconds else "not measured"
+    return f"{size}; {f'most of it {loss.label}' if loss else measured}"
 
 
 def _short(run: RunSummary) -> str:

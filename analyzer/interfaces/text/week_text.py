@@ -20,11 +20,12 @@ from analyzer.ledger.breakdown import breakdown_lines, went
 from analyzer.ledger.coverage import CLOSED, Silent
 from analyzer.period import local
 from analyzer.prices.price_book import repriced_words
-from analyzer.reports.group_table import charge_lines, group_lines
+from analyzer.reports.group_table import ChargeLine, GroupLine, charge_lines, group_lines
 from analyzer.reports.groups import MeasuredWith
 from analyzer.reports.month import MonthPage
 from analyzer.reports.week import WeekReport
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, name_column, paper_lines
 from analyzer.text.words import (
     NO_BREAK,
     UNKNOWN,
@@ -166,14 +167,14 @@ def _groups(report: WeekReport, layout: TextLayout) -> list[str]:
     table = group_lines(report, report.table)
     sign = symbol(report.currency).strip()
     priced = table[0].money is not None
-    head = f"{'GPU-hours':>12}" + (f"{sign:>10}" if priced else "") + f"{'useful':>9}"
-    head += f"{'avoidable ' + (sign if priced else 'h'):>14}"
-    width = 27 + max(-8, layout.extra)
-    found = [f"BY {report.table.by.replace('-', ' ').upper()}".ljust(width) + head]
-    for line in table:
-        text = f"  {layout.cut(line.name, width - 3):<{width - 2}}{line.hours:>12}"
-        found.append(f"{text}{f'{line.money:>10}' if priced else ''}{line.useful:>9}{line.avoidable:>14}")
-    return found
+    columns: tuple[TableColumn[GroupLine], ...] = (
+        name_column(f"BY {report.table.by.replace('-', ' ').upper()}", _name, _name_width(layout), layout),
+        TableColumn("GPU-hours", lambda line: line.hours, width=12),
+        *((TableColumn(sign, lambda line: line.money, width=10),) if priced else ()),
+        TableColumn("useful", lambda line: line.useful, width=9),
+        TableColumn(f"avoidable {sign if priced else 'h'}", lambda line: line.avoidable, width=14),
+    )
+    return paper_lines(columns, table)
 
 
 def _charged(report: WeekReport, layout: TextLayout) -> list[str]:
@@ -181,12 +182,21 @@ def _charged(report: WeekReport, layout: TextLayout) -> list[str]:
     if not table:
         return []
     sign = symbol(report.currency).strip()
-    width = 27 + max(-8, layout.extra)
-    found = [f"{'CHARGED':<{width}}{f'cost {sign}':>12}{f'charged {sign}':>14}{f'platform bears {sign}':>19}"]
-    for line in table:
-        name = layout.cut(line.name, width - 3)
-        found.append(f"  {name:<{width - 2}}{line.cost:>12}{line.charged:>14}{line.left:>19}")
-    return found
+    columns: tuple[TableColumn[ChargeLine], ...] = (
+        name_column("CHARGED", _name, _name_width(layout), layout),
+        TableColumn(f"cost {sign}", lambda line: line.cost, width=12),
+        TableColumn(f"charged {sign}", lambda line: line.charged, width=14),
+        TableColumn(f"platform bears {sign}", lambda line: line.left, width=19),
+    )
+    return paper_lines(columns, table)
+
+
+def _name(line: GroupLine | ChargeLine) -> str:
+    return line.name
+
+
+def _name_width(layout: TextLayout) -> int:
+    return 27 + max(-8, layout.extra)
 
 
 def _worth_doing(report: WeekReport, layout: TextLayout, top: int) -> list[str]:

@@ -22,6 +22,7 @@ from analyzer.recommendations.advise import LossSource
 from analyzer.reports.document import Model
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
+from analyzer.reports.run import list_runs
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import span_words, until_words
@@ -75,6 +76,8 @@ def reader(session: Session) -> Reader:
     ("name", "request_"),
     [
         ("run", Request("run", "81234")),
+        ("runs", Request("runs", top=6)),
+        ("runs_by_loss", Request("runs", order="avoidable", top=3, ascii=True, width=64)),
         ("findings", Request("findings")),
         ("findings_top", Request("findings", top=3, ascii=True, width=64)),
         ("explain", Request("explain", "f-m3p8")),
@@ -88,6 +91,31 @@ def test_screens(reader: Reader, golden: Callable[[str, str], None], name: str, 
     text = answer(reader, request_)
     assert max(map(len, text.splitlines())) <= request_.width
     golden(f"report/{name}.txt", text)
+
+
+def test_the_runs_of_a_period_sum_to_what_was_held(reader: Reader) -> None:
+    """A run that is in no line would cost nobody anything, and each order has all of them."""
+    week = reader.period(None)
+    held = reader.week(week).breakdown.cost_micros or 0
+    free = sum(row.breakdown.cost_micros or 0 for row in reader.week(week).teams if not row.held)
+    for order in ("cost", "avoidable", "gpus"):
+        listed = list_runs(reader.session, week, "USD", order).runs
+        assert len({run.run_id for run in listed}) == len(listed)
+        assert sum(run.breakdown.cost_micros or 0 for run in listed) == held - free
+    names = [run.name for run in list_runs(reader.session, week, "USD", "avoidable").runs]
+    assert names[0] == "pretrain-7b"
+
+
+def test_an_id_of_the_other_kind_and_a_slip_name_what_is_meant(reader: Reader) -> None:
+    """One sentence with the command to type, and not "there is no such thing"."""
+    with pytest.raises(LedgerError, match="r-3mx8 is a recommendation: gpuledger recommendations show r-3mx8"):
+        answer(reader, Request("explain", "r-3mx8"))
+    with pytest.raises(LedgerError, match="f-m3p8 is a finding: gpuledger findings explain f-m3p8"):
+        answer(reader, Request("show", "f-m3p8"))
+    with pytest.raises(LedgerError, match="no run 'pretrian-7b', did you mean pretrain-7b"):
+        answer(reader, Request("run", "pretrian-7b"))
+    with pytest.raises(LedgerError, match="no run 'zzz'; gpuledger runs lists them"):
+        answer(reader, Request("run", "zzz"))
 
 
 def test_check_says_which_findings_it_fails_for(reader: Reader) -> None:
