@@ -5,7 +5,6 @@ from urllib.parse import quote
 
 from mcp.server.mcpserver import Context, MCPServer
 from pydantic import Field, GetJsonSchemaHandler, RootModel
-from pydantic_core import CoreSchema
 
 from analyzer.errors import UnansweredError
 from analyzer.ids import pattern
@@ -31,7 +30,7 @@ class Answer(RootModel[dict[str, Any]]):
     kind: ClassVar[type[Document]]
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, _: CoreSchema, __: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, _: object, __: GetJsonSchemaHandler) -> dict[str, Any]:
         """Return the document's own schema, as it is when it is marked."""
         document = cls.kind.model_json_schema(mode="serialization")
         made: dict[str, Any] = marked_schema(document, document.get("$defs", {}))

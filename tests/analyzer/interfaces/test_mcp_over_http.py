@@ -66,8 +66,8 @@ def test_a_team_reads_its_own_and_no_others(own: Served) -> None:
     """The same as over the API: what may not be seen is in no row and in no sum."""
     everything = own.items("read", "costs", {"since": "2025-11-10", "by": "team"})
     for team in ("holders", "workers"):
-        bearers = [item["bearer"] for item in own.items(team, "costs", {"since": "2025-11-10", "by": "team"})]
-        assert bearers == [{"untrusted": team}]
+        costs = [item["team"] for item in own.items(team, "costs", {"since": "2025-11-10", "by": "team"})]
+        assert costs == [{"untrusted": team}]
         teams = {item["team"]["untrusted"] for item in own.items(team, "runs")}
         assert teams == {team}
         assert {item["team"]["untrusted"] for item in own.items(team, "findings", {"since": "2025-11-10"})} == {team}
