@@ -348,11 +348,13 @@ def _help(command: Command, commands: Mapping[str, Command]) -> int:
 
 def _no_command(arguments: list[str], commands: Mapping[str, Command]) -> int:
     """Print what there is below a name that is a group, or say which command is meant."""
-    name = arguments[0]
-    if (below := family(name, commands)) and (len(arguments) == 1 or arguments[1].startswith("-")):
-        print(f"gpuledger {name}: {dict(row for row in OVERVIEW if row)[name]}\n\n{below}")
-        return USAGE if len(arguments) == 1 else 0
-    meant = " ".join(arguments[:2]) if below else name
+    group = next((name for name in _beginnings(arguments) if family(name, commands)), "")
+    rest = arguments[len(group.split()) :]
+    if group and (not rest or rest[0].startswith("-")):
+        about = "".join(f": {row[1]}" for row in OVERVIEW if row and row[0] == group)
+        print(f"gpuledger {group}{about}\n\n{family(group, commands)}")
+        return 0 if rest else USAGE
+    meant = " ".join([group, *rest[:1]]).strip()
     return _fail(f"there is no command {meant!r}{_nearest(meant, commands)} gpuledger --help lists them", USAGE)
 
 

@@ -122,6 +122,13 @@ def test_a_group_alone_shows_its_commands_and_fails(name: str, capsys: pytest.Ca
     assert first == second
 
 
+def test_a_group_within_a_group_is_one_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """`gpuledger lake` is told to be `admin lake`, which then must say what there is."""
+    assert gpuledger.main(["admin", "lake"]) == 2
+    shown = capsys.readouterr().out
+    assert ("  check " in shown, "  aside " in shown) == (True, True)
+
+
 @pytest.mark.parametrize(("was", "name"), gpuledger.RENAMED.items())
 def test_an_old_spelling_names_the_new_one_and_runs_nothing(
     was: str, name: str, capsys: pytest.CaptureFixture[str]

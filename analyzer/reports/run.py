@@ -423,11 +423,28 @@ class RunList:
 def list_runs(session: Session, period: Period, currency: str, order: Order) -> RunList:
     """Return the runs of a period; equal ones stand in the order of their ids."""
     where, values = within(period)
+    held = f"SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL"
+    return RunList(period, currency, _summaries(session, held, values, order))
+
+
+def most_expensive_runs(session: Session, period: Period, most: int) -> tuple[RunSummary, ...]:
+    """Return the runs that cost most, at most so many: what the others of a large fleet did is not read one by one."""
+    where, values = within(period)
+    held = (
+        f"WITH held AS (SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL), "
+        "top AS (SELECT run_id FROM held GROUP BY run_id "
+        f"ORDER BY sum(cost_micros) DESC NULLS LAST, sum(milliseconds) DESC, run_id LIMIT {most}) "
+        "SELECT held.* FROM held JOIN top USING (run_id)"
+    )
+    return _summaries(session, held, values, "cost")
+
+
+def _summaries(session: Session, held: str, values: list[object], order: Order) -> tuple[RunSummary, ...]:
+    """Return the runs of some rows of the ledger, which the statement `held` selects."""
     rows = session.rows(
         "SELECT run_id, known.name, known.team, known.gpus, known.sku, held.state, held.cause, "
         "sum(held.milliseconds), sum(held.cost_micros) "
-        f"FROM (SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL) AS held "
-        "LEFT JOIN runs AS known USING (run_id) "
+        f"FROM ({held}) AS held LEFT JOIN runs AS known USING (run_id) "
         "GROUP BY 1, 2, 3, 4, 5, 6, 7, held.cost_micros IS NULL",
         values,
     )
@@ -437,7 +454,7 @@ def list_runs(session: Session, period: Period, currency: str, order: Order) -> 
         counted[run_id].append((count[0], count[1], count[2], count[3]))
         known[run_id] = (name or run_id.rsplit("/", 1)[-1], team, gpus, sku)
     runs = [RunSummary(run_id, *known[run_id], Breakdown(fold(counts))) for run_id, counts in counted.items()]
-    return RunList(period, currency, tuple(sorted(runs, key=lambda run: (*_rank(run, order), run.run_id))))
+    return tuple(sorted(runs, key=lambda run: (*_rank(run, order), run.run_id)))
 
 
 def _rank(run: RunSummary, order: Order) -> tuple[int, int]:

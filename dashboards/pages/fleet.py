@@ -4,7 +4,6 @@ The shell reads the newest hour alone and is there at once, whatever the size of
 looks at samples, comes as a part of its own.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeVar
@@ -24,9 +23,10 @@ from analyzer.interfaces.text.sentences import next_step
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.ledger.coverage import rules_in
 from analyzer.period import Period
-from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, fold, within
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, within
 from analyzer.reports.finding_list import FindingsReport, at_stake_column
 from analyzer.reports.reader import Reader
+from analyzer.reports.run import most_expensive_runs
 from analyzer.reports.savings import checked
 from analyzer.reports.week import WeekReport, by_saving
 from analyzer.states import CLASSES, Class, booking
@@ -217,7 +217,10 @@ def _findings(reader: Reader, _: FleetAsked, period: Period) -> _View:
 
 
 def _runs(reader: Reader, _: FleetAsked, period: Period) -> _View:
-    return {"runs": run_list(reader.session, period), "sign": symbol(reader.settings.currency).strip()}
+    return {
+        "runs": most_expensive_runs(reader.session, period, _RUNS_SHOWN),
+        "sign": symbol(reader.settings.currency).strip(),
+    }
 
 
 def _look(reader: Reader, _: FleetAsked, period: Period) -> _View:
@@ -255,8 +258,8 @@ def runs_in_view(reader: Reader) -> list[str]:
     """
     period = reader.period(None)
     lost = [finding.run_ids[0] for finding in _listed(reader, period).findings[:_FINDINGS_SHOWN] if finding.run_ids]
-    now = [run_id for run_id, *_ in run_list(reader.session, _newest(reader, period))]
-    return list(dict.fromkeys(lost + now[:_RUNNING_SHOWN]))
+    now = most_expensive_runs(reader.session, _newest(reader, period), _RUNNING_SHOWN)
+    return list(dict.fromkeys([*lost, *(run.run_id for run in now)]))
 
 
 def classes(report: WeekReport) -> list[tuple[Class, BreakdownLine | None, float, float]]:
@@ -318,23 +321,3 @@ def changes(report: WeekReport, previous: Breakdown, listed: FindingsReport) -> 
         "trend": listed.trend,
         "came": came[:_CAME_SHOWN],
     }
-
-
-def run_list(session: Session, period: Period) -> list[tuple[str, str, str, Breakdown]]:
-    """Return the runs that held most GPU time, dearest first: id, name, team, and where its time went."""
-    where, values = within(period)
-    rows = session.rows(
-        f"WITH held AS (SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL), "
-        "top AS (SELECT run_id, sum(milliseconds) AS ms FROM held GROUP BY run_id "
-        f"ORDER BY sum(cost_micros) DESC NULLS LAST, ms DESC, run_id LIMIT {_RUNS_SHOWN}) "
-        "SELECT held.run_id, name, team, state, cause, sum(milliseconds), sum(cost_micros) "
-        "FROM held JOIN top USING (run_id) LEFT JOIN runs USING (run_id) "
-        "GROUP BY held.run_id, name, team, state, cause, cost_micros IS NULL",
-        values,
-    )
-    counts: dict[tuple[str, str, str], list[Counted]] = defaultdict(list)
-    for run_id, name, team, *count in rows:
-        key = (run_id, name or run_id.rsplit("/", 1)[-1], team or "unmapped")
-        counts[key].append((count[0], count[1], count[2], count[3]))
-    runs = [(*key, Breakdown(fold(counted))) for key, counted in counts.items()]
-    return sorted(runs, key=lambda run: (-(run[3].cost_micros or 0), -run[3].milliseconds, run[0]))

@@ -11,11 +11,11 @@ from analyzer.interfaces.mail.message import mail_text
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.prices.price_book import Repriced, price_book, repriced, repriced_words
 from analyzer.reports.reader import Reader
+from analyzer.reports.run import most_expensive_runs
 from analyzer.reports.week import WeekReport
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import amount, at_least
-from dashboards.pages.fleet import run_list
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
 LATER = MONDAY + 10 * DAY  # two days after the week, and it is closed
@@ -108,7 +108,7 @@ def test_a_sum_of_what_is_priced_in_part_is_marked(fleet: Fleet, tmp_path: Path)
     assert held.breakdown.is_part
     assert sum(one.unpriced_milliseconds for one in held.breakdown.entries) == 3 * 3_600_000
     with fleet.store.session() as session:
-        runs = [went for *_, went in run_list(session, report.period)]
+        runs = [run.breakdown for run in most_expensive_runs(session, report.period, 25)]
     assert [at_least(amount(went.cost_micros or 0), went.is_part) for went in runs] == ["≥7.80"]
     settings = priced(tmp_path, H100_80GB=2.6, A100_80GB=1.1)
     fleet.analyze(settings=settings)
