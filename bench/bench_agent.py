@@ -39,10 +39,10 @@ def bars(costs: Sequence[Cost]) -> dict[str, bool]:
     late = mine.lateness_seconds_p99
     least = min((cost.cpu_seconds_per_hour_and_metric for cost in rest), default=math.inf)
     return {
-        "at most 1 % of a core": mine.share_of_a_core <= MOST_OF_A_CORE,
+        "at most 1% of a core": mine.share_of_a_core <= MOST_OF_A_CORE,
         "at most 45 MB of memory": mine.rss_bytes_max <= MOST_RSS_BYTES,
         "less CPU per metric than every other": bool(rest) and mine.cpu_seconds_per_hour_and_metric < least,
-        "99 % of beats at most 50 ms late": late is not None and late <= MOST_LATENESS_SECONDS,
+        "99% of beats at most 50 ms late": late is not None and late <= MOST_LATENESS_SECONDS,
     }
 
 

@@ -158,7 +158,7 @@ def _bars(found: list[Measured], check: dict[str, object]) -> dict[str, bool]:
             bars[name + "valid, cheaper than greedy"] = is_good and m.cost < m.cost_greedy
         else:
             # The bound was lowered by 1e-6 for HiGHS's own tolerance; within twice that the plan is called optimal.
-            within, said = (2e-6, "optimal") if m.gpus == 1_024 else (0.01, "within 1 % of the proven bound")
+            within, said = (2e-6, "optimal") if m.gpus == 1_024 else (0.01, "within 1% of the proven bound")
             bars[name + said] = is_good and m.gap_ratio is not None and m.gap_ratio <= within
     return bars
 

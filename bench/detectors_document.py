@@ -135,8 +135,8 @@ def _shares(cells: Iterable[Mapping[str, object]]) -> tuple[dict[str, str], dict
             booked[said] += ms
             both[truth] += ms if truth == said else 0
     return (
-        {state: f"{100 * both[state] / ms:.1f} %" for state, ms in booked.items() if ms},
-        {state: f"{100 * both[state] / ms:.1f} %" for state, ms in truly.items() if ms},
+        {state: f"{100 * both[state] / ms:.1f}%" for state, ms in booked.items() if ms},
+        {state: f"{100 * both[state] / ms:.1f}%" for state, ms in truly.items() if ms},
     )
 
 

@@ -1,8 +1,8 @@
-"""Fleets whose runs have grown apart, to plan anew: of a given size, 85 % full, or tiny ones with every rule in them.
+"""Fleets whose runs have grown apart, to plan anew: of a given size, 85% full, or tiny ones with every rule in them.
 
 Runs were put node by node wherever was room, as a scheduler without topology does after weeks of coming and going. The
 mixture of sizes is Philly's in kind (most runs are small, most GPUs in large ones: Jeon et al., ATC'19), the figures
-are ours. Costs are micro-dollars a week: a rack more costs 1 % of the run (Crux, SIGCOMM'24, saw 11 % of an iteration
+are ours. Costs are micro-dollars a week: a rack more costs 1% of the run (Crux, SIGCOMM'24, saw 11% of an iteration
 lost to contention; an extra rack is rarely all of it), moving is a restart of 12 minutes of all of the run's GPUs and 5
 more of each node that is new, and an empty shared node is worth a twentieth of its price, for it can be given whole.
 """

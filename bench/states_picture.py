@@ -90,7 +90,7 @@ def _panel(one: Example, left: int, top: int) -> str:
         f'<g transform="translate({left},{top})">'
         f'<text x="0" y="12" font-weight="600" fill="{colour}">{escape(one.label)}</text>'
         f'<text x="{WIDTH}" y="12" text-anchor="end" fill="#555">{escape(one.klass)}, '
-        f"{round(100 * one.share)} % of this hour</text>"
+        f"{round(100 * one.share)}% of this hour</text>"
         f'<text x="0" y="28" font-size="11" fill="#777">{escape(one.told)}</text>'
         f'<g transform="translate(0,{TOP - 4})"><rect width="{WIDTH}" height="{HEIGHT}" fill="#f6f6f6"/>'
         + _line(one.points, 2, "#b0b0b0", 1)

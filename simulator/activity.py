@@ -35,7 +35,7 @@ class Activity:
 
     # The GPU. `power` is a share of the limit; the idle power is its floor.
     utilization: float = 0.0
-    zero: float = 1.0  # shares of sub-second utilization samples at 0, under 20 %, over 80 %
+    zero: float = 1.0  # shares of sub-second utilization samples at 0, under 20%, over 80%
     low: float = 1.0
     high: float = 0.0
     sm: float = 0.0

@@ -12,8 +12,8 @@ from simulator.timeline import Tape
 # Supervised fine-tuning whose loader workers are the limit, and the same under a CPU quota.
 #
 # Imitates language-model fine-tuning with on-the-fly tokenisation and packing. Published numbers: 3-24 cores a GPU are
-# needed for preprocessing, which takes up to 65 % of epoch time (DS-Analyzer, VLDB'21, as cited by tf.data, VLDB'21);
-# 20 % of Google's jobs spend over a third of their compute time in the input pipeline (tf.data). The signature: every
+# needed for preprocessing, which takes up to 65% of epoch time (DS-Analyzer, VLDB'21, as cited by tf.data, VLDB'21);
+# 20% of Google's jobs spend over a third of their compute time in the input pipeline (tf.data). The signature: every
 # worker fills a core (or the cgroup's quota throttles it), reads stay below the ceiling, all ranks dip together and the
 # links are quiet meanwhile.
 _LOADER_SIGNALS = (
@@ -24,7 +24,7 @@ _TOKENS_PER_SECOND = 1_770.0  # a GPU, while it works
 
 
 def preprocessing_bound(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
-    """Return a run that waits 41 % of its time for four loader workers a rank, each on a full core."""
+    """Return a run that waits 41% of its time for four loader workers a rank, each on a full core."""
     loader = Activity(workers=4, busiest_worker=0.985, cores=5.0, cpu_pressure=0.03, host_memory=gib(36))
     return _play(plan, horizon, rng, loader.reading_nvme(1.1e8, 0.012), busy=105.0, starved=79.0)
 
@@ -70,17 +70,17 @@ def _waiting(loader: Activity) -> Activity:
 # Speech: fine-tuning that waits for the network mount, and a debugging session that nobody gave back.
 #
 # Published numbers: fetch stalls are what remains of cold-cache time after warm-cache time (DS-Analyzer, VLDB'21);
-# MLPerf Storage v1.0 fails a run whose accelerator utilization falls under 90 % (70 % for cosmoflow; the weakest result
-# published is about 60 %, which is what is imitated). The signature of network storage: the NIC moves what is consumed,
+# MLPerf Storage v1.0 fails a run whose accelerator utilization falls under 90% (70% for cosmoflow; the weakest result
+# published is about 60%, which is what is imitated). The signature of network storage: the NIC moves what is consumed,
 # flat at the server's ceiling; reads take twenty times longer; workers sleep uninterruptibly; the local drives are
-# quiet. Held and quiet: memory over 500 MB, SM activity under 1 %, power near the idle floor; Princeton cancels after
+# quiet. Held and quiet: memory over 500 MB, SM activity under 1%, power near the idle floor; Princeton cancels after
 # 120 minutes at zero, Kubecost and dstack likewise.
 NFS_CEILING = 1.12e9  # bytes a second that the server gives one host
 _QUIET_SINCE = 6.1 * HOUR_MS  # of the debugging session
 
 
 def network_storage_bound(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
-    """Return a run on one host that waits 40 % of its time for the network mount, always at its ceiling."""
+    """Return a run on one host that waits 40% of its time for the network mount, always at its ceiling."""
     tape = plan.tape(horizon)
     share = 1 / len(plan.seats)
 
@@ -118,8 +118,8 @@ def debugging(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
 
 # Vision transformers on one host: local drives at their ceiling at times, the power limit at others.
 #
-# Published numbers: prep and fetch stalls of image training up to 65 % of an epoch (DS-Analyzer, VLDB'21); PSI io.some
-# over 10 %, the disk over 80 % busy with reads flat at its ceiling and slower than when quiet mark local storage. The
+# Published numbers: prep and fetch stalls of image training up to 65% of an epoch (DS-Analyzer, VLDB'21); PSI io.some
+# over 10%, the disk over 80% busy with reads flat at its ceiling and slower than when quiet mark local storage. The
 # power limit: 0.9 of the reference clock at the cap; the loss is 1 - clock/reference, never the share of time that the
 # power-cap bit is set, which an H100 at full load shows nearly always.
 _CAPPED_CLOCK = 0.90
@@ -178,7 +178,7 @@ def _storage_bound(tape: Tape, rng: np.random.Generator, dense: Activity, share:
 
 # Embeddings copied from pageable memory: the PCIe link busy while the chip waits.
 #
-# Published numbers: a host-to-device limit shows as PCIe traffic of 1 GB/s and more with SM activity under 30 %
+# Published numbers: a host-to-device limit shows as PCIe traffic of 1 GB/s and more with SM activity under 30%
 # (KempnerPulse's I/O class), SM low while the link is busy and DRAM quiet; one host thread copies at full speed, since
 # pageable memory is staged through a pinned buffer, far below the 50 GB/s that a Gen5 link gives pinned memory.
 PAGEABLE_BYTES_PER_SECOND = 1.15e10

@@ -16,14 +16,14 @@ from simulator.timeline import Lockstep, Tape, Timeline
 # Imitates synchronous data-parallel training of a 26 B mixture of experts (7 B active) with long accumulated steps,
 # whose fp32 gradients are summed in one ring per step. Published numbers: a ring all-reduce moves 2(n-1)/n of the
 # volume over every link (nccl-tests); hosts in R racks cross the spine R times when ranks are contiguous and up to n
-# times when interleaved; Crux (SIGCOMM'24) finds 36 % of jobs and 51 % of GPUs slowed by communication contention; one
+# times when interleaved; Crux (SIGCOMM'24) finds 36% of jobs and 51% of GPUs slowed by communication contention; one
 # throttled GPU holds up every synchronous peer. The spine here is oversubscribed 2:1, so that eight crossings halve the
 # rate that a rack's own switch gives. Four hours between checkpoints is what the documents' week loses by.
 #
 # Memory: the GPUs of a host are the stages of a pipeline, and hosts are the replicas among which gradients travel. In
 # 1F1B the first stage holds the activations of as many micro-batches as there are stages, the last those of one
 # (Narayanan et al., SC'21), so that ranks of one run hold from a third to three quarters of an H100, as Seren's GPUs do
-# (Acme, NSDI'24: of those that hold anything, quartiles at 33, 50 and 70 %). All ranks at 61 GiB, as it was at first,
+# (Acme, NSDI'24: of those that hold anything, quartiles at 33, 50 and 70%). All ranks at 61 GiB, as it was at first,
 # is a run that nobody has recorded.
 _FABRIC_BYTES_PER_SECOND = 8.0 * GIGABYTE  # of one host within a rack, each way
 SPINE_SHARE = 0.5  # of it, for every host at once across racks
@@ -186,7 +186,7 @@ def _ended(tape: Tape, plan: Plan, waiting: Activity) -> Timeline:
 
 # A collective that never ends: every rank spins, nothing moves.
 #
-# Published numbers: while NCCL waits, NVML reads 100 %, SM activity is its resident blocks' (24 of 132 on an H100),
+# Published numbers: while NCCL waits, NVML reads 100%, SM activity is its resident blocks' (24 of 132 on an H100),
 # tensor cores are quiet, power is 0.2-0.4 of the limit, and NIC and NVLink carry nothing; over ten minutes is a hang.
 _HUNG_FOR = 40 * MINUTE_MS  # until its owner notices and cancels
 

@@ -2,7 +2,7 @@
 
 - Dense training: SM activity 0.88-0.92 and tensor activity 0.35-0.55 at 0.85-0.95 of the power limit; NVIDIA's DCGM
   guide takes SM activity of 0.8 as necessary for effective use.
-- Waiting in a collective: NCCL's kernels stay resident, so that NVML says 100 %, while 24 blocks on the 132 SMs of an
+- Waiting in a collective: NCCL's kernels stay resident, so that NVML says 100%, while 24 blocks on the 132 SMs of an
   H100 make 0.18 of SM activity (NVIDIA developer forum), no tensor work, and about 0.35 of the power limit.
 - Waiting on the host: no kernel at all; clocks stay up, so that the board draws 0.2 of the limit, not the idle power.
 - A checkpoint writes 2 B a parameter (weights) to 16 B (with the optimizer): device to host first, then to storage.

@@ -181,7 +181,7 @@ _SUMMED = (
 )  # fmt: skip
 _LARGEST = ("cpu_pressure", "io_pressure")
 
-# Of 128: the quarter of Seren's hosts that rests uses under 0.64 % of its processors, half of it under 0.33 % (Acme,
+# Of 128: the quarter of Seren's hosts that rests uses under 0.64% of its processors, half of it under 0.33% (Acme,
 # NSDI'24).
 _SYSTEM_CORES = 0.45
 _SYSTEM_MEMORY = 21 * 2**30

@@ -14,10 +14,10 @@ from simulator.plan import Plan, Run, alike
 # A sweep of small trials on A100s: each trial has its own weakness, and some have none.
 #
 # Imitates a hyper-parameter search of detectors, one trial on two GPUs. Published numbers: of 706 issues in 400
-# Microsoft jobs with low use, 46 % lie in data operations and 45 % in model code (ICSE'24); most input-limited jobs
+# Microsoft jobs with low use, 46% lie in data operations and 45% in model code (ICSE'24); most input-limited jobs
 # saturate no hardware (Plumber, MLSys'22): their loader is the limit by its parallelism, prefetch or caching; about 40
-# % of jobs fail (Acme, NSDI'24); a ResNet-50 with no loader workers kept its V100 busy 54.9 % of the time and waited
-# 39.6 %, with four 69.9 % and 1.0 % (PyTorch Kineto's sample traces). Small batches keep NVML near 100 % at low power.
+# % of jobs fail (Acme, NSDI'24); a ResNet-50 with no loader workers kept its V100 busy 54.9% of the time and waited
+# 39.6%, with four 69.9% and 1.0% (PyTorch Kineto's sample traces). Small batches keep NVML near 100% at low power.
 _BUSY_WITHOUT_WORKERS = 0.549  # Kineto sample, num_workers = 0
 _LOADER = Activity(workers=2, busiest_worker=0.45, cores=1.6, host_memory=gib(10))
 
@@ -117,7 +117,7 @@ SWEEP_KINDS: tuple[Callable[[Plan, int, np.random.Generator], Run], ...] = (
 # Short evaluation runs: load a model, answer benchmarks, end.
 #
 # Published numbers: evaluation is many short jobs whose GPUs idle while models load and metrics are computed (Acme,
-# NSDI'24, where use is polarised at 0 and 100 %); its SM activity sits at another level than training, with no
+# NSDI'24, where use is polarised at 0 and 100%); its SM activity sits at another level than training, with no
 # gradients on the links. Between benchmarks a single process tokenises: neither CPU nor disk is saturated (Plumber's
 # software-limited case).
 def benchmarks(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
@@ -137,7 +137,7 @@ def benchmarks(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
 #
 # False positives named in the literature: data that comes from the page cache (no reads, fully fed); a host whose disk
 # another run keeps busy; optimizers offloaded to the host (PCIe busy both ways, DeepSpeed's ZeRO-Offload). And the
-# launch-bound case: NVML 80-100 %, SM activity 0.1-0.4 without any bimodality, exactly one host thread at 100 %, little
+# launch-bound case: NVML 80-100%, SM activity 0.1-0.4 without any bimodality, exactly one host thread at 100%, little
 # on PCIe, power 0.2-0.4 (host wait in HTA's sense).
 def page_cache_fed(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
     """Return a run whose data set fits into memory: after the start it reads nothing and lacks nothing."""
@@ -186,8 +186,8 @@ def _steady(plan: Plan, horizon: int, rng: np.random.Generator, phase: Activity,
 
 # Notebooks on whole GPUs, and four small runs that share one.
 #
-# Published numbers: of serving and notebook pods, 66.8 % of samples are 0 and 75.3 % of time is idle while held
-# (Alibaba GenTD26); jobstats advises a MIG slice under 15 % use and 10 GB; sites exempt short interactive sessions and
+# Published numbers: of serving and notebook pods, 66.8% of samples are 0 and 75.3% of time is idle while held
+# (Alibaba GenTD26); jobstats advises a MIG slice under 15% use and 10 GB; sites exempt short interactive sessions and
 # flag those over eight hours.
 _WORKING_HOURS = (9.0, 18.5)
 _WORKING_DAYS = 5
@@ -254,7 +254,7 @@ def tokenising(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
 
 # Services: a ranker with room between requests, and a language model that decodes.
 #
-# Published numbers: serving pods read 0 in 66.8 % of samples (Alibaba GenTD26), which is headroom, not waste, as long
+# Published numbers: serving pods read 0 in 66.8% of samples (Alibaba GenTD26), which is headroom, not waste, as long
 # as a latency promise is kept; decoding keeps DRAM over half of its bandwidth and tensor cores nearly idle, which is no
 # starvation (DRAM's practical peak is about 0.8; KempnerPulse calls it memory-bound from 0.5 up). Batches of one leave
 # most of the chip idle while a kernel is resident.

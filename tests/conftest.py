@@ -169,7 +169,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
 def pytest_collection() -> Generator[None, object, object]:
     """Collect without looking for garbage: the modules come and stay, and each worker collects them all.
 
-    While tests run it is looked for more seldom than by default, which took 3 % of the processor.
+    While tests run it is looked for more seldom than by default, which took 3% of the processor.
     """
     gc.disable()
     try:

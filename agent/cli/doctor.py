@@ -56,7 +56,7 @@ def _line(line: HostCheckLine) -> Iterator[str]:
 def _cost(found: Examination) -> str:
     memory = found.cost.memory_bytes
     held = f", {memory / _MEGA:.0f} MB" if memory is not None else ""
-    return f"{found.cost.core_ratio:.1%} of a core{held}".replace("%", " %")
+    return f"{found.cost.core_ratio:.1%} of a core{held}"
 
 
 def _leaves(found: Examination) -> Iterator[str]:

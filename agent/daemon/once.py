@@ -124,7 +124,7 @@ def _joined(name: str, *parts: str) -> str:
 
 
 def _percent(what: str, value: Value) -> str:
-    return f"{what} {value * 100:.1f} %" if isinstance(value, int | float) else ""
+    return f"{what} {value * 100:.1f}%" if isinstance(value, int | float) else ""
 
 
 def _gigabytes(what: str, used: Value, total: Value) -> str:

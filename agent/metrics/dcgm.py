@@ -135,7 +135,7 @@ def _rates(row: Row) -> dict[str, Value]:
     return rates
 
 
-_DECIMALS = 6  # beyond these a value is rounding of ours: 0.29 is 28.999999999999996 %
+_DECIMALS = 6  # beyond these a value is rounding of ours: 0.29 is 28.999999999999996%
 
 
 @dataclass(frozen=True, slots=True)

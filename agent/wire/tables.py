@@ -93,13 +93,13 @@ GPU_SAMPLES = Table(
         _gauge(
             "utilization_low_ratio",
             "ratio",
-            "Share of the driver's sub-second utilization samples under 20 %.",
+            "Share of the driver's sub-second utilization samples under 20%.",
             "nvmlDeviceGetSamples(GPU_UTILIZATION)",
         ),
         _gauge(
             "utilization_high_ratio",
             "ratio",
-            "Share of the driver's sub-second utilization samples over 80 %.",
+            "Share of the driver's sub-second utilization samples over 80%.",
             "nvmlDeviceGetSamples(GPU_UTILIZATION)",
         ),
         _gauge(

@@ -85,7 +85,7 @@ def month_course(course: Course) -> dict[str, object]:
         traces.append(
             go.Scatter(
                 cone, fill="toself", mode="none", fillcolor=palette()["spare"], opacity=_SURE,
-                name="80 % between", hoverinfo="skip",
+                name="80% between", hoverinfo="skip",
             )
         )  # fmt: skip
     if course.expected is not None:

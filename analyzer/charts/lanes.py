@@ -186,7 +186,7 @@ def _ribbon(zoom: RunTimeline) -> Iterator[go.Scatter]:
 
 
 def _share(label: str, share: float) -> str:
-    return f"{label} {share:.0%}".replace("%", " %") if share >= _TOLD_FROM else ""
+    return f"{label} {share:.0%}" if share >= _TOLD_FROM else ""
 
 
 def _marks(zoom: RunTimeline) -> Iterator[go.Scatter]:
@@ -250,11 +250,11 @@ def _spread(lane: Lane, place: int) -> str:
 
 
 def amount(value: float | None, unit: str) -> str:
-    """Return a signal's value as people read it: "85 %", "612 W", "1.2 GB/s"."""
+    """Return a signal's value as people read it: "85%", "612 W", "1.2 GB/s"."""
     if value is None:
         return "–"
     if unit == "ratio":
-        return f"{100 * value:.{1 if value < 0.1 else 0}f} %"
+        return f"{100 * value:.{1 if value < 0.1 else 0}f}%"
     if unit == "B/s":
         for size, name in _RATES:
             if value >= size:

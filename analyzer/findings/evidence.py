@@ -15,7 +15,7 @@ from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 
 Severity = Literal["slight", "moderate", "severe"]
-# TF Profiler's input-pipeline analyzer: under 5 % of the step it is not input-bound, from 20 % on highly.
+# TF Profiler's input-pipeline analyzer: under 5% of the step it is not input-bound, from 20% on highly.
 MODERATE_PERMILLE, SEVERE_PERMILLE = 50, 200
 _BYTES_PER_KB = 1000
 _MIN_WORKING_PERMILLE = 20  # of less work than that, nothing can be told of the rest
@@ -197,7 +197,7 @@ def _mean(values: Sequence[int]) -> int:
 
 
 def _percent(permille: int) -> str:
-    return f"{(permille + 5) // 10} %"
+    return f"{(permille + 5) // 10}%"
 
 
 def _rate(bytes_per_second: int) -> str:
@@ -209,7 +209,7 @@ def _rate(bytes_per_second: int) -> str:
 
 def _span(values: Sequence[int]) -> str:
     low, high = (values[len(values) // 10] + 5) // 10, (values[len(values) * 9 // 10] + 5) // 10
-    return f"{low} %" if low == high else f"{low}-{high} %"
+    return f"{low}%" if low == high else f"{low}-{high}%"
 
 
 def _workers(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | None:

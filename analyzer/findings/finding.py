@@ -18,7 +18,7 @@ from analyzer.text.words import CENTS_UNDER, day, gpu_hours, money
 
 @dataclass(frozen=True, slots=True)
 class EvidenceLine:
-    """One line of the evidence: "loader workers", "8, each at 97-100 % of a core", "<- the limit"."""
+    """One line of the evidence: "loader workers", "8, each at 97-100% of a core", "<- the limit"."""
 
     __pydantic_config__: ClassVar[ConfigDict] = WHOLE
 

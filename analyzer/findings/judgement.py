@@ -171,13 +171,13 @@ class FindingTally:
 
     @property
     def percent(self) -> str | None:
-        """The share for a person: the nearest whole, but 100 % only where all were right and 0 % where none was."""
+        """The share for a person: the nearest whole, but 100% only where all were right and 0% where none was."""
         if not self.judged:
             return None
         nearest = (200 * self.right + self.judged) // (2 * self.judged)
         if 0 < self.right < self.judged:
             nearest = min(99, max(1, nearest))
-        return f"{nearest} %"
+        return f"{nearest}%"
 
 
 @dataclass(frozen=True, slots=True)

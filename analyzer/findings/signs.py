@@ -193,7 +193,7 @@ def hours_words(milliseconds: int) -> str:
 
 def percent(permille: int) -> str:
     """Return a share as a person reads it."""
-    return f"{(permille + 5) // 10} %"
+    return f"{(permille + 5) // 10}%"
 
 
 def _rate(bytes_per_second: int) -> str:

@@ -2,7 +2,7 @@
 
 Sentences take `Run` ("Run llama-sft on n14-n15"), `run` ("run llama-sft"), `for_run` (" for run llama-sft", or
 nothing where nobody held), `place` (hosts), `gpu` (": GPU-1abd64be on n11",
-where the root is known), `share` ("41 % of the time") and `limit`. What the platform did is said of its hosts and GPUs:
+where the root is known), `share` ("41% of the time") and `limit`. What the platform did is said of its hosts and GPUs:
 a test holds that no sentence of it begins with the run.
 """
 
@@ -70,7 +70,7 @@ WORDS: dict[tuple[str, str | None], Words] = {
         "cross-rack transfers",
         "{Run} crosses racks more than it must: {share} goes into exchanges that the same bytes would not need inside "
         "a rack.",
-        "ranks in one rack, or ordered by rack, do not shorten a step by 3 % within 50 steps",
+        "ranks in one rack, or ordered by rack, do not shorten a step by 3% within 50 steps",
     ),
     ("communicating", "straggler"): Words(
         "stragglers",
@@ -240,11 +240,11 @@ def _ranges(hosts: Sequence[str]) -> list[str]:
 
 
 def share_words(milliseconds: int, held_ms: int) -> str:
-    """Return "41 % of the time", of the time that the run held its GPUs."""
+    """Return "41% of the time", of the time that the run held its GPUs."""
     if not held_ms:
         return "part of the time"
     percent = (200 * milliseconds + held_ms) // (2 * held_ms)
-    return f"{percent} % of the time" if percent else "under 1 % of the time"
+    return f"{percent}% of the time" if percent else "under 1% of the time"
 
 
 def limit_words(cause: str | None, windows: Sequence[RunWindow]) -> str:
@@ -275,7 +275,7 @@ def _workers(windows: Sequence[RunWindow]) -> str:
     whose = f"the busiest of its {count:,} loader workers is" if count > 1 else "its loader worker is"
     disk = [window.disk_busy for window in windows if window.disk_busy is not None]
     idle = " while the disk idles" if disk and sum(disk) < _IDLE_DISK_PERMILLE * len(disk) else ""
-    return f"{whose} at {min(100, (busiest + 5) // 10)} % of a core{idle}"
+    return f"{whose} at {min(100, (busiest + 5) // 10)}% of a core{idle}"
 
 
 def _used(window: RunWindow) -> int | None:

@@ -233,7 +233,7 @@ def _sentences(report: Anomalies, units: UnitReport, top: int = _ROWS) -> list[s
 
 
 def anomaly_words(one: Anomaly, report: Anomalies) -> str:
-    """Return "team-nlp cost $412 more than such hours did, Tue 10 Nov 14:00 - 20:00: $900 (+84.2 %). ..."."""
+    """Return "team-nlp cost $412 more than such hours did, Tue 10 Nov 14:00 - 20:00: $900 (+84.2%). ..."."""
     odd, currency = one.odd, report.currency
     more = "more" if odd.impact > 0 else "less"
     share = percent(abs(odd.impact), odd.expected)

@@ -336,7 +336,7 @@ def _stages(report: Outlook, layout: TextLayout) -> list[str]:
             together=lambda values: _column(values[:-1], values[-1]) if whole.days else [UNKNOWN] * len(values),
         ),
         TableColumn(f"next {AHEAD_DAYS}", lambda line: line.ahead and line.ahead.total, _WHOLE_HOURS, 14),
-        TableColumn("80 % between", _span, width=24),
+        TableColumn("80% between", _span, width=24),
     )
     found = paper_lines(columns, (*report.stages, whole))
     found += layout.wrap(

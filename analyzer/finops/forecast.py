@@ -101,7 +101,7 @@ def best(tests: Sequence[Backtest]) -> Backtest:
     return min(tested, key=lambda test: test.mase or 0.0) if tested else tests[0]
 
 
-_LOW, _HIGH = 10, 90  # percentiles: an interval of 80 %
+_LOW, _HIGH = 10, 90  # percentiles: an interval of 80%
 ORIGINS_LEAST = 10  # below, a tenth is no error that was seen
 _HISTORY_MOST = 182  # half a year of days: what a model is shown
 

@@ -98,7 +98,7 @@ def _permille(part: int, whole: int) -> int:
 
 
 def _percent(permille: int) -> str:
-    return f"{decimal(permille, 1)} %"
+    return f"{decimal(permille, 1)}%"
 
 
 _OF = {"useful": words_of("useful"), "avoidable": words_of("avoidable")}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Standing = Literal["reached", "missed"]
 _USEFUL_LEAST, _IDLE_MOST = 800, 50  # permille of what runs held
-_HEADROOM_LEAST = 500  # permille of held time inside 10 to 20 % of memory left: the bar is the range, the half is ours
+_HEADROOM_LEAST = 500  # permille of held time inside 10 to 20% of memory left: the bar is the range, the half is ours
 _LATENCY_LEAST = 990  # permille of the time of services that declare one
 _FALLING_LEAST = 500  # permille of kinds of runs: at least as many fell as rose
 
@@ -58,7 +58,7 @@ class HeldTime:
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """GPU milliseconds by what was left of memory at the highest: of all that was seen, under 10 %, and 10 to 20 %.
+    """GPU milliseconds by what was left of memory at the highest: of all that was seen, under 10%, and 10 to 20%.
 
     What is not kept any more of a part of the period is told of nothing of it.
     """
@@ -84,12 +84,12 @@ def all_targets(
     """
     fell = sum(now <= before for now, before in costs)
     return (
-        _of_held("useful", "80 % of what runs hold, or more", held, held.useful, _USEFUL_LEAST),
-        _of_held("idle allocation", "under 5 % of it", held, held.idle, _IDLE_MOST, under=True),
+        _of_held("useful", "80% of what runs hold, or more", held, held.useful, _USEFUL_LEAST),
+        _of_held("idle allocation", "under 5% of it", held, held.idle, _IDLE_MOST, under=True),
         _memory(headroom),
         _falling(fell, len(costs)),
         _least(
-            "latency promised", "kept 99 % of the time", _share_of(latency[1], latency[0]), _LATENCY_LEAST, _NO_PROMISE
+            "latency promised", "kept 99% of the time", _share_of(latency[1], latency[0]), _LATENCY_LEAST, _NO_PROMISE
         ),
     )
 
@@ -116,7 +116,7 @@ def _memory(headroom: Headroom) -> Target:
     inside = _share_of(headroom.inside, headroom.milliseconds)
     told = _memory_words(headroom)
     missing = "memory was not read" if headroom.is_kept else "what memory was in use is no longer kept"
-    found = _least("memory left at the peak", "10 to 20 %", inside, _HEADROOM_LEAST, missing, told)
+    found = _least("memory left at the peak", "10 to 20%", inside, _HEADROOM_LEAST, missing, told)
     whole = headroom.milliseconds + headroom.unread
     if inside is None or (standing := _standing(headroom.inside, headroom.unread, whole, _HEADROOM_LEAST)) is not None:
         return found if inside is None else replace(found, standing=standing)
@@ -143,7 +143,7 @@ def _least(name: str, bar: str, permille: int | None, limit: int, missing: str, 
 
 
 def _percent(permille: int) -> str:
-    return f"{decimal(permille, 1)} %"
+    return f"{decimal(permille, 1)}%"
 
 
 _USEFUL = words_of("useful")

@@ -1,7 +1,7 @@
 """Which stage a run looks like by what it did, judged from sums over its days. It abstains where two stages fit.
 
 Sources: the signatures of algorithms 1.6 and 1.2 (training works the tensor cores, T > 0.3; decoding reads memory,
-D > 0.5 with T low; data preparation leaves SM activity under 5 % and waits for I/O, PSI over 10 %). Durations and
+D > 0.5 with T low; data preparation leaves SM activity under 5% and waits for I/O, PSI over 10%). Durations and
 hosts are those of 1.6 as well. Numbers marked "ours" are published nowhere; none was taken from a simulator.
 """
 
@@ -19,7 +19,7 @@ GENERATING_DRAM_PERMILLE = 500  # inference decodes (1.2)
 GENERATING_TENSOR_PERMILLE = 100  # "T low": what underused.py calls low too
 _PREPARING_ACTIVITY_PERMILLE = 50  # 1.6
 _PREPARING_CORES_PERMILLE = 500  # "CPU high": over half of the cores it may use (ours)
-_PREPARING_PRESSURE_PERMILLE = 100  # "disk high": PSI io.some over 10 % (1.2)
+_PREPARING_PRESSURE_PERMILLE = 100  # "disk high": PSI io.some over 10% (1.2)
 _LEAST_MINUTES = 60  # of measured work, before anything is said of phases (ours)
 _MOSTLY_PERMILLE = 800  # ours
 _SUSTAINED_PERMILLE = 500  # "sustained" links: in most of its windows (ours)
@@ -202,7 +202,7 @@ def _permille(part: int | None, whole: int | None) -> int | None:
 
 
 def _percent(permille: int) -> str:
-    return f"{permille // 10} %"
+    return f"{permille // 10}%"
 
 
 def _days(milliseconds: int) -> str:

@@ -128,7 +128,7 @@ FIXED: Mapping[str, int] = {
 class Thresholds:
     """Shares are permille, times milliseconds. Sources: reference works named beside each number."""
 
-    # What is work at all. Idle is left at 5 % and entered at 1 % (hysteresis; KempnerPulse, gpud).
+    # What is work at all. Idle is left at 5% and entered at 1% (hysteresis; KempnerPulse, gpud).
     active_permille: int = 50
     # First work: the first sign of life, or the first busy sample within three minutes of it, which compiling precedes.
     begun_permille: int = 300
@@ -150,14 +150,14 @@ class Thresholds:
     gap_ms: int = 600_000  # longer silence is an agent that is down
     # The run's own best: its P90, not P95, which the noise of short intervals lifts above what the run ever averages.
     yardstick_permille: int = 900
-    deadband_permille: int = 960  # within 4 % of its best a run is at its best
+    deadband_permille: int = 960  # within 4% of its best a run is at its best
     spinning_permille: int = 180  # SM activity of a collective that only waits: 24 NCCL blocks on 132 SMs (H100)
-    decode_permille: int = 450  # HBM busier than this is work of its own kind, no spinning (inference decodes at 50 %)
+    decode_permille: int = 450  # HBM busier than this is work of its own kind, no spinning (inference decodes at 50%)
     full_permille: int = 950  # a utilization average above this holds no stall worth naming
-    slowed_permille: int = 30  # 3 % of the clock
-    # Input: under 5 % of the step is not input-bound (TF Profiler).
+    slowed_permille: int = 30  # 3% of the clock
+    # Input: under 5% of the step is not input-bound (TF Profiler).
     low_permille: int = 50
-    much_permille: int = 200  # and from 20 % highly so
+    much_permille: int = 200  # and from 20% highly so
     worker_full_permille: int = 900  # a loader worker that fills its core (algorithms.md 1.2)
     cpu_throttled_permille: int = 50
     pressure_cpu_permille: int = 200
@@ -184,9 +184,9 @@ class Thresholds:
     exchange_ms: int = 1_000  # in a window; of less no rate is taken
     dense_sm_permille: int = 900  # SM activity of a dense model while it computes (DCGM: 0.8 and more; 0.9 is usual)
     effective_sm_permille: int = 800  # DCGM: what effective use takes at the least; a careful bound from below
-    crossing_permille: int = 50  # of the time, for lying across racks: less is not worth naming (TF Profiler's 5 %)
+    crossing_permille: int = 50  # of the time, for lying across racks: less is not worth naming (TF Profiler's 5%)
     # Of which windows a fabric is learned: its exchanges stand out for more than noise, and its ranks begin together
-    # (stragglers slow 42.5 % of jobs by a tenth and more, OSDI'25).
+    # (stragglers slow 42.5% of jobs by a tenth and more, OSDI'25).
     lesson_short_permille: int = 50
     apart_permille: int = 100
     dense_tensor_permille: int = 200  # and of its tensor cores, at the least
@@ -200,7 +200,7 @@ class Thresholds:
     lag_permille: int = 20
     spinning_power_permille: int = 350  # of the limit, of a GPU that waits for its peers (1.2: 0.2 to 0.4)
     hang_link_permille: int = 50  # of the run's usual traffic
-    # Busy but little of the chip (KempnerPulse: SM under 25 %; DCGM's guidance: under 50 % is likely ineffective).
+    # Busy but little of the chip (KempnerPulse: SM under 25%; DCGM's guidance: under 50% is likely ineffective).
     underused_busy_permille: int = 500
     underused_sm_permille: int = 300
     ineffective_sm_permille: int = 500  # DCGM's bound, where the GPUs exchange nothing that could take the time
@@ -208,7 +208,7 @@ class Thresholds:
     underused_dram_permille: int = 300
     underused_power_permille: int = 450  # where no SM activity is measured
     # Launch-bound (algorithms 1.2: U 80-100, SM .1-.4 without bimodality, low PCIe, P .2-.4, exactly one host thread at
-    # about 100 %, loaders idle).
+    # about 100%, loaders idle).
     launching_utilization_permille: int = 800
     launching_power_permille: int = 400
     launching_activity_permille: int = 400

@@ -188,7 +188,7 @@ def _within_share(advice: Sequence[Recommendation], at: Moment, guards: Guards) 
             late.add(one.id)
         else:
             taken += gpus
-    words = f"later: restarts of {taken:,} GPUs come first, and {guards.moved_percent} % of the fleet are {most:,}"
+    words = f"later: restarts of {taken:,} GPUs come first, and {guards.moved_percent}% of the fleet are {most:,}"
     return [replace(one, held_back=words) if one.id in late else one for one in advice]
 
 

@@ -55,7 +55,7 @@ _SIMULATED = "the simulated site's physics, seeds 101 to 150"  # bench/results/s
 
 # None of these is measured on the site that reads them: realised savings take their place (calibrated()).
 ASSUMED = {
-    # One more of what was measured to be the limit. That a small edit helps: 84.99 % of 706 issues of jobs at half
+    # One more of what was measured to be the limit. That a small edit helps: 84.99% of 706 issues of jobs at half
     # utilization or less (Gao et al., ICSE 2024). How much of the loss it gives back is ours.
     "setting": Share(700, 850, 950, p95=BEYOND, source="Gao et al., ICSE 2024, for the likely one; the spread is ours"),
     # Where the loader's own software is the limit: half of it in runs of minutes, whose first batches nothing hides,

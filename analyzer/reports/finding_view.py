@@ -136,7 +136,7 @@ class Explained:
             return ""
         words = [] if self.argument.need is None else [need_words(self.argument.need)]
         if self.argument.severity is not None:
-            bands = f"moderate from {MODERATE_PERMILLE // 10} %, severe from {SEVERE_PERMILLE // 10} % of a step"
+            bands = f"moderate from {MODERATE_PERMILLE // 10}%, severe from {SEVERE_PERMILLE // 10}% of a step"
             words.append(f"{self.argument.severity} ({bands})")
         return "; ".join(words)
 

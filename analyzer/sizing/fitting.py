@@ -1,6 +1,6 @@
 """How many GPUs of a kind hold a model with room to spare, spread how; and of those that do not, why.
 
-Room is what stays free: a tenth at least, and under a fifth it is tight (what-users-ask: HBM headroom 10-20 %). It
+Room is what stays free: a tenth at least, and under a fifth it is tight (what-users-ask: HBM headroom 10-20%). It
 holds what no formula counts: gaps of the allocator, longer batches, what a driver keeps of the size in a SKU's name.
 """
 

@@ -143,7 +143,7 @@ def _fits(one: Sized, layout: TextLayout) -> list[str]:
         return ["WHERE IT FITS", "  on no kind of GPU that is known here"]
     what = "WHERE IT FITS" if one.memory.is_whole else "WHERE WHAT IS KNOWN FITS"
     lines = [
-        f"{what} (the cheapest first; room under 20 % is tight)",
+        f"{what} (the cheapest first; room under 20% is tight)",
         f"{_HEAD}{one.currency + '/h':>9}".rstrip(),
     ]
     lines += [_fit(fit, layout) for fit in one.fits]
@@ -177,7 +177,7 @@ def _site_rate(fit: Fit) -> HourlyRate | None:
 def _fit(fit: Fit, layout: TextLayout) -> str:
     whole = fit.gpus % fit.gpus_a_node == 0
     on = str(fit.nodes) if whole else f"{fit.gpus} of {fit.nodes * fit.gpus_a_node}"
-    room = f"{decimal(fit.room_permille // 10, 0)} %{'!' if fit.is_tight else ' '}"
+    room = f"{decimal(fit.room_permille // 10, 0)}%{'!' if fit.is_tight else ' '}"
     price = UNKNOWN if fit.micros_per_hour is None else amount(fit.micros_per_hour)
     price += "*" if _is_listed(fit) else " "
     sharding = layout.cut(fit.memory.sharding.told, 18)
@@ -250,7 +250,7 @@ def _spread(told: Spread | None, words: Callable[[int], str], unknown: str) -> s
 
 def _checked(check: Check) -> str:
     apart = nearest((check.estimate_bytes - check.seen_bytes) * 100, max(1, check.seen_bytes))
-    side = "as seen" if apart == 0 else f"{abs(apart)} % {'above' if apart > 0 else 'below'} what was seen"
+    side = "as seen" if apart == 0 else f"{abs(apart)}% {'above' if apart > 0 else 'below'} what was seen"
     need = "" if check.says_need else "; a server sets aside what it is told to, so that this is no need"
     return (
         f"{_gib(check.seen_bytes)} seen on one of {check.gpus} {check.sku}, {_gib(check.estimate_bytes)} "

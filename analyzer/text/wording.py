@@ -22,8 +22,8 @@ def tenths(amount: int) -> str:
 
 
 def percent(permille: int) -> str:
-    """Return a share: 125 is "12.5 %"."""
-    return f"{tenths(permille)} %"
+    """Return a share: 125 is "12.5%"."""
+    return f"{tenths(permille)}%"
 
 
 def gib(amount: int) -> str:

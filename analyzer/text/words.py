@@ -107,8 +107,8 @@ def hours_decimals(milliseconds: int) -> int:
 
 
 def percent(part: int, whole: int) -> str:
-    """Return a share as "38.0 %", or a dash where there is no whole."""
-    return f"{decimal(nearest(part * 1000, whole), 1)}{NO_BREAK}%" if whole else UNKNOWN
+    """Return a share as "38.0%", or a dash where there is no whole."""
+    return f"{decimal(nearest(part * 1000, whole), 1)}%" if whole else UNKNOWN
 
 
 def nothing_avoidable(held: int, silent: int) -> str:
@@ -120,7 +120,7 @@ def nothing_avoidable(held: int, silent: int) -> str:
     if not silent:
         return "Nothing avoidable was found"
     share = decimal((held - silent) * 1000 // held, 1)  # rounded down: 100 means all
-    return f"Nothing avoidable was found in the {share}{NO_BREAK}% of held GPU-hours that were measured"
+    return f"Nothing avoidable was found in the {share}% of held GPU-hours that were measured"
 
 
 def nothing_recommended(held: int, silent: int, unjudged: int) -> str:
@@ -130,7 +130,7 @@ def nothing_recommended(held: int, silent: int, unjudged: int) -> str:
     if silent >= held:
         return "Nothing was measured of what runs held: what to change is not known."
     share = decimal((held - silent) * 1000 // held, 1)
-    part = f", of the {share}{NO_BREAK}% of held GPU-hours that were measured" if silent else ""
+    part = f", of the {share}% of held GPU-hours that were measured" if silent else ""
     return f"Nothing is recommended{part}{unjudged_words(unjudged)}."
 
 
@@ -141,7 +141,7 @@ def unjudged_words(rules: int) -> str:
 
 def unheld_words(milliseconds: int, worked: int, activity: int) -> str:
     """Return that what counts as free was at work, and that nobody told who held it."""
-    share, busy = percent(worked, milliseconds), f"{(activity + 5) // 10}{NO_BREAK}%"
+    share, busy = percent(worked, milliseconds), f"{(activity + 5) // 10}%"
     return f"{share} of what counts as unallocated was at work ({busy} busy), and nobody told who held it"
 
 

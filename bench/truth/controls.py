@@ -1,7 +1,7 @@
 """Negative controls: small fleets of which one thing must not be said.
 
 - A healthy fleet, busy for a week: no finding of high confidence.
-- Bursts of work with twice as long pauses and 30 GB held (serving samples read 0 in 66.8 % of cases, Alibaba GenTD26):
+- Bursts of work with twice as long pauses and 30 GB held (serving samples read 0 in 66.8% of cases, Alibaba GenTD26):
   headroom where the class is a service, held memory where it is a session, and input starvation nowhere.
 - A PCIe reading of 1.7 GB/s that never moves on an idle GPU of 25 W: a broken sensor, and no copies from the host.
 """

@@ -20,7 +20,7 @@ from collector.store.database import Store
 from collector.store.session import Session
 
 HOUR_MS = 3_600_000
-POSITIVE = 0.05  # a run has a loss where it takes this share of its GPU time (TF Profiler: input-bound from 5 %)
+POSITIVE = 0.05  # a run has a loss where it takes this share of its GPU time (TF Profiler: input-bound from 5%)
 JUDGED = {
     "input starvation": "state = 'starved'",
     "idle allocation": "state = 'held_idle'",
@@ -157,7 +157,7 @@ def _positive(session: Session, table: str, where: str) -> set[str]:
 def _show(seed: int, states: list[StateScore], runs: list[RunScore]) -> None:
     print(f"seed {seed}\n{'state':16}{'labelled':>12}{'booked':>12}{'off':>9}")
     for state in states:
-        off = "" if state.off_percent is None else f"{state.off_percent:+.1f} %"
+        off = "" if state.off_percent is None else f"{state.off_percent:+.1f}%"
         print(f"{state.state:16}{state.truth_hours:12,.1f}{state.ledger_hours:12,.1f}{off:>9}")
     for run in runs:
         print(

@@ -15,7 +15,7 @@ from bench.truth.runs import SimulatedRun, Truth
 from bench.truth.tally import Key, Tally, key_of
 from collector.store.session import Session
 
-POSITIVE = 0.05  # of the held GPU time: TF Profiler calls a run input-bound from 5 % on
+POSITIVE = 0.05  # of the held GPU time: TF Profiler calls a run input-bound from 5% on
 MS_PER_HOUR = 3_600_000
 FOREVER = 2**62
 

@@ -19,7 +19,7 @@ class Scores:
     precision: float | None  # of runs booked starved, those that are
     recall: float | None  # of starved runs, those that are booked so
     right_cause: float | None  # of the starved runs that were found
-    idle_precision: float | None  # of runs booked idle for 5 % and more, those that are
+    idle_precision: float | None  # of runs booked idle for 5% and more, those that are
     idle_precision_hours: float | None  # of GPU time booked idle
     taken_for_input: float | None  # of runs that truly communicate and are not starved
     abstained: float | None  # of runs with something avoidable
@@ -71,7 +71,7 @@ GROUPS: dict[str, Choice] = {
     "… sampled every second": lambda key: not is_sub_second(key) and key[3] == 1,
     "… every ten": lambda key: not is_sub_second(key) and key[3] == 10,
     "… all samples came": lambda key: not is_sub_second(key) and not key[5],
-    "… 5 % missing, clocks apart": lambda key: not is_sub_second(key) and key[5],
+    "… 5% missing, clocks apart": lambda key: not is_sub_second(key) and key[5],
     "… one rank": lambda key: not is_sub_second(key) and key[2] == 1,
     "… eight ranks": lambda key: not is_sub_second(key) and key[2] > 1,
     "steps under a second": is_sub_second,

@@ -22,7 +22,7 @@ HEADINGS = (
     "abstained",
     "dollars booked / true",
     "median run off by",
-    "runs within 10 %",
+    "runs within 10%",
     "high findings right",
     "in state",
 )
@@ -53,7 +53,7 @@ def _cells(scores: Scores) -> list[str]:
 
 def percent(share: float | None) -> str:
     """Return a share as people read it; a dash where there is none."""
-    return "–" if share is None else f"{100 * share:.1f} %"
+    return "–" if share is None else f"{100 * share:.1f}%"
 
 
 def confusion_table(tallies: Iterable[Tally]) -> str:

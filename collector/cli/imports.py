@@ -208,7 +208,7 @@ def _history_summary(brought: Brought, asked: Span) -> list[str]:
     total = sum(brought.grounds.values())
     for ground, words in _GROUNDS:
         if milliseconds := brought.grounds.get(ground, 0):
-            lines.append(f"  {milliseconds / 3.6e6:12,.1f} GPU-hours  {100 * milliseconds / total:5.1f} %  {words}")
+            lines.append(f"  {milliseconds / 3.6e6:12,.1f} GPU-hours  {100 * milliseconds / total:5.1f}%  {words}")
     lines += [f"  {_counted(count, 'run')} {reason}" for reason, count in brought.unplaced.items()]
     if brought.implausible:
         lines.append(f"  {_counted(brought.implausible, 'row')} that cannot be true: left out")

@@ -86,8 +86,8 @@ DCGM = board(
             table("Who holds which GPU", "Pods and jobs, where dcgm-exporter was told of them; GPUs that bear neither "
                   "are held by nobody it knows.", "percent", _HOLDERS,
                   f"sort_desc(max by (instance, gpu, modelName, namespace, pod, hpc_job) ({_busy()}))"),
-            lines("GPUs by utilization", "How many GPUs do nothing, little (to 20 %), something, or are busy (over "
-                  "80 %), in the driver's eyes.", "none", (_between(None, 0), "nothing"), (_between(0, 20), "little"),
+            lines("GPUs by utilization", "How many GPUs do nothing, little (to 20%), something, or are busy (over "
+                  "80%), in the driver's eyes.", "none", (_between(None, 0), "nothing"), (_between(0, 20), "little"),
                   (_between(20, 80), "something"), (_between(80, 100), "busy"), stacked=True),
         ),
         "Links": (

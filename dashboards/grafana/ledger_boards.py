@@ -61,7 +61,7 @@ FLEET = board(
                  "lost and the like.", "percentunit", share(_AVOIDABLE, _COST), limits=((0.1, YELLOW), (0.2, RED))),
             stat("At stake in findings", "Money of this week in findings that are still open. gpuledger findings lists "
                  "them.", "currencyUSD", f"sum({_AT_STAKE})"),
-            stat("Silent agents", "Agents not heard for five minutes; their GPUs count as not measured. 1 % of them "
+            stat("Silent agents", "Agents not heard for five minutes; their GPUs count as not measured. 1% of them "
                  "calls somebody.", "none", f"sum(gpuledger_collector_agents_silent{{{CLUSTER}}})",
                  limits=((1, YELLOW), (10, RED))),
             stat("Ledger ends", "How long ago the newest hour of the ledger ended. An hour is complete half an hour "

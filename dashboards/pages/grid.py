@@ -9,7 +9,6 @@ from analyzer.errors import LedgerError
 from analyzer.period import Period
 from analyzer.queries.ledger_query import BreakdownEntry, Counted, fold, ledger_sums
 from analyzer.states import BOOKINGS, CLASSES, Booking, Class, booking
-from analyzer.text.words import NO_BREAK
 from collector.store.session import Session
 from dashboards.pages.marks import Mark, class_parts
 
@@ -174,7 +173,7 @@ class _Gpu:
     def _title(self, name: str, run_id: str | None) -> str:
         whole = sum(self.labels.values()) or 1
         largest = sorted((-ms, label) for (_, label), ms in self.labels.items())[:_STATES_TOLD]
-        told = ", ".join(f"{label} {round(-100 * ms / whole)}{NO_BREAK}%" for ms, label in largest)
+        told = ", ".join(f"{label} {round(-100 * ms / whole)}%" for ms, label in largest)
         return f"{name} ({self.sku or 'unknown model'}): {told}{f'; {run_id}' if run_id else ''}"
 
 

@@ -42,7 +42,7 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-const FIGURE = /^[+\-−]?[\d.,]*( %)?$/;
+const FIGURE = /^[+\-−]?[\d.,]*%?$/;
 
 function sheet(rows) {
   const safe = (text) => (/^[=+\-@]/.test(text) && !FIGURE.test(text) ? "'" + text : text); // no spreadsheet may compute a name

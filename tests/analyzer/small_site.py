@@ -11,7 +11,7 @@ END = T + 2 * HOUR
 STALLED: dict[str, Any] = {"utilization_ratio": 0.5, "utilization_zero_ratio": 0.5, "sm_active_ratio": 0.45}
 IDLE: dict[str, Any] = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
 SMALL: dict[str, Any] = {"sm_active_ratio": 0.1, "tensor_active_ratio": 0.01, "dram_active_ratio": 0.05}
-# Every other minute short of the best by 75 %: 225 s of each ten minutes.
+# Every other minute short of the best by 75%: 225 s of each ten minutes.
 EXCHANGING_SECONDS = WINDOW_MS * 375 // 1_000_000
 CROSSING_HOSTS = tuple(f"x{number}" for number in range(8))  # of them every other in the other rack
 

@@ -74,7 +74,7 @@ def test_an_allocation_without_samples_is_not_measured(tmp_path: Path) -> None:
 def test_a_starved_v100_is_told_from_its_gpu_alone(tmp_path: Path) -> None:
     """Without a host's figures it may not be called starved: it is unexplained, with input as the named suspicion.
 
-    The truth, which was not imported: the trainer waited for its loader for 39.6 % of the recording.
+    The truth, which was not imported: the trainer waited for its loader for 39.6% of the recording.
     """
     states, found = _ledger(_import(tmp_path, kineto("num_workers_0_a")), Settings())
     suspected = sum(ms for (state, _, why), ms in states.items() if state == "starved" or why == "loader_software")
@@ -85,7 +85,7 @@ def test_a_starved_v100_is_told_from_its_gpu_alone(tmp_path: Path) -> None:
 
 
 def test_the_same_training_with_a_loader_accuses_nobody(tmp_path: Path) -> None:
-    """Its GPU has short gaps too; they are no input starvation. The truth: 1.0 %."""
+    """Its GPU has short gaps too; they are no input starvation. The truth: 1.0%."""
     states, found = _ledger(_import(tmp_path, kineto("num_workers_4_a")), Settings())
     starved = sum(ms for (state, _, why), ms in states.items() if state == "starved" or why is not None)
     assert starved / sum(states.values()) <= 0.05

@@ -49,7 +49,7 @@ def test_six_submitters_published_205_runs_of_five_epochs() -> None:
 
 
 def test_serens_curves_ascend_and_have_their_published_points() -> None:
-    """Utilization's median 99 %, memory's 39.3 %, links idle 64 % of the time."""
+    """Utilization's median 99%, memory's 39.3%, links idle 64% of the time."""
     curves = files.seren()
     for curve in curves.values():
         assert list(curve.values) == sorted(curve.values)

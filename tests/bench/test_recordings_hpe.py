@@ -31,7 +31,7 @@ def test_a_rank_never_computes_beyond_its_step() -> None:
 
 
 def test_the_steps_own_records_do_not_order_the_epochs() -> None:
-    """They hold 1.5 % of waiting each; the published 7.3 to 9.3 % lie between the steps, in no record of one."""
+    """They hold 1.5% of waiting each; the published 7.3 to 9.3% lie between the steps, in no record of one."""
     epochs = judge("steps", "averaged")
     assert all(0.015 < epoch.recorded < 0.016 for epoch in epochs)
     assert (spearman([epoch.recorded for epoch in epochs], [epoch.published for epoch in epochs]) or 0) < 0.5

@@ -8,7 +8,7 @@ from bench.truth.real.kineto import CLOSE, FED, FED_MOST, SETTINGS, STARVED, Ver
 
 @pytest.mark.parametrize(("sensor", "every"), SETTINGS)
 def test_a_trainer_with_a_loader_is_not_accused(sensor: str, every: float) -> None:
-    """Its GPU rests 30 % of the time for other reasons: that may stay unexplained, and no input may be blamed."""
+    """Its GPU rests 30% of the time for other reasons: that may stay unexplained, and no input may be blamed."""
     verdict = judge(FED, sensor, every)
     assert verdict.starved + verdict.suspected <= FED_MOST
     assert [sentence for sentence in verdict.findings if not sentence.startswith("low")] == []

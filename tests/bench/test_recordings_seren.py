@@ -38,7 +38,7 @@ def test_the_distance_is_the_most_that_curves_are_apart() -> None:
 
 @pytest.fixture
 def fleet() -> Fleet:
-    """An hour of a service at 20 %, a training at 90 %, and a free GPU, with one RDMA port that rests half the time."""
+    """An hour of a service at 20%, a training at 90%, and a free GPU, with one RDMA port that rests half the time."""
     made = Fleet()
     for gpu, used, memory in (("G1", 0.2, 40), ("G2", 0.9, 60), ("G3", 0.0, 0)):
         made.sample("n1", gpu, T, T + HOUR, utilization_ratio=used, memory_used_bytes=memory * GIB)

@@ -22,7 +22,7 @@ def test_more_waiting_published_is_more_waiting_booked(epochs: list[Epoch]) -> N
 
 
 def test_what_is_well_over_the_band_is_booked_to_the_point(epochs: list[Epoch]) -> None:
-    """Where every epoch of a run waits 8 % and more, no window is under the band: nothing may be lost or added."""
+    """Where every epoch of a run waits 8% and more, no window is under the band: nothing may be lost or added."""
     runs = {each.run for each in epochs} - {each.run for each in epochs if each.published < 0.08}
     well_over = [each for each in epochs if each.run in runs]
     assert len(well_over) >= 20
@@ -30,7 +30,7 @@ def test_what_is_well_over_the_band_is_booked_to_the_point(epochs: list[Epoch]) 
 
 
 def test_what_is_well_under_the_band_is_not_booked(epochs: list[Epoch]) -> None:
-    """Under 5 % of the step a run is not bound by its input."""
+    """Under 5% of the step a run is not bound by its input."""
     runs = {each.run for each in epochs} - {each.run for each in epochs if each.published > 0.04}
     well_under = [each for each in epochs if each.run in runs]
     assert len(well_under) >= 5
@@ -49,7 +49,7 @@ def test_the_published_line_parts_nothing_that_is_the_same() -> None:
 
 
 def test_a_bar_of_one_point_is_out_of_reach_below_the_band() -> None:
-    """What waits 4.9 % is rightly no loss, and off by as much; beyond the band nothing excuses an epoch."""
+    """What waits 4.9% is rightly no loss, and off by as much; beyond the band nothing excuses an epoch."""
     made = [Epoch("a", "unet3d", 1, 0.049, 0.0), Epoch("a", "unet3d", 2, 0.06, 0.02), Epoch("a", "unet3d", 3, 0.2, 0.2)]
     found = agreement(made)
     assert found.most_off == found.most_off_by_epoch == pytest.approx(0.049)

@@ -13,7 +13,7 @@ def test_a_busy_healthy_fleet_for_a_week_has_no_finding_of_high_confidence() -> 
 
 
 def test_the_pauses_of_a_service_are_its_reserve() -> None:
-    """Serving GPUs read 0 % two thirds of the time while they hold 30 GB, and keep their promise of latency with it."""
+    """Serving GPUs read 0% two thirds of the time while they hold 30 GB, and keep their promise of latency with it."""
     service = mostly_pauses("service")
     assert service.state("headroom") > 0.5
     assert service.state("held_idle") == 0

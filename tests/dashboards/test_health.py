@@ -27,11 +27,11 @@ def test_the_page_says_what_the_doctor_says(client: httpx.Client) -> None:
 
 
 def test_what_was_measured_is_the_report_s_figure(client: httpx.Client) -> None:
-    """99.7 % on the terminal, and here."""
+    """99.7% on the terminal, and here."""
     text = client.get("/v1/read?what=week&since=2026-W46").text
     page = client.get("/health?week=2026-W46").text.replace("\u00a0", " ")
-    assert "99.7 %" in text
-    assert "<strong>99.7 %</strong>" in page
+    assert "99.7%" in text
+    assert "<strong>99.7%</strong>" in page
     rows = sheet(client, "/health/coverage.csv?week=2026-W46")
     assert len(rows) == 168
     assert sum(int(row["owned_milliseconds"]) for row in rows) == 32_256 * 3_600_000

@@ -38,7 +38,7 @@ def test_a_mark_says_what_it_shows_or_is_hidden_from_who_hears_the_page() -> Non
     """It is a picture with a name, or the cells beside it have its figures."""
     shown = Environment(autoescape=True).from_string("{{ mark }}")
     told = shown.render(mark=class_bar([1, 1, 0, 0, 0]))
-    assert 'role="img" aria-label="useful 50.0\u00a0%, avoidable 50.0\u00a0%"' in told
+    assert 'role="img" aria-label="useful 50.0%, avoidable 50.0%"' in told
     assert told.count("<rect") == 2
     assert 'aria-hidden="true"' in shown.render(mark=Mark("bar", class_parts([1, 0, 0, 0, 0])))
 

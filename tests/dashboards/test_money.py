@@ -54,7 +54,7 @@ def test_teams_cost_what_the_report_and_the_api_say(client: httpx.Client) -> Non
     """One figure for one thing, wherever it is read."""
     page = client.get("/money?week=2026-W46").text
     rows = {row[0]: row for row in cells(page, "costs")[1:]}
-    assert rows["team-nlp"][2:] == ["12,880", "33,488", "75.2 %", "4,123"]
+    assert rows["team-nlp"][2:] == ["12,880", "33,488", "75.2%", "4,123"]
     assert rows["nobody (not allocated)"][2:] == ["7,424", "14,982", "-", "-"]
     assert rows["total"][2:4] == ["32,256", "67,738"]
     assert "$67,738 in 2026-W46, of which $9,226 was avoidable (13.6" in page

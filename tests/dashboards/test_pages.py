@@ -64,7 +64,7 @@ def test_every_link_leads_somewhere(client: httpx.Client, path: str) -> None:
 def test_the_front_page_says_what_the_report_says(client: httpx.Client) -> None:
     """Two figures for one thing cost more trust than either is worth."""
     text = re.sub(r"\s+", " ", whole(client, "/").replace("\u00a0", " "))
-    assert "$9,226 was avoidable (13.6 %), $612 less than the week before." in text
+    assert "$9,226 was avoidable (13.6%), $612 less than the week before." in text
     for figure in ("36,302", "16,563", "67,738", "14,023", "$1,022", "$9,225.66"):
         assert figure in text
 

@@ -89,7 +89,7 @@ def shares(items: list[dict[str, Any]], of: str) -> str:
         useful = sum(each for (klass, _), each in labels.items() if klass == "useful")
         found += [percent(useful, measured), f"{whole}"]
         for each in labels.values():
-            found += [percent(each, whole), percent(each, measured), f"{round(100 * each / whole)} %"]
+            found += [percent(each, whole), percent(each, measured), f"{round(100 * each / whole)}%"]
         label = max(labels, key=lambda each: labels[each])[1]
         most[nodes[key], label] += 1
         most["all", label] += 1

@@ -183,7 +183,7 @@ def test_the_scheduler_tells_every_allocation_once(week: Fleet) -> None:
 
 
 def test_the_count_for_the_progress_bar_is_the_count(small: Fleet) -> None:
-    """A bar that ends at 99 % looks broken."""
+    """A bar that ends at 99% looks broken."""
     assert len(list(batches(small))) == batch_count(small)
 
 

@@ -188,7 +188,7 @@ RATES = {
 }
 _SHORTEST_SECONDS = 0.1  # nvml.h: closer samples give no metrics
 _FASTEST = 2**24  # MiB/s, 16 TiB/s: more than any link there is is no measurement
-_NOISE = 1.02  # a saturated pipe reads a little over 100 %; more than this is no measurement
+_NOISE = 1.02  # a saturated pipe reads a little over 100%; more than this is no measurement
 
 # nvmlGpmMetric_t: metric, return code, value, and three pointers to names.
 _METRIC = struct.Struct("=Iid24x")

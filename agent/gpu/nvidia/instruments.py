@@ -200,7 +200,7 @@ class Processes:
             return {}
         busy: dict[int, list[int]] = defaultdict(list)
         for sample in new:
-            if sample.smUtil <= 100:  # the driver is known to return garbage above 100 %
+            if sample.smUtil <= 100:  # the driver is known to return garbage above 100%
                 busy[sample.pid].append(sample.smUtil)
         if not holders.intersection(busy):
             return {}

@@ -152,7 +152,7 @@ def _answered(form: Form, calls: Calls, handle: object) -> Form:
 
 
 # PCIe traffic of GPUs without GPM, measured on slow threads: each question blocks for 20 ms.
-PAUSE_SECONDS = 2.0  # between two measurements of a GPU: the driver is asked for 2 % of the time
+PAUSE_SECONDS = 2.0  # between two measurements of a GPU: the driver is asked for 2% of the time
 _UNSUPPORTED_PAUSE_SECONDS = 30.0  # of a GPU that has no such counter; it is asked again rarely
 _STALE_SECONDS = 15.0  # after which the newest rate no longer speaks for now
 

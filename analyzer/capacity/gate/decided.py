@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from analyzer.capacity.gate.request import HOURS_A_WEEK, Request
 from analyzer.errors import LedgerError
-from analyzer.text.words import NO_BREAK, counted, decimal, money, nearest, plain
+from analyzer.text.words import counted, decimal, money, nearest, plain
 
 SCHEMA = "gpuledger-gate-1"
 Outcome = Literal["PASS", "FAIL", "N/E"]  # N/E: not evaluated
@@ -267,7 +267,7 @@ def at_length(decided: Decided) -> str:
         return headline(decided)
     parts = []
     if waits_permille:
-        share = f"{decimal(waits_permille, 1)}{NO_BREAK}%"
+        share = f"{decimal(waits_permille, 1)}%"
         worth = decimal(nearest(offer.today_gpus * waits_permille, 100), 1)
         parts.append(
             f"The {offer.today_gpus:,} GPUs the team uses for this wait for input {share} of the time, which is worth "

@@ -9,7 +9,7 @@ from agent.wire.units import DAY_US, GIB, HOUR_MS, MILLISECOND_US, PERMILLE
 from analyzer.capacity.gate.decided import Gate, Outcome
 from analyzer.capacity.gate.offer import Fix, advice_for, spared
 from analyzer.capacity.profile.facts import Alternative, CapacityProfile, OpenAdvice, StateHours
-from analyzer.text.words import NO_BREAK, counted, decimal, gpu_hours, nearest, plain
+from analyzer.text.words import counted, decimal, gpu_hours, nearest, plain
 
 if TYPE_CHECKING:
     from analyzer.capacity.gate.decided import Offer
@@ -33,7 +33,7 @@ def at_most(part: int, whole: int, permille: int) -> bool:
 
 
 def percent_text(part: int, whole: int, permille: int) -> str:
-    """Return a share as percent, with as many decimals as it takes to stand on its own side of the bar: "49.96 %"."""
+    """Return a share as percent, with as many decimals as it takes to stand on its own side of the bar: "49.96%"."""
     if whole <= 0:
         return "-"
     for decimals in range(1, _MOST_DECIMALS + 1):
@@ -42,7 +42,7 @@ def percent_text(part: int, whole: int, permille: int) -> str:
         exact = part * PERMILLE - permille * whole
         if (shown > bar) == (exact > 0) and (shown < bar) == (exact < 0):
             break
-    return f"{decimal(shown, decimals)}{NO_BREAK}%"
+    return f"{decimal(shown, decimals)}%"
 
 
 def ratio_parts(ratio: float) -> tuple[int, int]:
@@ -156,7 +156,7 @@ def age(rule: "Rule", look: GateInput) -> Gate:
 def measured(rule: "Rule", look: GateInput) -> Gate:
     """Judge how much of the runs' GPU time was measured."""
     part, whole = look.work.measured
-    bar = f"{rule.number('percent')}{NO_BREAK}% or more"
+    bar = f"{rule.number('percent')}% or more"
     value = percent_text(part, whole, rule.permille)
     if look.work.milliseconds <= 0:
         return gate(rule, "time measured", "N/E", "no GPU time", bar, "the profile has no GPU time")
@@ -193,7 +193,7 @@ _SHARES: dict[str, tuple[str, Callable[[StateHours], bool], Callable[[int, int, 
 def share(rule: "Rule", look: GateInput) -> Gate:
     """Judge a share of the time that was measured; how much that is has a gate of its own."""
     label, which, is_kept = _SHARES[rule.name]
-    bar = f"{rule.number('percent')}{NO_BREAK}% or {'more' if is_kept is at_least else 'less'}"
+    bar = f"{rule.number('percent')}% or {'more' if is_kept is at_least else 'less'}"
     part, whole = look.work.of(which), look.work.measured_milliseconds
     if whole <= 0:
         is_dark = look.work.milliseconds > 0
@@ -210,7 +210,7 @@ def memory(rule: "Rule", look: GateInput) -> Gate:
     """
     sku, label = look.request.sku, "memory peak"
     percent = rule.number("percent")
-    bar = "over half" if percent == _FULL_PERCENT // 2 else f"over {percent}{NO_BREAK}%"
+    bar = "over half" if percent == _FULL_PERCENT // 2 else f"over {percent}%"
     told = next((each for each in look.profile.memory if each.sku == sku), None)
     if told is None or not told.total_bytes:
         why = f"no run of the profile was on {look.sku}" if told is None else f"how much {look.sku} has is not known"
@@ -228,7 +228,7 @@ def memory(rule: "Rule", look: GateInput) -> Gate:
 def scaling(rule: "Rule", look: GateInput) -> Gate:
     """Judge the efficiency at the size that runs are to have, against the smallest size that was measured."""
     size, percent = look.run_gpus, rule.number("percent")
-    bar = f"{percent}{NO_BREAK}% or more"
+    bar = f"{percent}% or more"
     if size is None:
         return gate(
             rule, "scaling", "N/E", "size not known", bar, "the request has no gpus_per_run, the profile no run"
@@ -245,7 +245,7 @@ def scaling(rule: "Rule", look: GateInput) -> Gate:
         value = "one size seen" if size in look.sizes else f"not at {size}"
         return gate(rule, label, "N/E", value, bar, f"sizes at which the work's speed was measured: {seen}")
     part, whole = ratio_parts(told.efficiency_ratio)
-    value = f"{decimal(nearest(part * _FULL_PERCENT, whole), 0)}{NO_BREAK}%"
+    value = f"{decimal(nearest(part * _FULL_PERCENT, whole), 0)}%"
     exact = at_least(part, whole, rule.permille)
     if at_least(nearest(part * _FULL_PERCENT, whole), _FULL_PERCENT, rule.permille) != exact:
         value = percent_text(part, whole, rule.permille)
@@ -261,7 +261,7 @@ def recommendations(rule: "Rule", look: GateInput) -> Gate:
     Where today's GPUs are not known, so that no offer can be made, it is worth the GPUs that it frees.
     """
     label, asked = "open recommendations", look.request.gpus
-    bar = f"{rule.number('percent')}{NO_BREAK}% of request"
+    bar = f"{rule.number('percent')}% of request"
     if look.offer is not None:
         worth = spared(look.request, look.offer, look.policy.step_gpus) * _TENTHS
     elif look.fix is None and not look.advice:

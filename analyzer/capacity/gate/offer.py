@@ -219,7 +219,7 @@ def options_of(
         micros=price_of(request.gpus, request.hours, rate),
         less_micros=0,
     )
-    lost = f"{(loss.permille + 5) // 10} % {loss.verb}" if loss is not None and loss.permille >= 10 else "stand unused"
+    lost = f"{(loss.permille + 5) // 10}% {loss.verb}" if loss is not None and loss.permille >= 10 else "stand unused"
     fixes = [] if offer is None else _fixes(request, offer)
     if not fixes and grown is not None and grown.more < request.gpus:
         fixes = [_option(f"approve {grown.more}, as it grows", grown, "yes", "ask again")]

@@ -123,10 +123,10 @@ def _short_of(name: str, look: GateInput) -> str | None:
     rule = look.policy.rule("useful" if name == "useful" else "waiting")
     if name == "useful":
         after = nearest(work.of(lambda each: each.klass == "useful") * speed, whole)
-        return f"useful is then about {after // 10} %" if after < rule.permille else None
+        return f"useful is then about {after // 10}%" if after < rule.permille else None
     waits = work.of(lambda each: each.state == "starved")
     after = max(0, nearest(waits * speed - (speed - PERMILLE) * whole, whole))
-    return f"input starvation is then about {after // 10} %" if after > rule.permille else None
+    return f"input starvation is then about {after // 10}%" if after > rule.permille else None
 
 
 # What would pass a gate, by its name and, where there is more than one way, its case.

@@ -102,7 +102,7 @@ def random_heft(
     It ends after so many tries, or as soon as `is_over`, which is asked before each. The first tenth of the tries is
     HEFT with ranks drawn off. The rest is simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) on what HEFT is
     given: the order of the tasks, and nodes that single tasks are held to. After 3 s of processor its plans of 50 tasks
-    that fill their nodes were 5 % shorter than draws alone had them. The same seed and number of tries give the same
+    that fill their nodes were 5% shorter than draws alone had them. The same seed and number of tries give the same
     schedule, as long as the time does not run out.
     """
     search = _Search(instance, Random(seed))  # noqa: S311 - a draw that can be repeated

@@ -96,10 +96,10 @@ def medium_words(medium: Medium, *, on_ssd: bool) -> str:
 def chance(ratio: float) -> str:
     """Return a probability in whole percent; draws say neither always nor never."""
     if ratio >= _SURE:
-        return f"over 99{NO_BREAK}%"
+        return "over 99%"
     if ratio < 1 - _SURE:
-        return f"under 1{NO_BREAK}%"
-    return f"{round(100 * ratio)}{NO_BREAK}%"
+        return "under 1%"
+    return f"{round(100 * ratio)}%"
 
 
 _CHANGES_NAMED = 3  # of each kind; the list below the sentence has all

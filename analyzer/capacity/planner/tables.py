@@ -20,7 +20,6 @@ from analyzer.capacity.planner.sentence import (
     short_when,
 )
 from analyzer.text.words import (
-    NO_BREAK,
     UNKNOWN,
     bytes_words,
     counted,
@@ -155,7 +154,7 @@ def _above(ratio: float | None) -> str:
     if ratio <= 0:
         return _OPTIMAL
     tenths = nearest(round(ratio * 1_000_000), 1000)
-    return f"{tenths / 10:.1f}{NO_BREAK}%" if tenths else f"< 0.1{NO_BREAK}%"
+    return f"{tenths / 10:.1f}%" if tenths else "< 0.1%"
 
 
 def why_words(facts: PlanFacts) -> str | None:

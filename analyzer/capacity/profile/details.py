@@ -198,7 +198,7 @@ def _sizes(profile: CapacityProfile) -> Table:
         for size in profile.scaling
     )
     knee = profile.knee_gpus
-    note = f"The knee is at {knee:,} GPUs: the next size does less than 70 % of it a GPU." if knee is not None else ""
+    note = f"The knee is at {knee:,} GPUs: the next size does less than 70% of it a GPU." if knee is not None else ""
     note = note or "Every size that was seen still pays; larger ones were not tried."
     return Table("Scaling", ("GPUs", "runs", "work", "speed-up", "efficiency"), rows, 0, note)
 

@@ -7,7 +7,7 @@ from analyzer.capacity.profile.facts import CapacityProfile, Free, Holding, Repr
 from analyzer.period import local
 from analyzer.states import booking
 from analyzer.text.wording import gib
-from analyzer.text.words import NO_BREAK, bytes_words, counted, day, decimal, money, nearest, plain
+from analyzer.text.words import bytes_words, counted, day, decimal, money, nearest, plain
 
 _RUNS_SHOWN = 6
 _JOULES_PER_KWH = 3_600_000
@@ -38,8 +38,8 @@ def evidence(profile: CapacityProfile) -> list[EvidenceRow]:
 
 
 def ratio(value: float, decimals: int = 1) -> str:
-    """Return a share as "40.6 %"."""
-    return f"{decimal(round(value * 100 * 10**decimals), decimals)}{NO_BREAK}%"
+    """Return a share as "40.6%"."""
+    return f"{decimal(round(value * 100 * 10**decimals), decimals)}%"
 
 
 def gpus_words(gpus: float) -> str:

@@ -12,7 +12,6 @@ from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines, went
 from analyzer.period import local
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import (
-    NO_BREAK,
     counted,
     day,
     gpu_hours,
@@ -36,7 +35,7 @@ class ShownGate:
 
 @dataclass(frozen=True, slots=True)
 class ShownOption:
-    """One thing that can be decided: "A approve as asked", "+32", "15", "$111,820.80", "yes", "40 % waits"."""
+    """One thing that can be decided: "A approve as asked", "+32", "15", "$111,820.80", "yes", "40% waits"."""
 
     what: str
     gpus: str
@@ -120,7 +119,7 @@ def _plain_answer(profile: CapacityProfile, said: "tuple[BreakdownLine, ...]") -
     """Return what was measured in a sentence or two, as page one's table rounds it."""
     shares = {line.klass: line.percent for line in said if line.level in ("class", "only")}
     useful, avoidable = shares.get("useful", "0.0"), shares.get("avoidable")
-    answer = f"{useful}{NO_BREAK}% of this GPU time was useful"
+    answer = f"{useful}% of this GPU time was useful"
     if not profile.measured_ratio:
         return "Nothing of this GPU time was measured: what of it was useful or avoidable is not known."
     if avoidable is None:
@@ -130,8 +129,8 @@ def _plain_answer(profile: CapacityProfile, said: "tuple[BreakdownLine, ...]") -
         (line for line in said if line.klass == "avoidable" and line.level in ("row", "only")),
         key=lambda line: line.share,
     )
-    what = f"{avoidable}{NO_BREAK}% was avoidable"
-    most = f", most of it {worst.label} ({worst.percent}{NO_BREAK}%)" if worst.level == "row" else f": {worst.label}"
+    what = f"{avoidable}% was avoidable"
+    most = f", most of it {worst.label} ({worst.percent}%)" if worst.level == "row" else f": {worst.label}"
     return f"{answer}; {what}{most}.{_first_step(profile)}"
 
 

@@ -21,7 +21,7 @@ from analyzer.errors import ConfigError
 from analyzer.ledger.breakdown import BreakdownLine
 from analyzer.text.layout import TextLayout
 from analyzer.text.templating import environment
-from analyzer.text.words import NO_BREAK, plain
+from analyzer.text.words import plain
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 def class_rows(said: Sequence[BreakdownLine]) -> tuple[Share, ...]:
     """Return the classes of page one's table with its figures; those that have none are left out."""
     return tuple(
-        Share(f"{line.klass} {line.percent}{NO_BREAK}%", line.klass, line.share)
+        Share(f"{line.klass} {line.percent}%", line.klass, line.share)
         for line in said
         if line.klass is not None and line.level in ("class", "only") and line.share > 0
     )
 
 
 def signals(profile: CapacityProfile) -> tuple[Spread, ...]:
-    """Return the spread of each signal: of shares up to 100 %, of power up to the highest."""
+    """Return the spread of each signal: of shares up to 100%, of power up to the highest."""
     found = []
     for each in profile.distributions:
         is_ratio = each.signal.endswith("_ratio")

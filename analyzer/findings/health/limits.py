@@ -14,7 +14,7 @@ class NoticeLimits:
 
     # A service beside training.
     mixed_ms: int = 3_600_000  # ours: shorter than an hour is a change of shift
-    missed_permille: int = 10  # ours: of the service's time over its own promise; an SLO of 99 % allows no more
+    missed_permille: int = 10  # ours: of the service's time over its own promise; an SLO of 99% allows no more
     missed_factor: int = 2  # ours: worse by half again may be the time of day
     slowed_permille: int = 100  # ours: what training lost more, throttled or starved, than when alone
 
@@ -37,10 +37,10 @@ class NoticeLimits:
     large_host_bytes_per_gpu: int = 32_000_000_000
     small_sku_factor: int = 2  # ours: a GPU of half the memory or less is worth the move
 
-    # HBM: 10 to 20 % are to stay free in steady work (the targets of those who run such fleets).
+    # HBM: 10 to 20% are to stay free in steady work (the targets of those who run such fleets).
     hbm_full_permille: int = 900
     hbm_hours: int = 3  # ours: in whole hours of holding, the first left out
-    hbm_flat_permille: int = 970  # ours: least over most; XLA takes 75 % and vLLM 90 % at the start and keep them
+    hbm_flat_permille: int = 970  # ours: least over most; XLA takes 75% and vLLM 90% at the start and keep them
 
     # Links. DCGM, dcgm_gpu_hardware_limits.h: 8 replays a minute are the most that are recommended.
     replays_per_hour: int = 480
@@ -71,13 +71,13 @@ class NoticeLimits:
     zombie_bytes: int = 500_000_000  # a CUDA context alone takes 300 to 500 MB
     zombie_ms: int = 1_800_000  # ours: as long as the ledger waits to call a GPU abandoned
 
-    # Tensor cores unused. DCGM's guidance: SM activity under 50 % is likely ineffective use by itself.
+    # Tensor cores unused. DCGM's guidance: SM activity under 50% is likely ineffective use by itself.
     precision_sm_permille: int = 500
     precision_tensor_permille: int = 20
     precision_fp32_permille: int = 100  # ours
     precision_gpu_ms: int = 7_200_000  # ours: two hours, so that no start-up or evaluation is meant
 
-    # Stages of CPU and GPU in one run: processors full, GPUs at about 20 %, by turns.
+    # Stages of CPU and GPU in one run: processors full, GPUs at about 20%, by turns.
     packed_gpu_permille: int = 350
     packed_cpu_full_permille: int = 800
     packed_gpu_quiet_permille: int = 100

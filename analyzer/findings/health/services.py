@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Less than a twentieth of the time is not worth naming: the band of TF Profiler (algorithms.md 1.1).
 _WORTH_PERMILLE = 50
-_FULL_PERMILLE = 900  # a thread that fills its core (algorithms.md 1.2: one host thread at 100 %)
+_FULL_PERMILLE = 900  # a thread that fills its core (algorithms.md 1.2: one host thread at 100%)
 _THROTTLED_PERMILLE = 50  # of the time, by the quota of its cgroup
 _BUSY_PERMILLE = 500
 _STANDING_PERMILLE = 900  # ours: a GPU without a kernel for nine minutes of ten stands by
@@ -210,9 +210,9 @@ def _figures(session: "Session", span: Span) -> Iterator[ServiceFigures]:
 def _full(figures: ServiceFigures) -> Iterator[EvidenceLine]:
     """Yield what of the host was full, and what of the service's time that took."""
     for what, mark, seen, template in (
-        ("busiest process", _FULL_PERMILLE, figures.busiest, "up to {:.0f} % of a core"),
-        ("cores", _FULL_PERMILLE, figures.cores, "up to {:.0f} % of those allotted"),
-        ("quota", _THROTTLED_PERMILLE, figures.throttled, "throttled for up to {:.0f} % of the time"),
+        ("busiest process", _FULL_PERMILLE, figures.busiest, "up to {:.0f}% of a core"),
+        ("cores", _FULL_PERMILLE, figures.cores, "up to {:.0f}% of those allotted"),
+        ("quota", _THROTTLED_PERMILLE, figures.throttled, "throttled for up to {:.0f}% of the time"),
     ):
         if (seen or 0) >= mark:
             yield EvidenceLine(what, template.format((seen or 0) / 10), _LIMIT)
@@ -221,7 +221,7 @@ def _full(figures: ServiceFigures) -> Iterator[EvidenceLine]:
 
 def _percent(part: int, whole: int) -> str:
     """Return a share in percent, for a sentence."""
-    return f"{100 * part / max(1, whole):.0f} %"
+    return f"{100 * part / max(1, whole):.0f}%"
 
 
 def _is_worth_naming(part: int, whole: int) -> bool:

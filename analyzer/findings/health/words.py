@@ -217,8 +217,8 @@ WORDS: Mapping[str, NoticeWords] = {
         "The KV cache of {service} was full with requests waiting for {share} of the time: a shorter context, a "
         "smaller cache type, more GPU memory for it or one more replica would let them in.",
         (
-            ("KV cache", "95 % and more in use, and a queue, for {share} of the time", "<- the limit"),
-            ("fullest ten minutes", "{kv_most_percent:.0f} % in use on average"),
+            ("KV cache", "95% and more in use, and a queue, for {share} of the time", "<- the limit"),
+            ("fullest ten minutes", "{kv_most_percent:.0f}% in use on average"),
         ),
         "the same load on a cache twice the size queues as long",
         actor="run",
@@ -243,7 +243,7 @@ WORDS: Mapping[str, NoticeWords] = {
         "would answer them together on the same GPU.",
         (
             ("requests at once", "about 1 for {single_ms:decimal_hours} GPU-hours", "<- unbatched"),
-            ("queue meanwhile", "{queued_percent:.0f} % of the time"),
+            ("queue meanwhile", "{queued_percent:.0f}% of the time"),
         ),
         "batching does not raise requests a second at the same latency",
         actor="run",

@@ -156,7 +156,7 @@ def _columns(report: MonthReport, layout: TextLayout) -> tuple[TableColumn[_Row]
         ),
         TableColumn("budget", lambda row: row[0].budget and row[0].budget.micros_per_month, WHOLE_AMOUNT, 11),
         TableColumn("month-end", lambda row: row[2], width=12),
-        TableColumn("80 % between", lambda row: f"{_mark(row[0])}{_span(row[0]):>24}", width=26),
+        TableColumn("80% between", lambda row: f"{_mark(row[0])}{_span(row[0]):>24}", width=26),
     )
 
 

@@ -42,7 +42,7 @@ def booked(session: Session, start: int, end: int) -> dict[tuple[str, int], Owne
     return {(sku, int(day)): OwnedTime(*map(int, amounts)) for sku, day, *amounts in rows}
 
 
-_MATCHED_PERMILLE = 10  # ours: a bill and a ledger that differ by more than 1 % do not say the same
+_MATCHED_PERMILLE = 10  # ours: a bill and a ledger that differ by more than 1% do not say the same
 _SAME_HOURS = 1_000  # hours are the same where they differ by less than a thousandth
 _HOURS_OF_DAY = 24
 

@@ -106,7 +106,7 @@ def match_words(match: InvoiceMatch | None) -> str:
         return "not reconciled with an invoice"
     if match.permille is None:
         return f"not reconciled with an invoice ({match.label} could not be compared)"
-    share = f"{match.permille // 10}.{match.permille % 10} %"
+    share = f"{match.permille // 10}.{match.permille % 10}%"
     if match.matched:
         return f"invoice matched within {share} ({match.label})"
     return f"invoice not matched: {share} apart ({match.label})"

@@ -36,7 +36,7 @@ def answer(compared: Comparison) -> str:
         return f"Not yet matched: the invoice is in {others}, the ledger in {compared.currency}."
     if compared.permille is None:
         return "Not yet matched: there is nothing to compare."
-    share = f"{compared.permille // 10}.{compared.permille % 10} %"
+    share = f"{compared.permille // 10}.{compared.permille % 10}%"
     sums = f"{_dollars_of(compared.ledger_micros)} in the ledger, {_dollars_of(compared.invoice_micros)} on the invoice"
     if compared.matched:
         return f"Matched within {share}: {sums}."

@@ -137,7 +137,7 @@ def _signed(micros: int) -> str:
 def prices_reconcile(argv: list[str]) -> int:
     """Hold an invoice in FOCUS (1.0 to 1.4, CSV or Parquet) against the ledger, by GPU kind and UTC day.
 
-    What came of it is kept, and reports say it: "invoice matched within 0.4 %". Exit code 1 where they do not match.
+    What came of it is kept, and reports say it: "invoice matched within 0.4%". Exit code 1 where they do not match.
     """
     parser = argparse.ArgumentParser(prog="gpuledger bill reconcile", description=prices_reconcile.__doc__)
     parser.add_argument(

@@ -19,7 +19,7 @@ from analyzer.reports.finding_view import Explained, finding_charts
 from analyzer.reports.group_table import charge_lines, group_lines
 from analyzer.reports.week import WeekReport
 from analyzer.text.templating import TEMPLATES, environment
-from analyzer.text.words import NO_BREAK, days, decimal, gpu_hours, hours_decimals, kind_of, symbol
+from analyzer.text.words import days, decimal, gpu_hours, hours_decimals, kind_of, symbol
 
 __all__ = ["TEMPLATES", "environment", "finding_html", "text_html", "week_html", "week_view"]
 
@@ -51,7 +51,7 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "bill": bill_words(shown, report.fleet, report.currency, report.period.timezone) if report.fleet else "",
         "checked": [(one.id, *_checked(one, report)) for one in report.checked[:CHECKED_SHOWN]],
         "corrections": correction_words(report),
-        "measured": f"{decimal((held - silent) * 1000 // held, 1)}{NO_BREAK}%" if held else None,
+        "measured": f"{decimal((held - silent) * 1000 // held, 1)}%" if held else None,
         "by_what": by_what_words(report.by_what),
         "silent": [silent_words(node, report.period.timezone) for node in report.measured.nodes],
         "not_judged": [judged_words(rule) for rule in report.not_judged],

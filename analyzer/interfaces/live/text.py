@@ -64,7 +64,7 @@ def _classes(found: LiveView, paces: Sequence[int | None], layout: TextLayout) -
     largest, is_known = max(weights), bool(whole.measured.milliseconds)  # else no class but the unknown has a share
     return [
         f"  {klass:<10}{layout.bar(weights[place], largest, _BAR_CELLS)}"
-        f"{shares[place] if shares and (is_known or weights[place]) else UNKNOWN:>7} %{_told(paces[place]):>10}  "
+        f"{shares[place] if shares and (is_known or weights[place]) else UNKNOWN:>7}%{_told(paces[place]):>10}  "
         + layout.cut(", ".join(entry.label for entry in parts[place].entries[:_LABELS_TOLD]), layout.width - 55)
         for place, klass in enumerate(CLASSES)
     ]

@@ -201,7 +201,7 @@ def _subject(report: WeekReport, table: tuple[BreakdownLine, ...], team: str | N
     useful = sum(breakdown.weight(entry) for entry in breakdown.entries if entry.klass == "useful")
     share = nearest(100 * useful, max(1, breakdown.total_weight))
     of = " of what was measured" if report.breakdown.has_gap else ""
-    said = f"{whose} {week}: {_all_of_it(report)}, useful {share} %{of}"
+    said = f"{whose} {week}: {_all_of_it(report)}, useful {share}%{of}"
     if is_clear:
         return f"{said}, all clear"
     figure = _avoidable(report, table)
@@ -307,7 +307,7 @@ def _answer(report: WeekReport, *, is_clear: bool) -> str:
         return first_sentence(report)
     held = report.measured.held_milliseconds
     share = decimal((held - report.measured.not_measured_milliseconds) * 1000 // held, 1)
-    among = f"in {share} % of held GPU-hours that were measured"
+    among = f"in {share}% of held GPU-hours that were measured"
     return f"All clear: nothing avoidable was found {among}, and there is nothing to recommend."
 
 

@@ -154,7 +154,7 @@ class Content:
     @property
     def chart_text(self) -> str:
         """The picture in words, for who does not see it."""
-        return "Where it went: " + ", ".join(f"{one.name} {one.percent} %" for one in self.classes)
+        return "Where it went: " + ", ".join(f"{one.name} {one.percent}%" for one in self.classes)
 
     @property
     def files_text(self) -> str:

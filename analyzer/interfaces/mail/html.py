@@ -87,7 +87,7 @@ def _legend(pen: "ImageDraw", font: "FreeTypeFont | ImageFont", classes: tuple[C
             (_MARGIN * SCALE, top + 5 * SCALE, _MARGIN * SCALE + side, top + 5 * SCALE + side), COLOURS[one.name]
         )
         pen.text(((_MARGIN + 22) * SCALE, top + 3 * SCALE), one.name, _INK, font)
-        pen.text(((WIDTH - _MARGIN) * SCALE, top + 3 * SCALE), f"{one.percent} %", _INK, font, anchor="ra")
+        pen.text(((WIDTH - _MARGIN) * SCALE, top + 3 * SCALE), f"{one.percent}%", _INK, font, anchor="ra")
         top += _ROW * SCALE
     return top
 

@@ -35,7 +35,6 @@ from analyzer.queries.statements import statements
 from analyzer.reports.group_table import charge_lines, team_lines
 from analyzer.reports.week import WeekReport
 from analyzer.text.words import (
-    NO_BREAK,
     UNKNOWN,
     at_least,
     counted,
@@ -291,7 +290,7 @@ def _measured(report: WeekReport) -> str:
     share = decimal((held - silent) * 1000 // held, 1)  # rounded down, as in the report: 100 means all
     nodes = [silent_words(node, report.period.timezone) for node in report.measured.nodes[:_NODES_SHOWN]]
     silences = f" ({'; '.join(nodes)})" if nodes else ""
-    return f"{share}{NO_BREAK}% of held GPU-hours measured{silences}."
+    return f"{share}% of held GPU-hours measured{silences}."
 
 
 def _by_what(report: WeekReport) -> list[str]:

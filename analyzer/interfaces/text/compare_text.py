@@ -92,7 +92,7 @@ def _answer(found: Comparison) -> str:
     prices = ", both at the prices of before" if found.is_priced else ""
     unknown = " How much work either did is not known: it may be less work." if found.unit == "run" else ""
     how_much = f"{abs(100 * share):.1f}"
-    told = f"A {_ONE[found.unit]} {what} {how_much} % {word} than before{prices}.{unknown}"
+    told = f"A {_ONE[found.unit]} {what} {how_much}% {word} than before{prices}.{unknown}"
     if float(how_much) == 0:
         same = "costs as much" if found.is_priced else "takes as much GPU time"
         told = f"A {_ONE[found.unit]} {same} as before{prices}.{unknown}"
@@ -100,15 +100,15 @@ def _answer(found: Comparison) -> str:
 
 
 def _interval(effect: Effect) -> str:
-    return f"With 95 %: {_ends(effect.by_t.sure)}." + ("" if effect.is_shown else " That may be no change at all.")
+    return f"With 95%: {_ends(effect.by_t.sure)}." + ("" if effect.is_shown else " That may be no change at all.")
 
 
 def _ends(interval: Interval) -> str:
-    """Return "28.0 % to 36.1 % less", or both ways where no change lies in it."""
+    """Return "28.0% to 36.1% less", or both ways where no change lies in it."""
     low, high = (100 * share for share in interval.saved())
     if low >= 0:
-        return f"{low:.1f} % to {high:.1f} % less"
-    return f"{-high:.1f} % to {-low:.1f} % more" if high <= 0 else f"{-low:.1f} % more to {high:.1f} % less"
+        return f"{low:.1f}% to {high:.1f}% less"
+    return f"{-high:.1f}% to {-low:.1f}% more" if high <= 0 else f"{-low:.1f}% more to {high:.1f}% less"
 
 
 def _table(found: Comparison, layout: TextLayout) -> list[str]:

@@ -163,4 +163,4 @@ def _seconds(seconds: float) -> str:
 
 
 def _percent(ratio: float) -> str:
-    return f"{ratio * 100:.1f} %"
+    return f"{ratio * 100:.1f}%"

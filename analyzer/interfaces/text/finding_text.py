@@ -48,7 +48,7 @@ def overconfident_words(one: RuleTally) -> str:
     promised = PROMISED_PERMILLE // 10
     return (
         f'{one.rule.replace("_", " ")} says "high", and {one.tally.right:,} of {one.tally.judged:,} judged were right '
-        f"({one.tally.percent}, promised are {promised} %): read it as medium"
+        f"({one.tally.percent}, promised are {promised}%): read it as medium"
     )
 
 

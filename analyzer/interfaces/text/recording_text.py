@@ -262,7 +262,7 @@ def _foot(report: RecordingReport) -> list[str]:
         seconds = max(1, report.microseconds) / 1_000_000
         spent = report.ended.watcher_cpu_seconds
         # Of a command that is over at once the watcher's own start would be the whole figure.
-        core = f"{100 * spent / seconds:.1f} % of one core" if seconds >= _SHARE_SECONDS else f"{spent:.1f} CPU seconds"
+        core = f"{100 * spent / seconds:.1f}% of one core" if seconds >= _SHARE_SECONDS else f"{spent:.1f} CPU seconds"
         memory = report.ended.watcher_rss_bytes
         found.append(
             f"gpuledger used {core}{f' and {bytes_words(memory)}' if memory else ''}.   saved {plain(report.file)}"

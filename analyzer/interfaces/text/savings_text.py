@@ -141,7 +141,7 @@ def savings_text(report: SavingsReport, layout: TextLayout, top: int | None = No
 
 def checked_lines(applied: Sequence[Realised], currency: str, timezone: str, layout: TextLayout) -> list[str]:
     """Return the section on what was applied: what was predicted a week, and what came out; empty without any."""
-    found = [f"{_HEAD} (saved a week; in brackets 95 %)"] if applied else []
+    found = [f"{_HEAD} (saved a week; in brackets 95%)"] if applied else []
     for one in applied:
         title, *told = checked_words(one, currency, timezone)
         found += layout.wrap(title, f"  {one.id} ", " " * 10)
@@ -209,7 +209,7 @@ def _weekly_words(one: Realised, currency: str) -> str:
     if one.milliseconds is not None:
         return f"{_ranged(one.milliseconds, gpu_hours)} GPU-hours"
     effect = one.outcome.effect
-    return f"{100 * effect.saved:.0f} % of its cost" if effect is not None else "nothing that is known"
+    return f"{100 * effect.saved:.0f}% of its cost" if effect is not None else "nothing that is known"
 
 
 def _ranged(came: Weekly, written: Callable[[int], str]) -> str:
@@ -217,13 +217,13 @@ def _ranged(came: Weekly, written: Callable[[int], str]) -> str:
 
 
 def predicted_words(one: Realised, currency: str) -> str:
-    """Return what was predicted a week: "predicted $610 ($480 to $700: 60 %)"."""
+    """Return what was predicted a week: "predicted $610 ($480 to $700: 60%)"."""
     prediction = one.prediction
     if prediction.saves_micros is not None:
         p20, p50, p80 = (_money(prediction.saves_micros[name], currency) for name in ("p20", "p50", "p80"))
-        return f"predicted {p50} ({p20} to {p80}: 60 %)"
+        return f"predicted {p50} ({p20} to {p80}: 60%)"
     p20, p50, p80 = (gpu_hours(prediction.saves_milliseconds[name]) for name in ("p20", "p50", "p80"))
-    return f"predicted {p50} ({p20} to {p80}: 60 %) GPU-hours"
+    return f"predicted {p50} ({p20} to {p80}: 60%) GPU-hours"
 
 
 def _money(micros: int, currency: str) -> str:
@@ -294,10 +294,10 @@ def _calibration(found: Calibration, layout: TextLayout) -> list[str]:
 
 
 def _tally_words(inside: int, cases: int, promised: int) -> str:
-    said = f"{inside:,} of {cases:,} came out inside; {promised // 10} % are promised"
+    said = f"{inside:,} of {cases:,} came out inside; {promised // 10}% are promised"
     if cases < LEAST:
         return f"{said}. Of fewer than {LEAST} no rate is told"
-    return f"{said}, {inside * 1000 // cases / 10:.1f} % it was"
+    return f"{said}, {inside * 1000 // cases / 10:.1f}% it was"
 
 
 def _short(tally: Tally) -> str:

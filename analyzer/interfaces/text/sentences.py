@@ -13,7 +13,6 @@ from analyzer.reports.recommendation_words import FREE, NOT_PRICED, cost_short
 from analyzer.reports.week import WeekReport, best_next_step
 from analyzer.text.words import (
     AT_LEAST,
-    NO_BREAK,
     UNKNOWN,
     at_least,
     counted,
@@ -54,11 +53,11 @@ def _avoidable(report: WeekReport) -> str:
         return _nothing_found(report)
     table = breakdown_lines(report.breakdown, report.previous)
     line = next(line for line in table if line.klass == "avoidable" and line.level in ("class", "only"))
-    share = f"({line.percent}{NO_BREAK}%){_change(report)}"
+    share = f"({line.percent}%){_change(report)}"
     if line.money in (None, UNKNOWN):
         return f"{line.hours} GPU-hours were avoidable {share}"
     if report.breakdown.unpriced:
-        part = f"({line.percent}{NO_BREAK}% of GPU time){_change(report)}"
+        part = f"({line.percent}% of GPU time){_change(report)}"
         return f"{symbol(report.currency)}{line.money} of what has a price was avoidable {part}"
     return f"{symbol(report.currency)}{line.money} was avoidable {share}"
 

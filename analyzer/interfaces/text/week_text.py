@@ -27,7 +27,6 @@ from analyzer.reports.week import WeekReport
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, name_column, paper_lines
 from analyzer.text.words import (
-    NO_BREAK,
     UNKNOWN,
     apportion,
     counted,
@@ -72,7 +71,7 @@ def by_what_words(judged: Sequence[MeasuredWith]) -> str | None:
 
 
 def _percent(permille: int) -> str:
-    return f"{decimal(permille, 1)}{NO_BREAK}%"
+    return f"{decimal(permille, 1)}%"
 
 
 def _kinds(skus: Sequence[str | None], amounts: Sequence[int], total: int) -> str:
@@ -235,7 +234,7 @@ def correction_words(report: WeekReport) -> list[str]:
 def _how_sure(report: WeekReport, layout: TextLayout) -> list[str]:
     held, silent = report.measured.held_milliseconds, report.measured.not_measured_milliseconds
     share = decimal((held - silent) * 1000 // held, 1) if held else UNKNOWN  # rounded down: 100 means all
-    words = [f"{share}{NO_BREAK}% of held GPU-hours" if held else "no run is known to have held a GPU"]
+    words = [f"{share}% of held GPU-hours" if held else "no run is known to have held a GPU"]
     words += [silent_words(node, report.period.timezone) for node in report.measured.nodes[:2]]
     found = ["HOW SURE WE ARE", *layout.labelled("measured", "; ".join(words))]
     if judged_by := by_what_words(report.by_what):

@@ -215,7 +215,7 @@ TESTS: dict[str, _Test] = {
     "local_nvme": _Comparison(
         lambda shape: shape.network_share,
         lambda now, then: now <= _MOVED_SHARE * then,
-        "{now_percent:.0f} % of its reads come over the network, not {then_percent:.0f} %",
+        "{now_percent:.0f}% of its reads come over the network, not {then_percent:.0f}%",
         of_some=True,
     ),
     "release": _FEWER,

@@ -128,7 +128,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """One estimate's 80 % and 95 % intervals."""
+    """One estimate's 80% and 95% intervals."""
 
     likely: Interval
     sure: Interval
@@ -150,7 +150,7 @@ class Effect:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the 95 % interval leaves no change at all outside."""
+        """Whether the 95% interval leaves no change at all outside."""
         return not self.by_t.sure.holds_zero
 
 
@@ -236,7 +236,7 @@ def _drawn(change: float, changed: int, others: Sequence[float], draws: int) -> 
     return Intervals(*(Interval(change - span.high, change - span.low) for span in (spans.likely, spans.sure)))
 
 
-_POWER = 16  # n = 16 CV^2 / delta^2 an arm: 80 % power at 5 % (van Belle, Statistical Rules of Thumb, 2.1)
+_POWER = 16  # n = 16 CV^2 / delta^2 an arm: 80% power at 5% (van Belle, Statistical Rules of Thumb, 2.1)
 _MOST = 10_000  # beyond that nobody waits
 
 

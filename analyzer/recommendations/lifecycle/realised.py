@@ -149,7 +149,7 @@ _OF_HOSTS = Outcome("not_provable", None, 0, 0, why="it is about hosts, and no r
 
 @dataclass(frozen=True, slots=True)
 class Weekly:
-    """What was saved a week, of as much work as in the week that was predicted; `low` and `high` are 95 %."""
+    """What was saved a week, of as much work as in the week that was predicted; `low` and `high` are 95%."""
 
     likely: int
     low: int

@@ -1,7 +1,7 @@
 """Changes by which less hardware does the same: MIG slices, MPS, time slices, a smaller GPU, numbers of half the width.
 
 Of a smaller GPU or a slice the proposal is a re-run with a cap, tried first, since a gauge says what was set aside: HBM
-in use is not HBM needed. JAX sets about 75 % aside, vLLM 90 %, and PyTorch keeps what it has freed. Nor need a run have
+in use is not HBM needed. JAX sets about 75% aside, vLLM 90%, and PyTorch keeps what it has freed. Nor need a run have
 been seen at its fullest: where its model is known, no GPU is proposed that cannot hold its weights in 4 bits.
 """
 

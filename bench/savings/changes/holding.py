@@ -2,7 +2,7 @@
 
 - A run that fell quiet is ended when a site's watch sees it: job_defense_shield (Princeton) cancels 120 minutes after
   the last sign of life and looks every 15.
-- Some owners come back for what they lost: start anew, work for about two hours, end. How many is ours: 15 %.
+- Some owners come back for what they lost: start anew, work for about two hours, end. How many is ours: 15%.
 - A seat whose GPU does nothing all the time is not asked for; a seat that is used at any time is, since nobody knows
   beforehand when.
 """

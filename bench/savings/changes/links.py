@@ -3,7 +3,7 @@
 - A ring is as fast as its slowest link. Alternating between racks, four of eight hosts of a rack send over its uplinks
   at once; hashed onto as many uplinks as a spine oversubscribed 2:1 has (ECMP), most often two of four flows share
   one, which is the half rate of the unchanged run. Ordered by rack, one flow leaves each rack, and is slowed only by
-  other tenants': 36.3 % of jobs meet such contention (Crux, SIGCOMM'24), here on as many of the days, and have half of
+  other tenants': 36.3% of jobs meet such contention (Crux, SIGCOMM'24), here on as many of the days, and have half of
   the link for that share of the exchange in which the other sends as well. That share is drawn evenly (ours): how
   long two runs' exchanges coincide, nobody publishes.
 - A host whose heat is seen to: all of it where the host is replaced by another of its kind, which takes its place; all

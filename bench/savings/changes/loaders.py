@@ -6,8 +6,8 @@ computation (prefetch), so that what a run waits for is the rest.
 - k times the workers load 1 / (s + (1 - s) / k) times as fast (Amdahl): s is what stays in one process (collating, the
   queue, the copy out of shared memory). No measurement of s is published that we know of; 0.02 to 0.20 is ours.
 - Never faster than the cores allow: 3 to 24 a GPU are needed (DS-Analyzer, VLDB'21), and a quota is a quota.
-- Steps that wait in between for a loader that saturates nothing: with four workers a ResNet-50 waited 1.0 % of its
-  time, without any 39.6 % (PyTorch Kineto's sample traces); TF Profiler calls a step bound by its input from 5 % on.
+- Steps that wait in between for a loader that saturates nothing: with four workers a ResNet-50 waited 1.0% of its
+  time, without any 39.6% (PyTorch Kineto's sample traces); TF Profiler calls a step bound by its input from 5% on.
   What is left is drawn between the two.
 - A single process that prepares the next stretch of work while nothing computes (between benchmarks) is not hidden by
   prefetch, which does not reach over the end of a data set: it becomes faster, and no more.

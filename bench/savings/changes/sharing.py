@@ -6,8 +6,8 @@
   Half to all of what is held is needed (ours). A run of several GPUs keeps them: its ranks would have to exchange
   gradients across slices.
 - Side by side: two at a time, the longest of those that are there at about the same time with the next longest. Each is
-  slower by a drawn factor between 1.08 and 1.54: two services on one A100 under MPS lost 7.5 % each (Pebble's
-  measurements on GKE), and a pair that gains 30 % over one after the other, the best that Villarrubia et al. (2026)
+  slower by a drawn factor between 1.08 and 1.54: two services on one A100 under MPS lost 7.5% each (Pebble's
+  measurements on GKE), and a pair that gains 30% over one after the other, the best that Villarrubia et al. (2026)
   report of kernels that fill a GPU, takes 1.54 times as long each. When one ends the other has the GPUs alone.
 
 A pair may outlast the time that the plan left on its GPUs, and a GPU shows one of its holders: such a change tells for

@@ -1,6 +1,6 @@
 """Runs that hold GPUs and do nothing with them for part of the time, and services.
 
-Published: 66.8 % of serving and notebook samples are 0 (Alibaba GenTD26); a run that has not yet worked is starting for
+Published: 66.8% of serving and notebook samples are 0 (Alibaba GenTD26); a run that has not yet worked is starting for
 15 minutes at most, then its GPU was never used (DESIGN's table of states); decoding keeps DRAM over half its bandwidth.
 """
 

@@ -1,7 +1,7 @@
 """What the host does to feed a run: how it is fed in time, and the ways in which it is not.
 
-Published: 3 to 24 cores a GPU (DS-Analyzer); workers at 90 % and more of a core where preprocessing is the limit; some
-task waits for I/O more than 10 % of the time where storage is (PSI); most input-limited jobs saturate nothing (Plumber:
+Published: 3 to 24 cores a GPU (DS-Analyzer); workers at 90% and more of a core where preprocessing is the limit; some
+task waits for I/O more than 10% of the time where storage is (PSI); most input-limited jobs saturate nothing (Plumber:
 2 M jobs); a client in user space (FUSE, S3) sleeps where a kernel mount waits; drives: hard disks in RAID 0.2 to 0.5,
 SATA 0.5, NVMe 1 to 7 GB/s; links of 10, 25 and 100 Gbit/s; pageable copies 3 to 12 GB/s, where pinned ones reach 25
 (PCIe 4) and 50 (PCIe 5).

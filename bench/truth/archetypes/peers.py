@@ -1,8 +1,8 @@
 """Runs of several ranks that wait for one another.
 
-Published: stragglers slow 42.5 % of jobs by 10 % and more (OSDI'25); the slow rank of a synchronous run is the busier
+Published: stragglers slow 42.5% of jobs by 10% and more (OSDI'25); the slow rank of a synchronous run is the busier
 one, while healthy peers wait in the collective (HTA); a pipeline of p stages and m microbatches stands still for
-(p - 1) / (m + p - 1) of its time (GPipe); communication took 25 to 60 % of a step in Crux's and TopoOpt's traces.
+(p - 1) / (m + p - 1) of its time (GPipe); communication took 25 to 60% of a step in Crux's and TopoOpt's traces.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ def _over_hosts(draw: Draw) -> bool:
 
 
 def communication(draw: Draw) -> None:
-    """Exposed collectives take a quarter to 60 % of each step, within one host or between two of one rack."""
+    """Exposed collectives take a quarter to 60% of each step, within one host or between two of one rack."""
     spread = _over_hosts(draw)
     work = compute(draw).but(**loaders.fed(draw))
     parts = a_step(draw, work, wait(draw, work, "loader_software", draw.uniform(*FED)), exchanged=(0.25, 0.6))
@@ -90,7 +90,7 @@ def hang(draw: Draw) -> None:
 
 
 def pipeline(draw: Draw) -> None:
-    """Stages of a pipeline that wait for each other's activations: 10 to 35 % of the step, and no one's input."""
+    """Stages of a pipeline that wait for each other's activations: 10 to 35% of the step, and no one's input."""
     work = compute(draw).but(**loaders.fed(draw)).but(nvlink=draw.uniform(0.02, 0.1) * draw.machine.nvlink_bytes)
     bubble = exchange(draw, work).but(nvlink=draw.uniform(0.002, 0.02) * draw.machine.nvlink_bytes)
     bubble = bubble.but(sm=draw.uniform(0.01, 0.06))

@@ -6,7 +6,7 @@
 - In a collective NCCL's kernels stay resident: 8 to 32 blocks on 132 (H100) or 108 (A100) SMs are 0.06 to 0.25 of SM
   activity (NVIDIA developer forum: 24 blocks, 0.18), no tensor work, a quarter to 0.42 of the power limit.
 - Without a kernel but with a context, clocks stay up: 0.15 to 0.22 of the limit.
-- Launch-bound: NVML 80 to 100 %, SM 0.1 to 0.4, power 0.2 to 0.4 (HTA's host wait).
+- Launch-bound: NVML 80 to 100%, SM 0.1 to 0.4, power 0.2 to 0.4 (HTA's host wait).
 - Decoding: DRAM over 0.5, tensor cores nearly idle, SM in between (KempnerPulse's memory-bound class).
 - Checkpoints: 2 bytes a parameter (weights) to 16 (with the optimizer's state), device to host and then to storage.
 """

@@ -1,6 +1,6 @@
 """Two runs on the same GPUs, by time slicing or MPS: sensors show the sum, and what is true of one is not of the other.
 
-By the ledger's definition each of them has half of every millisecond. Published: 66.8 % of the samples of serving and
+By the ledger's definition each of them has half of every millisecond. Published: 66.8% of the samples of serving and
 notebooks are 0 (Alibaba GenTD26), which is why they are packed. Under time slicing the driver tells each process's
 share of SM time (nvmlDeviceGetProcessUtilization), under MPS it does not: one half of these runs each.
 """

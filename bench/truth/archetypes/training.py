@@ -7,7 +7,7 @@ from bench.truth.draw import GIB, Draw
 from bench.truth.kinds import Kind
 from bench.truth.tape import Part
 
-# DS-Analyzer: fetch and preparation stalls take up to 65-70 % of an epoch; TF Profiler: input-bound from 5 %.
+# DS-Analyzer: fetch and preparation stalls take up to 65-70% of an epoch; TF Profiler: input-bound from 5%.
 STALLS = (0.06, 0.70)
 FED = (0.0, 0.015)  # what even a fed run waits
 

@@ -16,7 +16,7 @@ of the accelerator, by the records no wait for input. Two placings are therefore
 
 That each step has its part is the source's word; that the parts are even is our assumption. Of random length
 (exponential, three draws) they gave Spearman 0.7, 0.9 and 0.9: that the first epoch waits least comes out each time,
-the order of the other four, 0.3 points apart, not. All of it after the last step gave 0.3: waits of 1 to 2 % of every
+the order of the other four, 0.3 points apart, not. All of it after the last step gave 0.3: waits of 1 to 2% of every
 second are then no loss by the ledger's rules.
 
 What was published is worked out again from the same two files: per rank, the compute of all steps but the first over

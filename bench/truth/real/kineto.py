@@ -24,7 +24,7 @@ STARVED, FED = "num_workers_0_a", "num_workers_4_a"
 WORKERS = {STARVED: 0, FED: 4}
 NODE, GPU = "v100", "GPU-v100"
 SETTINGS = (("averaged", 0.1), ("averaged", 1.0), ("ring", 0.1), ("ring", 1.0))
-FED_MOST = 0.05  # input-bound from 5 % of the step (TF Profiler)
+FED_MOST = 0.05  # input-bound from 5% of the step (TF Profiler)
 CLOSE = 0.10  # points: other pauses of the GPU than waiting for the loader are in no word of the profiler's
 
 

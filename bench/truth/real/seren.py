@@ -8,17 +8,17 @@ ones included, sampled every 15 s. The demo is 192 GPUs of mixed use; three grou
   no service of it is described;
 - the whole fleet, free GPUs included, as Seren's curves have them.
 
-Like is compared with like where GPUs in use stand beside GPUs in use. Those are the ones with over 1 % of their memory
+Like is compared with like where GPUs in use stand beside GPUs in use. Those are the ones with over 1% of their memory
 taken, here and there. Seren's curve of memory says it of a sample directly; where a GPU holds nothing, nothing can
 have run, so that the same share is taken from the curves of utilization and SM activity, from zero on. Each group is
 also held to Seren's curves as they are, as it was at first: a quarter of those are GPUs on which nothing lies.
 
-The bands were set before the first comparison. Medians of utilization: Acme's two clusters report 97 and 99 %, two
+The bands were set before the first comparison. Medians of utilization: Acme's two clusters report 97 and 99%, two
 points apart; the demo gets twice that. Shares of samples: how full a cluster is, is its operator's matter and not an
 archetype's; 15 points of a hundred is what we ask. Memory likewise, since it follows the models' sizes. A distance of
 Kolmogorov and Smirnov of 0.25 says that no share below any value is off by more than a quarter. SM activity, power (as
 a share of the limit: Seren's A100s have 400 W) and processors came later, with the same band and before their first
-comparison. The distance of busy time alone (over 10 %) has no bar.
+comparison. The distance of busy time alone (over 10%) has no bar.
 
 The simulator was not tuned to these curves, but for two changes made after they had been seen: what the ranks of the
 pretraining hold (simulator/large_runs.py), and what a resting host takes (simulator/readings.py).
@@ -83,7 +83,7 @@ def _checks(name: str, own: GpuCurves, theirs: GpuCurves, *, asked: bool) -> lis
     here, there = _figures(own), _figures(theirs)
     named = (
         ("utilization, median %", "utilization_median", MEDIAN_ROOM),
-        ("samples at or under 10 %, %", "utilization_low_percent", SHARE_ROOM),
+        ("samples at or under 10%, %", "utilization_low_percent", SHARE_ROOM),
         ("memory, median %", "memory_median", SHARE_ROOM),
     )
     checks = [

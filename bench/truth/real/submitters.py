@@ -10,7 +10,7 @@ A step computes for as long as the benchmark prescribes and waits for the rest; 
 How long epochs took is not in the table: each gets 617 s, so that they begin anywhere in a window. One GPU stands
 for all of a run, which report one number; what the run read, shared by its hosts, is told as of an NFS mount.
 
-How far a single epoch may be off is bounded from below by what was ordered: a step that waits under 5 % is no lack of
+How far a single epoch may be off is bounded from below by what was ordered: a step that waits under 5% is no lack of
 input, and is booked as work. The bar of one point is therefore out of reach of every rule that keeps that band, also of
 one that knew where epochs begin (`most_off_by_epoch`); what lies beyond it comes of windows in which epochs mix.
 """
@@ -43,7 +43,7 @@ COMPUTE_SECONDS = {
     ("cosmoflow", "h100"): 0.00350,
 }
 PASS_PERCENT = {"unet3d": 90.0, "resnet50": 90.0, "cosmoflow": 70.0}
-BANDS = (0.05, 0.20)  # TF Profiler: input-bound from 5 % of the step, highly from 20 %
+BANDS = (0.05, 0.20)  # TF Profiler: input-bound from 5% of the step, highly from 20%
 SETTINGS = ("fraction", "averaged", "ring")
 ALIKE, PARTED, RIGHT, CLOSE = 0.95, 0.99, 0.95, 0.01
 
@@ -76,9 +76,9 @@ class Agreement:
     right_at_5_percent: float
     right_at_20_percent: float
     most_off: float
-    most_off_by_epoch: float  # what a rule would leave that judged each epoch by itself, knew all, and kept the 5 %
+    most_off_by_epoch: float  # what a rule would leave that judged each epoch by itself, knew all, and kept the 5%
     over_a_point: int  # epochs that are off by more
-    over_a_point_and_band: int  # of these, such as wait 5 % or more
+    over_a_point_and_band: int  # of these, such as wait 5% or more
     most_apart: float  # published points between an epoch below the line and one above that is booked as much or more
 
 
@@ -175,8 +175,8 @@ def _checks(how: str, found: Agreement, *, whole: bool) -> list[Check]:
         return [at_least(f"{how}: below the pass line from above it", found.parting, PARTED, asked=True)]
     return [
         at_least(f"{how}: order of the epochs, Spearman", found.spearman, ALIKE, asked=True),
-        at_least(f"{how}: right about 5 % waiting", found.right_at_5_percent, RIGHT),
-        at_least(f"{how}: right about 20 % waiting", found.right_at_20_percent, RIGHT),
+        at_least(f"{how}: right about 5% waiting", found.right_at_5_percent, RIGHT),
+        at_least(f"{how}: right about 20% waiting", found.right_at_20_percent, RIGHT),
         at_most(f"{how}: most that an epoch is off", found.most_off, CLOSE),
     ]
 

@@ -91,9 +91,9 @@ def _submitters(agreements: Sequence[Mapping[str, Any]]) -> str:
         "epochs, below the line",
         "Spearman, Kendall",
         "below told from above",
-        "right at 5 %, 20 %",
+        "right at 5%, 20%",
         "most off, points; by epochs",
-        "off by over a point; of 5 % and more",
+        "off by over a point; of 5% and more",
         "most apart, of those in the wrong order",
     )
     return _markdown(head, rows)
@@ -102,7 +102,7 @@ def _submitters(agreements: Sequence[Mapping[str, Any]]) -> str:
 def _seren(groups: Mapping[str, Mapping[str, float | None]]) -> str:
     columns = (
         ("utilization, median %", "utilization_median"),
-        ("at or under 10 %, %", "utilization_low_percent"),
+        ("at or under 10%, %", "utilization_low_percent"),
         ("distance", "utilization_distance"),
         ("distance, busy time", "busy_utilization_distance"),
         ("memory, quartiles %", "memory_median"),
@@ -148,7 +148,7 @@ def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return NONE if share is None else f"{100 * share:.1f} %"
+    return NONE if share is None else f"{100 * share:.1f}%"
 
 
 def _number(value: float | None, places: int = 2) -> str:

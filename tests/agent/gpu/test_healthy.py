@@ -59,7 +59,7 @@ def test_throttling_is_seconds_by_cause_and_causes_that_overlap_are_not_added(ho
 
 
 def test_the_ring_sees_the_stalls_that_a_snapshot_misses(host: Host) -> None:
-    """The snapshot says 80 %, while a third of the driver's own samples were at zero."""
+    """The snapshot says 80%, while a third of the driver's own samples were at zero."""
     row = host.rows()[0]
     assert row["utilization_ratio"] == pytest.approx(2 / 3)
     assert row["utilization_zero_ratio"] == 1 / 3

@@ -66,10 +66,10 @@ OWN = tuple(run(str(number), f"2026-11-{number:02}T00:00", 20.0) for number in (
 @pytest.mark.parametrize(
     ("name", "state", "bad", "value"),
     [
-        ("useful", "starved", 600, "40.0 %"),
-        ("waiting", "starved", 200, "20.0 %"),
-        ("idle", "held_idle", 100, "10.0 %"),
-        ("measured", "unobserved", 100, "90.0 %"),
+        ("useful", "starved", 600, "40.0%"),
+        ("waiting", "starved", 200, "20.0%"),
+        ("idle", "held_idle", 100, "10.0%"),
+        ("measured", "unobserved", 100, "90.0%"),
     ],
 )
 def test_good_work_beside_it_does_not_hide_bad_work(name: str, state: str, bad: int, value: str) -> None:
@@ -141,7 +141,7 @@ def test_of_mixed_runs_those_of_the_team_count() -> None:
     found = decided(of_runs(ours, *theirs, team=None))
     runs = gate(found, "runs")
     assert (runs.outcome, runs.value) == ("FAIL", "1, 32.0")
-    assert gate(found, "waiting").value.replace("\u00a0", " ") == "10.0 %"
+    assert gate(found, "waiting").value.replace("\u00a0", " ") == "10.0%"
     assert found.evidence is not None
     assert (found.evidence.runs, found.evidence.milliseconds) == (1, 32 * HOUR_MS)
 
@@ -168,7 +168,7 @@ def test_all_that_is_named_must_be_there() -> None:
 
 
 def test_page_one_shows_where_the_time_of_the_judged_runs_went(tmp_path: Path) -> None:
-    """A sentence that says 40 % above a table that says 4 % would be taken for a mistake."""
+    """A sentence that says 40% above a table that says 4% would be taken for a mistake."""
     one = of_runs(*(part(each, "team-nlp", starved=400) for each in OWN), part(other("90001", "x"), "b"), team=None)
     one = replace(one, until_us=time.time_ns() // 1000)
     (tmp_path / "p.json").write_text(signed_text(one))

@@ -26,7 +26,7 @@ def test_the_answer_has_the_form_that_people_asked_for() -> None:
     assert said(sentence(on_time())) == (
         "Move T3 from cpuB to ssdA in group C (rack network saves 28 min of transfers). "
         "Delay T2 8 h (it has 11 h of slack). "
-        "Finish Fri 15:20 (P50), 16:05 (P90); deadline 17:00, P(on time) 97 %."
+        "Finish Fri 15:20 (P50), 16:05 (P90); deadline 17:00, P(on time) 97%."
     )
 
 
@@ -103,13 +103,13 @@ def test_nothing_is_on_time_without_its_probability(verdict: Verdict, ratio: flo
     rest = text.replace("P(on time)", "").replace("P(every task on time)", "")
     assert "on time" not in rest
     assert ("P(on time)" in text) is (ratio is not None and without < 4 and ("%" in text))
-    assert "100 %" not in text
+    assert "100%" not in text
 
 
 def test_chances_never_say_always_or_never() -> None:
     """A thousand draws do not know."""
     assert [said(chance(ratio)) for ratio in (0.0, 0.004, 0.5, 0.987, 0.996, 1.0)] == [
-        "under 1 %", "under 1 %", "50 %", "99 %", "over 99 %", "over 99 %",
+        "under 1%", "under 1%", "50%", "99%", "over 99%", "over 99%",
     ]  # fmt: skip
 
 

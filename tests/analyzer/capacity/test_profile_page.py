@@ -27,7 +27,7 @@ DECIDED = DecisionView(
     "FAIL, 3 of 11",
     "With the loader fixed, 16 more do what 32 were asked for.",
     (ShownOption("B fix first, then 16", "+16", "0", "$55,910.40", "likely", "8 more later", advised=True),),
-    (ShownGate("useful", "48.9 %", "50 % or more", "FAIL"),),
+    (ShownGate("useful", "48.9%", "50% or more", "FAIL"),),
     "8 weeks",
     fix="The fix: one setting, 46 hours to prove.",
 )
@@ -120,7 +120,7 @@ def test_columns_add_up_to_page_ones_figures() -> None:
 def test_page_one_begins_with_what_was_measured_or_decided() -> None:
     """Without a request there is no verdict; with one it comes before all figures."""
     assert "Verdict" not in PAGE
-    assert "48.9\u00a0% of this GPU time was useful" in PAGE
+    assert "48.9% of this GPU time was useful" in PAGE
     made = page(signed(EXAMPLE, KEY), DECIDED, KEY)
     assert made.index("FAIL, 3 of 11") < made.index("$55,910.40") < made.index("Where it went")
     assert read_profile(made.encode(), [ALPHA]).page == "signed"

@@ -64,8 +64,8 @@ FIGURES = {
             [GanttRow("a", "a on b", True, (0.0, 1.0), (1.0, 3.0), (3.0, 4.0))], [(0.0, "06:00"), (6.0, "12:00")], 5.0
         )
     ),
-    "whole": read(class_bar([Share("useful 60 %", "useful", 0.6), Share("avoidable 40 %", "avoidable", 0.4)])),
-    "spreads": read(spreads([Spread("SM activity", 0.1, 0.5, 1.0, "50 %")])),
+    "whole": read(class_bar([Share("useful 60%", "useful", 0.6), Share("avoidable 40%", "avoidable", 0.4)])),
+    "spreads": read(spreads([Spread("SM activity", 0.1, 0.5, 1.0, "50%")])),
     "lanes": read(run_lanes(EXAMPLE)),
     "scaling": read(scaling([Size("8 GPUs", "9 k/s", 1.0, 1.0), Size("16 GPUs", "15 k/s", 1.7, 2.0)])),
 }
@@ -172,7 +172,7 @@ def _scale(value: float) -> list[float] | None:
 @pytest.mark.parametrize(
     ("unknown", "shown"),
     [
-        ((), ["80 % between", "expected", "spent", "budget"]),
+        ((), ["80% between", "expected", "spent", "budget"]),
         (("low", "high"), ["expected", "spent", "budget"]),
         (("low", "high", "expected"), ["spent", "budget"]),
         (("low", "high", "expected", "budget"), ["spent"]),

@@ -20,7 +20,7 @@ VALUES = {
     "for_run": " for run R",
     "place": "n1",
     "gpu": ": G",
-    "share": "4 % of the time",
+    "share": "4% of the time",
     "limit": "L",
     "cause": "C",
     "speedup": "2",
@@ -63,7 +63,7 @@ def test_hosts_are_named_shortly() -> None:
     assert host_words(["login"]) == "login"
     assert host_words([]) == "unknown hosts"
     assert run_words("sweep", 41) == "job sweep (41 runs)"
-    assert (share_words(41, 100), share_words(1, 10_000)) == ("41 % of the time", "under 1 % of the time")
+    assert (share_words(41, 100), share_words(1, 10_000)) == ("41% of the time", "under 1% of the time")
     assert share_words(1, 0) == "part of the time"
 
 
@@ -86,7 +86,7 @@ def test_the_loader_is_named_with_its_limit() -> None:
     """What the issue asks for: the workers, their cores, and the disk beside them."""
     windows = [stalled(place, busiest=995, workers=8, disk_busy=40) for place in range(3)]
     assert limit_words("preprocessing", windows) == (
-        "the busiest of its 8 loader workers is at 100 % of a core while the disk idles"
+        "the busiest of its 8 loader workers is at 100% of a core while the disk idles"
     )
     assert limit_words("preprocessing", [stalled(0, cpu_throttled=300)]) == "the cores that it may use are full"
 
@@ -99,8 +99,8 @@ def test_one_sentence_says_who_where_why_how_much_and_since_when() -> None:
         found = {one.cause: one for one in findings(session, MONDAY - DAY, MONDAY + DAY)}
     text = finding_sentence(found["preprocessing"], "USD", "UTC")
     assert text == (
-        "Run slurm/alpha/preprocessing on i0 waits for its input 50 % of the time: the busiest of its 4 loader workers "
-        "is at 98 % of a core while the disk idles; the loader delivers 16.7 MB/s, this run needs 33.3. 1.0 GPU-hours "
+        "Run slurm/alpha/preprocessing on i0 waits for its input 50% of the time: the busiest of its 4 loader workers "
+        "is at 98% of a core while the disk idles; the loader delivers 16.7 MB/s, this run needs 33.3. 1.0 GPU-hours "
         "on Mon 10 Nov."
     )
     assert found["thermal"].claim.startswith("Heat slows GPUs of s0 for run slurm/alpha/straggling")

@@ -34,7 +34,7 @@ def notices(*savings: Saving, failures: Failures = FAILURES) -> list[Notice]:
 
 
 def test_a_run_that_saves_ten_times_too_often_is_told_what_it_costs() -> None:
-    """10.08 % where 1.83 % would do, of 2,000 GPU-hours: 165.15."""
+    """10.08% where 1.83% would do, of 2,000 GPU-hours: 165.15."""
     (found,) = notices(BUSY)
     assert (found.rule, found.subject, found.actor, found.team) == ("checkpoint_cadence", "llama", "run", "nlp")
     assert found.sentence == (

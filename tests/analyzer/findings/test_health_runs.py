@@ -47,7 +47,7 @@ def test_a_service_that_is_late_beside_training_is_noticed() -> None:
     """Only meanwhile: when it is alone again it keeps its promise."""
     (notice,) = noticed(beside_training(MONDAY + 2 * HOUR), "fleet/mixed")
     assert (notice.subject, notice.confidence, notice.team) == ("chat-serve", "medium", None)
-    assert "over its promised latency 66.6 % of that time" in notice.sentence
+    assert "over its promised latency 66.6% of that time" in notice.sentence
 
 
 def test_a_service_that_keeps_its_promise_is_only_possible() -> None:
@@ -132,7 +132,7 @@ def test_tensor_cores_that_rest_are_noticed() -> None:
     train(fleet, ["n2-a"], "slurm/alpha/2", "eval-bench")
     (notice,) = noticed(fleet, "run/mixed_precision")
     assert (notice.subject, notice.confidence) == ("old-train", "high")
-    assert notice.sentence.startswith("tensor cores unused (0.5 %) while SMs are busy (90 %) over 5 GPU-hours")
+    assert notice.sentence.startswith("tensor cores unused (0.5%) while SMs are busy (90%) over 5 GPU-hours")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_stages_that_take_turns_are_noticed() -> None:
     (notice,) = noticed(fleet, "run/packed_stages")
     assert notice.subject == "etl-and-fit"
     assert "split it into a run for processors and a run for GPUs" in notice.sentence
-    assert notice.evidence[0].seen == "66.6 %"
+    assert notice.evidence[0].seen == "66.6%"
 
 
 @pytest.mark.parametrize(

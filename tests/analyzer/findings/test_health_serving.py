@@ -52,7 +52,7 @@ def test_a_full_cache_with_a_queue_is_the_limit() -> None:
     says(fleet, 1, T, END, requests=0, running=8, waiting=5, kv_cache_ratio=0.97)
     (rule, notice), *others = noticed(fleet).items()
     assert (rule, others) == ("kv_cache_full", [])
-    assert "for 50 % of the time" in notice.sentence
+    assert "for 50% of the time" in notice.sentence
     assert (notice.confidence, notice.actor) == ("high", "run")
 
 
@@ -62,10 +62,10 @@ def test_a_full_cache_that_nobody_waits_for_is_well_used() -> None:
 
 
 def test_a_queue_beside_an_idle_gpu_is_not_for_want_of_gpus() -> None:
-    """A queue all the time and a GPU without a kernel for 70 % of it overlap for 70 %."""
+    """A queue all the time and a GPU without a kernel for 70% of it overlap for 70%."""
     found = noticed(serving(0.3, requests=60, running=0, waiting=4))
     assert list(found) == ["queue_beside_idle_gpus"]
-    assert "for at least 69 % of the time" in found["queue_beside_idle_gpus"].sentence  # its first minute worked
+    assert "for at least 69% of the time" in found["queue_beside_idle_gpus"].sentence  # its first minute worked
 
 
 def test_a_queue_before_a_busy_gpu_is_its_load() -> None:
@@ -78,7 +78,7 @@ def test_a_full_thread_beside_an_idle_gpu_is_the_limit() -> None:
     fleet = serving(0.3, requests=60, running=8, waiting=0)
     processes(fleet, 1.0)
     notice = noticed(fleet)["host_threads"]
-    assert notice.evidence[0].seen == "up to 100 % of a core"
+    assert notice.evidence[0].seen == "up to 100% of a core"
     assert notice.wrong_if
 
 

@@ -59,7 +59,7 @@ def test_what_is_judged_on_a_store_is_in_the_week(store: Path, capsys: pytest.Ca
     findings_explain([one, *PLAIN, "--store", str(store)])
     assert "wrong, said" in capsys.readouterr().out
     report(["2025-W46", "--store", str(store)])
-    assert 'of 1 "high" finding judged by owners, 0 were right (0 %)' in " ".join(capsys.readouterr().out.split())
+    assert 'of 1 "high" finding judged by owners, 0 were right (0%)' in " ".join(capsys.readouterr().out.split())
 
 
 def test_check_fails_for_what_is_new_and_nobody_has_looked_at(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

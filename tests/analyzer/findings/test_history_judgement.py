@@ -51,19 +51,17 @@ def test_the_last_word_counts_and_each_period_has_its_own() -> None:
 
 
 def test_planned_is_right_and_none_judged_is_no_share() -> None:
-    """Who accepts a loss agrees that it is one; 0 of 0 is not 0 %."""
+    """Who accepts a loss agrees that it is one; 0 of 0 is not 0%."""
     record = record_of(words(right=54, wrong=3, planned=1))
-    assert (record.high.judged, record.high.right, record.high.percent) == (58, 55, "95 %")
-    expected = 'of 58 "high" findings judged by owners, 55 were right (95 %), 1 of them planned'
+    assert (record.high.judged, record.high.right, record.high.percent) == (58, 55, "95%")
+    expected = 'of 58 "high" findings judged by owners, 55 were right (95%), 1 of them planned'
     assert record_words(record).replace(NO_BREAK, " ") == expected
     assert record_of([]).high.permille is None
     assert "no feedback yet" in record_words(record_of([]))
     assert "%" not in record_words(record_of([]))
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "said"), [(999, 1, "99 %"), (1, 999, "1 %"), (5, 0, "100 %"), (0, 5, "0 %")]
-)
+@pytest.mark.parametrize(("right", "wrong", "said"), [(999, 1, "99%"), (1, 999, "1%"), (5, 0, "100%"), (0, 5, "0%")])
 def test_only_all_is_100_percent(right: int, wrong: int, said: str) -> None:
     """Rounding must not take the one wrong finding out of the sentence."""
     assert record_of(words(right, wrong)).high.percent == said
@@ -73,8 +71,8 @@ def test_a_rule_that_breaks_its_promise_is_named_once_enough_were_judged() -> No
     """High promises 95 of 100; of nineteen judged nothing is said yet."""
     assert record_of(words(JUDGED_LEAST - 5, 4)).overconfident == ()
     (one,) = record_of(words(JUDGED_LEAST - 4, 4)).overconfident
-    assert "16 of 20 judged were right (80 %, promised are 95 %)" in overconfident_words(one)
-    assert record_of(words(19, 1)).overconfident == ()  # 95 % keeps it
+    assert "16 of 20 judged were right (80%, promised are 95%)" in overconfident_words(one)
+    assert record_of(words(19, 1)).overconfident == ()  # 95% keeps it
     medium = [replace(each, confidence="medium") for each in words(1, 30)]
     assert record_of(medium).overconfident == ()
 

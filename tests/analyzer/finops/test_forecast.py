@@ -84,7 +84,7 @@ def test_after_a_change_of_level_the_last_week_is_shown() -> None:
 
 
 def test_intervals_cover_about_four_of_five() -> None:
-    """An interval that says 80 % is held to it: over 60 noisy series, between 65 and 95 %."""
+    """An interval that says 80% is held to it: over 60 noisy series, between 65 and 95%."""
     inside = 0
     for seed in range(60):
         random = Random(seed)

@@ -60,9 +60,7 @@ def test_another_price_is_named(tmp_path: Path) -> None:
     assert reasons(difference) == [("price", 9_600_000)]
     assert "3.0000 a GPU-hour on the invoice, 2.6000 in the ledger" in difference.reasons[0].words
     assert not compared.matched
-    assert "Not matched: 13.4 % apart; 62.40 in the ledger, 72.00 on the invoice." in reconcile_text(
-        compared, bill, "i"
-    )
+    assert "Not matched: 13.4% apart; 62.40 in the ledger, 72.00 on the invoice." in reconcile_text(compared, bill, "i")
 
 
 def test_hours_that_are_not_owned_are_named(tmp_path: Path) -> None:
@@ -206,14 +204,14 @@ def test_reports_say_what_came_of_it(tmp_path: Path) -> None:
     week = Period(NOVEMBER, NOVEMBER + 7 * DAY, "2026-W45", "UTC")
     with books.session() as session:
         assert match_words(last_match(session, week)) == "not reconciled with an invoice"
-        for number, (cost, words) in enumerate([("80", "not matched: 22.0 % apart"), ("62.4", "matched within 0.0 %")]):
+        for number, (cost, words) in enumerate([("80", "not matched: 22.0% apart"), ("62.4", "matched within 0.0%")]):
             path = invoice(tmp_path / "i.csv", {"EffectiveCost": cost})
             compared, bill = reconcile(session, path, None, "USD")
             told = InvoiceSource(path.name, digest_of(path), "cli:test", number)
             keep(session, compared, bill, label_of(compared.start, compared.end), told)
             assert match_words(last_match(session, week)) == f"invoice {words} (2026-11-01)"
         later = Period(NOVEMBER + 20 * DAY, NOVEMBER + 27 * DAY, "2026-W48", "UTC")
-        assert match_words(last_match(session, later)) == "invoice matched within 0.0 % (2026-11-01)"
+        assert match_words(last_match(session, later)) == "invoice matched within 0.0% (2026-11-01)"
         before = Period(NOVEMBER - 7 * DAY, NOVEMBER, "2026-W44", "UTC")
         assert last_match(session, before) is None
 

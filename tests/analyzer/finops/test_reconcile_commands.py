@@ -53,7 +53,7 @@ def test_a_reconciliation_by_command_is_kept(store: Path, capsys: pytest.Capture
     path = invoice(store.with_name("i.csv"), {})
     arguments = ["--invoice", str(path), "--store", str(store)]
     assert prices_reconcile([*arguments, "--dry-run"]) == 0
-    assert "Matched within 0.0 %" in capsys.readouterr().out
+    assert "Matched within 0.0%" in capsys.readouterr().out
     assert _kept(store) == []
     assert prices_reconcile([*arguments, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["invoice_micros"] == 62_400_000

@@ -37,7 +37,7 @@ def test_a_teams_compute_is_what_was_useful_of_what_it_held() -> None:
     (one,) = read(team()).compute
     assert (one.team, one.useful_permille, one.useful_permille_before) == ("nlp", 750, 250)
     assert one.micros_a_useful_hour == pytest.approx(RATE * 4 / 3)
-    assert "75.0 %" in units_text(read(team()), TextLayout(80))
+    assert "75.0%" in units_text(read(team()), TextLayout(80))
 
 
 def test_what_was_not_measured_is_not_held_against_a_team() -> None:
@@ -72,7 +72,7 @@ def trained(written: Written, number: int, gpus: int, tokens_an_hour: int) -> No
 
 
 def test_scaling_is_told_of_what_trained_at_several_sizes() -> None:
-    """Twice the GPUs that do 1.6 times the tokens: 80 %."""
+    """Twice the GPUs that do 1.6 times the tokens: 80%."""
     written = Written()
     written.know(MONDAY, MONDAY + 5 * WEEK)
     trained(written, 1, 8, 10**9)
@@ -83,7 +83,7 @@ def test_scaling_is_told_of_what_trained_at_several_sizes() -> None:
     assert (one.model, one.sku, one.scaling.unit) == ("pretrain", "H100", "tokens")
     assert [(size.gpus, round(size.efficiency, 3)) for size in one.scaling.sizes] == [(8, 1.0), (16, 0.8)]
     text = units_text(read(written), TextLayout(80))
-    assert "80.0 %" in text
+    assert "80.0%" in text
     assert "SCALING" in text
 
 

@@ -103,7 +103,7 @@ def test_a_team_reads_what_it_is_charged_and_nobody_elses(week: WeekReport, sess
 
 def test_the_subject_is_worth_reading_alone(week: WeekReport) -> None:
     """Most people read no more of it."""
-    assert content_of(week).subject == "GPUs W46: $67,738, useful 54 %, avoidable $9,226 (down $612)"
+    assert content_of(week).subject == "GPUs W46: $67,738, useful 54%, avoidable $9,226 (down $612)"
 
 
 def test_figures_are_those_of_report_week(week: WeekReport) -> None:
@@ -161,7 +161,7 @@ def test_a_team_sees_its_own_figures_alone(week: WeekReport, session: Session) -
     """What other teams spend, run and lose is theirs to tell."""
     own = compose(nlp_of(week, session), team="team-nlp", oldest_price=PRICED)
     text = mail_text(own, FOOTER)
-    assert own.subject.startswith("team-nlp's GPUs W46: $33,488, useful 75 %, avoidable $4,123")
+    assert own.subject.startswith("team-nlp's GPUs W46: $33,488, useful 75%, avoidable $4,123")
     assert "llama-sft" in text
     for other in (
         "team-vision",
@@ -200,7 +200,7 @@ def test_what_others_add_has_its_place(week: WeekReport) -> None:
         of_months=("team-vision is over.",),
         energy=Section("energy", ("11.29 MWh at the GPUs.",)),
         anomalies=Section("out of the ordinary", ("ranker-serve costs twice as much.",)),
-        invoice="October matched its invoice within 0.4 %",
+        invoice="October matched its invoice within 0.4%",
     )
     content = compose(week, extras=extras)
     assert [section.title for section in content.sections] == [
@@ -263,7 +263,7 @@ def test_without_prices_the_mail_is_of_time(week: WeekReport) -> None:
     unpriced = replace(week, breakdown=Breakdown(entries), previous=None, teams=(), recommendations=advice)
     content = compose(unpriced)
     assert content.went_head == "GPU-hours"
-    assert content.subject == "GPUs W46: 32,256 GPU-hours, useful 51 %, avoidable 4,459 GPU-hours"
+    assert content.subject == "GPUs W46: 32,256 GPU-hours, useful 51%, avoidable 4,459 GPU-hours"
     assert "$" not in mail_text(content, FOOTER).replace("$ ", "")
 
 

@@ -95,7 +95,7 @@ def test_the_headers_are_those_of_a_weekly_list(week: WeekReport) -> None:
     assert {name: str(mail[name]) for name in mail if name not in ("Content-Type", "MIME-Version")} == {
         "From": "gpuledger alpha <gpuledger@example.com>",
         "To": "gpu-owners@example.com",
-        "Subject": "GPUs W46: $67,738, useful 54 %, avoidable $9,226 (down $612)",
+        "Subject": "GPUs W46: $67,738, useful 54%, avoidable $9,226 (down $612)",
         "Date": "Wed, 18 Nov 2026 11:06:40 +0000",
         "Message-ID": f"<week.2026-w46.{FLEET.id}@example.com>",
         "List-Id": "weekly report of alpha <week.alpha.gpuledger.example>",
@@ -145,7 +145,7 @@ def test_the_picture_is_drawn_twice_as_large_and_said_in_words(week: WeekReport)
     assert png.get_content_disposition() == "inline"
     html = part(mail, "text/html").get_content()
     assert f'width="{WIDTH}"' in html
-    assert 'alt="Where it went: useful 53.6 %, avoidable 13.6 %' in html
+    assert 'alt="Where it went: useful 53.6%, avoidable 13.6%' in html
 
 
 def test_its_html_is_small_and_too_much_of_it_is_refused(week: WeekReport) -> None:

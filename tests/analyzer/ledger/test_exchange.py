@@ -70,7 +70,7 @@ def test_without_racks_rates_or_bytes_nobody_crosses_racks(
 
 
 def test_a_slow_gpu_makes_its_peers_wait_as_long_as_it_is_behind() -> None:
-    """A clock 10 % down is half of a shortfall of 20 %, and the run's owner did not do it."""
+    """A clock 10% down is half of a shortfall of 20%, and the run's owner did not do it."""
     judged = detect(exchanging(slowed_most=100, slowest_gpu="G3"), facts(), IN_RACK, LIMITS)
     assert judged == ExchangeJudgement(True, straggler_permille=500, caused_by="G3")
 
@@ -184,7 +184,7 @@ def test_nothing_is_said_of_racks_without_racks_bytes_and_a_dense_model(
 
 
 def test_the_fabric_is_learned_only_where_the_time_of_exchanging_is_sure() -> None:
-    """Bytes over a noise of 2 %, or beside exchanges that the best holds already, make a fabric look too fast."""
+    """Bytes over a noise of 2%, or beside exchanges that the best holds already, make a fabric look too fast."""
     assert lesson(exchanging(10), LIMITS) == 10 * 10**9
     assert lesson(exchanging(10, short=49), LIMITS) is None
     assert lesson(exchanging(10, best=799), LIMITS) is None
@@ -253,7 +253,7 @@ def by_power(power: int | None, habit: Usual = HABIT) -> bool:
 
 @pytest.mark.parametrize(("power", "expected"), [(350, True), (450, True), (451, False), (None, False)])
 def test_power_tells_a_hang_where_the_chip_does_not(power: int | None, expected: bool) -> None:
-    """An A100 is 100 % busy in a collective that never ends; it draws what spinning draws."""
+    """An A100 is 100% busy in a collective that never ends; it draws what spinning draws."""
     assert by_power(power) is expected
 
 

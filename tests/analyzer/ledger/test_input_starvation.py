@@ -62,7 +62,7 @@ def test_of_two_full_parts_the_one_further_upstream_is_the_cause(first: str, sec
 
 
 def test_a_gpu_that_works_waits_for_nothing() -> None:
-    """Under 5 % of stand-still is the noise of any step, however full the workers' cores are."""
+    """Under 5% of stand-still is the noise of any step, however full the workers' cores are."""
     assert detect([window(still=49, **FULL_CORE)], LIMITS) == [NOT_LOW]
     assert detect([window(still=50, **FULL_CORE)], LIMITS)[0].cause == "preprocessing"
 
@@ -125,7 +125,7 @@ def test_a_quota_that_refuses_time_is_preprocessing() -> None:
 
 
 def test_copies_count_as_the_limit_only_where_they_fill_the_stall() -> None:
-    """Bytes that arrive beside the computation cost nothing: 1 GB a second is 2.5 within a stall of 40 %, and not 6."""
+    """Bytes that arrive beside the computation cost nothing: 1 GB a second is 2.5 within a stall of 40%, and not 6."""
     assert saturated(stalled(pcie_in_kb=GPUS * WINDOW_MS * 1_000), LIMITS) is None
 
 

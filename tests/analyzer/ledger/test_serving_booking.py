@@ -95,7 +95,7 @@ def test_the_busiest_window_of_the_look_back_counts(tmp_path: Path) -> None:
 
 
 def test_a_share_of_time_is_a_target_that_needs_no_counter(tmp_path: Path) -> None:
-    """Three replicas at 20 % are 0.6 of one: two at a target of 0.4. Nothing is called idle without a counter."""
+    """Three replicas at 20% are 0.6 of one: two at a target of 0.4. Nothing is called idle without a counter."""
     fleet = Fleet()
     for number in range(1, 5):
         replica(fleet, number, busy=0.2 if number < 4 else 0.0, rate=None)
@@ -181,7 +181,7 @@ def test_a_model_that_waits_for_its_first_request_is_not_a_gpu_never_used() -> N
 
 
 def test_a_serving_fleet_that_rests_two_thirds_of_the_time_is_headroom() -> None:
-    """Of serving pods, 66.8 % of samples are 0 while memory is held (Alibaba GenTD26): that is never starved."""
+    """Of serving pods, 66.8% of samples are 0 while memory is held (Alibaba GenTD26): that is never starved."""
     fleet = Fleet()
     for number in range(1, 5):
         replica(fleet, number, end=T, rate=None)

@@ -124,7 +124,7 @@ def test_a_name_that_its_doings_deny_keeps_the_word_and_loses_the_confidence() -
     found = stage(NAMED_EVAL, looks_like(PRETRAINING))
     assert (found.word, found.confidence) == ("evaluation", "low")
     assert found.reason == (
-        "by its name, against what it did: 8 hosts for 5.0 days, links busy in 97 % of its time, 20 checkpoints, "
+        "by its name, against what it did: 8 hosts for 5.0 days, links busy in 97% of its time, 20 checkpoints, "
         "as pretraining does"
     )
 

@@ -41,7 +41,7 @@ def test_many_hosts_that_exchange_for_days_look_like_pretraining() -> None:
     assert _stage(_computing()) == (
         "pretraining",
         "low",
-        "by what it did: 3 hosts for 2.0 days, links busy in 100 % of its time, no regular checkpoint seen",
+        "by what it did: 3 hosts for 2.0 days, links busy in 100% of its time, no regular checkpoint seen",
     )
 
 
@@ -58,7 +58,7 @@ def test_a_name_that_its_doings_deny_is_doubted() -> None:
     fleet.analyze(now=T + 3 * DAY)
     word, confidence, reason = _stage(fleet)
     assert (word, confidence) == ("pretraining", "low")
-    assert reason.startswith("by its name, against what it did: decodes in 100 % of its minutes")
+    assert reason.startswith("by its name, against what it did: decodes in 100% of its minutes")
     assert reason.endswith("as serving does")
 
 

@@ -182,7 +182,7 @@ def test_a_checkpoint_goes_before_starved() -> None:
 
 
 def test_a_slowed_clock_costs_its_fraction_only() -> None:
-    """A throttle bit set all the time is no loss of all the time: 10 % of the clock is 10 %."""
+    """A throttle bit set all the time is no loss of all the time: 10% of the clock is 10%."""
     fleet = _one_gpu()
     fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
     slow: dict[str, Any] = {

@@ -36,7 +36,7 @@ def test_the_slow_rank_of_a_synchronous_run_is_the_busier_one() -> None:
 
 
 def test_a_rank_that_sleeps_holds_up_the_others_as_well() -> None:
-    """It stands still for 40 % while they spin: seven eighths of it."""
+    """It stands still for 40% while they spin: seven eighths of it."""
     assert straggler_lag(ranks(**STILLER), LIMITS) == Lag(350, SLOW)
 
 
@@ -47,7 +47,7 @@ def test_power_tells_where_the_chip_does_not() -> None:
 
 
 def test_where_the_ranks_of_one_host_are_behind_only_the_other_half_waits() -> None:
-    """Four of eight stand still for 40 %: the mean of all lies halfway, and half of the GPUs wait."""
+    """Four of eight stand still for 40%: the mean of all lies halfway, and half of the GPUs wait."""
     assert straggler_lag(ranks(**STILLER, still=200), LIMITS) == Lag(200, SLOW)
 
 

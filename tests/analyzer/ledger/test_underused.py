@@ -20,7 +20,7 @@ def judged(stage: str = "training", **values: Any) -> UnderuseJudgement:
 
 
 def test_a_busy_gpu_with_little_sm_activity_is_underused() -> None:
-    """NVML's 99 % says that a kernel was resident, not that the chip was used."""
+    """NVML's 99% says that a kernel was resident, not that the chip was used."""
     assert judged(**LITTLE) == SMALL
 
 
@@ -38,7 +38,7 @@ def test_where_the_links_are_busy_only_less_than_spinning_leaves_is_underuse() -
 
 
 def test_only_the_busy_part_is_judged() -> None:
-    """Half the window stands still and is somebody else's loss: 26 % of all is 52 % of the busy half."""
+    """Half the window stands still and is somebody else's loss: 26% of all is 52% of the busy half."""
     assert judged(activity=260, tensor=10, dram=50, still=500, utilization=500) == FULL_USE
     assert judged(activity=100, tensor=10, dram=50, still=500, utilization=500) == SMALL
 

@@ -67,7 +67,7 @@ def test_twice_too_often_or_too_seldom_is_told(minutes: int, word: str) -> None:
 
 
 def test_the_stake_is_what_the_best_interval_would_save() -> None:
-    """Every 10 minutes: 60/600 + 600/720,000 = 10.083 % lost; at the best √(2 x 60/360,000) = 1.826 %. Of 1,600
+    """Every 10 minutes: 60/600 + 600/720,000 = 10.083% lost; at the best √(2 x 60/360,000) = 1.826%. Of 1,600
     GPU-hours that is 132.1, of $4,160 it is $343.51.
     """
     found = checkpoints(saving(10), FAILURES)

@@ -12,7 +12,7 @@ LLAMA = {"params": "7b"}
 
 
 def test_by_hand() -> None:
-    """6 x 7e9 parameters x 16,000 tokens/s are 672 TFLOP/s; of two A100 that is more than they can, of 8 26.9 %."""
+    """6 x 7e9 parameters x 16,000 tokens/s are 672 TFLOP/s; of two A100 that is more than they can, of 8 26.9%."""
     known = mfu(LLAMA, Figure(16_000.0), 8, "A100-80GB", None)
     assert known.value is not None
     assert isclose(known.value, 6 * 7e9 * 16_000 / (8 * 312e12))

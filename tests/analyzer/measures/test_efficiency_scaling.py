@@ -14,7 +14,7 @@ def peer(run: str, gpus: int, seconds: int, **amounts: int) -> Peer:
 
 
 def test_the_example_of_the_capacity_profile() -> None:
-    """8 GPUs at 8,400 tokens/s and 16 at 15,400: 1.83 times, 92 % efficient."""
+    """8 GPUs at 8,400 tokens/s and 16 at 15,400: 1.83 times, 92% efficient."""
     found = scaling([peer("b", 16, 100, tokens=1_540_000), peer("a", 8, 100, tokens=840_000)], is_batch_known=False)
     small, large = found.sizes
     assert small == Size(8, 1, 8_400.0, 1.0, 1.0)

@@ -30,7 +30,7 @@ def test_a_setting_that_costs_nothing_is_recommended_however_little_it_saves() -
     ("dollars", "costs", "days", "stands"),
     [
         (100, 10, 28, True),  # 4 weeks at $50 (P20) against $10
-        (100, 190, 28, False),  # 200 - 190 = 10, and 10 % of 190 are 19
+        (100, 190, 28, False),  # 200 - 190 = 10, and 10% of 190 are 19
         (100, 180, 28, True),  # 200 - 180 = 20, which is over 18
         (16, 21, 28, True),  # 32 - 21 = 11
         (16, 23, 28, False),  # 32 - 23 = 9, under $10
@@ -41,7 +41,7 @@ def test_a_setting_that_costs_nothing_is_recommended_however_little_it_saves() -
 def test_a_restart_has_to_pay_at_p20_within_what_is_left_of_the_run(
     dollars: int, costs: int, days: int, stands: bool
 ) -> None:
-    """By $10 and by 10 % of its own price, within four weeks at most."""
+    """By $10 and by 10% of its own price, within four weeks at most."""
     made = one(restart(dollars=dollars, costs=costs, days=days))
     assert made.stands is stands
     assert stands or "at P20" in (made.held_back or "")
@@ -105,7 +105,7 @@ def test_at_most_a_twentieth_of_the_fleet_is_restarted_at_once() -> None:
     ]
     made = guarded(several, AT)
     assert [each.id for each in made if each.stands] == ["r-00002", "r-00003"]
-    assert made[0].held_back == "later: restarts of 40 GPUs come first, and 5 % of the fleet are 50"
+    assert made[0].held_back == "later: restarts of 40 GPUs come first, and 5% of the fleet are 50"
 
 
 def test_a_run_that_is_larger_than_that_share_is_restarted_alone() -> None:

@@ -102,7 +102,7 @@ def test_mixed_precision_is_proposed_from_what_the_pipes_did() -> None:
     values = {"sm_active_ratio": 0.8, "tensor_active_ratio": 0.0, "fp32_active_ratio": 0.5}
     found = sound(proposed(well({gpu: values for node in NODES for gpu in gpus(node)}), "run/mixed_precision"))
     assert found.kind == "mixed_precision"
-    assert "tensor cores 0 %" in found.from_
+    assert "tensor cores 0%" in found.from_
 
 
 def test_a_service_that_suffers_beside_training_moves_to_a_host_without() -> None:
@@ -201,7 +201,7 @@ def _looked(fleet: Fleet, book: PriceBook, save_seconds: float | None) -> list[P
 
 
 def test_spot_pays_with_the_cadence_that_its_losses_ask_for(tmp_path: Path) -> None:
-    """Four losses a day, 60 s to save: every 27 minutes; 40 % of the price for 90 % of the time."""
+    """Four losses a day, 60 s to save: every 27 minutes; 40% of the price for 90% of the time."""
     fleet, book = on_demand(tmp_path, taken=4)
     (found,) = _looked(fleet, book, 60.0)
     assert sound(found).title == "train on spot, with a checkpoint every 27 min"

@@ -87,7 +87,7 @@ def test_reads_that_moved_to_the_host_are_seen() -> None:
         assert look_for_applied(session, END, END) == 1
         (one,) = lifecycle_statuses(session)
     assert one.applied_at == MONDAY + 7 * DAY
-    assert one.by == "0 % of its reads come over the network, not 100 %"
+    assert one.by == "0% of its reads come over the network, not 100%"
 
 
 def test_a_host_that_was_drained_is_seen(session: Session) -> None:
@@ -179,7 +179,7 @@ def test_what_changed_nothing_saved_nothing() -> None:
     assert one.outcome.standing == "no_effect"
     assert one.milliseconds is not None
     assert one.milliseconds.low < 0 == one.milliseconds.likely < one.milliseconds.high
-    assert one.outcome.needs == 1  # at a spread of 2 % and a fifth expected, six runs each are plenty
+    assert one.outcome.needs == 1  # at a spread of 2% and a fifth expected, six runs each are plenty
     assert one.micros is not None  # a share of what they held at the price of then
     fleet.store.close()
 
@@ -217,7 +217,7 @@ def test_the_week_says_what_was_checked_until_then(site: tuple[Fleet, Settings],
     page, earlier = (
         answer(reader, Request("week", since=label, format="html")) for label in (WEEK_AFTER.label, "2025-W46")
     )
-    assert "<caption>Checked afterwards (saved a week; in brackets 95 %)</caption>" in page
+    assert "<caption>Checked afterwards (saved a week; in brackets 95%)</caption>" in page
     assert "<td>vit-large (6): twice the loader workers per rank, done 17 Nov</td>" in page
     assert "12 runs compared, by the cost of a token" in page
     assert "Checked afterwards" not in earlier

@@ -69,7 +69,7 @@ def test_the_difference_covers_zero_as_often_as_it_says(changed: int, others: in
 
 
 def test_a_saving_of_a_fifth_is_found() -> None:
-    """At a spread of 10 % and the runs that the rule of thumb asks for, four times in five and more."""
+    """At a spread of 10% and the runs that the rule of thumb asks for, four times in five and more."""
     runs = runs_needed(0.1, 0.2)
     assert runs == 4
     sides = [simulated(seed, (8, 8), 0.1, log(0.8)) for seed in range(TIMES)]
@@ -135,7 +135,7 @@ def test_runs_that_do_not_vary_need_no_interval() -> None:
 
 
 def test_the_runs_that_it_takes_are_those_of_the_rule_of_thumb() -> None:
-    """CV 20 %, effect 10 %: 64 runs an arm; what is not to be had in ten thousand is not promised."""
+    """CV 20%, effect 10%: 64 runs an arm; what is not to be had in ten thousand is not promised."""
     assert runs_needed(0.2, 0.1) == 64
     assert runs_needed(0.2, 0.0) is None
     assert runs_needed(5.0, 0.001) is None

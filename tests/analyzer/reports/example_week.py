@@ -364,12 +364,12 @@ f-g5t8|vit-large (9)|throttling: power limit|throttled|power|38.4|42.24|medium|p
 """
 _EVIDENCE = {
     "f-7kq2": (
-        "41.0 % of this run ($1,202.50) went into input starvation. The loader is the limit, not the disk: 8 workers "
+        "41.0% of this run ($1,202.50) went into input starvation. The loader is the limit, not the disk: 8 workers "
         "per rank instead of 4 would do.",
         (
-            EvidenceLine("loader workers", "64 (4 per rank), each at 96-99 % of a core", "<- the limit"),
+            EvidenceLine("loader workers", "64 (4 per rank), each at 96-99% of a core", "<- the limit"),
             EvidenceLine("input to GPUs", "3.4 GB/s; 6.3 GB/s in the best tenth of the run"),
-            EvidenceLine("storage", "/data on nvme: 0.9 of 5.8 GB/s seen, 9 % busy", "has room"),
+            EvidenceLine("storage", "/data on nvme: 0.9 of 5.8 GB/s seen, 9% busy", "has room"),
             EvidenceLine("CPU", "80 of 128 allotted cores busy; 128 more cores unallotted", "has room"),
         ),
         "synthetic input does not make a step at least 1.4x faster",
@@ -379,10 +379,10 @@ _EVIDENCE = {
         "rack it would cross 2 times.",
         (
             EvidenceLine("ranks per rack", "1 2 1 2 1 2 1 2 (of the job)", "known for all nodes"),
-            EvidenceLine("spine traffic", "293 TB an hour (RDMA: estimate)", "over 10 % of its bytes"),
-            EvidenceLine("GPUs", "NVML busy 97 %, tensor 6 % in 645.1 GPU-hours"),
+            EvidenceLine("spine traffic", "293 TB an hour (RDMA: estimate)", "over 10% of its bytes"),
+            EvidenceLine("GPUs", "NVML busy 97%, tensor 6% in 645.1 GPU-hours"),
         ),
-        "contiguous ranks do not shorten a step by 3 % within 50 steps",
+        "contiguous ranks do not shorten a step by 3% within 50 steps",
     ),
 }
 

@@ -60,8 +60,7 @@ def test_the_shares_are_of_time_that_was_held_and_measured() -> None:
             MeasuredWith(A100, 3_600_000, 0, 3_600_000),
         )
     assert _words(fleet) == (
-        "SM activity 75.0 % of measured GPU-hours (H100), "
-        "NVML utilization 25.0 % (A100: input starvation at most medium)"
+        "SM activity 75.0% of measured GPU-hours (H100), NVML utilization 25.0% (A100: input starvation at most medium)"
     )
 
 
@@ -71,7 +70,7 @@ def test_a_gpu_that_is_shared_counts_once() -> None:
     for run in ("b", "c"):
         fleet.hold(f"run-{run}", "a", ["a0"], T, T + HOUR)
     fleet.analyze(now=T + DAY)
-    assert _words(fleet).startswith("SM activity 75.0 % of measured GPU-hours (H100), NVML utilization 25.0 % (A100:")
+    assert _words(fleet).startswith("SM activity 75.0% of measured GPU-hours (H100), NVML utilization 25.0% (A100:")
 
 
 def test_a_gpu_that_tells_sm_activity_for_a_part_is_of_both() -> None:
@@ -82,11 +81,11 @@ def test_a_gpu_that_tells_sm_activity_for_a_part_is_of_both() -> None:
     fleet.sample("h", "h0", T, T + 3 * HOUR)
     fleet.sample("h", "h0", T + 3 * HOUR, T + 4 * HOUR, **NVML_ALONE)
     fleet.analyze(now=T + DAY)
-    assert _words(fleet).startswith("SM activity 75.0 % of measured GPU-hours (H100), NVML utilization 25.0 % (H100:")
+    assert _words(fleet).startswith("SM activity 75.0% of measured GPU-hours (H100), NVML utilization 25.0% (H100:")
 
 
 def test_what_an_earlier_release_counted_is_not_known() -> None:
-    """Hours without the column are not hours without SM activity: nothing is said of them, and never 0 %."""
+    """Hours without the column are not hours without SM activity: nothing is said of them, and never 0%."""
     fleet = _two_kinds()
     fleet.analyze(now=T + DAY)
     with fleet.store.session() as session:
@@ -95,7 +94,7 @@ def test_what_an_earlier_release_counted_is_not_known() -> None:
         session.execute("UPDATE run_doings SET sm_ms = NULL")
         none = by_what(session, WEEK)
     assert part == (MeasuredWith(H100, 3 * 3_600_000, 3_600_000, 0), MeasuredWith(A100, 3_600_000, None, None))
-    assert _plain(by_what_words(part)) == "SM activity 25.0 % of measured GPU-hours (H100), of 75.0 % it was not kept"
+    assert _plain(by_what_words(part)) == "SM activity 25.0% of measured GPU-hours (H100), of 75.0% it was not kept"
     assert none == (MeasuredWith(H100, 3 * 3_600_000, None, None), MeasuredWith(A100, 3_600_000, None, None))
     assert by_what_words(none) is None
     assert by_what_words(()) is None
@@ -111,7 +110,7 @@ def test_the_printed_shares_sum_to_all_of_it(parts: list[tuple[int, int, int]]) 
     """A reader adds them up; and no signal is named without a kind of GPU."""
     judged = [MeasuredWith(f"K{n}-80GB", sum(one), one[0], one[1]) for n, one in enumerate(parts)]
     words = _plain(by_what_words(judged))
-    shares = [word for word, after in zip(words.split(), words.split()[1:], strict=False) if after == "%"]
+    shares = [word.rstrip("%") for word in words.split() if word.endswith("%")]
     assert sum(int(share.replace(".", "")) for share in shares) == 1000
     assert "()" not in words
 
@@ -119,7 +118,7 @@ def test_the_printed_shares_sum_to_all_of_it(parts: list[tuple[int, int, int]]) 
 def test_a_stray_second_names_no_kind_of_gpu() -> None:
     """The first sample of each GPU has no SM activity: an H100 is not judged by NVML for that."""
     words = _plain(by_what_words([MeasuredWith(H100, 10**9, 10**9 - 5, 5), MeasuredWith(A100, 10**9, 0, 10**9)]))
-    assert words.startswith("SM activity 50.0 % of measured GPU-hours (H100), NVML utilization 50.0 % (A100:")
+    assert words.startswith("SM activity 50.0% of measured GPU-hours (H100), NVML utilization 50.0% (A100:")
     assert "NVML" not in str(by_what_words([MeasuredWith(H100, 10**9, 10**9 - 5, 5)]))
 
 
@@ -127,7 +126,7 @@ def test_many_kinds_are_counted() -> None:
     """A line names three; of kinds that share a short name the whole is told."""
     skus = ["H100-80GB", "H100-94GB", "H200-141GB", "L40S-48GB", None]
     words = _plain(by_what_words([MeasuredWith(sku, 100 - n, 100 - n, 0) for n, sku in enumerate(skus)]))
-    assert words == "SM activity 100.0 % of measured GPU-hours (H100-80GB, H100-94GB, H200, 2 kinds more)"
+    assert words == "SM activity 100.0% of measured GPU-hours (H100-80GB, H100-94GB, H200, 2 kinds more)"
 
 
 def _mail(week: WeekReport) -> str:
@@ -137,7 +136,7 @@ def _mail(week: WeekReport) -> str:
 
 def test_every_paper_says_it(week: WeekReport) -> None:
     """Terminal, page, e-mail and JSON are one report."""
-    said = "SM activity 68.3 % of measured GPU-hours (H100), NVML utilization 31.7 %"
+    said = "SM activity 68.3% of measured GPU-hours (H100), NVML utilization 31.7%"
     for text in (week_text(week, TextLayout()), week_html(week), _mail(week)):
         assert said in " ".join(_plain(text).split())
     told = json.loads(as_json("week", week))["by_what"]
@@ -157,8 +156,8 @@ def test_every_paper_says_it(week: WeekReport) -> None:
 @pytest.mark.parametrize(
     ("team", "said"),
     [
-        ("team-nlp", "SM activity 100.0 % of measured GPU-hours (H100)"),
-        ("team-search", "NVML utilization 100.0 % of measured GPU-hours (A100: input starvation at most medium)"),
+        ("team-nlp", "SM activity 100.0% of measured GPU-hours (H100)"),
+        ("team-search", "NVML utilization 100.0% of measured GPU-hours (A100: input starvation at most medium)"),
     ],
 )
 def test_a_team_is_told_of_its_own_hours_alone(week: WeekReport, session: Session, team: str, said: str) -> None:

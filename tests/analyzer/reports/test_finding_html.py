@@ -28,9 +28,9 @@ PLOT = Plot(
     Signal("busiest worker", "% of a core", (97.0, 98.0, 96.0, None, 97.0, 98.0, 99.0, 97.0), 90.0),
 )
 ARGUMENT = Argument(
-    (Sign("busiest loader worker", "98 % of a core", "90 % of a core or more", True),),
+    (Sign("busiest loader worker", "98% of a core", "90% of a core or more", True),),
     (
-        RuledOut("local disk", "10 % busy, full is 80 %"),
+        RuledOut("local disk", "10% busy, full is 80%"),
         RuledOut("checkpoints", "28.2 GPU-hours are booked as overhead", "overhead"),
         RuledOut("heat (f-c5j2)", "booked apart", "finding"),
     ),

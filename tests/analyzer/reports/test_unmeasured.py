@@ -62,7 +62,7 @@ def test_a_week_of_which_nothing_was_measured_is_not_well(silent: Fleet) -> None
 
 
 def test_a_team_of_which_nothing_was_measured_has_no_share(silent: Fleet) -> None:
-    """0.0 % useful is an accusation, and 0 avoidable a praise: neither is known."""
+    """0.0% useful is an accusation, and 0 avoidable a praise: neither is known."""
     report = week_of(silent)
     rows = [line for line in group_lines(report, report.by_team) if line.level == "row"]
     assert {(line.useful, line.avoidable) for line in rows if line.hours != "0"} == {("-", "-")}
@@ -98,7 +98,7 @@ def test_what_was_not_measured_has_not_fallen() -> None:
     assert "stayed" in half, "a fifth of what was measured, then as now"
     assert "was not" in half
     assert "50.0" in half
-    assert largest_move(before, told_as(starved=10 * H, productive=90 * H)).endswith("to 10.0\u00a0%.")
+    assert largest_move(before, told_as(starved=10 * H, productive=90 * H)).endswith("to 10.0%.")
 
 
 def test_a_headline_over_a_gap_says_how_large_it_is() -> None:
@@ -113,7 +113,7 @@ def test_a_headline_over_a_gap_says_how_large_it_is() -> None:
     fleet.analyze(now=MONDAY + DAY)
     told = first_sentence(week_of(fleet))
     assert "avoidable" in told
-    assert "50.0\u00a0% of held GPU-hours was not measured" in told, told
+    assert "50.0% of held GPU-hours was not measured" in told, told
 
 
 def test_a_busy_gpu_that_nobody_held_is_not_spare_without_a_word() -> None:
@@ -129,7 +129,7 @@ def test_a_busy_gpu_that_nobody_held_is_not_spare_without_a_word() -> None:
         fleet.sample(f"n{number}", f"G{number}", MONDAY, MONDAY + 8 * HOUR, **busy_at)
     fleet.analyze(now=MONDAY + DAY)
     told = first_sentence(week_of(fleet))
-    assert "50.0\u00a0% of what counts as unallocated was at work (83\u00a0% busy), and nobody told who held it" in told
+    assert "50.0% of what counts as unallocated was at work (83% busy), and nobody told who held it" in told
     with fleet.store.session() as session:
         session.execute("UPDATE activity_amounts SET active_permille_ms = 0")
     assert "at work" not in first_sentence(week_of(fleet))
@@ -146,7 +146,7 @@ def test_shorter_runs_are_compared_and_not_called_cheaper_work() -> None:
     fleet.analyze(now=MONDAY + DAY)
     with fleet.store.session() as session:
         told = " ".join(answer(Reader(session, Settings()), Request("compare", "0", other="1")).split())
-    assert "A completed run takes GPU time: 50.0 % less than before." in told
+    assert "A completed run takes GPU time: 50.0% less than before." in told
     assert "How much work either did is not known: it may be less work." in told
 
 
@@ -240,14 +240,14 @@ def everything(fleet: Fleet) -> str:
             silent_fleet,
             (
                 "Nothing avoidable", "useful 0", "avoidable 0", r"total [\d.,]+ 0\.0", r"cost \$0\.00",
-                "to another price", "Nobody asked", "0.0 % less", "none were seen", "reached",
+                "to another price", "Nobody asked", "0.0% less", "none were seen", "reached",
                 r"2025-W46,unmapped,\d+,USD,,0,,0,", "all clear",
             ),
-            ("Nothing was measured of what runs held", "2025-W46,unmapped,288,USD,,,,,", "useful - %"),
+            ("Nothing was measured of what runs held", "2025-W46,unmapped,288,USD,,,,,", "useful -"),
         ),
         (
             unheld_fleet,
-            ("Nothing avoidable", "useful 0 %", "avoidable 0 GPU", "o GPU was held", r"cost \$0\.00", "all clear"),
+            ("Nothing avoidable", "useful 0%", "avoidable 0 GPU", "o GPU was held", r"cost \$0\.00", "all clear"),
             ("No run is known to have held a GPU", "was at work", "no run known", "value='not known'"),
         ),
         (
@@ -258,10 +258,10 @@ def everything(fleet: Fleet) -> str:
         (
             half_fleet,
             (
-                r"useful 100\.0 % of its time", "none were seen", r"\d %\s+reached", "-8.000", "all clear",
+                r"useful 100\.0% of its time", "none were seen", r"\d%\s+reached", "-8.000", "all clear",
                 r"Nothing avoidable was found[.;]",
             ),
-            ("productive 8.000 - -", "useful 100.0 % of what was measured of its time", "as much GPU time as before"),
+            ("productive 8.000 - -", "useful 100.0% of what was measured of its time", "as much GPU time as before"),
         ),
     ],
     ids=["imported history", "no allocations", "no SM activity", "half a week"],
@@ -296,13 +296,13 @@ def test_no_reading_tells_what_was_not_read_as_nothing(
         ),
         (
             lambda: half_fleet(**NO_SM),
-            (r"was avoidable \(0\.0 %\)\.", r"Nothing is recommended\."),
+            (r"was avoidable \(0\.0%\)\.", r"Nothing is recommended\."),
             ("lacked a signal and could not judge",),
         ),
         (
             half_fleet,
-            (r"was avoidable \(0\.0 %\)\.", r"Nothing is recommended\."),
-            ("50.0 % of the time was not measured", "recommended, of the 50.0 % of held GPU-hours that were measured"),
+            (r"was avoidable \(0\.0%\)\.", r"Nothing is recommended\."),
+            ("50.0% of the time was not measured", "recommended, of the 50.0% of held GPU-hours that were measured"),
         ),
     ],
     ids=["imported history", "no allocations", "no SM activity", "half a week"],

@@ -71,7 +71,7 @@ def compared(fleets: list[Fleet], path: Path) -> Iterator[str]:
     for state in sorted({*true, *booked}, key=lambda state: -true[state]):
         yield f"{state:16}{true[state] / HOUR_MS:12,.1f}{booked[state] / HOUR_MS:12,.1f}"
     held, placed = overlap(fleets, path)
-    yield f"held in truth {held / HOUR_MS:,.1f} GPU-hours; of these on the true GPU {100 * placed / held:.2f} %"
+    yield f"held in truth {held / HOUR_MS:,.1f} GPU-hours; of these on the true GPU {100 * placed / held:.2f}%"
 
 
 def truth_of(fleets: list[Fleet]) -> Counter[str]:

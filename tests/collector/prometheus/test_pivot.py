@@ -124,7 +124,7 @@ def test_a_blank_of_dcgm_is_unknown(blank: float) -> None:
 
 
 def test_what_nobody_can_believe_is_left_out_and_counted() -> None:
-    """A GPU cannot be busy for 300 % of the time; the rest of its row is true all the same."""
+    """A GPU cannot be busy for 300% of the time; the rest of its row is true all the same."""
     found = {slot("DCGM_FI_DEV_GPU_UTIL"): samples([(0, 1), (1, 300)])}
     found[slot("DCGM_FI_DEV_GPU_TEMP")] = samples([(0, 60), (1, 61)])
     (row,) = made(found)
