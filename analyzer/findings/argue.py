@@ -20,7 +20,6 @@ from analyzer.findings.signs import (
     idle_signs,
     lost_signs,
     median,
-    percent,
     signs,
 )
 from analyzer.ledger.causes.exchange import exchange_rate, usual
@@ -30,6 +29,7 @@ from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.period import Period
 from analyzer.queries.ledger_query import ledger_sums
 from analyzer.states import booking
+from analyzer.text.words import whole_percent
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -77,13 +77,15 @@ def _other_causes(cause: str, windows: Sequence[RunWindow], limits: Thresholds) 
     found = []
     disk = median([window.disk_busy for window in windows])
     if cause != "storage" and disk is not None and disk < limits.disk_busy_permille:
-        found.append(RuledOut("local disk", f"{percent(disk)} busy, full is {percent(limits.disk_busy_permille)}"))
+        found.append(
+            RuledOut("local disk", f"{whole_percent(disk)} busy, full is {whole_percent(limits.disk_busy_permille)}")
+        )
     waiting = median([window.waiting for window in windows])
     if cause not in ("storage", "network_storage") and waiting is not None and waiting < limits.waiting_permille:
-        found.append(RuledOut("any storage", f"{percent(waiting)} of the workers wait in the kernel"))
+        found.append(RuledOut("any storage", f"{whole_percent(waiting)} of the workers wait in the kernel"))
     busiest = median([window.busiest for window in windows])
     if cause != "preprocessing" and busiest is not None and busiest < limits.worker_full_permille:
-        found.append(RuledOut("loader workers", f"the busiest at {percent(busiest)} of a core"))
+        found.append(RuledOut("loader workers", f"the busiest at {whole_percent(busiest)} of a core"))
     copies = median([window.pcie_in_kb for window in windows])
     if cause != "host_to_device" and copies is not None:
         rates = [

@@ -13,6 +13,7 @@ from analyzer.findings.finding import EvidenceLine
 from analyzer.ledger.causes.exchange import per_gpu_rate
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
+from analyzer.text.words import whole_percent
 
 Severity = Literal["slight", "moderate", "severe"]
 # TF Profiler's input-pipeline analyzer: under 5% of the step it is not input-bound, from 20% on highly.
@@ -196,10 +197,6 @@ def _mean(values: Sequence[int]) -> int:
     return sum(values) // len(values)
 
 
-def _percent(permille: int) -> str:
-    return f"{(permille + 5) // 10}%"
-
-
 def _rate(bytes_per_second: int) -> str:
     """Return "3.15 GB/s", and in MB/s what hundredths of it would round away."""
     if bytes_per_second >= _GIGA // 10:
@@ -250,7 +247,7 @@ def _disk(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | Non
     rate = f"{_rate(_mean(read))} read, " if read else ""
     is_full = cause == "storage" and _middle(busy) >= _LIMITS.disk_busy_permille
     verdict = "has room" if _mean(busy) < 500 else _limit(seen=is_full)
-    return EvidenceLine("local disks", f"{rate}{_percent(_mean(busy))} busy", verdict)
+    return EvidenceLine("local disks", f"{rate}{whole_percent(_mean(busy))} busy", verdict)
 
 
 def _mount(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | None:
@@ -258,7 +255,7 @@ def _mount(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | No
     if not read or not read[-1]:
         return None
     waiting = _known([window.waiting for window in windows])
-    tail = f", {_percent(_mean(waiting))} of the workers waiting in the kernel" if waiting else ""
+    tail = f", {whole_percent(_mean(waiting))} of the workers waiting in the kernel" if waiting else ""
     return EvidenceLine(
         "network mount",
         f"{_rate(_mean(read))} read{tail}",
@@ -277,7 +274,7 @@ def _cores(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     busy = _known([window.cpu_busy for window in windows])
     return (
         EvidenceLine(
-            "CPU", f"{_percent(_mean(busy))} of the host's cores busy", "has room" if _mean(busy) < 700 else ""
+            "CPU", f"{whole_percent(_mean(busy))} of the host's cores busy", "has room" if _mean(busy) < 700 else ""
         )
         if busy
         else None
@@ -288,8 +285,8 @@ def _spinning(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     busy, tensor = _known([window.utilization for window in windows]), _known([window.tensor for window in windows])
     if not busy:
         return None
-    tail = f", tensor cores {_percent(_mean(tensor))}" if tensor else ""
-    return EvidenceLine("GPUs", f"busy {_percent(_mean(busy))} in the driver's sense{_sm(windows)}{tail}")
+    tail = f", tensor cores {whole_percent(_mean(tensor))}" if tensor else ""
+    return EvidenceLine("GPUs", f"busy {whole_percent(_mean(busy))} in the driver's sense{_sm(windows)}{tail}")
 
 
 def _fabric(windows: Sequence[RunWindow]) -> EvidenceLine | None:
@@ -299,20 +296,22 @@ def _fabric(windows: Sequence[RunWindow]) -> EvidenceLine | None:
 
 def _clock(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     worst = max(window.slowed_most for window in windows)
-    return EvidenceLine("SM clock", f"down by up to {_percent(worst)} on the slowest GPU") if worst >= 30 else None
+    return EvidenceLine("SM clock", f"down by up to {whole_percent(worst)} on the slowest GPU") if worst >= 30 else None
 
 
 def _power(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     power = _known([window.power for window in windows])
-    return EvidenceLine("board power", f"{_percent(_mean(power))} of its limit") if power else None
+    return EvidenceLine("board power", f"{whole_percent(_mean(power))} of its limit") if power else None
 
 
 def _chip(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     busy = _known([window.utilization for window in windows])
-    return EvidenceLine("GPUs", f"busy {_percent(_mean(busy))} in the driver's sense{_sm(windows)}") if busy else None
+    return (
+        EvidenceLine("GPUs", f"busy {whole_percent(_mean(busy))} in the driver's sense{_sm(windows)}") if busy else None
+    )
 
 
 def _sm(windows: Sequence[RunWindow]) -> str:
     """Return SM activity where it was measured; elsewhere a window's activity is the driver's."""
     measured = [window.activity for window in windows if window.sm_ms]
-    return f", SM activity {_percent(_mean(measured))}" if measured else ""
+    return f", SM activity {whole_percent(_mean(measured))}" if measured else ""

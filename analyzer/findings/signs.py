@@ -17,6 +17,7 @@ from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 from analyzer.period import WINDOW_MS, Period
 from analyzer.queries.statements import statements
+from analyzer.text.words import whole_percent
 from collector.lake.series import TableExtent
 from collector.tier_tables import tiered
 
@@ -147,7 +148,7 @@ def idle_signs(cause: str, gpus: IdleGpus, windows: Sequence[RunWindow], limits:
     if gpus.is_interactive:
         found = [_of_time("GPUs without a kernel", gpus, gpus.still_ms, limits)]
     else:
-        quiet = f"GPUs {percent(limits.quiet_permille)} active or less"
+        quiet = f"GPUs {whole_percent(limits.quiet_permille)} active or less"
         found = [_of_time(quiet, gpus, gpus.quiet_ms, limits), _in_a_row(cause, gpus, limits)]
     if cause == "never_used":
         found.append(_unused(gpus, limits))
@@ -161,11 +162,13 @@ def idle_signs(cause: str, gpus: IdleGpus, windows: Sequence[RunWindow], limits:
 
 def _of_time(what: str, gpus: IdleGpus, found_ms: int | None, limits: Thresholds) -> Sign:
     """Return a share of the claimed time that is still kept; a fifth may lie in samples that edges cut."""
-    needed = f"{percent(limits.covered_permille)} or more"
+    needed = f"{whole_percent(limits.covered_permille)} or more"
     if found_ms is None or not gpus.measured_ms:
         return Sign(what, "not reported", needed, None)
     share = 1000 * found_ms // gpus.measured_ms
-    return Sign(what, f"{percent(share)} of {hours_words(gpus.measured_ms)}", needed, share >= limits.covered_permille)
+    return Sign(
+        what, f"{whole_percent(share)} of {hours_words(gpus.measured_ms)}", needed, share >= limits.covered_permille
+    )
 
 
 def _in_a_row(cause: str, gpus: IdleGpus, limits: Thresholds) -> Sign:
@@ -178,7 +181,7 @@ def _in_a_row(cause: str, gpus: IdleGpus, limits: Thresholds) -> Sign:
 
 
 def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
-    what, needed = f"work, over {percent(limits.active_permille)}", "none since it began"
+    what, needed = f"work, over {whole_percent(limits.active_permille)}", "none since it began"
     if gpus.worked_ms is None or gpus.before_ms is None:
         return Sign(what, "not reported", needed, None)
     beyond = 1000 * gpus.worked_ms > (1000 - limits.covered_permille) * gpus.measured_ms
@@ -189,11 +192,6 @@ def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
 def hours_words(milliseconds: int) -> str:
     """Return GPU time as a person reads it."""
     return f"{milliseconds / HOUR_MS:,.1f} h" if milliseconds >= HOUR_MS // 20 else "minutes"
-
-
-def percent(permille: int) -> str:
-    """Return a share as a person reads it."""
-    return f"{(permille + 5) // 10}%"
 
 
 def _rate(bytes_per_second: int) -> str:
@@ -213,7 +211,7 @@ def _sign(
     windows: Sequence[RunWindow],
     read: WindowValue,
     mark: int,
-    shown: Callable[[int], str] = percent,
+    shown: Callable[[int], str] = whole_percent,
     *,
     most_allowed: bool = False,
     either: bool = False,
@@ -274,7 +272,7 @@ def _sureness(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, .
         ),
         Sign(
             "measured as SM activity",
-            f"{percent(1000 * fine // len(windows))} of the windows",
+            f"{whole_percent(1000 * fine // len(windows))} of the windows",
             "half of them, to be sure",
             fine * 2 >= len(windows),
         ),
@@ -343,7 +341,7 @@ def _underused(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, 
 
 
 def _of_a_core(permille: int) -> str:
-    return f"{percent(permille)} of a core"
+    return f"{whole_percent(permille)} of a core"
 
 
 def _megabytes(kb_per_ms: int) -> str:
@@ -433,7 +431,7 @@ def broken_signs(session: "Session", finding: Finding, period: Period, limits: T
         StoreError: the store does not answer.
     """
     found = _broken(session, finding, period)
-    needed = f"{percent(limits.covered_permille)} or more"
+    needed = f"{whole_percent(limits.covered_permille)} or more"
     if finding.cause == "gpu_lost":
         return (_share("lost to the driver", found.lost_ms, found.told_ms, needed, limits.covered_permille),)
     if finding.cause != "node_down":
@@ -441,10 +439,10 @@ def broken_signs(session: "Session", finding: Finding, period: Period, limits: T
     down = _share("down for its scheduler", found.down_ms, found.claimed_ms, needed, limits.covered_permille)
     least = 1000 - limits.covered_permille
     if not found.told_ms or found.lost_ms is None:
-        return down, Sign("its GPUs answered", "never", f"{percent(least)} or less", True)
+        return down, Sign("its GPUs answered", "never", f"{whole_percent(least)} or less", True)
     answered = 1000 * (found.told_ms - found.lost_ms) // max(found.claimed_ms, found.told_ms)
-    seen = f"{percent(answered)} of {hours_words(found.claimed_ms)}"
-    return down, Sign("its GPUs answered", seen, f"{percent(least)} or less", answered <= least)
+    seen = f"{whole_percent(answered)} of {hours_words(found.claimed_ms)}"
+    return down, Sign("its GPUs answered", seen, f"{whole_percent(least)} or less", answered <= least)
 
 
 def lost_signs(session: "Session", finding: Finding, period: Period) -> tuple[Sign, ...]:
@@ -481,7 +479,7 @@ def _share(what: str, part: int | None, whole: int | None, needed: str, mark: in
     if part is None or not whole:
         return Sign(what, _NOT_REPORTED, needed, None)
     share = 1000 * part // whole
-    return Sign(what, f"{percent(share)} of {hours_words(whole)}", needed, share >= mark)
+    return Sign(what, f"{whole_percent(share)} of {hours_words(whole)}", needed, share >= mark)
 
 
 def _broken(session: "Session", finding: Finding, period: Period) -> BrokenGpus:

@@ -328,7 +328,7 @@ def _between(line: StageLine) -> str:
 def _stages(report: Outlook, layout: TextLayout) -> list[str]:
     whole = report.whole
     columns: tuple[TableColumn[StageLine], ...] = (
-        name_column("GPU-HOURS ASKED FOR", lambda line: line.stage, 24 + layout.extra, layout),
+        name_column("GPU-HOURS ASKED FOR", lambda line: line.stage, 24 + layout.extra),
         TableColumn(
             f"last {whole.days} days",
             lambda line: line.milliseconds,

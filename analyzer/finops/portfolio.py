@@ -14,7 +14,16 @@ from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import UNKNOWN, apportion, counted, days, decimal, nearest, plain, symbol
+from analyzer.text.words import (
+    UNKNOWN,
+    apportion,
+    counted,
+    days,
+    nearest,
+    percent,
+    plain,
+    symbol,
+)
 from collector.store.session import Session
 
 if TYPE_CHECKING:
@@ -80,25 +89,21 @@ def _one(each: Workload, unit: UnitLine | None, advice: Sequence[tuple[str, str]
     of = "its time" if each.measured >= each.milliseconds else "what was measured of its time"
     idle, avoidable, useful = (_permille(part, each.measured) for part in (each.idle, each.avoidable, each.useful))
     if idle >= _IDLE_LEAST:
-        return Reviewed(each, "retire?", f"idle {_percent(idle)} of {of}: ask who still needs it", ids)
+        return Reviewed(each, "retire?", f"idle {percent(idle)} of {of}: ask who still needs it", ids)
     if avoidable >= _AVOIDABLE_LEAST:
-        return Reviewed(each, "fix first", f"{_percent(avoidable)} of {of} is avoidable", ids)
+        return Reviewed(each, "fix first", f"{percent(avoidable)} of {of} is avoidable", ids)
     if any(kind in _SMALLER for _, kind in advice):
         return Reviewed(each, "shrink", "a smaller GPU, a slice or fewer of them would do", ids)
     ratio = None if unit is None else unit.ratio
     if unit is not None and ratio is not None and ratio >= _DEARER_LEAST:
         return Reviewed(each, "dearer", f"{ratio:.1f}x per {unit.unit.words} against the period before", ids)
     if useful >= _USEFUL_LEAST:
-        return Reviewed(each, "earns", f"useful {_percent(useful)} of {of}", ids)
-    return Reviewed(each, "look", f"useful only {_percent(useful)}, and little of the rest is avoidable", ids)
+        return Reviewed(each, "earns", f"useful {percent(useful)} of {of}", ids)
+    return Reviewed(each, "look", f"useful only {percent(useful)}, and little of the rest is avoidable", ids)
 
 
 def _permille(part: int, whole: int) -> int:
     return nearest(PERMILLE * part, whole)
-
-
-def _percent(permille: int) -> str:
-    return f"{decimal(permille, 1)}%"
 
 
 _OF = {"useful": words_of("useful"), "avoidable": words_of("avoidable")}

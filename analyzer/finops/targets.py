@@ -15,7 +15,10 @@ from analyzer.period import Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import decimal, nearest
+from analyzer.text.words import (
+    nearest,
+    percent,
+)
 from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
@@ -99,8 +102,8 @@ def _of_held(name: str, bar: str, held: HeldTime, part: int, limit: int, *, unde
     if permille is None:
         return Target(name, bar, None, None, _NO_RUN)
     standing = _standing(part, held.unobserved, held.milliseconds, limit, under=under)
-    silent = _percent(_share_of(held.unobserved, held.milliseconds) or 0)
-    told = _percent(permille) + ("" if standing else f" of what was measured; {silent} was not")
+    silent = percent(_share_of(held.unobserved, held.milliseconds) or 0)
+    told = percent(permille) + ("" if standing else f" of what was measured; {silent} was not")
     return Target(name, bar, permille, standing, told)
 
 
@@ -120,7 +123,7 @@ def _memory(headroom: Headroom) -> Target:
     whole = headroom.milliseconds + headroom.unread
     if inside is None or (standing := _standing(headroom.inside, headroom.unread, whole, _HEADROOM_LEAST)) is not None:
         return found if inside is None else replace(found, standing=standing)
-    return replace(found, standing=None, told=f"{told}; of {_percent(_share_of(headroom.unread, whole) or 0)} not read")
+    return replace(found, standing=None, told=f"{told}; of {percent(_share_of(headroom.unread, whole) or 0)} not read")
 
 
 def _falling(fell: int, kinds: int) -> Target:
@@ -133,17 +136,13 @@ def _memory_words(headroom: Headroom) -> str:
     tight = _share_of(headroom.tight, headroom.milliseconds) or 0
     inside = _share_of(headroom.inside, headroom.milliseconds) or 0
     loose = PERMILLE - tight - inside
-    return f"{_percent(inside)} of the time inside, {_percent(tight)} with less, {_percent(loose)} with more"
+    return f"{percent(inside)} of the time inside, {percent(tight)} with less, {percent(loose)} with more"
 
 
 def _least(name: str, bar: str, permille: int | None, limit: int, missing: str, told: str = "") -> Target:
     if permille is None:
         return Target(name, bar, None, None, missing)
-    return Target(name, bar, permille, "reached" if permille >= limit else "missed", told or _percent(permille))
-
-
-def _percent(permille: int) -> str:
-    return f"{decimal(permille, 1)}%"
+    return Target(name, bar, permille, "reached" if permille >= limit else "missed", told or percent(permille))
 
 
 _USEFUL = words_of("useful")

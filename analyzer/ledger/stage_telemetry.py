@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from agent.wire.units import DAY_MS, HOUR_MS
 from analyzer.ledger.causes.stages import Stage
 from analyzer.states import Confidence
+from analyzer.text.words import percent
 
 COMPUTING_TENSOR_PERMILLE = 300  # a healthy training (1.2)
 GENERATING_DRAM_PERMILLE = 500  # inference decodes (1.2)
@@ -202,7 +203,7 @@ def _permille(part: int | None, whole: int | None) -> int | None:
 
 
 def _percent(permille: int) -> str:
-    return f"{permille // 10}%"
+    return percent(permille // 10, 100, 0)  # rounded down: 100 means all
 
 
 def _days(milliseconds: int) -> str:

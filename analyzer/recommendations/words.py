@@ -17,7 +17,7 @@ from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.recommendation import Artefact, Form
 from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types.checks import latency
-from analyzer.text.wording import counted, gib, length_of_time, percent, some
+from analyzer.text.words import brief_percent, counted, gib, length_of_time, some
 
 _TABLE = Path(__file__).with_name("changes.toml")
 _FIELDS = {"from": "from_", "cost": "cost_to_move"}
@@ -26,7 +26,7 @@ _SCHEDULERS = ("slurm", "kubernetes", "rankfile")
 _UNITS: Mapping[str, Callable[[Any], str]] = {
     "gib": gib,
     "length": length_of_time,
-    "percent": percent,
+    "percent": brief_percent,
     "some": lambda names: some(list(names)),
     "listed": ",".join,
     "word": shell_word,

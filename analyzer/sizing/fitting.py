@@ -18,7 +18,7 @@ from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model, Sharding, Work, cannot, sharding_of, splits
 from analyzer.text.as_json import WHOLE
-from analyzer.text.wording import gib
+from analyzer.text.words import gib
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -29,7 +29,7 @@ from analyzer.sizing.model import (
     find_model,
     work_of,
 )
-from analyzer.text.wording import gib
+from analyzer.text.words import gib
 
 _BITS_PER_BYTE = 8
 _GATHERED_LAYERS = 2  # ZeRO-3 and FSDP hold the layer that is computed whole, and the next one while it is fetched

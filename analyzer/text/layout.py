@@ -49,10 +49,7 @@ class TextLayout:
 
     def cut(self, text: str, width: int) -> str:
         """Return a name or title that fits, cut with a visible mark, without control characters."""
-        clean = plain(text)
-        if len(clean) <= width:
-            return clean
-        return clean[: max(0, width - 1)] + ("~" if self.ascii else "…")
+        return cut(text, width, "~" if self.ascii else "…")
 
     def wrap(self, text: str, indent: str = "  ", hanging: str | None = None) -> list[str]:
         """Return a paragraph as lines; `hanging` indents all but the first."""
@@ -65,14 +62,27 @@ class TextLayout:
             break_on_hyphens=False,
         )
 
-    def labelled(self, label: str, text: str, column: int = 16) -> list[str]:
+    def labelled(self, label: str, text: str, column: int = 16, indent: int = 2) -> list[str]:
         """Return "  label         text", wrapped under the text."""
-        return self.wrap(text, f"  {label}".ljust(column), " " * column)
+        return self.wrap(text, f"{'':{indent}}{label}".ljust(column), " " * column)
+
+    def ends(self, left: str, right: str, gap: int = 2) -> list[str]:
+        """Return a line with a text at each end, or two lines where they do not fit with `gap` blanks between them."""
+        room = self.width - 2 - len(left)
+        if len(right) + gap > room:
+            return [left, f"  {right}"]
+        return [f"{left}{right:>{room}}"]
 
     def page(self, lines: Sequence[str]) -> str:
         """Return the lines as one text; on ASCII paper with no other character."""
         text = ("\n".join(line.rstrip() for line in lines) + "\n").replace(NO_BREAK, " ")
         return text.translate(_ASCII).encode("ascii", "replace").decode() if self.ascii else text
+
+
+def cut(text: str, width: int, mark: str = "…") -> str:
+    """Return a name or title that fits, cut with a visible mark, without control characters."""
+    clean = plain(text)
+    return clean if len(clean) <= width else clean[: max(0, width - 1)] + mark
 
 
 _CLASS_COLOURS = {"useful": "32", "avoidable": "31", "overhead": "33", "spare": "34", "unknown": "35"}

@@ -7,6 +7,9 @@ columns = (
 )
 paper_lines(columns, lines)  # for people: what is not known is a dash
 csv_table(columns, lines)  # for programs: exact figures, what is not known is an empty cell
+
+Bars and sparklines are columns as well (`bar_column`, `spark_column`); a column whose last row is the sum of the others
+is written by `adding_up`; a state below its class begins with blanks in the first column.
 """
 
 import csv
@@ -18,8 +21,19 @@ from functools import lru_cache, partial
 from typing import Any, Generic, Literal, TypeVar
 
 from agent.wire.units import HOUR_MS, MICROS
-from analyzer.text.layout import TextLayout
-from analyzer.text.words import UNKNOWN, amount, gpu_hours, money, plain
+from analyzer.text.layout import TextLayout, cut
+from analyzer.text.words import (
+    UNKNOWN,
+    amount,
+    apportion,
+    decimal,
+    gpu_hours,
+    money,
+    nearest,
+    percent,
+    plain,
+    ratio_percent,
+)
 
 Row = TypeVar("Row")
 # A spreadsheet takes a cell that begins so for a formula; the wide forms are taken for them by some.
@@ -40,8 +54,9 @@ class CellUnit:
 class TableColumn(Generic[Row]):
     """One column: its head on paper, and what stands in it, None where that is not known.
 
-    `width` is in characters on paper; `name` is its head in CSV. Where the cells must add up as printed, `together`
-    writes all values of the column at once, in place of the unit's words.
+    `width` is in characters on paper, without the `gap` of blanks before it; `is_cut` cuts what is too long for it,
+    with a visible mark. `name` is its head in CSV. Where the cells must add up as printed, `together` writes all
+    values of the column at once, in place of the unit's words.
     """
 
     head: str
@@ -51,6 +66,8 @@ class TableColumn(Generic[Row]):
     align: Literal["<", ">"] = ">"
     name: str = ""
     together: Callable[[Sequence[Any]], Sequence[str]] | None = None
+    gap: int = 0
+    is_cut: bool = False
 
     def cells(self, rows: Sequence[Row]) -> list[str]:
         """Return the column as people read it, a cell a row."""
@@ -59,23 +76,79 @@ class TableColumn(Generic[Row]):
             return list(self.together(values))
         return [UNKNOWN if value is None else self.unit.words(value) for value in values]
 
+    def written(self, text: str, indent: str = "") -> str:
+        """Return a text as it stands in the column, indented within it."""
+        text = cut(text, self.width - len(indent) - 1) if self.is_cut else text
+        return f"{'':{self.gap}}{indent}{text:{self.align}{max(0, self.width - len(indent))}}"
 
-def name_column(head: str, name: Callable[[Row], str], width: int, layout: TextLayout) -> TableColumn[Row]:
+
+def name_column(head: str, name: Callable[[Row], str], width: int) -> TableColumn[Row]:
     """Return the first column of a table on paper: names, cut where they are too long for it."""
-    return TableColumn(head, lambda row: layout.cut(name(row), width - 3), width=width, align="<")
+    return TableColumn(head, name, width=width, align="<", is_cut=True)
 
 
-def paper_lines(columns: Sequence[TableColumn[Row]], rows: Sequence[Row], indent: str = "  ") -> list[str]:
-    """Return a line of heads, then a line a row, indented within its first column; what is too wide pushes the rest."""
-    first, *others = columns
-    head = f"{first.head:{first.align}{first.width}}"
-    lines = [head + "".join(f"{column.head:{column.align}{column.width}}" for column in others)]
+def bar_column(
+    share: Callable[[Row], float | None], cells: int, layout: TextLayout, head: str = "", gap: int = 0
+) -> TableColumn[Row]:
+    """Return a column of bars, `cells` long for the largest share; nothing is drawn where a share is None."""
+
+    def bars(shares: Sequence[float | None]) -> list[str]:
+        largest = max((share for share in shares if share is not None), default=0.0)
+        return ["" if share is None else layout.bar(share, largest, cells) for share in shares]
+
+    return TableColumn(head, share, width=cells, align="<", together=bars, gap=gap)
+
+
+def spark_column(
+    head: str, shares: Callable[[Row], Sequence[float | None]], width: int, layout: TextLayout, gap: int = 0
+) -> TableColumn[Row]:
+    """Return a column of sparklines, a character a share from 0 to 1 and a blank where one is None."""
+    unit = CellUnit(lambda row: "".join(" " if share is None else layout.spark([share]) for share in row))
+    return TableColumn(head, shares, unit, width, "<", gap=gap)
+
+
+def adding_up(per_unit: int, decimals: int, sign: str = "") -> Callable[[Sequence[int | None]], list[str]]:
+    """Return what writes a column whose last row is the total of those above it, so that it adds up as printed.
+
+    `per_unit` is how much a unit of the last decimal is. Where a value is unknown, so is the total, and nothing sums.
+    """
+
+    def column(values: Sequence[int | None]) -> list[str]:
+        amounts = values[:-1]
+        known = [amount for amount in amounts if amount is not None]
+        total = nearest(sum(known), per_unit)
+        if len(known) < len(amounts):
+            units = [None if amount is None else nearest(amount, per_unit) for amount in amounts] + [None]
+        else:
+            units = [*apportion(total, known, per_unit), total]
+        return [UNKNOWN if unit is None else f"{sign}{decimal(unit, decimals)}" for unit in units]
+
+    return column
+
+
+def paper_lines(
+    columns: Sequence[TableColumn[Row]], rows: Sequence[Row], indent: str = "  ", wrap: TextLayout | None = None
+) -> list[str]:
+    """Return a line of heads, if there are any, then a line a row, indented within its first column.
+
+    What is too wide pushes the rest. With `wrap` the last column is a paragraph in the room that is left of that paper.
+    """
+    heads = [column.head for column in columns]
+    lines = ["".join(map(_head_cell, columns))] if any(heads) else []
+    first, *others = columns[:-1] if wrap else columns
     for cell, *cells in zip(*(column.cells(rows) for column in columns), strict=True):
-        line = f"{indent}{cell:{first.align}{first.width - len(indent)}}"
-        for column, text in zip(others, cells, strict=True):
-            line += f"{text:{column.align}{column.width}}"
-        lines.append(line)
+        line = first.written(cell, indent)
+        line += "".join(column.written(text) for column, text in zip(others, cells, strict=wrap is None))
+        if wrap is None:
+            lines.append(line)
+        else:
+            line += " " * columns[-1].gap
+            lines += wrap.wrap(cells[-1], line, " " * len(line)) or [line]
     return lines
+
+
+def _head_cell(column: TableColumn[Row]) -> str:
+    return f"{'':{column.gap}}{column.head:{column.align}{column.width}}"
 
 
 def csv_table(columns: Sequence[TableColumn[Row]], rows: Iterable[Row]) -> str:
@@ -143,3 +216,5 @@ def _cell(value: object) -> object:
 GPU_TIME = CellUnit(gpu_hours, hours_digits)  # of milliseconds
 WHOLE_AMOUNT = CellUnit(lambda micros: amount(micros, 0), money_digits)  # of a column that names its currency
 AMOUNT = CellUnit(amount, money_digits)  # the same, with cents
+SHARE = CellUnit(percent)  # of permille: "14.1%"
+RATIO = CellUnit(partial(ratio_percent, decimals=0))  # of what is measured, from 0 to 1: "14%"

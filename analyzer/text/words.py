@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 
-from agent.wire.units import HOUR_MS, MICROS
+from agent.wire.units import GIB, HOUR_MS, MICROS, MINUTE_MS, PERMILLE
 from analyzer.period import Period, local
 
 
@@ -99,6 +99,17 @@ def gpu_hours(milliseconds: int, decimals: int = 1) -> str:
     return decimal(nearest(milliseconds * 10**decimals, HOUR_MS), decimals)
 
 
+def brief_hours(milliseconds: int) -> str:
+    """Return GPU time in GPU-hours to a tenth, without a last zero: "12.5", "12"."""
+    return tenths(nearest(milliseconds * 10, HOUR_MS))
+
+
+def tenths(amount: int) -> str:
+    """Return a number of tenths: 125 is "12.5", 120 is "12"."""
+    whole, rest = divmod(amount, 10)
+    return f"{whole:,}.{rest}" if rest else f"{whole:,}"
+
+
 def hours_decimals(milliseconds: int) -> int:
     """Return how exactly GPU-hours of this size are shown."""
     if milliseconds >= 10_000 * HOUR_MS:
@@ -106,9 +117,24 @@ def hours_decimals(milliseconds: int) -> int:
     return 1 if milliseconds >= 10 * HOUR_MS else 3
 
 
-def percent(part: int, whole: int) -> str:
-    """Return a share as "38.0%", or a dash where there is no whole."""
-    return f"{decimal(nearest(part * 1000, whole), 1)}%" if whole else UNKNOWN
+def percent(part: int, whole: int = PERMILLE, decimals: int = 1) -> str:
+    """Return a share, of permille where no other whole is named, as "38.0%"; a dash where there is no whole."""
+    return f"{decimal(nearest(part * 100 * 10**decimals, whole), decimals)}%" if whole else UNKNOWN
+
+
+def whole_percent(permille: int) -> str:
+    """Return a share without decimals, for a sentence: "38%"."""
+    return percent(permille, decimals=0)
+
+
+def brief_percent(permille: int) -> str:
+    """Return a share without a last zero: 125 is "12.5%", 120 is "12%"."""
+    return f"{tenths(permille)}%"
+
+
+def ratio_percent(ratio: float | None, decimals: int = 1) -> str:
+    """Return what is measured from 0 to 1 as a share, "38.0%"; unknown is a dash, without a sign."""
+    return UNKNOWN if ratio is None else f"{decimal(round(ratio * 100 * 10**decimals), decimals)}%"
 
 
 def nothing_avoidable(held: int, silent: int) -> str:
@@ -153,6 +179,13 @@ def duration(seconds: int) -> str:
         return f"{seconds // 60} min {seconds % 60:02d} s".replace(" ", NO_BREAK)
     minutes = nearest(seconds, 60)
     return f"{minutes // 60} h {minutes % 60:02d} min".replace(" ", NO_BREAK)
+
+
+def length_of_time(milliseconds: int) -> str:
+    """Return a length of time in one unit: "3.5 h", "40 min"."""
+    if milliseconds < HOUR_MS:
+        return f"{milliseconds // MINUTE_MS} min"
+    return f"{brief_hours(milliseconds)} h"
 
 
 def clock(seconds: int) -> str:
@@ -237,6 +270,22 @@ def plain_sentence(text: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Return "1 run" or "3 runs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def some(names: list[str], most: int = 4) -> str:
+    """Return a list of names that stays short: "n1, n2, n3, n4 and 8 more"."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def called(names: list[str]) -> str:
+    """Return runs of one name as findings do: "det-sweep (41)"."""
+    return f"{names[0]} ({len(names)})" if len(names) > 1 else names[0]
+
+
+def gib(amount: int) -> str:
+    """Return memory in GiB, to a tenth."""
+    return f"{tenths((amount * 10 + GIB // 2) // GIB)} GiB"
 
 
 def bytes_words(amount: int) -> str:

@@ -2,7 +2,21 @@
 
 from collections.abc import Sequence
 
-from analyzer.text.table import GPU_TIME, CellUnit, TableColumn, csv_table, csv_text, money_of, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import (
+    GPU_TIME,
+    RATIO,
+    CellUnit,
+    TableColumn,
+    adding_up,
+    bar_column,
+    csv_table,
+    csv_text,
+    money_of,
+    name_column,
+    paper_lines,
+    spark_column,
+)
 
 Line = tuple[str, int | None, int | None]
 COLUMNS = (
@@ -45,3 +59,42 @@ def test_a_cell_that_is_too_wide_pushes_the_rest() -> None:
 def test_no_cell_is_a_formula() -> None:
     """A name comes from its user, and a spreadsheet would compute it."""
     assert csv_text(["a", "b"], [["=1+1", -1], ["  @x", None]]) == "a,b\n'=1+1,-1\n'  @x,\n"
+
+
+def test_a_bar_a_sparkline_and_a_share_are_columns() -> None:
+    """What is not known is no bar, a blank of a sparkline, and a dash without a sign."""
+    row = tuple[str, float | None, tuple[float | None, ...]]
+    rows: list[row] = [("a", 0.5, (0.0, None, 1.0)), ("  b", 0.25, ()), ("c", None, (None,))]
+    columns: tuple[TableColumn[row], ...] = (
+        name_column("CLASS", lambda line: line[0], 8),
+        bar_column(lambda line: line[1], 4, TextLayout()),
+        spark_column("LAST H", lambda line: line[2], 6, TextLayout(), gap=1),
+        TableColumn[row]("useful", lambda line: line[1], RATIO, 8),
+    )
+    assert paper_lines(columns, rows) == [
+        "CLASS        LAST H  useful",
+        "  a     ████ ▁ █        50%",
+        "    b   ██              25%",
+        "  c                       -",
+    ]
+
+
+def test_a_total_is_the_sum_of_what_is_printed() -> None:
+    """Three thirds are a whole; where one is not known, no total is told and nothing is rounded to fit."""
+    column = adding_up(10, 1, "$")
+    assert column([33, 33, 33, None]) == ["$0.4", "$0.3", "$0.3", "$1.0"]
+    assert column([35, None, None]) == ["$0.4", "-", "-"]
+
+
+def test_the_last_column_is_a_paragraph_where_a_table_wraps() -> None:
+    """It goes on below itself, no table without heads has a line of them, and an empty one leaves its row."""
+    columns = (
+        TableColumn[tuple[str, str]]("", lambda line: line[0], width=6, align="<", is_cut=True),
+        TableColumn[tuple[str, str]]("", lambda line: line[1], gap=2),
+    )
+    told = "word " * 14
+    assert paper_lines(columns, [("one", told), ("overlong", "")], wrap=TextLayout(width=64)) == [
+        "  one   word word word word word word word word word word word",
+        "        word word word",
+        "  ov…   ",
+    ]

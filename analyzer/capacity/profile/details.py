@@ -19,13 +19,13 @@ from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Spread,
 from analyzer.ledger.breakdown import column_like, rounded
 from analyzer.queries.ledger_query import Breakdown, Unpriced, fold
 from analyzer.states import CLASSES, booking
-from analyzer.text.wording import gib
 from analyzer.text.words import (
     UNKNOWN,
     amount,
     apportion,
     bytes_words,
     decimal,
+    gib,
     gpu_hours,
     hours_decimals,
     money,

@@ -6,8 +6,7 @@ from agent.wire.units import MICROS, PERMILLE
 from analyzer.capacity.profile.facts import CapacityProfile, Free, Holding, Represented, UnitCost
 from analyzer.period import local
 from analyzer.states import booking
-from analyzer.text.wording import gib
-from analyzer.text.words import bytes_words, counted, day, decimal, money, nearest, plain
+from analyzer.text.words import bytes_words, counted, day, decimal, gib, money, nearest, plain
 
 _RUNS_SHOWN = 6
 _JOULES_PER_KWH = 3_600_000

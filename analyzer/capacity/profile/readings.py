@@ -27,8 +27,7 @@ from analyzer.measures.efficiency.of_run import Subject, scaling_of
 from analyzer.measures.traffic.run_traffic import read_traffic
 from analyzer.period import local
 from analyzer.queries.statements import statements
-from analyzer.text.wording import gib
-from analyzer.text.words import plain
+from analyzer.text.words import gib, plain
 from collector.lake.series import TableExtent
 from collector.store.session import Session
 from collector.tier_tables import tiered

@@ -19,7 +19,7 @@ from analyzer.ledger.coverage import Unjudged
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.efficiency_query import Straggler, stragglers
 from analyzer.queries.statements import statements
-from analyzer.text.wording import counted, percent
+from analyzer.text.words import brief_percent, counted
 from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def unheld_memory_notices(gpus: Sequence[Unheld], limits: NoticeLimits = LIMITS)
             continue
         is_working = unheld.utilization is not None and unheld.utilization > 0
         todo = "find whose process it is and ask for its end, which loses what it holds; where none is left, reset it"
-        at_most = "not told" if unheld.utilization is None else f"{percent(unheld.utilization)} at most"
+        at_most = "not told" if unheld.utilization is None else f"{brief_percent(unheld.utilization)} at most"
         yield _of_gpu(
             "fleet/zombie_memory",
             unheld,

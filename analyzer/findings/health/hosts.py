@@ -15,7 +15,7 @@ from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, valu
 from analyzer.findings.health.words import WORDS
 from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import statements
-from analyzer.text.wording import counted, some
+from analyzer.text.words import counted, some
 from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import PARAMETER, run, statements
 from analyzer.states import Confidence
 from analyzer.text.as_json import WHOLE, Name, Sentence
-from analyzer.text.wording import counted, gib, gpu_hours, length_of_time, percent, tenths
+from analyzer.text.words import brief_hours, brief_percent, counted, gib, length_of_time, tenths
 from collector.lake.series import TableExtent
 from collector.tier_tables import tiered
 
@@ -85,9 +85,9 @@ class NoticeWords:
 # Format specs by the unit of the value: a share is permille, memory bytes, time milliseconds.
 SPECS: Mapping[str, Callable[[Any], str]] = {
     "gib": gib,
-    "hours": gpu_hours,
+    "hours": brief_hours,
     "decimal_hours": lambda ms: f"{ms / HOUR_MS:,.1f}",
-    "percent": percent,
+    "percent": brief_percent,
     "tenths": tenths,
     "time": length_of_time,
 }

@@ -12,7 +12,7 @@ from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, valu
 from analyzer.findings.health.words import WORDS
 from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import statements
-from analyzer.text.wording import percent, some
+from analyzer.text.words import brief_percent, some
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -217,9 +217,9 @@ def mixed_notices(mixture: Mixture, limits: NoticeLimits = LIMITS) -> Iterator[N
     missed, slowed = _misses_more(mixture, limits), _loses_more(mixture, limits)
     effect = "neither is seen to do worse for it"
     if missed:
-        effect = f"it is over its promised latency {percent(mixture.missed.permille or 0)} of that time"
+        effect = f"it is over its promised latency {brief_percent(mixture.missed.permille or 0)} of that time"
     elif slowed:
-        effect = f"training is throttled or starved {percent(mixture.slowed.permille or 0)} of that time"
+        effect = f"training is throttled or starved {brief_percent(mixture.slowed.permille or 0)} of that time"
     yield noticed(
         "fleet/mixed",
         WORDS["fleet/mixed"],

@@ -17,7 +17,7 @@ from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.checkpoints import FAILURES_LEAST, Checkpoints, Failures, Figure, Saving, checkpoints
 from analyzer.queries.statements import statements
 from analyzer.states import Confidence
-from analyzer.text.wording import called, counted, gib, percent, tenths
+from analyzer.text.words import brief_percent, called, counted, gib, tenths
 from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
@@ -373,7 +373,9 @@ def _smaller(use: Use, owned: Sequence[FleetKind], limits: NoticeLimits) -> str 
 
 
 def _use_evidence(uses: Sequence[Use]) -> Iterator[EvidenceLine]:
-    yield EvidenceLine("utilization", f"{percent(max(use.utilization for use in uses))} at most, as a mean of the run")
+    yield EvidenceLine(
+        "utilization", f"{brief_percent(max(use.utilization for use in uses))} at most, as a mean of the run"
+    )
     for what, seen in (
         ("SM activity", [use.sm for use in uses]),
         ("tensor cores", [use.tensor for use in uses]),
@@ -381,7 +383,7 @@ def _use_evidence(uses: Sequence[Use]) -> Iterator[EvidenceLine]:
     ):
         known = [share for share in seen if share is not None]
         verdict = "" if known else "bounded by utilization"
-        yield EvidenceLine(what, percent(max(known)) if known else "not told", verdict)
+        yield EvidenceLine(what, brief_percent(max(known)) if known else "not told", verdict)
     yield EvidenceLine("memory in use", f"{gib(max(use.memory for use in uses))} at most")
     cores = [use.millicores_per_gpu for use in uses if use.millicores_per_gpu is not None]
     yield EvidenceLine("processors", f"{tenths(max(cores) // 100)} cores a GPU" if cores else "not told")

@@ -11,6 +11,7 @@ from analyzer.findings.health.words import WORDS
 from analyzer.ledger.coverage import Unjudged
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.queries.statements import statements
+from analyzer.text.words import percent
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -69,7 +70,7 @@ def full_cache(figures: ServiceFigures) -> Values | str | None:
         return "the use of its KV cache and its queue"
     if not _is_worth_naming(figures.kv_full_ms, figures.kv_ms):
         return None
-    return {"share": _percent(figures.kv_full_ms, figures.kv_ms), "kv_most_percent": (figures.kv_most or 0) / 10}
+    return {"share": percent(figures.kv_full_ms, figures.kv_ms, 0), "kv_most_percent": (figures.kv_most or 0) / 10}
 
 
 def idle_beside_queue(figures: ServiceFigures) -> Values | str | None:
@@ -78,7 +79,7 @@ def idle_beside_queue(figures: ServiceFigures) -> Values | str | None:
         return "how many of its requests wait"
     if not _is_worth_naming(figures.queue_idle_ms, figures.queue_ms):
         return None
-    return {"share": _percent(figures.queue_idle_ms, figures.queue_ms)}
+    return {"share": percent(figures.queue_idle_ms, figures.queue_ms, 0)}
 
 
 def full_host(figures: ServiceFigures) -> Values | str | None:
@@ -91,7 +92,7 @@ def full_host(figures: ServiceFigures) -> Values | str | None:
         return "processor figures of its processes or cgroup"
     if not _is_worth_naming(figures.host_full_ms, figures.answering_ms):
         return None
-    return {"share": _percent(figures.host_full_ms, figures.answering_ms)}
+    return {"share": percent(figures.host_full_ms, figures.answering_ms, 0)}
 
 
 def unbatched(figures: ServiceFigures) -> Values | str | None:
@@ -107,7 +108,7 @@ def unbatched(figures: ServiceFigures) -> Values | str | None:
         return "how many of its requests wait"
     if figures.single_queued < _QUEUED_PERMILLE:
         return None
-    share = _percent(figures.single_ms, figures.busy_ms or figures.single_ms)
+    share = percent(figures.single_ms, figures.busy_ms or figures.single_ms, 0)
     return {"share": share, "queued_percent": figures.single_queued / 10}
 
 
@@ -170,7 +171,7 @@ def start_notices(starts: Starts, span: Span) -> Iterator[Notice]:
     if starts.starts < _STARTS_LEAST or starts.starting_ms * 1000 < starts.held_ms * _STARTING_PERMILLE:
         return
     values = {
-        "share": _percent(starts.starting_ms, starts.held_ms),
+        "share": percent(starts.starting_ms, starts.held_ms, 0),
         "days": max(1, (span.end_us - span.start_us) // DAY_US),
         "usual": (starts.usual_ms or 0) / 1000,
         "longest": starts.longest_ms / 1000,
@@ -217,11 +218,6 @@ def _full(figures: ServiceFigures) -> Iterator[EvidenceLine]:
         if (seen or 0) >= mark:
             yield EvidenceLine(what, template.format((seen or 0) / 10), _LIMIT)
     yield EvidenceLine("requests without a kernel", f"at least {figures.host_full_ms / HOUR_MS:,.1f} GPU-hours")
-
-
-def _percent(part: int, whole: int) -> str:
-    """Return a share in percent, for a sentence."""
-    return f"{100 * part / max(1, whole):.0f}%"
 
 
 def _is_worth_naming(part: int, whole: int) -> bool:

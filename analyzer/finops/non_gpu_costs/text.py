@@ -8,10 +8,9 @@ from analyzer.finops.non_gpu_costs.energy import EnergySum, TeamEnergy
 from analyzer.measures.traffic.text import bill_words
 from analyzer.prices.non_gpu_rows import Energy, Tariff
 from analyzer.text.layout import TextLayout
-from analyzer.text.table import TableColumn, paper_lines
+from analyzer.text.table import TableColumn, adding_up, paper_lines
 from analyzer.text.words import (
     UNKNOWN,
-    apportion,
     bytes_words,
     decimal,
     dollars,
@@ -148,19 +147,8 @@ def _adding(head: str, figure: str, per_unit: int, decimals: int, sign: str = ""
         head,
         lambda team: None if team is None else getattr(team, figure),
         width=_CELL,
-        together=lambda values: _column(list(values[:-1]), per_unit, decimals, sign),
+        together=adding_up(per_unit, decimals, sign),
     )
-
-
-def _column(amounts: list[int | None], per_unit: int, decimals: int, sign: str = "") -> list[str]:
-    """Return a column and its total, in printed units; where one is not known, the total is not, and nothing sums."""
-    known = [amount for amount in amounts if amount is not None]
-    units = nearest(sum(known), per_unit)
-    if len(known) < len(amounts):
-        told = [None if amount is None else nearest(amount, per_unit) for amount in amounts] + [None]
-    else:
-        told = [*apportion(units, known, per_unit), units]
-    return [UNKNOWN if one is None else f"{sign}{decimal(one, decimals)}" for one in told]
 
 
 def _network(costs: Costs, layout: TextLayout) -> list[str]:

@@ -114,7 +114,7 @@ def _units(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
     sign = symbol(report.currency).strip()
     decimals = money_decimals(max((line.micros or 0 for line in shown), default=0))
     columns: list[TableColumn[UnitLine]] = [
-        name_column("A UNIT OF WORK", lambda line: line.name, width, layout),
+        name_column("A UNIT OF WORK", lambda line: line.name, width),
         TableColumn("a unit is", lambda line: line.unit.short, width=17, align="<"),
         TableColumn("done", lambda line: line.units, CellUnit(short), 9),
         TableColumn(f"cost {sign}", lambda line: line.micros, CellUnit(lambda m: amount(m, decimals)), 10),
@@ -152,7 +152,7 @@ def _runs(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
         return []
     width = 22 + layout.extra
     columns: tuple[TableColumn[RunLine], ...] = (
-        name_column("WHOLE RUN", lambda line: line.name, width, layout),
+        name_column("WHOLE RUN", lambda line: line.name, width),
         TableColumn("GPUs", lambda line: line.gpus, width=6),
         TableColumn("runs", lambda line: line.runs, width=7),
         TableColumn("GPU-hours", lambda line: line.milliseconds, GPU_TIME, 12),
@@ -174,7 +174,7 @@ def _waits(waits: tuple[Wait, ...], layout: TextLayout, rows: int) -> list[str]:
         return []
     width = 24 + layout.extra
     columns: tuple[TableColumn[Wait], ...] = (
-        name_column("FROM REQUEST TO WORK", lambda wait: wait.team or "unmapped", width, layout),
+        name_column("FROM REQUEST TO WORK", lambda wait: wait.team or "unmapped", width),
         TableColumn("runs", lambda wait: wait.runs, width=8),
         TableColumn("not yet", lambda wait: wait.not_yet, width=10),
         TableColumn("queued", lambda wait: wait.queued_us_p50, _SPAN, 12),
@@ -190,7 +190,7 @@ def _compute(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
         return []
     width = 24 + layout.extra
     columns: tuple[TableColumn[Compute], ...] = (
-        name_column("COMPUTE BY TEAM", lambda one: one.team or "unmapped", width, layout),
+        name_column("COMPUTE BY TEAM", lambda one: one.team or "unmapped", width),
         TableColumn("GPU-hours", lambda one: one.milliseconds, GPU_TIME, 12),
         TableColumn("useful", lambda one: one.useful_permille, _SHARE, 9),
         TableColumn("before", lambda one: one.useful_permille_before, _SHARE, 9),
@@ -213,7 +213,7 @@ def _scaling(report: ScalingReport | None, layout: TextLayout, rows: int) -> lis
     width = 23 + layout.extra
     sizes = [(one, place) for one in report.scaled[:rows] for place in range(len(one.scaling.sizes))]
     columns: tuple[TableColumn[_Size], ...] = (
-        name_column("SCALING", lambda row: "" if row[1] else row[0].model, width, layout),
+        name_column("SCALING", lambda row: "" if row[1] else row[0].model, width),
         TableColumn("GPUs", lambda row: row[0].scaling.sizes[row[1]].gpus, width=8),
         TableColumn("runs", lambda row: row[0].scaling.sizes[row[1]].runs, width=8),
         TableColumn("a second", _rate, width=16),

@@ -16,7 +16,7 @@ from analyzer.text.layout import WIDEST, has_colour, paint
 from collector.errors import CollectorError
 
 _OK = 0
-_ABOVE_LINES, _BELOW_LINES = 9, 3  # of the screen: all but the lines of holders
+_ABOVE_LINES, _BELOW_LINES = 10, 3  # of the screen: all but the lines of holders
 _EVERY_SECONDS, _LEAST_SECONDS = 10.0, 1.0
 _KEYS: dict[str, Order] = {"c": "cost", "a": "avoidable", "g": "gpus", "b": "busy"}
 _HELP = "q quit   c cost   a avoidable   g GPUs   b least busy   space look again"

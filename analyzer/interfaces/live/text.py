@@ -6,20 +6,32 @@ import termios
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import TextIO
 
-from agent.wire.units import HOUR_MS, MICROS
+from agent.wire.units import HOUR_MS, MICROS, PERMILLE
 from analyzer.interfaces.live.live_query import LiveLine, LiveView
-from analyzer.ledger.breakdown import column_like
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.request import Order
 from analyzer.states import CLASSES
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import UNKNOWN, apportion, counted, decimal, nearest, plain, span_words, symbol
+from analyzer.text.table import RATIO, SHARE, CellUnit, TableColumn, bar_column, paper_lines, spark_column
+from analyzer.text.words import (
+    UNKNOWN,
+    apportion,
+    counted,
+    decimal,
+    nearest,
+    plain,
+    span_words,
+    symbol,
+)
 
 _BAR_CELLS = 20
 _LABELS_TOLD = 2
 _WIDE = 96  # from here on there is room for teams
+CENTS = CellUnit(partial(decimal, decimals=2))
 
 
 def look_text(found: LiveView, layout: TextLayout, top: int | None = None, order: Order = "cost") -> str:
@@ -48,26 +60,49 @@ def _head(found: LiveView, layout: TextLayout) -> list[str]:
     where = "fleet" if found.node is None else f"host {plain(found.node)}"
     left = f"{where}   {counted(found.gpus, 'GPU')}"
     if found.cost(found.breakdown) is not None:
-        left += f", {symbol(found.currency)}{decimal(_cents(found, found.breakdown), 2)} an hour"
+        left += f", {symbol(found.currency)}{decimal(_cents(found, found.breakdown), 2)} per hour"
     right = f"{span_words(found.start, found.end, found.timezone)}, {found.timezone}"
-    if len(left) + len(right) < layout.width - 4:
-        return [left + right.rjust(layout.width - 2 - len(left))]
-    return [left, right]
+    return layout.ends(left, right, 3)
 
 
 def _classes(found: LiveView, paces: Sequence[int | None], layout: TextLayout) -> list[str]:
-    """Return one line a class: its bar, its share, what it costs an hour, and its largest labels."""
+    """Return one line a class: its bar, its share, what it costs per hour, and its largest states."""
     whole = found.breakdown
     parts = [whole.of(klass) for klass in CLASSES]
     weights = [sum(whole.weight(entry) for entry in part.entries) for part in parts]
-    shares = column_like(1000, [100 * weight for weight in weights], max(1, sum(weights)), 1) if any(weights) else None
-    largest, is_known = max(weights), bool(whole.measured.milliseconds)  # else no class but the unknown has a share
-    return [
-        f"  {klass:<10}{layout.bar(weights[place], largest, _BAR_CELLS)}"
-        f"{shares[place] if shares and (is_known or weights[place]) else UNKNOWN:>7}%{_told(paces[place]):>10}  "
-        + layout.cut(", ".join(entry.label for entry in parts[place].entries[:_LABELS_TOLD]), layout.width - 55)
-        for place, klass in enumerate(CLASSES)
+    total, is_known = sum(weights), bool(whole.measured.milliseconds)  # else no class but the unknown has a share
+    permille = apportion(PERMILLE, [PERMILLE * weight for weight in weights], total) if total else [0] * len(parts)
+    rows = [
+        _ClassRow(klass, weight, share if total and (is_known or weight) else None, pace, labels)
+        for klass, weight, share, pace, labels in zip(
+            CLASSES, weights, permille, paces, [_largest(part) for part in parts], strict=True
+        )
     ]
+    columns: tuple[TableColumn[_ClassRow], ...] = (
+        TableColumn("CLASS", lambda row: row.klass, width=12, align="<"),
+        bar_column(lambda row: row.weight, _BAR_CELLS, layout),
+        TableColumn("share", lambda row: row.permille, SHARE, 8),
+        TableColumn(_rate(found), lambda row: row.cents, CENTS, 10),
+        TableColumn("largest states", lambda row: row.labels, width=layout.width - 54, align="<", gap=2, is_cut=True),
+    )
+    return paper_lines(columns, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _ClassRow:
+    klass: str
+    weight: int
+    permille: int | None
+    cents: int | None
+    labels: str
+
+
+def _largest(part: Breakdown) -> str:
+    return ", ".join(entry.label for entry in part.entries[:_LABELS_TOLD])
+
+
+def _rate(found: LiveView) -> str:
+    return f"{symbol(found.currency).strip()}/h"
 
 
 def _cents(found: LiveView, of: Breakdown) -> int:
@@ -84,40 +119,34 @@ def _paces(found: LiveView, parts: Sequence[Breakdown], cents: int | None) -> li
     return [None if cost is None else _cents(found, part) for cost, part in zip(costs, parts, strict=True)]
 
 
-def _told(cents: int | None) -> str:
-    return UNKNOWN if cents is None else decimal(cents, 2)
+_Row = tuple[LiveLine, int | None, int | None]  # with what an hour of it costs, and how much of that is avoidable
 
 
 def _table(found: LiveView, lines: Sequence[LiveLine], classes: Sequence[int | None], layout: TextLayout) -> list[str]:
     """Return a head and one line a holder; `classes` are what an hour of each class costs, as it is shown."""
-    teams = layout.width >= _WIDE
+    teams, is_host = layout.width >= _WIDE, found.node is not None
     width = 18 + max(0, layout.extra) - (13 if teams else 0)
-    team = f"{'TEAM':<13}" if teams else ""
-    unit = f"{'GPUS':>4} {'LAST H':<6}" if found.node is None else f"{'GPU':>4} {'':<6}"
-    head = f"{'HELD BY':<{width}}{team}{unit} {'MOSTLY':<17}{'SM':>5}{'HBM':>5}{'W':>5}"
-    head += f"{symbol(found.currency).strip() + '/H':>9}{'AVOID':>8}"
+    columns: tuple[TableColumn[_Row], ...] = (
+        TableColumn("HELD BY", lambda row: _name(row[0]), width=width, align="<", is_cut=True),
+        *((TableColumn[_Row]("TEAM", _team, width=13, align="<", is_cut=True),) if teams else ()),
+        TableColumn("GPU", lambda row: row[0].index, width=4)
+        if is_host
+        else TableColumn("GPUS", lambda row: row[0].gpus, width=4),
+        spark_column("" if is_host else "LAST H", lambda row: row[0].trend, 6, layout, gap=1),
+        TableColumn("MOSTLY", lambda row: _mostly(row[0].breakdown), width=17, align="<", gap=1, is_cut=True),
+        TableColumn("SM", lambda row: row[0].figures.busy_ratio, RATIO, 5),
+        TableColumn("HBM", lambda row: row[0].figures.memory_ratio, RATIO, 5),
+        TableColumn("W", lambda row: row[0].figures.power_watts, CellUnit(lambda watts: str(round(watts))), 5),
+        TableColumn(_rate(found).upper(), lambda row: row[1], CENTS, 9),
+        TableColumn("AVOID", lambda row: row[2], CENTS, 8),
+    )
     costs = _paces(found, [line.breakdown for line in lines], _cents(found, found.breakdown))
     lost = _paces(found, [line.breakdown.of("avoidable") for line in lines], classes[CLASSES.index("avoidable")])
-    rows = zip(lines, costs, lost, strict=True)
-    return [
-        head,
-        *(
-            _row(found, line, layout, width, team=teams) + f"{_told(cost):>9}{_told(less):>8}"
-            for line, cost, less in rows
-        ),
-    ]
+    return paper_lines(columns, list(zip(lines, costs, lost, strict=True)), indent="")
 
 
-def _row(found: LiveView, line: LiveLine, layout: TextLayout, width: int, *, team: bool) -> str:
-    number = line.gpus if found.node is None else UNKNOWN if line.index is None else line.index
-    name = layout.cut(_name(line), width - 1)
-    whose = f"{layout.cut(line.team or '', 12):<13}" if team else ""
-    figures = line.figures
-    return (
-        f"{name:<{width}}{whose}{number:>4} {_trend(line, layout):<6} {layout.cut(_mostly(line.breakdown), 16):<17}"
-        f"{_percent(figures.busy_ratio):>5}{_percent(figures.memory_ratio):>5}"
-        f"{UNKNOWN if figures.power_watts is None else round(figures.power_watts):>5}"
-    )
+def _team(row: _Row) -> str:
+    return row[0].team or ""
 
 
 def _name(line: LiveLine) -> str:
@@ -128,16 +157,8 @@ def _name(line: LiveLine) -> str:
     return short if line.name == line.run_id else f"{line.name} {short}"
 
 
-def _trend(line: LiveLine, layout: TextLayout) -> str:
-    return "".join(" " if share is None else layout.spark([share]) for share in line.trend)
-
-
 def _mostly(of: Breakdown) -> str:
     return max(of.entries, key=of.weight).label if of.entries else UNKNOWN
-
-
-def _percent(ratio: float | None) -> str:
-    return UNKNOWN if ratio is None else f"{round(100 * ratio)}%"
 
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"

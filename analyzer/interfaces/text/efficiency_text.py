@@ -10,7 +10,16 @@ from analyzer.measures.efficiency.goodput import Goodput, Scaling
 from analyzer.measures.efficiency.of_run import Efficiency
 from analyzer.measures.efficiency.steps import How, StepTime
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import counted, duration, gpu_hours, hours_decimals, moment_words, money, plain
+from analyzer.text.words import (
+    counted,
+    duration,
+    gpu_hours,
+    hours_decimals,
+    moment_words,
+    money,
+    plain,
+    ratio_percent,
+)
 
 if TYPE_CHECKING:
     from analyzer.reports.run import RunDocument
@@ -46,7 +55,7 @@ def efficiency_rows(report: "RunDocument") -> list[tuple[str, str]]:
         ("step time", step_words(known.step)),
         ("goodput", _goodput(known.goodput)),
         ("ETTR", _ettr(known.goodput)),
-        ("MFU", "" if known.mfu.value is None else f"{_percent(known.mfu.value)} of the 16-bit peak of its GPUs"),
+        ("MFU", "" if known.mfu.value is None else f"{ratio_percent(known.mfu.value)} of the 16-bit peak of its GPUs"),
         ("scaling", _scaling(known.scaling)),
         *_checkpoints(known.checkpoints, report),
         ("slow GPUs", _stragglers(known.stragglers, report.currency)),
@@ -85,15 +94,15 @@ def _goodput(known: Goodput) -> str:
     if known.goodput.value is None:
         return ""
     losses = [loss for loss in known.badput if loss.ratio >= _LOSS_LEAST][:_LOSSES_SHOWN]
-    lost = ", ".join(f"{loss.kind} {_percent(loss.ratio)}" for loss in losses)
-    unknown = f" ({_percent(known.unknown_ratio)} is unknown)" if known.unknown_ratio >= _LOSS_LEAST else ""
-    return f"{_percent(known.goodput.value)}{unknown}{f'; lost to {lost}' if lost else ''}"
+    lost = ", ".join(f"{loss.kind} {ratio_percent(loss.ratio)}" for loss in losses)
+    unknown = f" ({ratio_percent(known.unknown_ratio)} is unknown)" if known.unknown_ratio >= _LOSS_LEAST else ""
+    return f"{ratio_percent(known.goodput.value)}{unknown}{f'; lost to {lost}' if lost else ''}"
 
 
 def _ettr(known: Goodput) -> str:
     if known.ettr.value is None:
         return ""
-    words = f"{_percent(known.ettr.value)} of the time since it was submitted was training"
+    words = f"{ratio_percent(known.ettr.value)} of the time since it was submitted was training"
     if known.time_to_start_seconds.value is not None:
         words += f"; at work {duration(round(known.time_to_start_seconds.value))} after that"
     if known.time_to_recover_seconds.value is not None:
@@ -107,7 +116,9 @@ def _scaling(known: Scaling) -> str:
         rate = f"{size.per_second:,.0f}" if size.per_second >= 100 else f"{size.per_second:.3g}"
         said = f"{counted(size.gpus, 'GPU')} {rate} {known.unit}/s"
         is_first = size is known.sizes[0]
-        words.append(said if is_first else f"{said} = {size.speed_up:.2f}x ({_percent(size.efficiency)} efficient)")
+        words.append(
+            said if is_first else f"{said} = {size.speed_up:.2f}x ({ratio_percent(size.efficiency)} efficient)"
+        )
     return " · ".join(words)
 
 
@@ -160,7 +171,3 @@ def _stragglers(found: Sequence[Straggler], currency: str) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 100 else duration(round(seconds))
-
-
-def _percent(ratio: float) -> str:
-    return f"{ratio * 100:.1f}%"

@@ -38,6 +38,7 @@ from analyzer.text.words import (
     hours_decimals,
     kind_of,
     money,
+    percent,
     plain,
     short_moment,
     symbol,
@@ -64,14 +65,10 @@ def by_what_words(judged: Sequence[MeasuredWith]) -> str | None:
     ):
         if share:
             of = "" if said else " of measured GPU-hours"
-            said.append(f"{name} {_percent(share)}{of} ({_kinds(skus, amounts, total)}{limit})")
+            said.append(f"{name} {percent(share)}{of} ({_kinds(skus, amounts, total)}{limit})")
     if shares[2]:
-        said.append(f"of {_percent(shares[2])} it was not kept")
+        said.append(f"of {percent(shares[2])} it was not kept")
     return ", ".join(said)
-
-
-def _percent(permille: int) -> str:
-    return f"{decimal(permille, 1)}%"
 
 
 def _kinds(skus: Sequence[str | None], amounts: Sequence[int], total: int) -> str:
@@ -167,7 +164,7 @@ def _groups(report: WeekReport, layout: TextLayout) -> list[str]:
     sign = symbol(report.currency).strip()
     priced = table[0].money is not None
     columns: tuple[TableColumn[GroupLine], ...] = (
-        name_column(f"BY {report.table.by.replace('-', ' ').upper()}", _name, _name_width(layout), layout),
+        name_column(f"BY {report.table.by.replace('-', ' ').upper()}", _name, _name_width(layout)),
         TableColumn("GPU-hours", lambda line: line.hours, width=12),
         *((TableColumn(sign, lambda line: line.money, width=10),) if priced else ()),
         TableColumn("useful", lambda line: line.useful, width=9),
@@ -182,7 +179,7 @@ def _charged(report: WeekReport, layout: TextLayout) -> list[str]:
         return []
     sign = symbol(report.currency).strip()
     columns: tuple[TableColumn[ChargeLine], ...] = (
-        name_column("CHARGED", _name, _name_width(layout), layout),
+        name_column("CHARGED", _name, _name_width(layout)),
         TableColumn(f"cost {sign}", lambda line: line.cost, width=12),
         TableColumn(f"charged {sign}", lambda line: line.charged, width=14),
         TableColumn(f"platform bears {sign}", lambda line: line.left, width=19),

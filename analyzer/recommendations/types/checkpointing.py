@@ -27,7 +27,7 @@ from analyzer.recommendations.saving import ASSUMED, Share, recovered, told_over
 from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.words import lines, proposal_of
-from analyzer.text.wording import counted, percent
+from analyzer.text.words import brief_percent, counted
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -309,7 +309,9 @@ def _on_spot(site: Site, placed: Placed, spot: Spot) -> Proposal | None:
         artefacts=lines("spot", placed, grace=_SPOT_GRACE_SECONDS, nodes=chosen, every=round(every), patch=patch),
         move=Move(site.place(placed), site.place_on(chosen, placed.gpus, spot.sku)),
         constraints=(
-            Constraint("price", True, f"{percent(ratio)} of on demand, below {percent(round(_ALL * left))}"),
+            Constraint(
+                "price", True, f"{brief_percent(ratio)} of on demand, below {brief_percent(round(_ALL * left))}"
+            ),
             Constraint(
                 "losses of hosts", True, f"{spot.taken} in {spot.node_us / 3.6e9:,.0f} host-hours of its own spot hosts"
             ),

@@ -6,7 +6,7 @@ from analyzer.recommendations.recommendation import Constraint, Latency, Range, 
 from analyzer.recommendations.saving import Share, recovered
 from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.sizing.memory import Need
-from analyzer.text.wording import counted, gib, some
+from analyzer.text.words import counted, gib, some
 
 # What no scheduler tells us; a placement that was found must still pass its scheduler.
 UNTOLD = Constraint(

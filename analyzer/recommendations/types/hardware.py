@@ -15,7 +15,7 @@ from analyzer.recommendations.saving import ASSUMED
 from analyzer.recommendations.site import Host, Limited, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.words import lines, proposal_of
-from analyzer.text.wording import counted, some
+from analyzer.text.words import counted, some
 
 _EMPTY = "# once nothing runs on the host"
 # ours: a tenth below what it draws while it is held back

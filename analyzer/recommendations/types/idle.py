@@ -32,8 +32,7 @@ from analyzer.recommendations.site import Host, Placed, Site, distinct
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.words import lines, proposal_of
 from analyzer.sizing.memory import need_of
-from analyzer.text.wording import counted, length_of_time, some
-from analyzer.text.words import duration
+from analyzer.text.words import counted, duration, length_of_time, some
 
 if TYPE_CHECKING:
     from collector.store.session import Session

@@ -11,7 +11,7 @@ from analyzer.recommendations.site import Feed, Host, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.moves import moved_to
 from analyzer.recommendations.words import lines, proposal_of
-from analyzer.text.wording import counted, gib, some
+from analyzer.text.words import counted, gib, some
 
 _UNKNOWN_CORES = Constraint("cores", None, "how many the run may use is not known")
 _COPIED = ", and a copy of its input"

@@ -22,7 +22,7 @@ from analyzer.recommendations.saving import Share, recovered, reordering
 from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.words import lines, proposal_of
-from analyzer.text.wording import counted, some
+from analyzer.text.words import counted, some
 
 _ONE_RACK = Share(500, 750, 900)  # of what crossing costs; an assumption, as those of saving.py
 _STANDING = ("serving", "interactive")  # who answers somebody is not moved for who waits

@@ -14,7 +14,7 @@ from analyzer.recommendations.types.idle import idle_words, idling
 from analyzer.recommendations.types.input_path import service_cores
 from analyzer.recommendations.types.moves import moved_to
 from analyzer.recommendations.words import lines, proposal_of
-from analyzer.text.wording import counted, some
+from analyzer.text.words import counted, some
 
 # A batch may wait for a tenth of what the promise leaves; ours, as are its bounds in microseconds.
 _SLACK_PART, _DELAY_LEAST, _DELAY_MOST = 10, 100, 50_000

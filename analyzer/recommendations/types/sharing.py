@@ -19,7 +19,7 @@ from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.idle import release
 from analyzer.recommendations.words import lines, proposal_of
 from analyzer.sizing.memory import need_of
-from analyzer.text.wording import counted, gib
+from analyzer.text.words import counted, gib
 
 _TRIAL_SECONDS = 3_600  # ours: an hour shows the memory of a steady step, and an evaluation where it has one
 _ALL = 1000

@@ -122,7 +122,7 @@ def test_an_hour_that_has_just_begun_is_not_shown_yet() -> None:
     books.gpu_hour([("slurm/alpha/1", "productive", "compute", 2 * MINUTE_MS)], hour=NOVEMBER + HOUR)
     found = looked(books)
     assert (found.start, found.window_ms) == (NOVEMBER + HOUR, 11 * MINUTE_MS)
-    assert "$2.60 an hour" in look_text(found, TextLayout())
+    assert "$2.60 per hour" in look_text(found, TextLayout())
 
 
 def test_what_has_no_price_has_no_pace() -> None:
@@ -133,7 +133,7 @@ def test_what_has_no_price_has_no_pace() -> None:
     books.gpu_hour([("slurm/alpha/1", "productive", "compute", HOUR_MS)], gpu="GPU-2", price=None)
     books.gpu_hour([(None, "unallocated", "free", HOUR_MS)], gpu="GPU-3")
     text = look_text(looked(books), TextLayout())
-    assert "an hour" not in text
+    assert "per hour" not in text
     run, free = text.splitlines()[-2:]
     assert (run.split()[-2], free.split()[-2]) == ("-", "2.60")
 
@@ -164,7 +164,7 @@ def test_the_columns_of_money_add_up(holders: list[list[tuple[tuple[str, str], i
     whole = Breakdown(fold(count for held in counts for count in held))
     end = NOVEMBER + window_ms * 1000
     text = look_text(LiveView("USD", "UTC", None, NOVEMBER, end, len(lines), whole, lines), TextLayout())
-    head = re.search(r"\$([\d,.]+) an hour", text)
+    head = re.search(r"\$([\d,.]+) per hour", text)
     assert head is not None
     classes, _, table = text.partition("HELD BY")
     by_class = [_number(row.split("%")[1].split()[0]) for row in classes.splitlines() if "%" in row]
