@@ -276,12 +276,12 @@ def _of_kind(model: Model, work: Work, kind: GpuKind, asked: GpuRequest) -> Fit 
         way = asked.sharding or f"any way over {asked.gpus}"
         return Misfit(kind, f"{way} divides neither the model nor these GPUs within their nodes")
     each = "it" if best.sharding.gpus == 1 else f"each of {best.sharding.gpus} ({best.sharding.told})"
-    return Misfit(kind, f"{each} would hold {gib(best.total_bytes)}, and not keep a tenth free")
+    return Misfit(kind, f"{each} would hold {gib(best.total_bytes)}, and leave less than a tenth free")
 
 
 def _apart(gpus: int, hosts: int) -> str:
     return (
-        f"{gpus} would hold it, on {hosts} hosts of {-(-gpus // hosts)}: nothing says that such hosts have links "
+        f"{gpus} would hold it, on {hosts} hosts of {-(-gpus // hosts)}: it is not known that such hosts have links "
         "that a model can be spread over; where yours have, say --sharding"
     )
 

@@ -126,7 +126,7 @@ PRECISIONS = {
         Precision("fp8", Fraction(8), True, "8 bits; scales by tensor are left out"),
         Precision("int8", Fraction(8), True, "LLM.int8 (Dettmers et al. 2022); scales by row are left out"),
         Precision("int4", 4 + _INT4_SCALES, True, "GPTQ, AWQ: groups of 128"),
-        Precision("nf4", 4 + _NF4_SCALES, True, "QLoRA: double quantisation, 0.127 bits a weight"),
+        Precision("nf4", 4 + _NF4_SCALES, True, "QLoRA: double quantisation, 0.127 bits per weight"),
     )
 }
 WIDE_BITS = 16  # what quantisation leaves as it is: embeddings, output layer, norms, router
@@ -145,7 +145,7 @@ def precision_named(name: str) -> Precision:
     """
     found = PRECISIONS.get(name)
     if found is None:
-        raise ConfigError(f"--precision {name} is none of {', '.join(PRECISIONS)}")
+        raise ConfigError(f"--precision {name} is not one of {', '.join(PRECISIONS)}")
     return found
 
 
@@ -234,7 +234,7 @@ def model_named(name: str) -> Model:
         near = get_close_matches(plain_name(name), names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(model.name for model in known_models())};"
         raise ConfigError(
-            f"no model of the table is called {name!r}; {hint} any other is told with --parameters, --layers, --hidden"
+            f"there is no model {name!r} in the table; {hint} any other is given with --parameters, --layers, --hidden"
         )
     return found
 
@@ -315,7 +315,7 @@ def _check(work: Work) -> None:
     if work.cache is not None and work.cache.name not in ("bf16", "fp16", "fp32", "fp8", "int8"):
         raise ConfigError(f"--kv-precision {work.cache.name} is not kept by servers: say fp8, int8 or bf16")
     if work.optimizer not in MOMENT_BYTES:
-        raise ConfigError(f"--optimizer {work.optimizer} is none of {', '.join(MOMENT_BYTES)}")
+        raise ConfigError(f"--optimizer {work.optimizer} is not one of {', '.join(MOMENT_BYTES)}")
     for flag, value in (("batch", work.batch), ("sequences", work.sequences), ("rank", work.rank)):
         if not 1 <= value <= _MOST_COUNT:
             raise ConfigError(f"--{flag} {value} must be from 1 to {_MOST_COUNT:,}")

@@ -83,7 +83,7 @@ _PURPOSE = {
     "qlora": "to tune adapters on quantised weights (QLoRA)",
     "full": "to train all of it",
 }
-_HEAD = f"  {'GPU':<18}{'GPUs':>4}  {'nodes':<7}{'each holds':>10}{'room':>7} {'sharding':<19}"
+_HEAD = f"  {'GPU':<18}{'GPUs':>4}  {'nodes':<7}{'per GPU':>10}{'room':>7} {'sharding':<19}"
 
 
 def sized_text(one: Sized, layout: TextLayout) -> str:
@@ -130,8 +130,8 @@ def _memory(one: Sized, layout: TextLayout) -> list[str]:
         lines += layout.wrap(part.told, f"  {part.name:<18}{_part(part):>12}  ", " " * 34)
     total = one.memory.total_bytes
     least = "" if one.memory.is_whole else "at least "
-    also = f"{decimal(nearest(total * 10, _GIGA), 1)} GB; every part is rounded by itself"
-    return [*lines, *layout.wrap(also, f"  {'together':<14}{least + _gib(total):>16}  ", " " * 34)]
+    also = f"{decimal(nearest(total * 10, _GIGA), 1)} GB; each part is rounded separately"
+    return [*lines, *layout.wrap(also, f"  {'total':<14}{least + _gib(total):>16}  ", " " * 34)]
 
 
 def _part(part: MemoryPart) -> str:
@@ -140,7 +140,7 @@ def _part(part: MemoryPart) -> str:
 
 def _fits(one: Sized, layout: TextLayout) -> list[str]:
     if not one.fits:
-        return ["WHERE IT FITS", "  on no kind of GPU that is known here"]
+        return ["WHERE IT FITS", "  on none of the known kinds of GPU"]
     what = "WHERE IT FITS" if one.memory.is_whole else "WHERE WHAT IS KNOWN FITS"
     lines = [
         f"{what} (the cheapest first; room under 20% is tight)",
@@ -157,7 +157,7 @@ def _fits(one: Sized, layout: TextLayout) -> list[str]:
             + ", ".join(f"{fit.kind.sku} {fit.offer.provider}" for fit in one.fits if fit.offer is not None)
         )
     if any(fit.gpus % fit.gpus_a_node for fit in one.fits):
-        told.append('"1 of 8": where only whole nodes are had, all of the node is paid')
+        told.append('"1 of 8": where only whole nodes can be had, the whole node is paid for')
     if one.has_ledger:
         owned = ", ".join(f"{fit.kind.owned_gpus} {fit.kind.sku}" for fit in one.fits if fit.kind.owned_gpus)
         told.append(f"the fleet has {owned or 'none of these'}")
@@ -204,10 +204,10 @@ def _past(one: Sized, layout: TextLayout) -> list[str]:
         return []
     found = one.similar
     if found is None:
-        return ["", "RUNS LIKE IT", *layout.wrap("the ledger has none: of this model, or near in memory and GPUs")]
+        return ["", "SIMILAR RUNS", *layout.wrap("the ledger has none: of this model, or near in memory and GPUs")]
     lines = [
         "",
-        "RUNS LIKE IT",
+        "SIMILAR RUNS",
         *layout.labelled("found", f"{counted(len(found.runs), 'run')} {found.by}, in {LOOK_BACK_DAYS} days"),
     ]
     lines += layout.labelled("which", _which(found))
@@ -227,8 +227,8 @@ def _of_kind(of: OfKind, currency: str, layout: TextLayout) -> list[str]:
     unpriced, running = "not known: none with a price for all of its time", "not known: none has ended"
     why = running if of.seconds is None else unpriced
     return [
-        *layout.labelled("an hour", _spread(of.micros_per_hour, lambda m: money(m, currency), unpriced)),
-        *layout.labelled("a whole run", _spread(of.micros, lambda m: money(m, currency), why)),
+        *layout.labelled("per hour", _spread(of.micros_per_hour, lambda m: money(m, currency), unpriced)),
+        *layout.labelled("per run", _spread(of.micros, lambda m: money(m, currency), why)),
         *layout.labelled("its time", _spread(of.seconds, duration, running)),
     ]
 
@@ -251,7 +251,7 @@ def _spread(told: Spread | None, words: Callable[[int], str], unknown: str) -> s
 def _checked(check: Check) -> str:
     apart = nearest((check.estimate_bytes - check.seen_bytes) * 100, max(1, check.seen_bytes))
     side = "as seen" if apart == 0 else f"{abs(apart)}% {'above' if apart > 0 else 'below'} what was seen"
-    need = "" if check.says_need else "; a server sets aside what it is told to, so that this is no need"
+    need = "" if check.says_need else "; a server reserves what it is configured to, so that this is not what it needs"
     return (
         f"{_gib(check.seen_bytes)} seen on one of {check.gpus} {check.sku}, {_gib(check.estimate_bytes)} "
         f"by the formula for this batch and context ({check.sharding}): {side}{need}"

@@ -190,7 +190,7 @@ def decided_of(document: object) -> Decided:
     """
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA:
-        raise LedgerError(f"a decision of schema {str(schema)[:40]!r} is none that this version reads")
+        raise LedgerError(f"this version cannot read a decision of schema {str(schema)[:40]!r}")
     try:
         return _reader().validate_json(json.dumps(document), strict=True)
     except ValidationError as error:
@@ -227,19 +227,22 @@ def headline(decided: Decided) -> str:
 
 
 def failed_words(decided: Decided) -> str:
-    """Return "3 of 12 gates", and how many more of those that must pass nobody could evaluate."""
+    """Return "3 of 12 policy checks failed", and how many more required ones could not be evaluated."""
     open_ones = sum(gate.required for gate in not_evaluated(decided))
-    return f"{len(failed(decided))} of {len(decided.gates)} gates{f', {open_ones} not evaluated' if open_ones else ''}"
+    rest = f", {open_ones} not evaluated" if open_ones else ""
+    return f"{len(failed(decided))} of {len(decided.gates)} policy checks failed{rest}"
 
 
 def _passed(decided: Decided) -> str:
     if decided.pilot:
-        return f"As a pilot, on a condition: {decided.condition}."
+        return f"As a pilot, on one condition: {decided.condition}."
     required = [gate for gate in decided.gates if gate.required]
     waived = {waiver.gate for waiver in decided.waivers} & {gate.name for gate in required if gate.outcome != "PASS"}
-    told = f"all {len(required)} required gates" + (f", {len(waived)} of them by a waiver" if waived else "")
+    told = f"All {len(required)} required policy checks passed" + (
+        f", {len(waived)} of them by override" if waived else ""
+    )
     rest = [gate for gate in (*failed(decided), *not_evaluated(decided)) if not gate.required]
-    return f"{told}.{f' Not passed, and optional: {_named(rest)}.' if rest else ''}"
+    return f"{told}.{f' Optional and not passed: {_named(rest)}.' if rest else ''}"
 
 
 def offer_words(request: Request, offer: Offer | None) -> str:
@@ -270,8 +273,8 @@ def at_length(decided: Decided) -> str:
         share = f"{decimal(waits_permille, 1)}%"
         worth = decimal(nearest(offer.today_gpus * waits_permille, 100), 1)
         parts.append(
-            f"The {offer.today_gpus:,} GPUs the team uses for this wait for input {share} of the time, which is worth "
-            f"{worth} of them."
+            f"The {offer.today_gpus:,} GPUs the team uses for this lose {share} of their time to input starvation, "
+            f"which is worth {worth} of them."
         )
     if offer.likely.more < decided.request.gpus:
         does = f"{offer.likely.more:,} more do" if offer.likely.more else "the same GPUs do"
@@ -292,7 +295,7 @@ def line(decided: Decided) -> str:
     asked = f"{request.gpus:,} {plain(request.sku.partition('-')[0])} for {duration_words(request)}"
     told = f"{decided.request_id} {plain(request.team)}, {asked}: {decided.verdict}"
     if decided.verdict == "PASS":
-        return told + (" as a pilot" if decided.pilot else "") + (" with waivers" if decided.waivers else "")
+        return told + (" as a pilot" if decided.pilot else "") + (" with overrides" if decided.waivers else "")
     if decided.offer is not None and decided.offer.likely.more < request.gpus:
         return f"{told}, {decided.offer.likely.more:,} would do after {plain(decided.offer.advice_id)}"
     stopped = failed(decided) or not_evaluated(decided)

@@ -172,7 +172,7 @@ def runs(rule: "Rule", look: GateInput) -> Gate:
     decimals = 0 if milliseconds >= 100 * HOUR_MS else 1
     value, bar = f"{decimal(count, 0)}, {gpu_hours(milliseconds, decimals)}", f"{least}, or {hours} GPU-h"
     if not look.work.is_known:
-        why = f"nobody has said whose runs these are: of {plain(look.request.team)}, or of somebody else"
+        why = f"whose runs these are is not known: those of {plain(look.request.team)}, or of another team"
         return gate(rule, "runs, GPU-hours", "N/E", "whose is not known", bar, why)
     return gate(rule, "runs, GPU-hours", passed(enough), value, bar)
 
@@ -197,7 +197,7 @@ def share(rule: "Rule", look: GateInput) -> Gate:
     part, whole = look.work.of(which), look.work.measured_milliseconds
     if whole <= 0:
         is_dark = look.work.milliseconds > 0
-        told = ("nothing measured", "nothing of it was measured") if is_dark else ("no GPU time", _NO_TIME)
+        told = ("nothing measured", "none of it was measured") if is_dark else ("no GPU time", _NO_TIME)
         return gate(rule, label, "N/E", told[0], bar, told[1])
     return gate(rule, label, passed(is_kept(part, whole, rule.permille)), percent_text(part, whole, rule.permille), bar)
 
@@ -233,7 +233,7 @@ def scaling(rule: "Rule", look: GateInput) -> Gate:
         return gate(
             rule, "scaling", "N/E", "size not known", bar, "the request has no gpus_per_run, the profile no run"
         )
-    label = f"scaling at {size} GPU{'' if size == 1 else 's'} a run"
+    label = f"scaling at {size} GPU{'' if size == 1 else 's'} per run"
     if size == 1:
         return gate(rule, label, "PASS", "nothing to scale", bar)
     if look.is_scaling_of_others:

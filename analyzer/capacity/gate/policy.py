@@ -140,7 +140,7 @@ def _rule(name: _GateName, entry: TomlEntry) -> Rule:
 def _number(entry: TomlEntry, key: str) -> int:
     number = entry.count(key)
     if key == "percent" and number > _HUNDRED:
-        raise ConfigError(f"{entry.where}: 'percent' is a share and at most {_HUNDRED}, not {number}")
+        raise ConfigError(f"{entry.where}: 'percent' is a share of no more than {_HUNDRED}, not {number}")
     return number
 
 

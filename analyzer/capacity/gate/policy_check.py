@@ -49,12 +49,11 @@ def check_request(
         return _pilot(request, policy, known, now_us, identity or request_id(request, ""))
     if read is None:
         raise ConfigError(
-            "a request needs the profile of the work that it is for (--profile FILE; gpuledger capacity profile "
-            "makes one); "
-            "a team without history asks for a pilot: pilot = true"
+            "a capacity request needs the profile of the work that it is for (--profile FILE; gpuledger capacity "
+            "profile makes one); a team without history asks for a pilot: pilot = true"
         )
     if request.pilot:
-        raise ConfigError("a request with a profile is no pilot: leave 'pilot' out")
+        raise ConfigError("a request with a profile is not a pilot: leave 'pilot' out")
     work = work_of(request, read.profile)
     supply = completed(known, request, read.profile)
     _check_currency(supply, read.profile)
@@ -172,7 +171,7 @@ def _waits(work: Work) -> int | None:
     return nearest(waits * 1000, work.measured_milliseconds) if work.measured_milliseconds > 0 else None
 
 
-_VERBS = {"starved": "waits", "held_idle": "idle", "communicating": "waits", "lost_work": "lost"}
+_VERBS = {"starved": "starved", "held_idle": "idle", "communicating": "waits", "lost_work": "lost"}
 
 
 def _loss(work: Work) -> Loss | None:

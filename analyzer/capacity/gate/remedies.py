@@ -34,18 +34,18 @@ def pilot_gates(request: Request, rule: PilotRule, history: History | None) -> t
 def condition(rule: PilotRule) -> str:
     """Return the condition on which a pilot passes."""
     return (
-        f"a profile of what these GPUs did, {counted(rule.need_profile_after_weeks, 'week')} after they are given; "
-        "without one nothing more is given, and there is no second pilot"
+        f"a profile of what these GPUs did, {counted(rule.need_profile_after_weeks, 'week')} after they are granted; "
+        "without one no more GPUs are granted, and there is no second pilot"
     )
 
 
 def pilot_remedies(gates: tuple[Gate, ...], rule: PilotRule) -> tuple[Remedy, ...]:
     """Return what would pass."""
     texts = {
-        _SIZE: f"at most {rule.gpus} GPUs, or a profile of work that was done",
-        _LENGTH: f"at most {rule.weeks} weeks, or a profile of work that was done",
-        _HISTORY: "a profile of what the team's runs did: gpuledger capacity profile; a pilot is for who has none",
-        _EARLIER: "a profile of what the earlier pilot did: gpuledger capacity profile",
+        _SIZE: f"no more than {rule.gpus} GPUs, or a profile of completed work",
+        _LENGTH: f"no more than {rule.weeks} weeks, or a profile of completed work",
+        _HISTORY: "a profile of the team's runs: gpuledger capacity profile; a pilot is for teams that have none",
+        _EARLIER: "a profile of the earlier pilot: gpuledger capacity profile",
     }
     ask = "look it up with --store or --server"
     return tuple(
@@ -86,7 +86,7 @@ def remedies_of(gates: Sequence[Gate], look: GateInput) -> tuple[Remedy, ...]:
     for gate in open_ones:
         if gate not in by_fix:
             text = _text(look.policy.rule(gate.name), look)  # type: ignore[arg-type] # a gate's own name
-            made.append(Remedy((gate.label,), text if gate.required else f"{text}, or a waiver (optional gate)"))
+            made.append(Remedy((gate.label,), text if gate.required else f"{text}, or an override (optional check)"))
         elif gate is by_fix[0]:
             made.append(Remedy(tuple(each.label for each in by_fix), _fix_text(by_fix, look)))
     return tuple(made)
@@ -135,21 +135,21 @@ _TEXTS = {
     "signed, unknown key": "a [[key]] with the public key of {key_id} in the policy, once its holder is known",
     "signed, edited": "the profile as gpuledger wrote it, unchanged",
     "age": "a profile of the last {days} days: gpuledger capacity profile",
-    "age, future": "a profile of a period that is over; or a clock that is right",
-    "measured": "agents on every host of the runs, then such runs again: gpuledger admin doctor says what is missing",
+    "age, future": "a profile of a period that is over; or a correct clock",
+    "measured": "agents on every host of the runs, then such runs again: gpuledger admin doctor shows what is missing",
     "runs": "a profile of {runs} runs of {work}, or of {gpu_hours} GPU-hours of them",
     "runs, not known": "a teams file whose rules say whose runs of {work} are, then: gpuledger capacity profile --team",
     "idle": "runs that give back what they do not use: gpuledger findings names them",
     "memory": "a price for a smaller choice than {sku} in the profile, or a run that needs its memory",
-    "scaling": "one run of at least {hours} h on {sizes} that tells its steps or tokens",
+    "scaling": "one run of at least {hours} h on {sizes} that reports its steps or tokens",
     "scaling, no size": "gpus_per_run in the request",
     "scaling, bad": "runs of {better} GPUs, where they scale better: ask for that size",
-    "useful": "what is lost made less: gpuledger findings says where, gpuledger recommendations what to change",
-    "waiting": "input that comes faster: gpuledger findings says what limits it",
+    "useful": "less lost time: gpuledger findings shows where it goes, gpuledger recommendations what to change",
+    "waiting": "faster input: gpuledger findings shows what limits it",
     "recommendations": "do what is recommended ({advice}), or reject it with a reason: "
     "gpuledger recommendations reject",
     "cheaper": "one run of at least {hours} h on {cheaper}",
-    "team_idle": "use what the team leaves idle of {sku} first",
+    "team_idle": "use the team's own idle {sku} first",
     "alone": "a profile of runs of {work} alone: gpuledger capacity profile --runs",
 }
 

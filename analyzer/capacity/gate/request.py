@@ -30,11 +30,11 @@ def _text(most: int) -> Read:
 
 def _checked_text(entry: TomlEntry, key: str, value: object, most: int) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{entry.where}: {key!r} must be a text, not {_shown(value)}")
+        raise ConfigError(f"{entry.where}: {key!r} must be text, not {_shown(value)}")
     if len(value) > most:
-        raise ConfigError(f"{entry.where}: {key!r} has at most {most} characters, this has {len(value):,}")
+        raise ConfigError(f"{entry.where}: {key!r} must have no more than {most} characters, and has {len(value):,}")
     if not all(character.isprintable() for character in value):
-        raise ConfigError(f"{entry.where}: {key!r} has a character that cannot be printed; write it on one line")
+        raise ConfigError(f"{entry.where}: {key!r} contains a character that cannot be printed; write it on one line")
     return " ".join(value.split())
 
 
@@ -75,8 +75,8 @@ def _growth(entry: TomlEntry, key: str) -> int:
     permille = _number(entry, key) * PERMILLE
     if not 1 <= permille <= GROWTH_MOST * PERMILLE or permille != permille.to_integral_value():
         raise ConfigError(
-            f"{entry.where}: {key!r} is how many times today's work it is for, over 0 and at most {GROWTH_MOST:,}, "
-            f"with at most three decimals, not {_shown(entry.value(key))}"
+            f"{entry.where}: {key!r} is how many times today's work it is for, over 0 and up to {GROWTH_MOST:,}, "
+            f"with no more than three decimals, not {_shown(entry.value(key))}"
         )
     return int(permille)
 
@@ -89,9 +89,9 @@ def _number(entry: TomlEntry, key: str) -> Decimal:
     try:
         number = Decimal(str(value))
     except (InvalidOperation, ValueError) as error:  # an integer of more digits than Python prints
-        raise ConfigError(f"{entry.where}: {key!r} is far too large a number") from error
+        raise ConfigError(f"{entry.where}: {key!r} is too large a number") from error
     if not number.is_finite() or abs(number) > HOURS_MOST:
-        raise ConfigError(f"{entry.where}: {key!r} must be a number that can be, not {_shown(value)}")
+        raise ConfigError(f"{entry.where}: {key!r} must be a plausible number, not {_shown(value)}")
     return number
 
 
@@ -162,7 +162,7 @@ def _shown(value: object) -> str:
     try:
         text = _written(value)
     except ValueError:
-        text = "a number of thousands of digits"
+        text = "a number with thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -206,9 +206,9 @@ def parsed_file(path: Path) -> Mapping[str, object]:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}; name another file or mend its permissions") from error
+        raise ConfigError(f"cannot read {path}: {error.strerror}; name another file or fix its permissions") from error
     if len(content) > FILE_BYTES:
-        raise ConfigError(f"{path} has over {FILE_BYTES:,} bytes: no request is that long")
+        raise ConfigError(f"{path} is larger than {FILE_BYTES:,} bytes, the maximum for a request")
     return _parsed(path, content)
 
 
@@ -247,12 +247,12 @@ def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """
     said = dict(pairs)
     if len(said) < len(pairs):
-        raise ValueError("one key is said twice")
+        raise ValueError("a key occurs twice")
     return said
 
 
 def _no_number(word: str) -> object:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a valid number")
 
 
 def _yaml(text: str) -> object:

@@ -66,7 +66,7 @@ def identity_of(registry: Registry, request: Request, sha256: str) -> str:
         there = registry.capacity.find(identity)
         if there is None or there.digest == digest:
             return identity
-    raise LedgerError("no id is left for this request; change a word of 'why'")
+    raise LedgerError("no unique id is left for this request; change a word of 'why'")
 
 
 def _digest_of(request: Request, sha256: str) -> str:
@@ -89,7 +89,7 @@ def decide(registry: Registry, judged: Callable[[], tuple[Decided, History | Non
         found = _keep(registry, *judged(), teller)
         if found is not None:
             return found
-    raise LedgerError("other pilots of this team are decided in this moment: ask again")
+    raise LedgerError("other pilots of this team are being decided; retry in a few seconds")
 
 
 def _keep(registry: Registry, decided: Decided, history: History | None, teller: Teller) -> KeptRequest | None:
@@ -97,8 +97,8 @@ def _keep(registry: Registry, decided: Decided, history: History | None, teller:
     text = json.dumps(plain_data(decided), sort_keys=True)
     if len(text) > _LETTERS_MOST:
         raise ConfigError(
-            f"what is decided has {len(text):,} letters, and at most {_LETTERS_MOST:,} are kept; name fewer runs, or "
-            "send a profile with shorter names"
+            f"the decision has {len(text):,} characters, and no more than {_LETTERS_MOST:,} are kept; name fewer runs, "
+            "or send a profile with shorter names"
         )
     there = registry.capacity.find(decided.request_id)
     if there is not None:
@@ -186,7 +186,7 @@ def waive(
     then = with_waivers(now, (*now.waivers, waiver))
     event = CapacityEvent(request.id, teller.at, "waived", teller.who, teller.role, then.verdict, gate_name, why)
     if not registry.capacity.waive(event, history[-1][0]):
-        raise LedgerError(f"{request.id} has changed in this moment: look at it again")
+        raise LedgerError(f"{request.id} has just changed: review it again")
     return kept_request(registry, request.id)
 
 
@@ -196,17 +196,17 @@ def _check_waivable(decided: Decided, name: str) -> None:
     if gate is None:
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-        raise ConfigError(f"{decided.request_id} has no gate {plain(name)!r}; {hint}")
+        raise ConfigError(f"{decided.request_id} has no policy check {plain(name)!r}; {hint}")
     if not gate.waivable:
-        raise ConfigError(f"the policy lets nobody waive {name!r}")
+        raise ConfigError(f"the policy does not allow {name!r} to be overridden")
     if gate.outcome == "PASS":
-        raise ConfigError(f"{name!r} has passed: there is nothing to waive")
+        raise ConfigError(f"{name!r} has passed: there is nothing to override")
     if any(waiver.gate == name for waiver in decided.waivers):
-        raise ConfigError(f"{name!r} is waived already")
+        raise ConfigError(f"{name!r} is already overridden")
 
 
 def _found(registry: Registry, typed: str, sees: Callable[[str], bool]) -> CapacityRequest:
-    absent = LedgerError(f"there is no capacity request {plain(typed)!r}; gpuledger capacity request list names them")
+    absent = LedgerError(f"there is no capacity request {plain(typed)!r}; gpuledger capacity request list shows them")
     if not typed.startswith("q-"):
         raise absent
     exact = registry.capacity.find(typed)
@@ -217,7 +217,7 @@ def _found(registry: Registry, typed: str, sees: Callable[[str], bool]) -> Capac
     if not own:
         raise absent
     if len(own) > 1:
-        raise LedgerError(f"{plain(typed)!r} may be {' or '.join(one.id for one in own)}: type one more letter")
+        raise LedgerError(f"{plain(typed)!r} may be {' or '.join(one.id for one in own)}: type another character")
     return own[0]
 
 

@@ -56,8 +56,8 @@ def check_known(request: Request, read: ReadProfile | None, names: Names | None,
     skus = (names.skus if names else frozenset()) | (_skus(read.profile) if read else frozenset())
     if skus and request.sku not in skus:
         raise ConfigError(
-            f"'sku' is {plain(request.sku)}, and no GPU of the fleet, of the price file or of the profile is called "
-            f"so{_nearest(request.sku, skus)} (a kind that is yet to be bought needs its row in the price file)"
+            f"'sku' is {plain(request.sku)}, and no GPU of the fleet, the price file or the profile has that "
+            f"name{_nearest(request.sku, skus)} (a type that is yet to be bought needs a row in the price file)"
         )
     _check_start(request, _timezone(read, names), now_us)
 
@@ -96,7 +96,7 @@ def _check_start(request: Request, timezone: str, now_us: int) -> None:
     starts = date.fromisoformat(request.starts)
     if starts < today:
         raise ConfigError(
-            f"'starts' is {starts}, which is past: today is {today} ({timezone}), and GPUs are asked for from then on"
+            f"'starts' is {starts}, which is in the past: today is {today} ({timezone}); ask for GPUs from then on"
         )
     if (starts - today).days > DAYS_MOST:
         raise ConfigError(f"'starts' is {starts}, more than {DAYS_MOST // 364} years from today ({today})")

@@ -35,7 +35,7 @@ def decided_text(decided: Decided, layout: TextLayout, *, kept: bool) -> str:
     if decided.remedies and decided.verdict != "PASS":
         lines += ["", "WHAT WOULD PASS", *_remedies(decided, layout)]
     if decided.waivers:
-        lines += ["", "WAIVED", *_waivers(decided, layout)]
+        lines += ["", "OVERRIDES", *_waivers(decided, layout)]
     if decided.offer is not None and decided.verdict != "PASS":
         lines += ["", *_offer(decided, decided.offer, layout)]
     if decided.missing:
@@ -60,7 +60,7 @@ def _head(decided: Decided, layout: TextLayout) -> list[str]:
     lines += layout.wrap(f"for {plain_sentence(request.why)}", " " * _REMEDY) if decided.pilot else []
     lines += layout.wrap(profile_words(decided.evidence), "profile   ", " " * _REMEDY)
     if decided.evidence is not None and decided.evidence.judged:
-        lines += layout.wrap(decided.evidence.judged, "judged by ", " " * _REMEDY)
+        lines += layout.wrap(decided.evidence.judged, "based on  ", " " * _REMEDY)
     return [*lines, f"policy    {layout.cut(decided.policy, 60)}"]
 
 
@@ -84,7 +84,7 @@ def _signature(evidence: Evidence) -> str:
         return f"signed by {plain(evidence.signed_by or '')}, valid"
     return {
         "edited": "edited after it was signed",
-        "unsigned": "signed by nobody",
+        "unsigned": "not signed",
         "unknown_key": f"signed by key {evidence.key_id}, which the policy does not name",
     }.get(evidence.state, evidence.state)
 
@@ -96,7 +96,7 @@ def _answer(decided: Decided, layout: TextLayout) -> list[str]:
 
 def _gates(decided: Decided, layout: TextLayout) -> list[str]:
     waived = {waiver.gate for waiver in decided.waivers}
-    head = f"  {'gate':<{_LABEL}}{'this request':<{_VALUE}}bar"
+    head = f"  {'policy check':<{_LABEL}}{'this request':<{_VALUE}}bar"
     return [head, *(_gate(gate, layout, waived=gate.name in waived) for gate in decided.gates)]
 
 
@@ -104,7 +104,7 @@ def _gate(gate: Gate, layout: TextLayout, *, waived: bool) -> str:
     label, value, bar = (
         layout.cut(text, width - 1) for text, width in ((gate.label, _LABEL), (gate.value, _VALUE), (gate.bar, _BAR))
     )
-    outcome = "waived" if waived and gate.outcome != "PASS" else gate.outcome
+    outcome = "override" if waived and gate.outcome != "PASS" else gate.outcome
     return f"  {label:<{_LABEL}}{value:<{_VALUE}}{bar:<{_BAR}}{outcome:>4}"
 
 
@@ -179,19 +179,22 @@ def _waive_words(decided: Decided, layout: TextLayout, *, kept: bool) -> list[st
         if gate.required and gate.waivable and gate.outcome != "PASS" and gate.name not in waived
     ]
     if not kept:
-        return [f"{decided.request_id} is kept nowhere; --store or --server keeps it, and lets it be waived", code]
+        return [
+            f"{decided.request_id} is not saved; --store or --server saves it, and allows overrides",
+            code,
+        ]
     if not stops:
-        return [f"kept as {decided.request_id}", code]
+        return [f"saved as {decided.request_id}", code]
     command = f'gpuledger capacity request override {decided.request_id} {stops[0]} --reason "..."'
-    line = f"to waive: {command} (role: approver)"
-    told = [line] if len(line) < layout.width else ["to waive (role: approver):", f"  {command}"]
+    line = f"to override: {command} (role: approver)"
+    told = [line] if len(line) < layout.width else ["to override (role: approver):", f"  {command}"]
     return [*told, code]
 
 
 def list_text(found: list[KeptRequest], timezone: str, layout: TextLayout) -> str:
     """Return one line a request, the newest first."""
     if not found:
-        return layout.page(["no capacity request is kept here"])
+        return layout.page(["there are no capacity requests yet"])
     head = f"{'id':<10}{'asked':<18}{'team':<16}{'what':<24}verdict"
     return layout.page([head, *(_line(one, timezone, layout) for one in found)])
 
@@ -206,10 +209,10 @@ def _line(one: KeptRequest, timezone: str, layout: TextLayout) -> str:
 
 
 def _verdict_words(decided: Decided) -> str:
-    """Return "PASS", "PASS (pilot)" or "PASS (waived)"."""
+    """Return "PASS", "PASS (pilot)" or "PASS (override)"."""
     if decided.verdict != "PASS":
         return decided.verdict
-    return "PASS (pilot)" if decided.pilot else "PASS (waived)" if decided.waivers else "PASS"
+    return "PASS (pilot)" if decided.pilot else "PASS (override)" if decided.waivers else "PASS"
 
 
 def history_text(one: KeptRequest, timezone: str, layout: TextLayout) -> str:
@@ -220,9 +223,9 @@ def history_text(one: KeptRequest, timezone: str, layout: TextLayout) -> str:
 def _event(event: Event, timezone: str, layout: TextLayout) -> list[str]:
     who = f"{plain(event.who)} ({event.role})"
     if event.kind == "waived":
-        told = f"{event.gate} waived by {who}: {plain_sentence(event.reason or '')}. Since then: {event.verdict}"
+        told = f"{event.gate} overridden by {who}: {plain_sentence(event.reason or '')}. Verdict now: {event.verdict}"
     else:
-        told = f"{event.verdict}; asked by {who}"
+        told = f"{event.verdict}; requested by {who}"
     return layout.wrap(told, f"  {moment_words(event.at, timezone)}  ".ljust(20), " " * 20)
 
 
@@ -248,7 +251,7 @@ def shown_of(decided: Decided, work: Work | None = None) -> DecisionView:
                 plain(gate.label),
                 plain(gate.value),
                 plain(gate.bar),
-                "waived" if gate.name in waived and gate.outcome != "PASS" else gate.outcome,
+                "override" if gate.name in waived and gate.outcome != "PASS" else gate.outcome,
             )
             for gate in decided.gates
         ),
@@ -275,7 +278,7 @@ def _judged(decided: Decided) -> str | None:
     """Return which part of what the page shows was judged, where not all of it was."""
     if decided.evidence is None or not decided.evidence.judged:
         return None
-    return f"Judged by {decided.evidence.judged}."
+    return f"Based on {decided.evidence.judged}."
 
 
 def _last_day(starts: str, hours: int) -> str:
@@ -287,8 +290,8 @@ def _verdict(decided: Decided) -> str:
     if decided.verdict == "FAIL":
         return f"FAIL, {failed_words(decided)}"
     if decided.verdict == "INCOMPLETE":
-        return f"INCOMPLETE, {len(not_evaluated(decided))} of {len(decided.gates)} gates not evaluated"
-    waived = f", {counted(len(decided.waivers), 'waiver')}" if decided.waivers else ""
+        return f"INCOMPLETE, {len(not_evaluated(decided))} of {len(decided.gates)} policy checks not evaluated"
+    waived = f", {counted(len(decided.waivers), 'override')}" if decided.waivers else ""
     return f"PASS{', as a pilot' if decided.pilot else ''}{waived}"
 
 

@@ -77,7 +77,7 @@ def _named(request: Request, profile: CapacityProfile) -> tuple[Represented, ...
         ]
         if not meant:
             had = sorted({plain(run.name or run.run_id) for run in profile.runs})[:_NAMED]
-            told = f"it has {', '.join(had)}" if had else "it has no run at all"
+            told = f"it has {', '.join(had)}" if had else "it has no runs"
             raise ConfigError(f"the profile has no run of {plain(word)}: {told}")
         found.update(meant)
     return tuple(run for run in profile.runs if run in found)
@@ -108,4 +108,4 @@ def _judged(request: Request, profile: CapacityProfile, runs: Sequence[Represent
         f"{gpu_hours(profile.milliseconds, decimals)} GPU-hours: {', '.join(map(plain, request.work[:_NAMED]))} of "
         f"{plain(request.team)}"
     )
-    return told if is_own else f"{told}; where their time went is told of all runs together"
+    return told if is_own else f"{told}; where the time went is known only for all runs together"

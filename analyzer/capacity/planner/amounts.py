@@ -62,7 +62,7 @@ def transfer_rate(value: object) -> TransferRate:
         raise must_be("a rate, as in 1 GB/s or 20 GB in 30 min", value)
     amount, seconds = size_bytes(found[1]), span_seconds(found[2] or "1 s")
     if not amount or not seconds:
-        raise ValueError("must be more than nothing")
+        raise ValueError("must be greater than zero")
     return TransferRate(amount, seconds)
 
 

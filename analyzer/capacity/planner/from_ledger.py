@@ -72,7 +72,7 @@ def _node(one: StockNode, starts_at: int) -> Node | str:
 def _later(one: StockNode, cores: int, memory_bytes: int, starts_at: int) -> Node | str:
     ends = [holder.until for holder in one.holders]
     if any(end is None for end in ends):
-        return f"held by {_names(one.holders)}, and nobody said until when"
+        return f"held by {_names(one.holders)} with no known end"
     last = max(end for end in ends if end is not None)
     return _offer(one, cores, memory_bytes, one.gpus, max(0, -(-(last - starts_at) // SECOND_US)))
 
@@ -158,8 +158,8 @@ def look_up(ledger: Ledger, file: TaskFile) -> LookedUp:
 def _nothing(left_out: Sequence[LeftOut]) -> str:
     told = "; ".join(f"{plain(one.node)}: {plain_sentence(one.why)}" for one in left_out[:_NODES_NAMED])
     more = f"; and {len(left_out) - _NODES_NAMED} more" if len(left_out) > _NODES_NAMED else ""
-    why = f"{told or 'the ledger knows no node'}{more}"
-    return f"nodes: inventory offers a plan nothing now ({why}); name the nodes instead"
+    why = f"{told or 'the ledger knows no nodes'}{more}"
+    return f"nodes: inventory has no node for a plan now ({why}); name the nodes instead"
 
 
 def _is_asked(task: Task) -> bool:

@@ -111,7 +111,9 @@ class ModelSettings:
         elif not text:
             return None
         if not text or not text.isascii() or not text.isprintable() or " " in text:
-            raise ConfigError(f"the key of [{_TABLE}] is empty, or has blanks, lines or letters that no key has")
+            raise ConfigError(
+                f"the key of [{_TABLE}] is empty, or contains blanks, line breaks or characters that no key has"
+            )
         return text
 
     @classmethod
@@ -131,12 +133,12 @@ def _url(text: str) -> str:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"[{_TABLE}] url is no address: {error}") from error
+        raise ConfigError(f"[{_TABLE}] url is not a valid address: {error}") from error
     if parts.username or parts.password:
-        raise ConfigError(f"[{_TABLE}] url must not bear a password, which others could read; put it into key_file")
+        raise ConfigError(f"[{_TABLE}] url must not contain a password, which others could read; put it into key_file")
     is_plain = text.isascii() and text.isprintable() and " " not in text and not parts.query and not parts.fragment
     if parts.scheme not in ("http", "https") or not host or port == 0 or not is_plain:
-        raise ConfigError(f"[{_TABLE}] url is no address like https://models.example/v1, without a query")
+        raise ConfigError(f"[{_TABLE}] url is not an address like https://models.example/v1, without a query")
     return text
 
 
@@ -198,13 +200,15 @@ def _said(settings: ModelSettings, body: bytes, headers: dict[str, str]) -> str:
             authority=settings.ca, proxy=settings.proxy,
         )  # fmt: skip
     except TooSlowError as error:
-        raise ModelError(f"the model at {who} has not ended in time; raise [model] timeout_seconds") from error
+        raise ModelError(f"the model at {who} did not finish in time; raise [model] timeout_seconds") from error
     except OSError as error:
         raise _AgainError(f"does not answer ({why(error)})") from error
     if not reply.is_success:
         _refused(who, reply.status)
     if not reply.is_whole:
-        raise ModelError(f"the model at {who} says more than {ANSWER_BYTES // 1024} KiB; describe fewer tasks at once")
+        raise ModelError(
+            f"the model at {who} returned more than {ANSWER_BYTES // 1024} KiB; describe fewer tasks at once"
+        )
     return _completion(who, reply.body)
 
 
@@ -216,7 +220,9 @@ def _refused(who: str, status: int) -> NoReturn:
     if status == HTTPStatus.NOT_FOUND:
         raise ModelError(f"the model at {who} answers 404: does [model] url end in /v1, and is model its name?")
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
-        raise ModelError(f"{who} sends us elsewhere ({status}), where no key goes; name that address in [model] url")
+        raise ModelError(
+            f"{who} redirects elsewhere ({status}), where the key is not sent; name that address in [model] url"
+        )
     raise ModelError(f"the model at {who} refuses with {status}; its log says why")
 
 
@@ -229,9 +235,11 @@ def _completion(who: str, body: bytes) -> str:
             f"{who} does not answer as OpenAI's API does; does [model] url lead to an endpoint?"
         ) from error
     if not isinstance(text, str) or not text.strip():
-        raise ModelError(f"the model at {who} says nothing; describe the tasks in other words, or ask another model")
+        raise ModelError(
+            f"the model at {who} returned nothing; describe the tasks in other words, or ask another model"
+        )
     if ended == "length":
-        raise ModelError(f"the model at {who} was cut off within its answer; describe fewer tasks at once")
+        raise ModelError(f"the model at {who} was cut off in the middle of its answer; describe fewer tasks at once")
     return text
 
 
@@ -290,7 +298,7 @@ def read_draft(
             refused.append(why)
             messages = [*messages[:2], Message("assistant", reply[:_REPLY_LETTERS]), _complaint(why)]
     raise ModelError(
-        f"the model has made no task file of it in {ROUNDS} rounds; the last was refused: {refused[-1]}. "
+        f"the model has not made a valid task file of it in {ROUNDS} rounds; the last was refused: {refused[-1]}. "
         "Say what is missing, or write the task file yourself (docs/planning.md)"
     )
 
@@ -299,7 +307,7 @@ def _check(description: str) -> None:
     if not description.strip():
         raise ProblemError("the description is empty; say which tasks there are, what they need, and which nodes")
     if (size := len(description.encode())) > DESCRIPTION_BYTES:
-        raise ProblemError(f"the description has {size:,} bytes; the model is given at most {DESCRIPTION_BYTES:,}")
+        raise ProblemError(f"the description has {size:,} bytes; the model is given no more than {DESCRIPTION_BYTES:,}")
 
 
 def _only_file(reply: str) -> str:
@@ -309,7 +317,7 @@ def _only_file(reply: str) -> str:
         ProblemError: it is too long, or there are several.
     """
     if len(reply) > _REPLY_LETTERS:
-        raise ProblemError(f"that is {len(reply):,} letters long; a task file has at most {_REPLY_LETTERS:,}")
+        raise ProblemError(f"that is {len(reply):,} characters long; a task file has no more than {_REPLY_LETTERS:,}")
     told = _THOUGHTS.sub("", reply)
     fenced = _FENCED.findall(told)
     if len(fenced) > 1:
@@ -358,7 +366,7 @@ def heading(found: TaskDraft) -> str:
     rounds = "" if found.rounds == 1 else f" in {found.rounds} rounds"
     lines = [
         f"A model has understood {tasks} and {nodes}{rounds}; nothing has been solved.",
-        *(f"It first wrote what could not be: {why[:_REFUSAL_LETTERS]}" for why in found.refused),
+        *(f"Its first version was refused: {why[:_REFUSAL_LETTERS]}" for why in found.refused),
         "Read every line: what is missing or wrong here is missing or wrong in the plan.",
     ]
     return "\n".join(lines)

@@ -216,7 +216,7 @@ def _changes(
             why = _why(proposed, task.name) or "so that the deadline is kept"
             moved.append(MovedTask(task.name, node, now, why))
         elif said is not None and said != start:
-            why = _why(proposed, task.name) or "it follows from what else changes"
+            why = _why(proposed, task.name) or "it follows from the other changes"
             shifted.append(Shifted(task.name, said, start, why))
     return tuple(moved), tuple(shifted)
 

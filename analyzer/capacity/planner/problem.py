@@ -218,23 +218,23 @@ class Problem:
         before = [each.task for each in task.inputs]
         for name in before:
             if name not in self.task_by_name:
-                raise ProblemError(f"{about} comes after {name!r}, which is no task of this problem")
+                raise ProblemError(f"{about} comes after {name!r}, which is not a task of this problem")
         if len(set(before)) < len(before):
-            raise ProblemError(f"{about} comes twice after the same task: say it once, with all of its bytes")
+            raise ProblemError(f"{about} comes after the same task twice: name it once, with all of its bytes")
         for how, node in (("is tied to", task.node), ("is planned on", task.planned.node)):
             if node is not None and node not in self.node_by_name:
-                raise ProblemError(f"{about} {how} node {node!r}, which is no node of this problem")
+                raise ProblemError(f"{about} {how} node {node!r}, which is not a node of this problem")
         groups = sorted({each.group for each in self.nodes if each.group is not None})
         if task.group is not None and task.group not in groups:
             known = ", ".join(groups[:_GROUPS_NAMED]) + (", …" if len(groups) > _GROUPS_NAMED else "")
             raise ProblemError(
-                f"{about} is tied to group {task.group!r}, which no node is in; groups are {known or 'said of none'}"
+                f"{about} is tied to group {task.group!r}, which no node is in; the groups are {known or 'not given'}"
             )
 
     def _why_not(self, task: Task) -> str:
         """Return what each of a few nodes lacks for the task."""
         told = [f"{node.name} {lacks(node, task)}" for node in self.nodes[:3]]
-        rest = f"; nor will {counted(len(self.nodes) - 3, 'more node')} do" if len(self.nodes) > 3 else ""
+        rest = f"; nor does any of {counted(len(self.nodes) - 3, 'more node')} fit" if len(self.nodes) > 3 else ""
         if any(lacks_parts(node, task) is None for node in self.nodes):
             return "; ".join(told) + rest + ". Say in duration how long it takes there, as in {A100-80GB: 25 h}"
         return "; ".join(told) + rest + ". Ask for less, or add a node"
@@ -286,7 +286,7 @@ def lacks_duration(node: Node, task: Task) -> str | None:
         return None
     known = " and ".join(name for name, _ in task.durations)
     what = "is of a kind of GPU that is not known" if node.sku is None else f"is of {node.sku}"
-    return f"{what}, and how long the task takes is known on {known} alone"
+    return f"{what}, and how long the task takes is known only on {known}"
 
 
 def lacks_parts(node: Node, task: Task) -> str | None:

@@ -79,7 +79,7 @@ def read_proposal(text: str | bytes) -> Proposal:
     if not isinstance(listed, list):
         raise ProposalError("the proposal: 'placements' must be a list of {task, node, start_seconds}")
     if len(listed) > PLACEMENTS_MAX:
-        raise ProposalError(f"the proposal has {len(listed):,} placements; propose at most {PLACEMENTS_MAX:,}")
+        raise ProposalError(f"the proposal has {len(listed):,} placements; propose no more than {PLACEMENTS_MAX:,}")
     claims = Claims(
         _seconds("the proposal", said, "makespan_seconds"), _micros(said, "cost_usd"), _micros(said, "savings_usd")
     )
@@ -100,7 +100,7 @@ def _placed(number: int, said: object) -> Placed:
 def _parsed(text: str | bytes) -> object:
     size = len(text)
     if size > BYTES_MAX:
-        raise ProposalError(f"the proposal has {size:,} characters; send at most {BYTES_MAX:,}")
+        raise ProposalError(f"the proposal has {size:,} characters; send no more than {BYTES_MAX:,}")
     try:
         return json_said(
             text, most_bytes=BYTES_MAX, object_pairs_hook=_once, parse_float=Decimal, parse_constant=_no_number
@@ -114,12 +114,12 @@ def _parsed(text: str | bytes) -> object:
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     said = dict(pairs)
     if len(said) < len(pairs):
-        raise ValueError("one key is said twice")
+        raise ValueError("a key occurs twice")
     return said
 
 
 def _no_number(word: str) -> Never:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a valid number")
 
 
 def _table(where: str, said: object, known: Collection[str]) -> Mapping[str, object]:
@@ -136,7 +136,7 @@ def _table(where: str, said: object, known: Collection[str]) -> Mapping[str, obj
 def _name(where: str, table: Mapping[str, object], key: str) -> str:
     value = table.get(key)
     if not isinstance(value, str) or not 0 < len(value) <= NAME_LETTERS_MAX or not value.isprintable():
-        raise ProposalError(f"{where}: {key!r} must be a text of 1 to {NAME_LETTERS_MAX} printable characters")
+        raise ProposalError(f"{where}: {key!r} must be text of 1 to {NAME_LETTERS_MAX} printable characters")
     return value
 
 

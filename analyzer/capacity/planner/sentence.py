@@ -21,7 +21,7 @@ SOLVER_WORDS: dict[Solver, str] = {
     "heft": "HEFT",
     "random_heft": "HEFT, randomised",
     "cp_sat": "CP-SAT (exact)",
-    "said": "as it was said",
+    "said": "as proposed",
 }
 _MEDIUM_WORDS: dict[Medium, str] = {
     "local": "same node",
@@ -115,7 +115,7 @@ def sentence(facts: PlanFacts) -> str:
         return " ".join([_not_found(facts), *_odds(facts)])
     said = [*_moves(facts), *_delays(facts)]
     if not said and facts.is_planned:
-        said = ["Nothing has to move or to be delayed."]
+        said = ["Nothing has to be moved or delayed."]
     said.append(f"{_finish(facts)}{_deadline(facts)}")
     return " ".join([*said, *_against_olb(facts)])
 
@@ -180,9 +180,9 @@ def _more(count: int, noun: str) -> list[str]:
 def _finish(facts: PlanFacts) -> str:
     zone = facts.timezone
     if facts.finish is None or not has_spread(facts):
-        return f"Finish {when(facts.end_at, zone, facts.start_at)} if every task takes what was said"
+        return f"Estimated finish {when(facts.end_at, zone, facts.start_at)}, if every task takes its stated time"
     middle, late = facts.finish.p50_at, facts.finish.p90_at
-    return f"Finish {when(middle, zone, facts.start_at)} (P50), {again(late, zone, middle)} (P90)"
+    return f"Estimated finish {when(middle, zone, facts.start_at)} (P50), {again(late, zone, middle)} (P90)"
 
 
 def _deadline(facts: PlanFacts) -> str:
@@ -191,7 +191,7 @@ def _deadline(facts: PlanFacts) -> str:
         return "." if ratio is None else f"; P(every task on time) {chance(ratio)}."
     deadline = f"; deadline {again(facts.deadline_at, facts.timezone, facts.end_at)}"
     if ratio is None:
-        return f"{deadline}. How likely that is cannot be said: no task has a spread (P10 to P90, or a history)."
+        return f"{deadline}. Its probability is N/A: no task has a spread (P10 to P90, or a history)."
     return f"{deadline}, P(on time) {chance(ratio)}."
 
 
@@ -216,10 +216,10 @@ def _kept_off(facts: PlanFacts) -> list[str]:
 def _not_found(facts: PlanFacts) -> str:
     earliest = when(facts.earliest_at, facts.timezone, facts.start_at)
     if facts.deadline_at is None or facts.end_at <= facts.deadline_at:
-        return f"No plan found that keeps every task's deadline, and not proven that none can.{_late_tasks(facts)}"
+        return f"No plan found that keeps every task's deadline; it is not proven that none can.{_late_tasks(facts)}"
     return (
         f"No plan found that keeps the deadline: the best ends {_beside_deadline(facts.end_at, facts)}. "
-        f"That none ends before {earliest} is proven; what lies between is not known."
+        f"It is proven that none ends before {earliest}; whether one ends in between is not known."
     )
 
 

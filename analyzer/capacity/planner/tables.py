@@ -68,7 +68,7 @@ class MovedRow:
 class ComparedRow:
     """One solver's plan, or the bound that none is below."""
 
-    HEADS: ClassVar = ("all done after", "above", "moves", "bytes", "takes", "cost")
+    HEADS: ClassVar = ("finishes after", "above", "moves", "bytes", "takes", "cost")
 
     name: str
     makespan: str
@@ -131,7 +131,7 @@ def compared_rows(facts: PlanFacts) -> list[ComparedRow]:
     if [one.solver for one in facts.compared[:-1]].count(facts.compared[-1].solver):
         rows[-1] = replace(rows[-1], name="least changed" if facts.is_planned else "cheapest on time")
     bound = exact((facts.earliest_at - facts.start_at) // SECOND_US)
-    return [*rows, ComparedRow("no plan is shorter", bound, "", "", "", "", "", is_answer=False)]
+    return [*rows, ComparedRow("lower bound", bound, "", "", "", "", "", is_answer=False)]
 
 
 def _compared(one: Compared, facts: PlanFacts, decimals: int | None) -> ComparedRow:
@@ -189,9 +189,7 @@ def ledger_rows(facts: PlanFacts) -> list[tuple[str, str]]:
     for one in facts.left_out:
         why[one.why].append(plain(one.node))
     if why:
-        rows.append(
-            ("not offered", "; ".join(f"{_named(nodes)}: {plain_sentence(text)}" for text, nodes in why.items()))
-        )
+        rows.append(("left out", "; ".join(f"{_named(nodes)}: {plain_sentence(text)}" for text, nodes in why.items())))
     return rows
 
 
@@ -216,7 +214,7 @@ def history_words(one: History, timezone: str) -> str:
     )
     beside = [
         *([f"{one.restarted} of them restarted"] if one.restarted else []),
-        *([f"{one.unfinished} more did not complete and count nowhere"] if one.unfinished else []),
+        *([f"{one.unfinished} more did not complete and are not counted"] if one.unfinished else []),
     ]
     told = f"{counted(one.runs, 'run')} with {size}, {span_words(one.first_at, one.last_at, timezone)}: {spans}"
     return "; ".join([told, *beside, *([f"used at most {', '.join(used)}"] if used else [])])
@@ -232,7 +230,10 @@ def unjudged_rows(facts: PlanFacts) -> list[tuple[str, str]]:
     bare = [one.name for one in facts.histories if not one.gpus]
     if bare:
         rows.append(
-            ("hosts", f"of which kind the hosts were that {_named(bare)} ran on is not known: others may differ")
+            (
+                "hosts",
+                f"the kind of the hosts that {_named(bare)} ran on is not known: on others it may take another time",
+            )
         )
     if facts.cost_micros is None:
         rows.append(("cost", "a node that the plan uses has no price: say price_per_hour"))
@@ -251,16 +252,16 @@ def _unseen_words(one: Unseen) -> str:
 
 
 def _links_words(cost_seconds: int | None) -> str:
-    planned = "transfers at the same time are planned as if each had its links alone"
+    planned = "concurrent transfers are planned as if each had its links to itself"
     if cost_seconds is None:
         return planned
-    return f"{planned}; sharing them, all is done {about(cost_seconds)} later" if cost_seconds > 0 else planned
+    return f"{planned}; when they share, the plan ends {about(cost_seconds)} later" if cost_seconds > 0 else planned
 
 
 def _spread_words(facts: PlanFacts) -> str:
     if not has_spread(facts):
         return "every duration is one figure: say p10 and p90, or a history, for a probability"
-    alone = "each task is drawn by itself; what slows several at once makes the true spread wider"
+    alone = "each task is drawn independently; what slows several at once makes the true spread wider"
     without = facts.finish.without_spread if facts.finish is not None else ()
     if not without:
         return alone

@@ -121,7 +121,7 @@ class _Clock:
 
 def _name(value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= _NAME_LETTERS_MOST or not value.isprintable():
-        letters = f"a name of 1 to {_NAME_LETTERS_MOST} letters that can be printed"
+        letters = f"a name of 1 to {_NAME_LETTERS_MOST} printable characters"
         raise ValueError(f"{must_be(letters, value)}; write a number in quotes")
     return value
 
@@ -257,7 +257,7 @@ def read_tasks(
         TaskFileError: it is too long, no YAML, or says what no task file can; all that is wrong is told at once.
     """
     if len(text) > _LETTERS_MOST:
-        raise TaskFileError(f"{where} has {len(text):,} letters; split what has over {_LETTERS_MOST:,}")
+        raise TaskFileError(f"{where} has {len(text):,} characters; split what has over {_LETTERS_MOST:,}")
     top, starts_at = _parsed(where, text), now
     if start is not None:
         starts_at = parse_moment("--start", start, now, timezone)
@@ -342,7 +342,7 @@ class _Reading:
             self.mistakes.append(f"{self.where}: {key} must be keys and values")
             return {}
         if len(values) > most:
-            self.mistakes.append(f"{self.where} has {len(values):,} {key}; plan at most {most:,} at once")
+            self.mistakes.append(f"{self.where} has {len(values):,} {key}; plan no more than {most:,} at once")
             return {}
         found = {}
         for name, each in values.items():

@@ -116,11 +116,11 @@ def plan_text(facts: PlanFacts, layout: TextLayout, top: int | None = None) -> s
         _head(facts, layout),
         layout.wrap(sentence(facts)),
         _chart(facts, layout, top or TASKS_SHOWN),
-        _labelled("CHANGES  against what was planned", change_rows(facts)[: top or TASKS_SHOWN], layout),
+        _labelled("CHANGES  from the current plan", change_rows(facts)[: top or TASKS_SHOWN], layout),
         _moved(facts, layout, top or _MOVES_SHOWN),
         _compared(facts, layout),
         _labelled("FROM THE LEDGER", ledger_rows(facts), layout),
-        _labelled("NOT JUDGED", unjudged_rows(facts), layout),
+        _labelled("NOT MODELED", unjudged_rows(facts), layout),
     ]
     body = [line for section in sections if section for line in (*section, "")]
     return layout.page([*body, *layout.wrap(_NEXT, "", "      ")])
@@ -228,7 +228,7 @@ def _moved(facts: PlanFacts, layout: TextLayout, most: int) -> list[str]:
     tasks = min(room - _NODE_CELLS, max(_NAME_CELLS + 2, 1 + max(len(row.tasks) for row in rows)))
     nodes = room - tasks
     heads = "".join(f"{MEDIUM_HEADS[medium]:>{_WAY_CELLS}}" for medium in MEDIA)
-    head = f"{'WHAT MOVES':<{2 + room}}{'bytes':>8}{heads}"
+    head = f"{'TRANSFERS':<{2 + room}}{'bytes':>8}{heads}"
     lines = [head]
     for row in rows[:most]:
         ways = "".join(
@@ -238,7 +238,7 @@ def _moved(facts: PlanFacts, layout: TextLayout, most: int) -> list[str]:
         lines.append(f"  {names}{row.bytes:>8}{ways}")
     if len(rows) > most:
         lines.append(f"  and {counted(len(rows) - most, 'more transfer')}")
-    return [*lines, *layout.wrap("* is the way that the plan takes; local is a copy on the node's own disk")]
+    return [*lines, *layout.wrap("* is the path that the plan takes; local is a copy on the node's own disk")]
 
 
 def _compared(facts: PlanFacts, layout: TextLayout) -> list[str]:

@@ -207,7 +207,7 @@ def _money(verb: str, said: int | None, counted: int | None) -> Iterator[str]:
         return
     if counted is None:
         why = "a price is not known" if verb == "cost" else "there is no plan to compare with, or a price is not known"
-        yield f"the plan is said to {verb} {_usd(said)}; nobody can say so: {why}"
+        yield f"the plan is said to {verb} {_usd(said)}; that cannot be checked: {why}"
     elif abs(said - counted) > _CENT_MICROS // 2:  # who says cents is right to the cent
         yield f"the plan is said to {verb} {_usd(said)}; it {verb}s {_usd(counted)}"
 
@@ -235,7 +235,7 @@ def stays_of(problem: Problem, proposal: Proposal) -> PlacesFound:
         for placed in said:
             if placed.node not in nodes:
                 text = (
-                    f"{task.name} is put on {plain(placed.node)!r}, and there is no such node;"
+                    f"{task.name} is placed on node {plain(placed.node)!r}, which does not exist;"
                     f" {nearest_name(placed.node, nodes)}"
                 )
                 broken.append(Broken("unknown", text, (task.name,), (placed.node,)))
@@ -306,7 +306,7 @@ def _lacking(task: Task, node: Node) -> list[str]:
 
 def _alternatives(problem: Problem, task: Task) -> str:
     fitting = [node.name for node in problem.nodes if lasts_on(task, node) is not None and not _lacking(task, node)]
-    return listed(fitting) if fitting else "no node of this problem: ask for less, or add a node"
+    return listed(fitting) if fitting else "none of the nodes of this problem: ask for less, or add a node"
 
 
 # Of a node and of a task alike: what it is called, how much there is or is needed, and how an amount is written.
@@ -447,7 +447,7 @@ def _stale(problem: Problem, proposal: Proposal) -> list[Broken]:
         return []
     text = (
         f"the proposal is for problem {plain(proposal.problem)!r}, and this one is {now!r}: tasks, nodes or times have"
-        " changed since; look at the problem again and propose anew"
+        " changed since; look at the problem again and propose again"
     )
     return [Broken("stale", text)]
 

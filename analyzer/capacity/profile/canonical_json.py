@@ -50,9 +50,9 @@ def _of_time(profile: CapacityProfile) -> Iterator[str]:
     moments = [profile.since_us, profile.until_us, profile.made.at_us]
     moments += [moment for run in profile.runs for moment in (run.started_at, run.ended_at) if moment is not None]
     if not all(0 <= moment <= _LAST_US for moment in moments):
-        yield "it has a moment that is no date"
+        yield "it has a time that is not a valid date"
     if not all(_is_day(each.lowest_day) for each in profile.free):
-        yield "profile.free has a lowest_day that is no day such as 2026-11-01"
+        yield "profile.free has a lowest_day that is not a date such as 2026-11-01"
     if profile.until_us - profile.since_us < 1000:
         yield "profile.until_us is not after profile.since_us"
 
@@ -109,13 +109,13 @@ def _of_ratios(profile: CapacityProfile) -> Iterator[str]:
     said += [path.waiting_ratio, path.busiest_worker_ratio, path.disk_busy_ratio] if path is not None else []
     said += [talk.waiting_ratio] if talk is not None else []
     if not all(ratio is None or 0 <= ratio <= _MOST for ratio in said):
-        yield "it has a share below nothing or above all"
+        yield "it has a share below 0% or above 100%"
     known = {cause for _, state, cause in _KNOWN if state == "starved"}
     if path is not None and path.limit is not None and path.limit not in known:
-        yield f"profile.data_path.limit {path.limit[:40]!r} is no cause of waiting that this version knows"
+        yield f"profile.data_path.limit {path.limit[:40]!r} is not a cause of input starvation that this version knows"
     sizes = [(size.gpus, size.work_per_second, size.efficiency_ratio) for size in profile.scaling]
     if any(min(size) < 0 for size in sizes) or [size[0] for size in sizes] != sorted({size[0] for size in sizes}):
-        yield "profile.scaling is no table of sizes, smallest first"
+        yield "profile.scaling is not a table of sizes in ascending order"
 
 
 FILE_BYTES = 4 * 2**20
@@ -149,24 +149,24 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - whatever JSON can say
         ProfileError: it is too long or too deep, is no JSON, says a key twice, or has a number that no profile has.
     """
     if len(text) > FILE_BYTES:
-        raise ProfileError(f"it has over {FILE_BYTES >> 20} MiB: no profile is that long")
+        raise ProfileError(f"it is larger than {FILE_BYTES >> 20} MiB, the maximum for a profile")
     try:
         return json_said(text, most_bytes=FILE_BYTES, object_pairs_hook=_once, parse_constant=_no_number)
     except TooDeepError as error:
         raise ProfileError("it is nested too deeply to be a profile") from error
     except ValueError as error:
-        raise ProfileError(f"it is not JSON as a profile is: {error}") from error
+        raise ProfileError(f"it is not valid JSON: {error}") from error
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     said = dict(pairs)
     if len(said) < len(pairs):
-        raise ProfileError("it says one key twice")
+        raise ProfileError("a key occurs twice in it")
     return said
 
 
 def _no_number(word: str) -> object:
-    raise ProfileError(f"it has {word}, which is no number that a profile has")
+    raise ProfileError(f"it has {word}, which is not a valid number")
 
 
 def profile_of(document: object) -> CapacityProfile:
@@ -219,7 +219,7 @@ def _scalar(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 - t
         return value
     if kind is str and isinstance(value, str):
         if not _is_text(value):
-            raise ProfileError(f"{where} is no text as UTF-8 has them")
+            raise ProfileError(f"{where} is not valid UTF-8 text")
         return value
     if kind is int and isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= INTEGER_BITS:
         return value
@@ -227,7 +227,7 @@ def _scalar(kind: Any, value: object, where: str) -> object:  # noqa: ANN401 - t
         number = _float(value, where)
         if number is not None:
             return number
-    words = {bool: "true or false", str: "a text", int: "a whole number of 64 bits", float: "a finite number"}
+    words = {bool: "true or false", str: "text", int: "a whole number of 64 bits", float: "a finite number"}
     raise ProfileError(f"{where} is {_short(value)} and must be {words[kind]}")
 
 

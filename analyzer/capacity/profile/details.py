@@ -198,8 +198,10 @@ def _sizes(profile: CapacityProfile) -> Table:
         for size in profile.scaling
     )
     knee = profile.knee_gpus
-    note = f"The knee is at {knee:,} GPUs: the next size does less than 70% of it a GPU." if knee is not None else ""
-    note = note or "Every size that was seen still pays; larger ones were not tried."
+    note = (
+        f"The knee is at {knee:,} GPUs: at the next size each GPU does less than 70% of it." if knee is not None else ""
+    )
+    note = note or "Every measured size still pays; larger ones were not tried."
     return Table("Scaling", ("GPUs", "runs", "work", "speed-up", "efficiency"), rows, 0, note)
 
 
@@ -210,11 +212,11 @@ def _input(profile: CapacityProfile) -> Table:
     limit = booking("starved", path.limit).cause_label if path.limit else UNKNOWN
     rows = (
         ("input starvation", ratio(path.waiting_ratio)),
-        ("what it waited for most", limit),
-        ("loader workers a rank, most", _count(path.loader_workers)),
+        ("its main cause", limit),
+        ("loader workers per rank, maximum", _count(path.loader_workers)),
         ("busiest worker, of a core", _share(path.busiest_worker_ratio)),
         ("busiest disk, busy", _share(path.disk_busy_ratio)),
-        ("read from disks and mounts, a run", _speed(path.input_bytes_per_second)),
+        ("read from disks and mounts, per run", _speed(path.input_bytes_per_second)),
         ("into a GPU over PCIe, mean", _speed(path.pcie_bytes_per_second)),
     )
     return Table("Data path", ("what", "measured"), rows, 2)
@@ -225,8 +227,8 @@ def _talk(profile: CapacityProfile) -> Table:
     if talk is None:
         return Table("Communication", (), ())
     rows = (
-        ("in exchanges between ranks, useful or not", ratio(talk.waiting_ratio)),
-        ("racks of one run, most", _count(talk.racks_max)),
+        ("communication between ranks, useful or not", ratio(talk.waiting_ratio)),
+        ("racks per run, maximum", _count(talk.racks_max)),
         ("over NVLink", _bytes(talk.nvlink_bytes)),
         ("between hosts (RDMA)", _bytes(talk.network_bytes)),
         ("of it across racks", _bytes(talk.cross_rack_bytes)),
@@ -247,7 +249,7 @@ def _instead(profile: CapacityProfile) -> Table:
         )
         for each in profile.alternatives
     )
-    return Table("What else it could run on", ("GPU", "what", "tried", "fits", "a GPU-hour", "why"), rows, 6)
+    return Table("What else it could run on", ("GPU", "what", "tried", "fits", "per GPU-hour", "why"), rows, 6)
 
 
 def _team(profile: CapacityProfile) -> Table:
@@ -286,8 +288,17 @@ def _advice(profile: CapacityProfile) -> Table:
         )
         for each in profile.advice
     )
-    head = ("id", "what to change", "line", "frees GPUs: P20, P50, P80", "or the same GPUs do", "saves a week")
-    return Table("Open recommendations", head, rows, 3, "None of them has been made yet; P20 is careful, P50 likely.")
+    head = (
+        "id",
+        "what to change",
+        "line",
+        "frees GPUs: P20, P50, P80",
+        "or the same GPUs do",
+        "estimated weekly savings (median)",
+    )
+    return Table(
+        "Open recommendations", head, rows, 3, "None of them has been applied yet; P20 is conservative, P50 likely."
+    )
 
 
 def _gpus(frees: Spread, profile: CapacityProfile) -> str:
@@ -301,7 +312,7 @@ def _speeds(each: OpenAdvice) -> str:
 
 
 def _done(profile: CapacityProfile) -> Table:
-    inside = {True: "inside", False: "outside", None: "cannot be told"}
+    inside = {True: "inside", False: "outside", None: "N/A"}
     rows = tuple(
         (
             plain(each.id),
@@ -312,7 +323,7 @@ def _done(profile: CapacityProfile) -> Table:
         )
         for each in profile.checked
     )
-    head = ("id", "what was changed", "predicted a week", "came to", "P20 to P80")
+    head = ("id", "what was changed", "predicted per week", "measured per week", "P20 to P80")
     return Table("Verified savings of this team", head, rows, 2)
 
 
@@ -326,7 +337,7 @@ def _units(profile: CapacityProfile) -> Table:
         )
         for each in profile.unit_costs
     )
-    return Table("What a unit of work cost", ("run", "counted by the run", "cost", "a unit"), rows)
+    return Table("What a unit of work cost", ("run", "reported by the run", "cost", "per unit"), rows)
 
 
 def _count(value: int | None) -> str:

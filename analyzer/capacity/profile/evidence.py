@@ -30,8 +30,8 @@ def evidence(profile: CapacityProfile) -> list[EvidenceRow]:
         ("fleet", "; ".join(_free(each) for each in profile.free)),
         ("unit cost", _unit_cost_words(profile)),
         ("energy", _energy_words(profile)),
-        ("open advice", _advice(profile)),
-        ("record", _record(profile)),
+        ("recommended", _advice(profile)),
+        ("accuracy", _record(profile)),
     )
     return [(label, text) for label, text in found if text]
 
@@ -80,12 +80,12 @@ def _data_path(profile: CapacityProfile) -> str:
     path = profile.data_path
     if path is None:
         return ""
-    limit = f", most of it for {booking('starved', path.limit).cause_label}" if path.limit else ""
-    parts = [f"{ratio(path.waiting_ratio)} waits for input{limit}"]
+    limit = f", most of it from {booking('starved', path.limit).cause_label}" if path.limit else ""
+    parts = [f"{ratio(path.waiting_ratio)} input starvation{limit}"]
     if path.loader_workers is not None:
         busy = path.busiest_worker_ratio
         told = f", the busiest at {ratio(busy, 0)} of a core" if busy is not None else ""
-        parts.append(f"{counted(path.loader_workers, 'loader worker')} a rank at the most{told}")
+        parts.append(f"{counted(path.loader_workers, 'loader worker')} per rank at most{told}")
     if path.disk_busy_ratio is not None:
         parts.append(f"busiest disk {ratio(path.disk_busy_ratio, 0)} busy")
     return "; ".join(parts)
@@ -130,7 +130,7 @@ def _network(profile: CapacityProfile) -> str:
     talk = profile.communication
     if talk is None:
         return ""
-    parts = [f"{ratio(talk.waiting_ratio)} in exchanges between ranks"]
+    parts = [f"{ratio(talk.waiting_ratio)} communication between ranks"]
     if talk.racks_max is not None:
         parts.append("inside one rack" if talk.racks_max == 1 else f"over {talk.racks_max:,} racks")
     if talk.cross_rack_bytes:
@@ -212,6 +212,6 @@ def _first_advice(profile: CapacityProfile) -> Iterator[EvidenceRow]:
 def _record(profile: CapacityProfile) -> str:
     record = profile.record
     if not record.checked:
-        return "no prediction of this site has been checked yet"
+        return "no feedback yet: no prediction of this site has been checked"
     said = "prediction" if record.checked == 1 else "predictions"
-    return f"of {record.checked:,} such {said} checked so far, {record.inside:,} came out between P20 and P80"
+    return f"of {record.checked:,} such {said} checked so far, {record.inside:,} fell between P20 and P80"

@@ -104,7 +104,7 @@ def first_page(envelope: Envelope, decided: DecisionView | None = None) -> First
         held=_held(profile),
         decided=decided,
         answer=_plain_answer(profile, said),
-        went="Where the time of the judged runs went" if judged else f"Where {_hours(profile)} of {runs} went",
+        went="Where the time of the evaluated runs went" if judged else f"Where {_hours(profile)} of {runs} went",
         lines=said,
         sign=symbol(profile.currency).strip(),
         evidence=tuple(evidence(profile)),
@@ -121,7 +121,7 @@ def _plain_answer(profile: CapacityProfile, said: "tuple[BreakdownLine, ...]") -
     useful, avoidable = shares.get("useful", "0.0"), shares.get("avoidable")
     answer = f"{useful}% of this GPU time was useful"
     if not profile.measured_ratio:
-        return "Nothing of this GPU time was measured: what of it was useful or avoidable is not known."
+        return "None of this GPU time was measured: what of it was useful or avoidable is not known."
     if avoidable is None:
         whole = profile.measured_ratio == 1
         return f"{answer}; nothing avoidable was found{'' if whole else ' in what of it was measured'}."
@@ -152,7 +152,7 @@ def _site(profile: CapacityProfile) -> str:
 def _whose(profile: CapacityProfile) -> str:
     teams = sorted({profile.team} if profile.team else {run.team for run in profile.runs if run.team})
     more = f" and {len(teams) - _TEAMS_SHOWN} more" if len(teams) > _TEAMS_SHOWN else ""
-    team = ", ".join(map(plain, teams[:_TEAMS_SHOWN])) + more if teams else "no team known"
+    team = ", ".join(map(plain, teams[:_TEAMS_SHOWN])) + more if teams else "team not known"
     project = f", project {plain(profile.project)}" if profile.project else ""
     days = days_words(profile.since_us, profile.until_us, profile.timezone)
     year = local(profile.until_us - 1, profile.timezone).year
@@ -216,7 +216,7 @@ def _asked(first: FirstPage, layout: TextLayout) -> list[str]:
 
 def _verdict(decided: DecisionView, layout: TextLayout) -> list[str]:
     said = (decided.answer, decided.stopped or "")
-    head = layout.wrap(f"VERDICT OF THE GATES: {decided.verdict}", "")
+    head = layout.wrap(f"VERDICT: {decided.verdict}", "")
     return [*head, *(line for text in said for line in layout.wrap(text, ""))]
 
 

@@ -188,7 +188,7 @@ def caveats(
         *_of_scaling(work, scaled),
         *([] if known is None else _of_alternatives(alternatives)),
         *(["The memory of the GPUs was not read."] if not memory else []),
-        *([f"{units[0].unit.capitalize()} are the runs' own word."] if units else []),
+        *([f"{units[0].unit.capitalize()} are as the runs report them."] if units else []),
         *_of_rules(session, work),
     ]
     return tuple(dict.fromkeys(said))
@@ -198,24 +198,25 @@ def _of_hours(work: Work, known: Hours) -> Iterator[str]:
     if known.known < known.expected:
         yield f"The ledger has {known.known} of the period's {counted(known.expected, 'hour')}."
     if known.status not in _SETTLED:
-        yield f"Hours of the period are still {known.status or 'unknown'}: figures may change by late telemetry."
+        status = "preliminary" if known.status == "provisional" else known.status or "unknown"
+        yield f"Hours of the period are still {status}: late telemetry may change figures."
     running = [run for run in work.runs if run.ended_at is None]
     if running:
         verb = "runs" if len(running) == 1 else "run"
-        yield f"{counted(len(running), 'run')} of {len(work.runs)} still {verb}: what comes later is not in it."
+        yield f"{counted(len(running), 'run')} of {len(work.runs)} still {verb}: later hours are not included."
 
 
 def _of_price(work: Work) -> Iterator[str]:
     if any(run.micros is None for run in work.runs):
-        yield "A part of the GPU time has no price, so no cost is told of it; name its price in the price file."
+        yield "A part of the GPU time has no price, so that it has no cost here; name its price in the price file."
 
 
 def _of_scaling(work: Work, scaled: Scaled) -> Iterator[str]:
     if scaled.because is not None:
-        said = "The table of sizes is not whole" if scaled.table else "Scaling is not known"
+        said = "The table of sizes is not complete" if scaled.table else "Scaling is not known"
         yield f"{said}: {plain(scaled.because)}."
     if scaled.table and len(work.names) > 1:
-        yield f"The table of sizes is of {plain(scaled.of or 'the largest run')} alone."
+        yield f"The table of sizes is of {plain(scaled.of or 'the largest run')} only."
 
 
 def _of_alternatives(alternatives: Sequence[Alternative]) -> Iterator[str]:
@@ -233,7 +234,8 @@ def _of_rules(session: Session, work: Work) -> Iterator[str]:
             found[one.rule, one.missing] = found.get((one.rule, one.missing), 0) + 1
     most = sorted(found, key=lambda key: (-found[key], key))
     for rule, missing in most[:_RULES_SHOWN]:
-        yield f"Not judged in {counted(found[rule, missing], 'run')}: {plain(rule_words(rule))} ({plain(missing)})."
+        runs = counted(found[rule, missing], "run")
+        yield f"Insufficient data in {runs}: {plain(rule_words(rule))} ({plain(missing)})."
     if len(most) > _RULES_SHOWN:
         yield f"{counted(len(most) - _RULES_SHOWN, 'other rule')} lacked a signal too."
 

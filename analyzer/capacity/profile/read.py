@@ -85,11 +85,11 @@ def _text(source: Path | bytes) -> str:
     else:
         content = source
     if len(content) > FILE_BYTES:
-        raise ProfileError(f"it has over {FILE_BYTES >> 20} MiB: no profile is that long")
+        raise ProfileError(f"it is larger than {FILE_BYTES >> 20} MiB, the maximum for a profile")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ProfileError("it is neither JSON nor HTML in UTF-8: no profile") from error
+        raise ProfileError("it is not a profile: neither JSON nor HTML in UTF-8") from error
 
 
 def _body(text: str) -> tuple[bool, str]:
@@ -122,11 +122,11 @@ def _page(text: str, said: Signature | None) -> Page:
 
 def _envelope(document: object) -> Envelope:
     if not isinstance(document, dict):
-        raise ProfileError("it is no profile: no object with 'profile' and 'signature'")
+        raise ProfileError("it is not a profile: not an object with 'profile' and 'signature'")
     if unknown := set(document) - set(_PARTS):
-        raise ProfileError(f"it has {min(unknown)[:40]!r} beside 'profile' and 'signature': no profile has")
+        raise ProfileError(f"it has {min(unknown)[:40]!r} beside 'profile' and 'signature', which no profile has")
     if "profile" not in document:
-        raise ProfileError("it has no 'profile'; a report's or a run's JSON is none")
+        raise ProfileError("it has no 'profile'; the JSON of a report or a run is not a profile")
     return Envelope(profile_of(document["profile"]), _signature(document.get("signature")))
 
 
@@ -139,7 +139,7 @@ def _signature(said: object) -> Signature | None:
         or set(said) != set(known)
         or not all(isinstance(each, str) for each in said.values())
     ):
-        raise ProfileError(f"its signature is none: it must have the texts {', '.join(known)}")
+        raise ProfileError(f"its signature is not valid: it must have the texts {', '.join(known)}")
     return Signature(**said)
 
 
@@ -147,7 +147,7 @@ def _judged(envelope: Envelope, trusted: Sequence[TrustedKey], *, respelled: boo
     said, profile = envelope.signature, envelope.profile
     sha256 = digest(profile)
     if said is None:
-        return ReadProfile(profile, "unsigned", None, None, sha256, "nobody signed it: anybody may have written it")
+        return ReadProfile(profile, "unsigned", None, None, sha256, "not signed: anybody may have written it")
     if respelled and holds(envelope):
         told = "edited: its values are as they were signed, its text is not; attach the file as gpuledger wrote it"
         return ReadProfile(profile, "edited", None, said.key_id, sha256, told)
@@ -161,7 +161,7 @@ def _by_list(profile: CapacityProfile, said: Signature, sha256: str, trusted: Se
     key, by = _spaced(said.key_id), profile.made.by
     known = next((each for each in trusted if each.public_key == said.public_key), None)
     if known is None:
-        told = f"unknown key {key}: unchanged since it was signed, by a key that is not on the list of trusted ones"
+        told = f"unknown key {key}: unchanged since it was signed, by a key that is not on the list of trusted keys"
         return ReadProfile(profile, "unknown_key", None, said.key_id, sha256, told)
     if known.by != by:
         told = f"unknown key {key}: {known.name} is trusted as {known.by!r}, and the profile says it is by {by!r}"

@@ -158,7 +158,7 @@ def key_at(path: Path) -> Ed25519PrivateKey:
     try:
         key = load_pem_private_key(content, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ConfigError(f"{path} is no key that profiles are signed with; name another file") from error
+        raise ConfigError(f"{path} is not a key that can sign profiles; name another file") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigError(f"{path} is a key of another kind than Ed25519; name another file")
     return key
@@ -203,7 +203,7 @@ def _write(path: Path, content: bytes) -> None:
 def _public_key(entry: TomlEntry, key: str) -> str:
     text = entry.text(key)
     if exact_bytes(text, PUBLIC_BYTES) is None:
-        raise ConfigError(f"{entry.where}: {key!r} is no Ed25519 key as gpuledger capacity profile key prints it")
+        raise ConfigError(f"{entry.where}: {key!r} is not an Ed25519 key as gpuledger capacity profile key prints it")
     return text
 
 
@@ -236,5 +236,5 @@ def trusted_of(content: TomlEntry) -> tuple[TrustedKey, ...]:
     keys = read_rows(content, "key", TrustedKey, mistakes)
     mistakes.refuse()
     if len({key.public_key for key in keys}) < len(keys):
-        raise ConfigError(f"{content.where}: one key is listed twice; leave one of its entries")
+        raise ConfigError(f"{content.where}: a key is listed twice; leave one of its entries")
     return keys

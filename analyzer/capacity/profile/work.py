@@ -111,14 +111,16 @@ def _of_named(asked: ProfileRequest, named: tuple[str, ...], period: Period, hel
     for one in held:
         if not _is_of(one, asked):
             what = f"team {one.team!r}" if asked.team not in (None, one.team) else f"project {one.project!r}"
-            raise LedgerError(f"{one.run_id} is of {what}, not of what was asked; the teams file says whose runs are")
+            raise LedgerError(
+                f"{one.run_id} is of {what}, not of what was asked for; the teams file says whose runs are whose"
+            )
     team, project = ({getattr(one, key) for one in held} for key in ("team", "project"))
     return Work(
         asked.team or (team.pop() if len(team) == 1 else None),
         asked.project or (project.pop() if len(project) == 1 else None),
         period,
         tuple(held),
-        f"{counted(len(held), 'run')}, named by whoever asked",
+        f"{counted(len(held), 'run')}, named by the requester",
     )
 
 

@@ -125,7 +125,7 @@ def profile(**changes: object) -> CapacityProfile:
         unit_costs=(),
         energy=None,
         caveats=(),
-        chosen="3 runs, named by whoever asked",
+        chosen="3 runs, named by the requester",
     )
     return replace(whole, **changes)  # type: ignore[arg-type]
 

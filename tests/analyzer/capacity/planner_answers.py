@@ -63,7 +63,7 @@ def of_ledger() -> PlanFacts:
     history = History(
         "nightly-prep", 1, seconds, 1, 2, FRIDAY_5 - 30 * 86_400_000_000, FRIDAY_5, Peaks(6.4, 40 * GB, None)
     )
-    left_out = tuple(LeftOut(f"n{number}", "held by ranker-serve, and nobody said until when") for number in range(6))
+    left_out = tuple(LeftOut(f"n{number}", "held by ranker-serve with no known end") for number in range(6))
     told = PlanContext("jobs.yaml", BERLIN, "USD", 95, (history,), left_out)
     answer = answered(asked())
     olb_plan, heft_plan = (replace(plan, cost_micros=cost) for plan, cost in zip(answer.compared, COSTS, strict=True))

@@ -110,5 +110,5 @@ EXAMPLE = CapacityProfile(
         UnitCost("slurm/alpha/80120", "tokens", 3_710_000_000, 1056 * PRICE),
     ),
     energy=Energy(4_503_600_000, 5_854_680_000, 619_620, "PUE 1.30; 381 g/kWh (Germany, 2023)"),
-    caveats=("A100-80GB was not tried.", "Tokens are the runs' own word."),
+    caveats=("A100-80GB was not tried.", "Tokens are as the runs report them."),
 )

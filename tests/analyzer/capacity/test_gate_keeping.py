@@ -82,7 +82,7 @@ def test_waivers_lead_to_a_pass_one_by_one(registry: Registry) -> None:
     ]
     assert verdicts == ["FAIL", "FAIL", "PASS"]
     held = kept_request(registry, one.request_id)
-    assert held.decided.headline.startswith("all 11 required gates, 3 of them by a waiver.")
+    assert held.decided.headline.startswith("All 11 required policy checks passed, 3 of them by override.")
     assert {(event.who, event.role, event.reason) for event in held.history[1:]} == {
         ("k7", "approver", "the release is in March")
     }
@@ -91,11 +91,11 @@ def test_waivers_lead_to_a_pass_one_by_one(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("gate", "reason", "says"),
     [
-        ("usefull", "x", "has no gate 'usefull'; did you mean 'useful'"),
-        ("age", "x", "'age' has passed: there is nothing to waive"),
+        ("usefull", "x", "has no policy check 'usefull'; did you mean 'useful'"),
+        ("age", "x", "'age' has passed: there is nothing to override"),
         ("useful", " \n", "say why"),
         ("useful", "x" * 501, "at most 500 characters"),
-        ("signed", "x", "the policy lets nobody waive 'signed'"),
+        ("signed", "x", "the policy does not allow 'signed' to be overridden"),
     ],
 )
 def test_what_cannot_be_waived_is_told(registry: Registry, gate: str, reason: str, says: str) -> None:
@@ -110,7 +110,7 @@ def test_a_gate_is_waived_once(registry: Registry) -> None:
     """A second word would hide the first."""
     one = keep(registry, decided(), OWNER).decided
     waive(registry, one.request_id, "useful", "x", APPROVER)
-    with pytest.raises(ConfigError, match="is waived already"):
+    with pytest.raises(ConfigError, match="is already overridden"):
         waive(registry, one.request_id, "useful", "y", APPROVER)
 
 

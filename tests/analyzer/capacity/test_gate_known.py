@@ -62,7 +62,7 @@ def test_a_kind_that_nothing_is_called_is_refused() -> None:
     """A slip in it would find no price, no memory and no free GPU, and say so three times."""
     with pytest.raises(ConfigError, match=r"'sku' is H100-80G, .* did you mean H100-80GB\?"):
         judged(sku="H100-80G")
-    with pytest.raises(ConfigError, match=r"'sku' is B20, .* known are A100-80GB, H100-80GB \(a kind that is yet"):
+    with pytest.raises(ConfigError, match=r"'sku' is B20, .* known are A100-80GB, H100-80GB \(a type that is yet"):
         judged(None, "trusted", sku="B20")
     assert judged(sku="B200").request.sku == "B200"  # of the price file
     assert judged(SITE, "trusted", sku=A100).request.sku == A100  # of the profile
@@ -72,8 +72,8 @@ def test_a_kind_that_nothing_is_called_is_refused() -> None:
 @pytest.mark.parametrize(
     ("timezone", "starts", "says"),
     [
-        ("UTC", "2026-11-20", "'starts' is 2026-11-20, which is past: today is 2026-11-21 (UTC)"),
-        ("UTC", "1970-01-01", "which is past"),
+        ("UTC", "2026-11-20", "'starts' is 2026-11-20, which is in the past: today is 2026-11-21 (UTC)"),
+        ("UTC", "1970-01-01", "which is in the past"),
         ("UTC", "2226-12-01", "'starts' is 2226-12-01, more than 5 years from today"),
         ("Pacific/Kiritimati", "2026-11-20", "today is 2026-11-21 (Pacific/Kiritimati)"),
     ],

@@ -80,8 +80,8 @@ def test_the_cheaper_way_is_named() -> None:
     words = "Fix the loader first: then 16 more GPUs do what 32 were asked for (likely), and the fleet has 16 free: "
     assert offer_words(one.request, one.offer) == words + "nothing to buy."
     assert one.at_length == (
-        "The 16 GPUs the team uses for this wait for input 40.6% of the time, which is worth 6.5 of them. With "
-        "the loader fixed, 16 more do what 32 were asked for, and 17 stand free: no purchase."
+        "The 16 GPUs the team uses for this lose 40.6% of their time to input starvation, which is worth 6.5 of them. "
+        "With the loader fixed, 16 more do what 32 were asked for, and 17 stand free: no purchase."
     )
     less = decided(profile(free=(replace(profile().free[0], lowest_gpus=9),)))
     assert offer_words(less.request, less.offer).endswith("(likely); 7 of them to buy.")
@@ -92,7 +92,7 @@ def test_the_cheaper_way_is_named() -> None:
 def test_the_choices_have_their_prices_and_what_follows() -> None:
     """As on the profile's first page."""
     assert [(one.what, one.more, one.to_buy, one.micros, one.in_time, one.if_wrong) for one in decided().options] == [
-        ("approve as asked", 32, 15, 111_820_800_000, "yes", "41% waits"),
+        ("approve as asked", 32, 15, 111_820_800_000, "yes", "41% starved"),
         ("fix first, then 16", 16, 0, 55_910_400_000, "likely", "8 more later"),
         ("fix first, then 24", 24, 7, 83_865_600_000, "yes", "8 too many"),
         ("approve nothing", 0, 0, 0, "no", "it comes late"),

@@ -188,7 +188,7 @@ def test_only_what_this_change_asks_is_judged_by_todays_policy(tmp_path: Path, h
     told = judged(own, done.stdout)
     assert told.stdout.count("== ") == 1
     assert "== capacity/$(touch caught) llama" in told.stdout
-    assert (told.returncode, "FAIL    1 of 12 gates." in told.stdout) == (1, True)
+    assert (told.returncode, "FAIL    1 of 12 policy checks failed." in told.stdout) == (1, True)
 
 
 def installing(name: str) -> str:

@@ -89,7 +89,7 @@ def test_kept_requests_are_listed_with_their_history(golden: Callable[[str, str]
     """One line each; and who said what, when."""
     listed = list_text([kept(decided()), kept(good())], "Europe/Berlin", PAPER)
     golden("capacity/gate_list.txt", listed + "\n" + history_text(kept(decided()), "Europe/Berlin", PAPER))
-    assert list_text([], "UTC", PAPER) == "no capacity request is kept here\n"
+    assert list_text([], "UTC", PAPER) == "there are no capacity requests yet\n"
 
 
 def test_a_request_is_one_line_of_the_e_mail() -> None:
@@ -116,11 +116,11 @@ def test_page_one_has_the_same_figures(tmp_path: Path) -> None:
 def test_page_one_in_words() -> None:
     """A verdict with its count, a day that is the last one, and what the fix takes."""
     shown = shown_of(decided())
-    assert (shown.verdict, shown.in_time) == ("FAIL, 3 of 12 gates", "March?")
+    assert (shown.verdict, shown.in_time) == ("FAIL, 3 of 12 policy checks failed", "March?")
     assert shown.stopped == "Failed: useful, input starvation, open recommendations."
     assert shown_of(good()).stopped is None
     assert shown_of(decided(needed_for=None)).in_time == "in time?"
-    assert shown_of(decided(profile(scaling=()))).verdict == "FAIL, 3 of 12 gates, 1 not evaluated"
+    assert shown_of(decided(profile(scaling=()))).verdict == "FAIL, 3 of 12 policy checks failed, 1 not evaluated"
     assert shown.asked[0] == "team-nlp asks for 32 more H100-80GB, 1 Dec to 25 Jan (8 weeks)"
     assert shown.fix == "The fix: r-3mx8 (num_workers 4 -> 8), 46 hours to prove, on GPUs that the team already holds."
     assert [(one.what, one.gpus, one.to_buy, one.advised) for one in shown.options] == [

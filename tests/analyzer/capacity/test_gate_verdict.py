@@ -46,7 +46,7 @@ def test_what_passes_says_so() -> None:
     """An optional gate that nobody could evaluate stops nothing, and is named."""
     one = good()
     assert one.verdict == "PASS"
-    assert one.headline == "all 11 required gates. Not passed, and optional: cheaper GPU type."
+    assert one.headline == "All 11 required policy checks passed. Optional and not passed: cheaper GPU type."
     assert [option.letter for option in one.options if option.advised] == ["A"]
     assert "exit code 0" in decided_text(one, TextLayout(80, True), kept=False)
 
@@ -57,9 +57,12 @@ def test_waivers_are_counted_and_named() -> None:
     waivers = tuple(Waiver(name, "the release is in March", "k7", "approver", NOW) for name in names)
     assert with_waivers(one, waivers[:2]).verdict == "FAIL"
     passed = with_waivers(one, waivers)
-    assert (passed.verdict, passed.headline[:45]) == ("PASS", "all 11 required gates, 3 of them by a waiver.")
+    assert (passed.verdict, passed.headline[:60]) == (
+        "PASS",
+        "All 11 required policy checks passed, 3 of them by override.",
+    )
     assert "k7 (approver), 21 Nov 2026" in decided_text(passed, TextLayout(80, True), kept=True)
-    assert line(passed).endswith("PASS with waivers")
+    assert line(passed).endswith("PASS with overrides")
 
 
 def test_an_edited_profile_stays_failed() -> None:
@@ -100,7 +103,7 @@ def test_a_new_team_gets_a_small_pilot_on_a_condition() -> None:
     """Who has no history could otherwise never have one."""
     one = pilot(NEW)
     assert (one.verdict, one.pilot) == ("PASS", True)
-    assert "a profile of what these GPUs did, 2 weeks after they are given" in one.headline
+    assert "a profile of what these GPUs did, 2 weeks after they are granted" in one.headline
     assert line(one).endswith("PASS as a pilot")
 
 
@@ -125,7 +128,7 @@ def test_a_decision_comes_back_as_it_was_kept() -> None:
     """The registry keeps it as data; and what is none of ours is told."""
     for one in (decided(), good(), pilot(NEW), with_waivers(decided(), (Waiver("useful", "x", "k", "approver", 1),))):
         assert decided_of(plain_data(one)) == one
-    with pytest.raises(LedgerError, match="none that this version reads"):
+    with pytest.raises(LedgerError, match="this version cannot read"):
         decided_of({"schema": "gpuledger-gate-9"})
     with pytest.raises(LedgerError, match="cannot be read"):
         decided_of({"schema": "gpuledger-gate-1"})

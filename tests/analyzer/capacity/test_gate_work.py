@@ -91,7 +91,7 @@ def test_bad_work_beside_it_does_not_stop_good_work() -> None:
         "3 of the 4 runs of the profile, 960 of its 10,560 GPU-hours: llama-sft of team-nlp"
     )
     said = " ".join(decided_text(found, TextLayout(80, ascii=True), kept=False).split())
-    assert f"judged by {found.evidence.judged}" in said
+    assert f"based on {found.evidence.judged}" in said
     assert found.waits_permille == 0
 
 
@@ -131,7 +131,7 @@ def test_where_a_profile_has_no_parts_the_whole_is_judged_and_said() -> None:
     found = decided(bare)
     assert gate(found, "waiting").outcome == "FAIL"
     assert found.evidence is not None
-    assert found.evidence.judged.endswith("; where their time went is told of all runs together")
+    assert found.evidence.judged.endswith("; where the time went is known only for all runs together")
 
 
 def test_of_mixed_runs_those_of_the_team_count() -> None:
@@ -176,10 +176,10 @@ def test_page_one_shows_where_the_time_of_the_judged_runs_went(tmp_path: Path) -
     words = [str(tmp_path / "r.json"), "--profile", str(tmp_path / "p.json"), "--out", str(tmp_path / "page.html")]
     assert gate_command(words) == 1
     html = (tmp_path / "page.html").read_text("utf-8").replace("\u00a0", " ")
-    went = html.partition("<caption>Where the time of the judged runs went</caption>")[2].partition("</table>")[0]
+    went = html.partition("<caption>Where the time of the evaluated runs went</caption>")[2].partition("</table>")[0]
     assert "<td>input starvation</td>" in went
     assert '<td class="number">40.0</td>' in went
-    assert "Judged by 3 of the 4 runs of the profile, 960 of its 10,560 GPU-hours" in html
+    assert "Based on 3 of the 4 runs of the profile, 960 of its 10,560 GPU-hours" in html
     assert "measured: b, team-nlp;" in html
 
 
@@ -195,7 +195,7 @@ def test_the_size_of_a_run_is_that_of_this_work() -> None:
     """The newest run of the profile may be of something else."""
     newest = replace(part(other("90001", "pretrain-7b", 1.0)), gpus=72, started_at=OWN[-1].started_at + 1)
     one = of_runs(*map(part, OWN), newest)
-    assert gate(decided(one, gpus_per_run=None), "scaling").label == "scaling at 16 GPUs a run"
+    assert gate(decided(one, gpus_per_run=None), "scaling").label == "scaling at 16 GPUs per run"
 
 
 def test_how_other_work_scales_says_nothing_of_this() -> None:

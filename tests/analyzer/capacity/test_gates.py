@@ -154,7 +154,7 @@ def test_busy_is_not_useful() -> None:
     [
         ({"team": "team-vision"}, "the profile is of team-nlp, the request of team-vision"),
         ({"work": "pretrain-7b"}, "the profile has no run of pretrain-7b: it has llama-sft"),
-        ({"pilot": True}, "a request with a profile is no pilot"),
+        ({"pilot": True}, "a request with a profile is not a pilot"),
     ],
 )
 def test_a_profile_of_something_else_is_no_evidence(changes: dict[str, object], says: str) -> None:
@@ -165,7 +165,7 @@ def test_a_profile_of_something_else_is_no_evidence(changes: dict[str, object], 
 
 def test_without_a_profile_there_is_no_verdict() -> None:
     """The one line of an organisation's process: no capacity request without a profile attached."""
-    with pytest.raises(ConfigError, match="a request needs the profile of the work"):
+    with pytest.raises(ConfigError, match="a capacity request needs the profile of the work"):
         check_request(request(), None, policy(), Supply(), NOW)
 
 

@@ -117,7 +117,7 @@ def test_nodes_and_durations_come_from_the_ledger(folder: Path, said: Callable[[
     file.write_text(f"start: 2025-11-11T01:00\nnodes: {{inventory: [train]}}\ntasks: {{prep: {task}}}")
     assert plan(["fleet.yaml", "--finish-by", "in 45 min", "--plain"]) == 0
     text = said()
-    assert "Finish Tue 01:30 (P50), 02:00 (P90); deadline 01:45, P(on time)" in _paragraph(text)
+    assert "Estimated finish Tue 01:30 (P50), 02:00 (P90); deadline 01:45, P(on time)" in _paragraph(text)
     assert "nightly         6 runs with 1 GPU" in text
     file.write_text(file.read_text().replace("gpu: 1", "gpu: 2"))
     with pytest.raises(ConfigError, match="3 runs with 2 GPUs completed, and a spread needs 5"):
@@ -130,7 +130,7 @@ def test_an_inventory_that_offers_nothing_says_why(folder: Path) -> None:
         example_week.fill(session)
     _, _, tasks = TWO_TASKS.partition("tasks:")
     (folder / "fleet.yaml").write_text(f"nodes: inventory\ntasks:{tasks}")
-    with pytest.raises(ConfigError, match=r"offers a plan nothing now .n01: its cores or its memory are not known"):
+    with pytest.raises(ConfigError, match=r"has no node for a plan now .n01: its cores or its memory are not known"):
         plan(["fleet.yaml"])
 
 

@@ -147,9 +147,9 @@ def test_by_default_no_model_is_asked() -> None:
     [
         ('url = "http://127.0.0.1/v1"', "go together"),
         ('model = "tiny"', "go together"),
-        ('url = "ftp://x/v1"\nmodel = "m"', "no address"),
+        ('url = "ftp://x/v1"\nmodel = "m"', "not an address"),
         ('url = "https://me:secret@x/v1"\nmodel = "m"', "password"),
-        ('url = "https://x/v1?key=secret"\nmodel = "m"', "no address"),
+        ('url = "https://x/v1?key=secret"\nmodel = "m"', "not an address"),
         ('url = "http://models.example/v1"\nmodel = "m"\nkey_file = "k"', "https"),
         ('url = "https://x/v1"\nmodel = "m"\nkey = "sk-in-the-file"', "GPULEDGER_MODEL_KEY"),
         ('url = "https://x/v1"\nmodel = "m"\ntimeout_seconds = 0', "timeout_seconds"),

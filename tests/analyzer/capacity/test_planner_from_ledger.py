@@ -82,7 +82,7 @@ def test_a_held_node_comes_whole_when_its_time_limit_ends(session: Session) -> N
     nodes, left_out = offered(read_stock(session, now), (), now)
     by_name = {node.name: node for node in nodes}
     assert by_name["g1"] == Node("g1", 32, 256 * GB, 2, 80 * GB, 4000 * GB, "r1", "train", None, 26 * 3600, SKU)
-    assert left_out == (LeftOut("g2", "held by open, and nobody said until when"),)
+    assert left_out == (LeftOut("g2", "held by open with no known end"),)
 
 
 def test_a_group_that_nobody_is_in_is_refused(session: Session) -> None:

@@ -151,10 +151,10 @@ def test_a_kind_that_the_file_names_takes_what_the_file_says(
     assert plan([str(file), "--width", "400", "--plain", "--seconds", "0.2"]) == 0
     told = capsys.readouterr().out
     assert "prep is kept off 1 node of L4-24GB: how long it takes there is not known" in told
-    assert "Finish Tue 11:00" in told
+    assert "Estimated finish Tue 11:00" in told
     file.write_text(file_of(task_of("prep", "{H100: 10 h}"), KINDS[1:]))
     with pytest.raises(
-        ProblemError, match=r"A100-80GB is of A100-80GB, and how long the task takes is known on H100 alone.*Say in"
+        ProblemError, match=r"A100-80GB is of A100-80GB, and how long the task takes is known only on H100.*Say in"
     ):
         plan([str(file)])
 
@@ -311,5 +311,5 @@ def test_a_job_without_gpus_says_that_its_hosts_are_of_no_known_kind() -> None:
     facts = of_ledger()
     (history,) = facts.histories
     told = dict(unjudged_rows(replace(facts, histories=(replace(history, gpus=0),))))
-    assert "of which kind the hosts were that nightly-prep ran on is not known" in told["hosts"]
+    assert "the kind of the hosts that nightly-prep ran on is not known" in told["hosts"]
     assert "hosts" not in dict(unjudged_rows(facts))

@@ -26,7 +26,7 @@ def test_the_answer_has_the_form_that_people_asked_for() -> None:
     assert said(sentence(on_time())) == (
         "Move T3 from cpuB to ssdA in group C (rack network saves 28 min of transfers). "
         "Delay T2 8 h (it has 11 h of slack). "
-        "Finish Fri 15:20 (P50), 16:05 (P90); deadline 17:00, P(on time) 97%."
+        "Estimated finish Fri 15:20 (P50), 16:05 (P90); deadline 17:00, P(on time) 97%."
     )
 
 
@@ -55,7 +55,7 @@ def test_what_is_not_proven_is_not_called_impossible() -> None:
     facts = impossible()
     text = said(sentence(replace(facts, verdict="not_found", earliest_at=facts.earliest_at - 2 * HOUR * SECOND)))
     assert text.startswith("No plan found that keeps the deadline: the best ends Fri 15:00 (1 h late).")
-    assert text.endswith("That none ends before Fri 13:00 is proven; what lies between is not known.")
+    assert text.endswith("It is proven that none ends before Fri 13:00; whether one ends in between is not known.")
     assert "mpossible" not in text
 
 
@@ -67,7 +67,10 @@ def test_without_a_spread_no_probability_is_told() -> None:
     text = said(sentence(on_time(finish=alone)))
     assert "P(" not in text
     assert "%" not in text
-    assert "Finish Fri 15:00 if every task takes what was said; deadline 17:00. How likely that is" in text
+    assert (
+        "Estimated finish Fri 15:00, if every task takes its stated time; deadline 17:00. Its probability is N/A"
+        in text
+    )
 
 
 def test_where_nothing_was_planned_the_gain_is_told_against_the_plainest_plan() -> None:
@@ -139,5 +142,5 @@ def test_the_example_is_the_one_of_the_reference() -> None:
 def test_a_plan_that_may_stay_as_it_is_says_so() -> None:
     """Whoever asks whether it can be done wants to know first that nothing has to be touched."""
     told = said(sentence(on_time(changes=(), is_planned=True)))
-    assert told.startswith("Nothing has to move or to be delayed. Finish ")
+    assert told.startswith("Nothing has to be moved or delayed. Estimated finish ")
     assert "OLB" not in told

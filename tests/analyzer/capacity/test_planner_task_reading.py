@@ -99,7 +99,7 @@ def test_nodes_may_be_left_to_the_inventory(nodes: str, groups: tuple[str, ...])
         ("after: [t1]", "after: {t1: much}", "after: t1 must be a size with its unit|after, t1|t1 must be a size"),
         ("cpus: 32", "cpus: 32.5", "node cpuB: cpus must be a whole number"),
         ("rack: B", "rack: 7", "write a number in quotes"),
-        ("rack: B", 'rack: "a\\u202eb"', "letters that can be printed"),
+        ("rack: B", 'rack: "a\\u202eb"', "printable characters"),
         ("  t2:", "  t1:", "one key is said twice"),
         ("nodes:", "notes:", "unknown key 'notes'; did you mean 'nodes'"),
         ("tasks:", "finish_by: yesterday\ntasks:", "finish_by must be a moment"),
@@ -107,7 +107,7 @@ def test_nodes_may_be_left_to_the_inventory(nodes: str, groups: tuple[str, ...])
         ("tasks:", "finish_by: 2026-11-20T08:00\ntasks:", "before the start"),
         ("tasks:", "network: {rack: fast}\ntasks:", "rack must be a rate"),
         ("tasks:", "network: {path: carrier-pigeon}\ntasks:", "path must be direct or storage"),
-        ("tasks:", "network: {rack: 0 GB/s}\ntasks:", "more than nothing"),
+        ("tasks:", "network: {rack: 0 GB/s}\ntasks:", "greater than zero"),
         ("rack: B", "rack: B, price_per_hour: free", "price_per_hour must be an amount"),
         ("rack: B", "rack: B, price_per_hour: 0.0000001", "price_per_hour must be an amount"),
         ("rack: B", "rack: B, price_per_hour: .nan", "price_per_hour must be an amount"),
@@ -131,7 +131,7 @@ def test_all_that_is_wrong_is_named_at_once() -> None:
         "the task file, node cpuB: cpus must be a whole number, 0 or more, not 'many';",
     ]
     assert told[2].startswith("the task file, task t1: gpu is missing; say how many, none (it needs none), or ")
-    assert told[3].startswith("the task file, task t2: after must be a name of 1 to 200 letters that can be ")
+    assert told[3].startswith("the task file, task t2: after must be a name of 1 to 200 printable characters, ")
     assert told[3].endswith("not '7'; write a number in quotes")
 
 
@@ -245,9 +245,9 @@ def test_an_hour_that_never_comes_is_refused_and_one_that_comes_twice_is_the_fir
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"group": "Z"}, "task t is tied to group 'Z', which no node is in; groups are A"),
-        ({"node": "m"}, "task t is tied to node 'm', which is no node of this problem"),
-        ({"planned": Planned("m", 0)}, "task t is planned on node 'm', which is no node of this problem"),
+        ({"group": "Z"}, "task t is tied to group 'Z', which no node is in; the groups are A"),
+        ({"node": "m"}, "task t is tied to node 'm', which is not a node of this problem"),
+        ({"planned": Planned("m", 0)}, "task t is planned on node 'm', which is not a node of this problem"),
         (
             {"gpus": 1, "hbm_bytes": 141 * GB},
             "task t fits no node: n has 80.0 GB of memory on each GPU, not 141 GB. Ask for less, or add a node",

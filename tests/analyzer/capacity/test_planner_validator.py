@@ -71,7 +71,7 @@ def test_the_best_plan_of_the_example_is_valid() -> None:
     [
         ({"T2": None}, "missing", "T2 is not in the plan; place it on ssdA, cpuA, cpuB"),
         ({"T5": ("ssdA", 0)}, "unknown", "there is no task 'T5'; there are T1, T2, T3, T4"),
-        ({"T3": ("ssdB", 0)}, "unknown", "T3 is put on 'ssdB', and there is no such node; did you mean ssdA?"),
+        ({"T3": ("ssdB", 0)}, "unknown", "T3 is placed on node 'ssdB', which does not exist; did you mean ssdA?"),
         ({"T1": ("cpuA", 0)}, "fit", "T1 needs 1 GPU, and cpuA has none; place it on gpuA"),
         ({"T3": ("cpuA", 0)}, "fit", "T3 needs a local SSD, and cpuA has none; place it on ssdA"),
         ({"T2": ("gpuA", 10_801)}, "fit", "T2 stays off nodes with GPUs, and gpuA has 1 GPU; place it on"),
@@ -220,7 +220,7 @@ def test_no_price_is_guessed() -> None:
     assert verdict.savings_micros is None
     assert verdict.corrected == (
         "the plan is said to save $0.000001;"
-        " nobody can say so: there is no plan to compare with, or a price is not known",
+        " that cannot be checked: there is no plan to compare with, or a price is not known",
     )
 
 

@@ -125,7 +125,9 @@ def test_an_unknown_node_is_told_with_the_task_that_was_to_run_there() -> None:
     """Its ids are for programs, its sentence for people."""
     problem = Problem((task("t"),), (node("n"),))
     found = one(problem, Placed("t", "nn", 0))
-    assert found == Broken("unknown", "t is put on 'nn', and there is no such node; did you mean n?", ("t",), ("nn",))
+    assert found == Broken(
+        "unknown", "t is placed on node 'nn', which does not exist; did you mean n?", ("t",), ("nn",)
+    )
 
 
 def test_a_task_that_is_placed_twice_names_both_nodes() -> None:
@@ -368,9 +370,9 @@ def test_without_a_price_whoever_names_a_cost_is_told() -> None:
     verdict = validate(problem, Proposal((Placed("t", "unpriced", 0),), Claims(cost_micros=1, savings_micros=-1)))
     assert verdict.savings_micros is None
     assert verdict.corrected == (
-        "the plan is said to cost $0.000001; nobody can say so: a price is not known",
-        "the plan is said to save -$0.000001; nobody can say so: there is no plan to compare with, or a price is not"
-        " known",
+        "the plan is said to cost $0.000001; that cannot be checked: a price is not known",
+        "the plan is said to save -$0.000001; that cannot be checked: there is no plan to compare with, or a price is"
+        " not known",
     )
 
 
@@ -465,10 +467,10 @@ def test_what_is_just_allowed_is_read() -> None:
         (_said(savings_usd=-USD_MAX - 1), "the proposal: 'savings_usd' must be an amount in dollars, as in 12.50"),
         (_said(cost_usd=True), "the proposal: 'cost_usd' must be an amount in dollars, as in 12.50"),
         (_said(cost_usd="12"), "the proposal: 'cost_usd' must be an amount in dollars, as in 12.50"),
-        (_said(problem=5), "the proposal: 'problem' must be a text of 1 to 200 printable characters"),
-        (_placed(task=5), "placement 1: 'task' must be a text of 1 to 200 printable characters"),
+        (_said(problem=5), "the proposal: 'problem' must be text of 1 to 200 printable characters"),
+        (_placed(task=5), "placement 1: 'task' must be text of 1 to 200 printable characters"),
         (_said(placements=5), "the proposal: 'placements' must be a list of {task, node, start_seconds}"),
-        ('{"a": 1, "a": 1}', "the proposal cannot be read as JSON: one key is said twice"),
+        ('{"a": 1, "a": 1}', "the proposal cannot be read as JSON: a key occurs twice"),
         ("[" * 100_000, "the proposal is nested too deeply to be read"),
         (
             _said(**{"\x1b[2J": 1}),

@@ -81,7 +81,7 @@ def test_a_file_that_is_no_key_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "profile.key"
     path.write_bytes(content)
     path.chmod(0o600)
-    with pytest.raises(ConfigError, match="is no key that profiles are signed with"):
+    with pytest.raises(ConfigError, match="is not a key that can sign profiles"):
         key_at(path)
 
 

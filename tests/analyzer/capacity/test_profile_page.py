@@ -138,7 +138,7 @@ def test_what_is_unknown_is_not_shown_as_nothing() -> None:
     )  # fmt: skip
     shown = view(Envelope(bare, None))
     assert "$" not in str(shown["held"])
-    assert [label for label, _ in shown["evidence"]] == ["runs", "record"]  # type: ignore[attr-defined]
+    assert [label for label, _ in shown["evidence"]] == ["runs", "accuracy"]  # type: ignore[attr-defined]
     assert page(Envelope(bare, None))
 
 

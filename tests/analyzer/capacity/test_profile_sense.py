@@ -38,7 +38,7 @@ def test_the_example_makes_sense() -> None:
     ("made", "said"),
     [
         (replace(EXAMPLE, timezone="Europe/../../etc/passwd"), "timezone"),
-        (replace(EXAMPLE, until_us=2**62), "no date"),
+        (replace(EXAMPLE, until_us=2**62), "not a valid date"),
         (replace(EXAMPLE, until_us=EXAMPLE.since_us), "is not after"),
         (replace(EXAMPLE, booked=(replace(BOOKED[0], klass="avoidable"), *BOOKED[1:])), "avoidable/productive"),
         (replace(EXAMPLE, booked=(replace(BOOKED[0], state="resting"), *BOOKED[1:])), "does not know"),
@@ -51,8 +51,8 @@ def test_the_example_makes_sense() -> None:
         (replace(EXAMPLE, booked=(replace(BOOKED[0], micros=-1), *BOOKED[1:])), "negative"),
         (replace(EXAMPLE, measured_ratio=9.0), "share"),
         (replace(EXAMPLE, data_path=replace(EXAMPLE.data_path, limit="weather")), "limit"),
-        (replace(EXAMPLE, scaling=EXAMPLE.scaling[::-1]), "smallest first"),
-        (replace(EXAMPLE, free=(Free("H100-80GB", 8, 1.0, 0, "soon", 0),)), "is no day"),
+        (replace(EXAMPLE, scaling=EXAMPLE.scaling[::-1]), "ascending order"),
+        (replace(EXAMPLE, free=(Free("H100-80GB", 8, 1.0, 0, "soon", 0),)), "is not a date"),
     ],
 )
 def test_what_cannot_be_is_refused(made: CapacityProfile, said: str) -> None:

@@ -214,7 +214,7 @@ def test_a_name_that_nobody_knows_is_refused(own: Site) -> None:
     assert (answer.status_code, "did you mean team-vision?" in answer.json()["detail"]) == (409, True)
     answer = own.client.post(PATH, json=body, headers=bearer(own.keys["visio"]))
     assert (answer.status_code, "team-vision" in answer.json()["detail"]) == (409, False)
-    for changes, says in (({"sku": "H100-80G"}, "did you mean H100-80GB?"), ({"starts": "2026-01-01"}, "is past")):
+    for changes, says in (({"sku": "H100-80G"}, "did you mean H100-80GB?"), ({"starts": "2026-01-01"}, "in the past")):
         answer = ask(own, **changes)
         assert (answer.status_code, says in answer.json()["detail"]) == (409, True)
     assert not [each for each in own.items(PATH, "owner") if each["team"] == "team-visio"]
@@ -240,10 +240,10 @@ def test_pages_go_on_where_the_last_one_ended(own: Site) -> None:
         (json.dumps({"request": SAID | {"team": "a\x1b[2J"}}), 409, "cannot be printed"),
         (json.dumps({"request": SAID | {"hours": 1}}), 409, "either 'weeks' or 'hours'"),
         ('{"request": {"gpus": NaN}}', 422, "NaN is no number"),
-        ('{"request": {"a": 1, "a": 2}}', 422, "one key is said twice"),
+        ('{"request": {"a": 1, "a": 2}}', 422, "a key occurs twice"),
         ('{"request": {}}', 422, "'team' is missing"),
         ("[" * 50_000, 422, "body"),
-        (json.dumps({"request": SAID}), 409, "a request needs the profile"),
+        (json.dumps({"request": SAID}), 409, "a capacity request needs the profile"),
         (json.dumps({"request": SAID, "profile": {}}), 409, "it has no 'profile'"),
         (json.dumps({"request": SAID | {"gpus": -1}, "profile": {}}), 422, "'gpus' must be a whole number"),
         (" " * 5_000_000, 413, "at most 4,259,840 bytes"),
@@ -290,8 +290,8 @@ def test_an_edited_profile_fails_and_stays_failed(own: Site) -> None:
 @pytest.mark.parametrize(
     ("place", "value", "says"),
     [
-        ("site", "\ud800", "no text as UTF-8 has them"),  # JSON can say it, and no answer could repeat it
-        ("site", "x" * 300_000, "at most 262,144"),
+        ("site", "\ud800", "not valid UTF-8 text"),  # JSON can say it, and no answer could repeat it
+        ("site", "x" * 300_000, "no more than 262,144"),
     ],
 )
 def test_a_profile_cannot_spoil_the_list(own: Site, place: str, value: str, says: str) -> None:
@@ -341,4 +341,4 @@ def test_the_command_asks_a_server(
     assert show([identity, "--server", server]) == 0
     said = capsys.readouterr().out
     assert f"{identity}: useful is waived; the verdict is now FAIL." in said
-    assert "waived by" in said
+    assert "overridden by" in said

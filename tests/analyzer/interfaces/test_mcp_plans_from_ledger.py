@@ -75,7 +75,7 @@ def test_a_key_of_the_site_plans_on_the_whole_inventory(served_site: Served) -> 
     assert [each["node"] for each in answer["plan"]["placements"]] == [{"untrusted": "g0"}]
     told = answer["looked_up"]
     assert (told["left_out_count"], told["left_out"][0]["node"]) == (1, {"untrusted": "g2"})
-    assert told["left_out"][0]["why"] == {"untrusted": "held by open, and nobody said until when"}
+    assert told["left_out"][0]["why"] == {"untrusted": "held by open with no known end"}
 
 
 def test_a_team_plans_by_the_runs_that_are_its_own(served_site: Served) -> None:

@@ -81,7 +81,7 @@ def test_a_store_adds_its_fleet_and_its_runs(tmp_path: Path, capsys: pytest.Capt
     owned = {fit["sku"] for fit in report["fits"] if fit["owned_gpus"]}
     assert owned == {"H100-80GB", "A100-80GB"}
     assert size(["llama-3-8b", "--for", "full", "--store", str(path), "--plain"]) == 0
-    assert "RUNS LIKE IT\n  the ledger has none" in capsys.readouterr().out
+    assert "SIMILAR RUNS\n  the ledger has none" in capsys.readouterr().out
 
 
 def test_a_server_says_the_same_as_its_store(tmp_path: Path, capsys: pytest.CaptureFixture[str], prices: str) -> None:
@@ -108,7 +108,7 @@ def test_a_server_says_the_same_as_its_store(tmp_path: Path, capsys: pytest.Capt
     ("words", "why"),
     [
         (["--for", "full"], "name a model, such as llama-3-8b"),
-        (["llama-9", "--for", "full"], "no model of the table is called 'llama-9'"),
+        (["llama-9", "--for", "full"], "there is no model 'llama-9' in the table"),
         (["llama-3-8b", "--parameters", "8B", "--for", "full"], "is of the table"),
         (["llama-3-8b", "--layers", "8", "--for", "full"], "--layers is for one that is not"),
         (["--parameters", "many", "--for", "full"], "no number of parameters"),

@@ -168,7 +168,7 @@ def test_a_model_is_not_offered_on_hosts_that_nothing_joins() -> None:
     for on_host in (1, 2, 3):
         few = GpuKind("B300-262GB", 262 * GIB, on_host, HourlyRate(1, "list", "on_demand"), None)
         fits, (misfit,) = fitting_offers(model, work, [few])
-        assert (fits, "nothing says that such hosts have links" in misfit.why) == ([], True)
+        assert (fits, "it is not known that such hosts have links" in misfit.why) == ([], True)
         assert fitting_offers(model_named("llama-3-8b"), work, [few])[0]
         assert fitting_offers(model, work, [few], GpuRequest(sharding="pipeline"))[0]
     for gpus in (None, 8, 40):

@@ -109,7 +109,7 @@ def test_tuning_takes_what_torchtune_measured(purpose: Purpose, measured_gib: fl
 
 
 def test_four_bits_have_their_scales_and_spare_the_embeddings() -> None:
-    """QLoRA, section 3: 0.127 bits a weight with double quantisation; embeddings and output stay in 16 bits."""
+    """QLoRA, section 3: 0.127 bits per weight with double quantisation; embeddings and output stay in 16 bits."""
     model = model_named("llama-2-7b")
     assert model.shape is not None
     linear = model.shape.layers * model.shape.layer_linear_parameters
@@ -169,7 +169,12 @@ def test_heads_are_not_cut() -> None:
 
 @pytest.mark.parametrize(
     ("purpose", "precision", "why"),
-    [("full", "fp8", "say bf16"), ("full", "nf4", "qlora"), ("qlora", "bf16", "say nf4"), ("lora", "fp5", "none of")],
+    [
+        ("full", "fp8", "say bf16"),
+        ("full", "nf4", "qlora"),
+        ("qlora", "bf16", "say nf4"),
+        ("lora", "fp5", "not one of"),
+    ],
 )
 def test_a_precision_that_does_not_go_with_the_work_is_refused(purpose: Purpose, precision: str, why: str) -> None:
     """With the one that does."""
