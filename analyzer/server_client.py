@@ -11,7 +11,7 @@ from agent.connection import BrokenAnswerError, ask, why
 from analyzer.errors import ConfigError, LedgerError, UnansweredError
 
 TOKEN = "GPULEDGER_TOKEN"  # noqa: S105 - the variable's name
-_KEY_HINT = f"put a key into {TOKEN}; on the server gpuledger admin access add --role read --name NAME makes one"
+_KEY_HINT = f"set {TOKEN} to a key; on the server, gpuledger admin access add --role read --name NAME creates one"
 _ANSWER_BYTES = 64 * 2**20
 _REFUSAL_BYTES = 4096
 _ANSWER_SECONDS, _WHOLE_SECONDS = 60, 600  # until something comes, and for all of it
@@ -45,16 +45,16 @@ def server_answer(
     """
     url = f"{server.rstrip('/')}{path}"
     if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"--server {server} is no address like http://127.0.0.1:8470")
+        raise ConfigError(f"--server {server} is not an address like http://127.0.0.1:8470")
     headers = {"Content-Type": "application/json"}
     if authorization is None and (token := os.environ.get(TOKEN)):
         if not (token.isascii() and token.isprintable()):
-            raise ConfigError(f"{TOKEN} has characters that no key has")
+            raise ConfigError(f"{TOKEN} has characters that a key must not contain")
         authorization = f"Bearer {token}"
     if authorization:
         headers["Authorization"] = authorization
     content = None if body is None else json.dumps(body).encode()
-    strange = f"{server} does not answer as gpuledger does: is it the port, and http or https?"
+    strange = f"{server} is not a gpuledger server: check the port, and http or https"
     try:
         reply = ask(
             url,
@@ -87,9 +87,9 @@ def ask_server_json(server: str, path: str, body: dict[str, object] | None = Non
     try:
         said = json.loads(answer)
     except ValueError as error:
-        raise LedgerError(f"{server}{path} does not answer as gpuledger does") from error
+        raise LedgerError(f"{server}{path} is not an answer of a gpuledger server") from error
     if not isinstance(said, dict):
-        raise LedgerError(f"{server}{path} does not answer as gpuledger does")
+        raise LedgerError(f"{server}{path} is not an answer of a gpuledger server")
     return said
 
 
@@ -103,7 +103,7 @@ def of_this_version(server: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:
-        raise LedgerError(f"{server} does not answer as gpuledger does: is it of another version?") from error
+        raise LedgerError(f"{server} answers in an unknown form: it may run another version") from error
 
 
 def typed(kind: Any, values: object) -> Any:  # noqa: ANN401 - the kind decides

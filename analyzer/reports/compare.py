@@ -67,7 +67,9 @@ def compare_runs(session: Session, timezone: str, currency: str, one: str, other
     before, after = works_of_runs(session, [first]), works_of_runs(session, [second])
     for run_id, works in ((first, before), (second, after)):
         if not works:
-            raise LedgerError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
+            raise LedgerError(
+                f"the ledger has no GPU time of {run_id}: it was pending, or its hours are not analyzed yet"
+            )
     subject = " and ".join(_called(works[0]) for works in (before, after))
     return _compared(session, (subject, timezone, currency), (_last(first), _last(second)), before, after)
 
@@ -89,7 +91,7 @@ def compare_at(session: Session, timezone: str, currency: str, name: str, at: st
     before, after = ([work for work in works if work.is_after is side] for side in (False, True))
     for side, found in (("before", before), ("after", after)):
         if not found:
-            raise LedgerError(f"no run of {name} lies wholly {side} {at}: name another moment")
+            raise LedgerError(f"no run of {name} lies entirely {side} {at}; choose another moment")
     return _compared(session, (name, timezone, currency), ("before", "after"), before, after)
 
 

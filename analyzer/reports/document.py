@@ -54,7 +54,7 @@ class Amounts(Model):
 
     milliseconds: Milliseconds
     cost_micros: CostMicros | None
-    unpriced_milliseconds: Milliseconds = Field(description="The part of the time for which no price is known.")
+    unpriced_milliseconds: Milliseconds = Field(description="The part of the time without a known price.")
     display: Display
 
 
@@ -72,10 +72,12 @@ class Document(Model):
     """One answer. `generation` changes whenever the ledger does: pages of one listing should have the same."""
 
     schema_: str = Field(default="", alias="schema", description="What it is: gpuledger/run, gpuledger/run_list.")
-    version: Literal[1] = Field(description="Raised when a field goes or changes its meaning; new ones do not.")
-    generation: str | None = Field(description="null where a command answers: it reads one state of the ledger.")
+    version: Literal[1] = Field(
+        description="Raised when a field is removed or changes its meaning; new fields do not raise it."
+    )
+    generation: str | None = Field(description="null in the answer of a command, which reads one state of the ledger.")
     currency: str
-    timezone: str = Field(description="The site's: its days and weeks go by it, and people there read times in it.")
+    timezone: str = Field(description="The site's time zone: days and weeks follow it, and times are shown in it.")
 
     @model_validator(mode="before")
     @classmethod
@@ -93,7 +95,7 @@ class Document(Model):
 class Listing(Document):
     """One page of a listing."""
 
-    next_cursor: str | None = Field(description="Give it back as `cursor` for the next page; null on the last.")
+    next_cursor: str | None = Field(description="Pass it as `cursor` for the next page; null on the last.")
 
 
 Triple = tuple[int, int | None, int]  # milliseconds, cost in micros, milliseconds without a price

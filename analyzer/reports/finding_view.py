@@ -38,11 +38,11 @@ class Words:
     running: bool = False
 
     def stake(self, finding: Finding) -> str:
-        """Return what is at stake, in money where it is known, and in GPU-hours."""
+        """Return the estimated waste, in money where it is known, and in GPU-hours."""
         hours = f"{gpu_hours(finding.milliseconds)} GPU-hours"
         if finding.at_stake_micros is None:
-            return f"{hours} at stake, no price known"
-        return f"{money(finding.at_stake_micros, self.currency)} at stake, {hours}"
+            return f"{hours} estimated waste, price not known"
+        return f"{money(finding.at_stake_micros, self.currency)} estimated waste, {hours}"
 
     def when(self, finding: Finding) -> str:
         """Return from when to when it was seen; whether it is closed is the book's to say."""
@@ -57,7 +57,7 @@ class Words:
         return saves_in_run(advice, self.span.end - self.span.start, self.currency, running=self.running)
 
     def actor(self, advice: Recommendation) -> str:
-        """Return who can act."""
+        """Return the owner."""
         return actor_words(advice)
 
 
@@ -83,7 +83,7 @@ class Explained:
 
     @property
     def stake(self) -> str:
-        """What is at stake, in money where it is known, and in GPU-hours."""
+        """The estimated waste, in money where it is known, and in GPU-hours."""
         return self.words.stake(self.finding)
 
     @property
@@ -100,8 +100,8 @@ class Explained:
 
     @property
     def actor(self) -> str:
-        """Who can act: of a run its team."""
-        team = {"run": self.finding.team or "the run's owner"}
+        """The owner: of a run its team."""
+        team = {"run": self.finding.team or "job owner"}
         return plain(team.get(self.finding.actor or "", self.finding.actor or "nobody"))
 
     @property

@@ -34,7 +34,7 @@ def month_of(reader: "Reader", month: str | None, by: By | None = None) -> Month
     """
     period = _last(reader) if month is None else reader.period(month)
     if reader.calendar.month_of(period.start) != period:
-        raise ConfigError(f"{month} is no month: write one such as {local(period.start, period.timezone):%Y-%m}")
+        raise ConfigError(f"{month} is not a month; use a form such as {local(period.start, period.timezone):%Y-%m}")
     budgets = read_month(reader.session, reader.calendar, reader.settings, period.label)
     units = unit_report(reader.session, period, reader.calendar, reader.settings.currency)
     return MonthPage(reader.week(period, by), targets(reader.session, period, units), budgets)

@@ -5,7 +5,7 @@ from analyzer.recommendations.recommendation import Alternative, Latency, Move, 
 from analyzer.recommendations.saving import over_words
 from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, moment_words, money, plain, plain_sentence
 
-_NOT_PREDICTED = "not predicted: try it, and compare (gpuledger runs compare)"
+_NOT_PREDICTED = "not predicted: try it and compare (gpuledger runs compare)"
 _NODES_SHOWN = 4
 FREE, NOT_PRICED = "no cost of moving", "cost of moving not priced"
 HOLDS = {True: "yes", False: "no", None: "?"}
@@ -62,15 +62,15 @@ def _time_range(saves: Range) -> str:
 
 
 def tails_words(advice: Recommendation, currency: str) -> str:
-    """Return "nine in ten between $700 and $1,200", and the GPU time of the likely one where money was told before."""
+    """Return "90% interval $700 to $1,200", and the GPU time of the likely one where money was told before."""
     saves = advice.saves_micros
     if not is_predicted(advice):
         return ""
     if saves is None:
         hours = advice.saves_milliseconds
-        return f"nine in ten between {gpu_hours(hours.p5)} and {gpu_hours(hours.p95)}"
+        return f"90% interval {gpu_hours(hours.p5)} to {gpu_hours(hours.p95)}"
     low, high = (money(each, currency, money_places(saves)) for each in (saves.p5, saves.p95))
-    return f"nine in ten between {low} and {high}; likely {gpu_hours(advice.saves_milliseconds.p50)} GPU-hours"
+    return f"90% interval {low} to {high}; median {gpu_hours(advice.saves_milliseconds.p50)} GPU-hours"
 
 
 def split_words(advice: Recommendation, currency: str) -> str:
@@ -78,12 +78,12 @@ def split_words(advice: Recommendation, currency: str) -> str:
     if not is_predicted(advice):
         return ""
     if advice.billed is None or not advice.billed.milliseconds.p50:
-        return "GPUs freed for other work; the bill stays as it is"
+        return "GPUs freed for other work; the bill does not change"
     billed = _amount(advice.billed.micros, advice.billed.milliseconds, currency)
     if advice.freed is None or not advice.freed.milliseconds.p50:
-        return f"all of it is off the bill, once the GPUs are handed back (likely {billed})"
+        return f"all of it reduces the bill once the GPUs are handed back (median {billed})"
     freed = _amount(advice.freed.micros, advice.freed.milliseconds, currency)
-    return f"likely {freed} in GPUs freed for other work, {billed} off the bill once they are handed back"
+    return f"median {freed} in GPUs freed for other work, {billed} off the bill once they are handed back"
 
 
 def _amount(micros: Range | None, milliseconds: Range, currency: str) -> str:
@@ -115,27 +115,27 @@ def cost_short(advice: Recommendation, currency: str) -> str:
 
 
 def actor_words(advice: Recommendation) -> str:
-    """Return who can act; of a run it is its team."""
+    """Return the owner; of a run it is its team."""
     if advice.actor != "run" or not advice.team:
         return advice.actor or "not known"
-    return f"the run's owner: {plain(advice.team)}"
+    return f"job owner: {plain(advice.team)}"
 
 
 def when_words(advice: Recommendation, timezone: str) -> str:
     """Return when it takes effect, for how long it can save, and until when it holds."""
     at_once = "with a restart, at once" if advice.restarts else "at once"
-    words = [at_once if advice.takes_effect == "now" else "from the next start on"]
+    words = [at_once if advice.takes_effect == "now" else "from the next start"]
     if outlook := advice.outlook:
         if not outlook.running:
             words.append("the run has ended")
         elif outlook.remaining_seconds is not None:
             hours = outlook.remaining_seconds // 3600
             rest = f"{hours // 24} d" if hours >= 48 else f"{hours} h"
-            words.append(f"it runs on for {rest} ({outlook.told})")
+            words.append(f"it runs for another {rest} ({outlook.told})")
         again = counted(outlook.recurs, "other run") if outlook.recurs else "no other run"
         words.append(f"{again} of its name in four weeks")
     if advice.expires_at is not None:
-        words.append(f"holds until {moment_words(advice.expires_at, timezone)}")
+        words.append(f"valid until {moment_words(advice.expires_at, timezone)}")
     return "; ".join(words)
 
 
@@ -144,7 +144,7 @@ def latency_words(latency: Latency) -> str:
     told = plain_sentence(latency.told)
     if latency.before_seconds is None and latency.after_seconds is None:
         return told
-    promise = f", {_seconds(latency.slo_seconds)} promised" if latency.slo_seconds is not None else ""
+    promise = f", objective {_seconds(latency.slo_seconds)}" if latency.slo_seconds is not None else ""
     return f"P99 {_seconds(latency.before_seconds)} before, {_seconds(latency.after_seconds)} after{promise} ({told})"
 
 

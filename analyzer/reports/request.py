@@ -29,7 +29,7 @@ class LedgerFilter:
     def __post_init__(self) -> None:
         for name, value in self.given.items():
             if not value or "\0" in value:
-                raise ConfigError(f"{value!r} is no {name}")
+                raise ConfigError(f"{value!r} is not a valid {name}")
 
     def __bool__(self) -> bool:
         """Whether it is less than the whole ledger."""
@@ -106,33 +106,36 @@ class Request:
     ascii: bool = False
     top: int | None = field(default=None, metadata=_about("Maximum number of rows."))
     everything: bool = field(
-        default=False, metadata=_about("List suspicions and muted ones too; what a guard holds back.")
+        default=False,
+        metadata=_about("Also list suspicions and muted findings, and recommendations held back by a guard."),
     )
     traffic: bool = field(default=False, metadata=_about("Of a run: the whole matrix of who sent how much to whom."))
-    sure: Confidence | None = field(default=None, metadata=_about("Of findings: those of this confidence alone."))
-    unjudged: bool = field(default=False, metadata=_about("Of findings: instead, the rules that lacked a signal."))
+    sure: Confidence | None = field(default=None, metadata=_about("Of findings: only those of this confidence."))
+    unjudged: bool = field(default=False, metadata=_about("Of findings: list rules with insufficient data instead."))
     other: str | None = field(default=None, metadata=_about("Of compare: the second run."))
     at: str | None = field(default=None, metadata=_about("Of compare: the moment, where the subject is a name."))
-    order: Order = field(default="cost", metadata=_about("Of runs and top: which lines come first."))
+    order: Order = field(default="cost", metadata=_about("Of runs and top: the sort order."))
     by: By | None = field(
         default=None,
-        metadata=_about("Of charges: who bears them; of week and month: what the second table is by. Else the team."),
+        metadata=_about(
+            "Of charges: who bears them; of week and month: the grouping of the second table. Default: team."
+        ),
     )
     team: str | None = field(
-        default=None, metadata=_about("Of week, findings, explain, recommend and show: of this team's runs alone.")
+        default=None, metadata=_about("Of week, findings, explain, recommend and show: only this team's runs.")
     )
-    project: str | None = field(default=None, metadata=_about("The same, of a project. All that is given must fit."))
-    user: str | None = field(default=None, metadata=_about("The same, of a person; for who may know who spent it."))
+    project: str | None = field(default=None, metadata=_about("The same, of a project. All given filters must match."))
+    user: str | None = field(default=None, metadata=_about("The same, of a user; only for keys that may see users."))
     model: str | None = field(default=None, metadata=_about("The same, of a model."))
     stage: str | None = field(default=None, metadata=_about("The same, of a kind of work."))
     queue: str | None = field(default=None, metadata=_about("The same, of a queue."))
     gpus: int | None = field(
         default=None,
-        metadata=_about("Of history: of runs with so many GPUs; of runs without any where it is left out.", least=0),
+        metadata=_about("Of history: runs with this number of GPUs; default: runs without GPUs.", least=0),
     )
     sku: str | None = field(
         default=None,
-        metadata=_about("Of history: of runs on this kind of GPU; may be left out where they were on one alone."),
+        metadata=_about("Of history: runs on this kind of GPU; optional where they ran on only one kind."),
     )
 
     @property

@@ -76,7 +76,7 @@ class RunFacts(Model):
     queue: str | None
     stage: str | None = Field(description="By its names first; where they say nothing, by what it did.")
     stage_confidence: str | None = Field(description="high: a label or its own service; medium: a name; else low.")
-    stage_reason: str | None = Field(description="By what: words that follow the stage.")
+    stage_reason: str | None = Field(description="How the stage is known: words that follow it.")
     exit_status: str | None
     submitted_at: Micros | None
     started_at: Micros | None
@@ -93,7 +93,7 @@ class RunFacts(Model):
         """What people call it."""
         return self.name or self.run_id.rsplit("/", 1)[-1]
 
-    @computed_field(description="Whether it has begun and not ended.")  # type: ignore[prop-decorator]
+    @computed_field(description="Whether it is running.")  # type: ignore[prop-decorator]
     @property
     def running(self) -> bool:
         """Whether it has begun and not ended, as far as the ledger knows."""
@@ -124,7 +124,7 @@ class RunFacts(Model):
 
 
 class RunPage(Listing):
-    """Runs, the one that began last first. `period` is null where none was asked for."""
+    """Runs, newest first. `period` is null where none was asked for."""
 
     period: Span | None
     items: list[RunFacts]
@@ -182,10 +182,10 @@ class RunDocument(Document):
     steps: int | None
     tokens: int | None
     limit_at: Micros | None
-    earlier: tuple[EarlierRun, ...] = Field(description="The last of its name, newest first.")
+    earlier: tuple[EarlierRun, ...] = Field(description="Earlier runs of its name, newest first.")
     traffic: RunTraffic | None = Field(description="Of a run of several hosts, or where it was asked for.")
     efficiency: Efficiency | None = Field(description="null too of a run that makes no steps towards a model.")
-    energy: RunEnergy | None = Field(description="null too where no GPU of it told any.")
+    energy: RunEnergy | None = Field(description="null too where no GPU of it reported any.")
     ruled_out: Mapping[str, tuple[RuledOut, ...]] = Field(description="By finding, of those that are shown.")
     page: str | None = Field(description="Where its page is, of a site that has pages.")
 

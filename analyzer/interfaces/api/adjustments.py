@@ -1,4 +1,4 @@
-"""GET /v1/adjustments: what was learned of closed hours. It stands beside the ledger, dated when it was learned."""
+"""GET /v1/adjustments: corrections of closed hours, kept beside the ledger and dated when they were recorded."""
 
 from typing import Annotated, Any
 
@@ -34,15 +34,17 @@ class AdjustmentsAsked(Spanned, Paged):
 
     team: Texts = Field([])
     run: Texts = Field([])
-    recorded_since: int = Field(0, ge=0, le=2**62, description="Those learned at or after this instant, microseconds.")
+    recorded_since: int = Field(
+        0, ge=0, le=2**62, description="Corrections recorded at or after this instant, microseconds."
+    )
 
 
 class Adjustment(Model):
     """One correction of one GPU's hour: amounts are differences, and those of an hour sum to no time."""
 
-    recorded_at: Micros = Field(description="When it was learned.")
+    recorded_at: Micros = Field(description="When the correction was recorded.")
     recorded_at_iso: Iso
-    hour: Micros = Field(description="The hour that it corrects.")
+    hour: Micros = Field(description="The hour it corrects.")
     hour_iso: Iso
     gpu_uuid: str
     node: str
@@ -60,14 +62,14 @@ class Adjustment(Model):
 
 
 class Moved(Model):
-    """What all corrections of the listing come to."""
+    """The total of all corrections in the listing."""
 
     milliseconds: Milliseconds
     cost_micros: CostMicros | None
 
 
 class AdjustmentPage(Listing):
-    """Corrections of the hours of a period, in the order in which they were learned."""
+    """Corrections of the hours of a period, in the order they were recorded."""
 
     period: Span
     total: Moved
@@ -80,7 +82,7 @@ def adjustment_routes(service: RequestService) -> APIRouter:
 
     @router.get("/adjustments", response_model=AdjustmentPage, responses=READS, tags=["ledger"])
     def adjustments(request: Request, asked: Annotated[AdjustmentsAsked, Query()]) -> Response:
-        """What was learned of hours after they had closed."""
+        """Corrections to hours after they had closed."""
         return service.answer(request, lambda context: _adjustment_page(context, asked))
 
     return router

@@ -1,4 +1,4 @@
-"""Requests for more GPUs over the API: GET and POST /v1/capacity-requests, one of them, and its waivers."""
+"""Capacity requests over the API: GET and POST /v1/capacity-requests, one of them, and its overrides."""
 
 import asyncio
 import time
@@ -68,9 +68,9 @@ class CapacityEventItem(Model):
     kind: Literal["decided", "waived"]
     who: str = Field(description="A key's id, or cli: and the user of the machine.")
     role: str = Field(description="The role of who said it.")
-    verdict: Verdict = Field(description="That held from then on.")
-    gate: str | None = Field(description="Of a waiver.")
-    reason: str | None = Field(description="Of a waiver.")
+    verdict: Verdict = Field(description="That was valid from then on.")
+    gate: str | None = Field(description="Of an override.")
+    reason: str | None = Field(description="Of an override.")
 
     @classmethod
     def of(cls, event: Event) -> "CapacityEventItem":
@@ -118,10 +118,10 @@ class CapacityPage(Listing):
 
 
 class WaiverAsked(Parameters):
-    """That a gate is waived."""
+    """The override of a policy check."""
 
-    gate: str = Field(min_length=1, max_length=40, description="The gate's name.")
-    reason: str = Field(min_length=1, max_length=500, description="Why; one sentence.")
+    gate: str = Field(min_length=1, max_length=40, description="The policy check's name.")
+    reason: str = Field(min_length=1, max_length=500, description="The reason, in one sentence.")
 
 
 _BODY_BYTES = REQUEST_BYTES + PROFILE_BYTES
@@ -133,23 +133,23 @@ _Growth = Annotated[float, Field(gt=0, le=GROWTH_MOST)]
 Span = Annotated[float, Field(gt=0, le=HOURS_MOST)]
 
 
-_PROFILE = "The JSON that gpuledger capacity profile wrote, with its signature; a pilot has none."
+_PROFILE = "The JSON that gpuledger capacity profile wrote, with its signature; a pilot needs none."
 
 
 class RequestAsked(Parameters):
     """The keys of a request's file (docs/gate.md), and `weeks` or `hours`, one of the two."""
 
     team: Name
-    gpus: Gpus = Field(description="More GPUs, beside those that the work has.")
+    gpus: Gpus = Field(description="Additional GPUs, beyond those the work already has.")
     sku: Name
     weeks: Span | Opt = None
     hours: Span | Opt = None
     starts: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
     why: Annotated[str, StringConstraints(min_length=1, max_length=WHY_MOST)]
     work: Name | Annotated[list[Name], Field(min_length=1, max_length=WORK_MOST)] = Field(
-        description="The name of the runs that it is for, or runs by their ids."
+        description="The name of the runs it is for, or their ids."
     )
-    growth: _Growth | Opt = Field(None, description="How many times today's work.")
+    growth: _Growth | Opt = Field(None, description="Growth as a multiple of today's work.")
     gpus_per_run: Gpus | Opt = None
     today_gpus: Gpus | Opt = None
     purchase_option: Name | Opt = None
@@ -196,7 +196,7 @@ class Bodies:
             BusyError: as many are held as may be at once, or this one did not come in time.
         """
         if self._held >= HELD_AT_ONCE:
-            raise BusyError("as many requests for capacity are read as may at once: come again in a moment")
+            raise BusyError("too many concurrent capacity requests; retry in a few seconds")
         self._held += 1
         try:
             async with asyncio.timeout(RECEIVED_SECONDS):
@@ -206,7 +206,7 @@ class Bodies:
             async with self._turns:
                 return await run_in_threadpool(parsed, content)
         except TimeoutError as error:
-            raise BusyError(f"the body did not come within {RECEIVED_SECONDS:.0f} seconds") from error
+            raise BusyError(f"the body did not arrive within {RECEIVED_SECONDS:.0f} seconds") from error
         finally:
             self._held -= 1
 
@@ -216,7 +216,7 @@ async def _received(request: Request) -> bytes | Response:
     async for chunk in request.stream():
         content += chunk
         if len(content) > _BODY_BYTES:
-            return problem_response(413, f"a request and its profile have at most {_BODY_BYTES:,} bytes")
+            return problem_response(413, f"a request with its profile must not exceed {_BODY_BYTES:,} bytes")
     return bytes(content)
 
 
@@ -228,11 +228,11 @@ def parsed(content: bytes) -> Posted | Response:
     except TooDeepError:
         return problem_response(422, "the body is nested too deeply")
     except TooMuchError as error:
-        return problem_response(413, f"that is no request with its profile: {error}")
+        return problem_response(413, f"not a valid request with its profile: {error}")
     except ValidationError as error:
         return problem_response(422, _sentence(said, error))
     except ValueError as error:
-        return problem_response(422, f"the body is no JSON as it must be: {str(error)[:200]}")
+        return problem_response(422, f"the body is not valid JSON: {str(error)[:200]}")
     return Posted(said["request"], said.get("profile"))
 
 
@@ -249,13 +249,13 @@ def _sentence(said: object, error: ValidationError) -> str:
 
 
 def _no_number(word: str) -> object:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 _PATH = "/capacity-requests"
 _TAG: list[str | Enum] = ["capacity"]
 FOR_EVER = 2**62
-_RequestId = Annotated[str, Path(pattern=pattern("q"), description="The request's id, or enough of its beginning.")]
+_RequestId = Annotated[str, Path(pattern=pattern("q"), description="The request's id, or a unique prefix of it.")]
 _REFUSALS = refusals(400, 401, 403, 404, 409, 413, 422, 503)
 
 
@@ -265,12 +265,12 @@ def capacity_routes(service: "RequestService") -> APIRouter:
 
     @router.get(_PATH, response_model=CapacityPage, responses=READS, tags=_TAG)
     def list_capacity_requests(request: Request, asked: Annotated[CapacityListAsked, Query()]) -> Response:
-        """Requests for more GPUs with what was decided on them, the newest first; a team's key sees its own."""
+        """Capacity requests with their decisions, newest first; a team's key sees its own."""
         return service.answer(request, lambda context: _page(context, request, asked), follows_ledger=False)
 
     @router.get(f"{_PATH}/{{request_id}}", response_model=CapacityDocument, responses=READS, tags=_TAG)
     def capacity_request(request: Request, request_id: _RequestId) -> Response:
-        """One request: gates, the other offer, the choices, waivers, history."""
+        """One capacity request: policy checks, the alternative offer, the choices, overrides, history."""
 
         def made(context: "RequestContext") -> CapacityDocument:
             return _document(context, kept_request(_registry(request), request_id, _sees(context)))
@@ -306,7 +306,7 @@ def _decided(context: "RequestContext", request: Request, body: Posted) -> Capac
     registry, policy = _registry(request), read_policy(settings.gates)
     asked = request_of("request", body.request)
     if not _sees(context)(asked.team):
-        raise PermissionError("this key asks for its own teams alone")
+        raise PermissionError("this key may request capacity for its own teams only")
     read = None if body.profile is None else read_document(body.profile, policy.keys)
     teller = _teller(request)
     identity = identity_of(registry, asked, read.sha256 if read else "")
@@ -370,8 +370,8 @@ def _teller(request: Request) -> Teller:
 _ASK: dict[str, Any] = {
     "methods": ["POST"],
     "name": "ask_for_capacity",
-    "description": "Ask for more GPUs: the request with its profile is judged by the site's gates, and kept with its "
-    "verdict. The same request with the same profile keeps its id.",
+    "description": "Request more GPUs: the request with its profile is checked against the site's policy, and kept "
+    "with its verdict. The same request with the same profile keeps its id.",
     "response_model": CapacityDocument,
     "responses": _REFUSALS,
     "openapi_extra": {"requestBody": {"required": True, "content": {"application/json": {"schema": body_schema()}}}},
@@ -383,5 +383,5 @@ _WAIVER = Post(
     WaiverAsked,
     CapacityDocument,
     _waived,
-    "Waive one gate of a request, with a reason. It takes the role approver.",
+    "Override one policy check of a request, with a reason. Requires the role approver.",
 )

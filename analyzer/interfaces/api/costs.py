@@ -40,7 +40,7 @@ class Cost(Amounts):
     team: str | None = None
     held: bool
     run_id: str | None = None
-    user: str | None = Field(None, description="Who asked for the run; for owners and admins.")
+    user: str | None = Field(None, description="Who submitted the run; shown to owners and admins only.")
     project: str | None = None
     model: str | None = None
     stage: str | None = None
@@ -53,7 +53,7 @@ class Cost(Amounts):
 
 
 class CostPage(Listing):
-    """Costs of a period, dearest first. The items of all pages sum to `total`, exactly and as shown."""
+    """Costs of a period, most expensive first. The items of all pages sum to `total`, exactly and as shown."""
 
     period: Span
     hours: Hours

@@ -20,31 +20,31 @@ from analyzer.recommendations.lifecycle.status import Decision, Word, moment_of
 from analyzer.reports.document import Document, Micros, Model, iso, iso_or_none
 
 A = TypeVar("A", bound=Parameters)
-_WHY = "Why; one sentence."
+_WHY = "The reason, in one sentence."
 
 
 class AcceptanceAsked(Parameters):
-    """That a recommendation is to be done, or has been."""
+    """Acceptance of a recommendation, or that it has been applied."""
 
     because: Annotated[str, Field(max_length=BECAUSE_MAX, description=_WHY)] = ""
     applied_at: Text | Opt = Field(None, description="When the change was made: a date, or a time; not in the future.")
-    since: When | Opt = Field(None, description="The period it is of; without it the last complete week.")
+    since: When | Opt = Field(None, description="The period of the recommendation; default: the last complete week.")
 
 
 class RejectionAsked(Parameters):
-    """That a recommendation is not to be done."""
+    """Rejection of a recommendation."""
 
     because: Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description=_WHY)]
-    since: When | Opt = Field(None, description="The period it is of; without it the last complete week.")
+    since: When | Opt = Field(None, description="The period of the recommendation; default: the last complete week.")
 
 
 class DecisionItem(Model):
-    """One decision. Who said it is for the audit."""
+    """One decision. Who made it is in the audit log."""
 
     recommendation_id: str
     word: Literal["accepted", "rejected"]
     because: str | None
-    applied_at: Micros | None = Field(description="When the change was made, where somebody said so.")
+    applied_at: Micros | None = Field(description="When the change was made, if recorded.")
     applied_at_iso: str | None
     recorded_at: Micros
     recorded_at_iso: str
@@ -120,7 +120,7 @@ _ACCEPTANCE = Said(
     AcceptanceAsked,
     DecisionDocument,
     _keep("accepted"),
-    "Say that a recommendation is to be done, or when it was done. Decisions are added: the last one counts.",
+    "Accept a recommendation, or record when it was applied. Decisions are appended; the last one counts.",
 )
 _REJECTION = Said(
     "rejected",
@@ -128,5 +128,5 @@ _REJECTION = Said(
     RejectionAsked,
     DecisionDocument,
     _keep("rejected"),
-    "Say that a recommendation is not to be done, and why.",
+    "Reject a recommendation, with a reason.",
 )

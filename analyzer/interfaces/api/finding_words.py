@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
 A = TypeVar("A", bound=Parameters)
-_Because = Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description="Why; one sentence.")]
+_Because = Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description="The reason, in one sentence.")]
 
 
 class JudgementAsked(Parameters):
     """A verdict on a finding in a period."""
 
-    verdict: Verdict = Field(description="`planned` is right and accepted: it counts as right.")
+    verdict: Verdict = Field(description="`planned` means right and accepted; it counts as right.")
     because: _Because
-    since: When | Opt = Field(None, description="The period it is of; without it the last complete week.")
+    since: When | Opt = Field(None, description="The period of the finding; default: the last complete week.")
     until: When | Opt = None
 
 
 class MuteAsked(Parameters):
     """Until when a finding is left out of lists."""
 
-    until: Text = Field(description="A date, which is included, or a time; at most 90 days away.")
+    until: Text = Field(description="A date (inclusive) or a time; no more than 90 days ahead.")
     because: _Because
-    since: When | Opt = Field(None, description="The period in which the finding is.")
+    since: When | Opt = Field(None, description="The period of the finding; default: the last complete week.")
 
 
 class JudgementDocument(Document):
@@ -85,7 +85,7 @@ _JUDGEMENT = Post(
     JudgementAsked,
     JudgementDocument,
     _judge,
-    "Say whether a finding is right. Words are added: the last one on a finding and a period counts.",
+    "Give feedback on a finding: right, wrong or planned. The last one per finding and period counts.",
 )
 _MUTE = Post(
     "muted",
@@ -93,5 +93,5 @@ _MUTE = Post(
     MuteAsked,
     MuteDocument,
     _mute,
-    "Leave a finding out of lists for a while. Its time stays in every sum.",
+    "Mute a finding: lists omit it until then. Its time stays in every sum.",
 )

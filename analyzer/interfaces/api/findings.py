@@ -15,28 +15,28 @@ from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
 from analyzer.ledger.run_facts import find_run
 from analyzer.reports.document import Document, Listing, Span
 
-FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or how it begins.")]
+FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or a unique prefix.")]
 
 
 class FindingsAsked(Spanned, Paged):
     """Which findings of a period."""
 
     team: Texts = Field([])
-    run: Text | Opt = Field(None, description="Those that name this run.")
+    run: Text | Opt = Field(None, description="Findings that name this run.")
     state: Annotated[list[State], Field(max_length=VALUES_MAX)] = Field([])
     cause: Annotated[list[Cause], Field(max_length=VALUES_MAX)] = Field([])
     confidence: Annotated[list[Literal["high", "medium", "low"]], Field(max_length=VALUES_MAX)] = Field([])
     still_open: bool | Opt = None
-    suspicions: bool = Field(False, description="List suspicions too, which claim nothing.")
+    suspicions: bool = Field(False, description="Also list suspicions, which claim no GPU time.")
 
 
 class FindingPage(Listing):
-    """Findings of a period, the dearest first, suspicions last."""
+    """Findings of a period, most expensive first, suspicions last."""
 
     period: Span
     hours: Hours
     measured: Measured
-    record: Record | None = Field(description="How often we were right; null for a key of some teams.")
+    record: Record | None = Field(description="Accuracy by feedback; null for a key limited to teams.")
     items: list[FindingDocument]
 
 
@@ -59,7 +59,7 @@ def finding_routes(service: RequestService) -> APIRouter:
 
     @router.get("/findings/{finding_id}", response_model=FindingAnswer, responses=READS, tags=["findings"])
     def finding(request: Request, finding_id: FindingId, asked: Annotated[Spanned, Query()]) -> Response:
-        """One finding of a period: what was seen, and what would prove it wrong."""
+        """One finding of a period: the evidence, and what would prove it wrong."""
         return service.answer(request, lambda context: _finding_answer(context, finding_id, asked))
 
     return router
@@ -107,7 +107,7 @@ def _finding_answer(context: RequestContext, finding_id: str, asked: Spanned) ->
         LedgerError: the period has none of this id.
     """
     period = context.period(asked.since, asked.until)
-    absent = f"{period.label} has no finding {finding_id}: /v1/findings lists them; since names another"
+    absent = f"{period.label} has no finding {finding_id}: /v1/findings lists them; since selects another period"
     found = by_id(context.findings(period), finding_id, absent)
     return FindingAnswer(
         **context.head(),

@@ -33,7 +33,7 @@ class TopologyAsked(Paged):
 
 
 class Node(Model):
-    """One host. null is what nobody has told."""
+    """One host. null is not reported."""
 
     node: str
     region: str | None
@@ -136,9 +136,9 @@ class HistoryAsked(Parameters):
     """Which runs."""
 
     name: Text = Field(description="Runs of exactly this name.")
-    gpus: int = Field(0, ge=0, le=_MOST_GPUS, description="Runs that held so many GPUs.")
+    gpus: int = Field(0, ge=0, le=_MOST_GPUS, description="Runs that held this number of GPUs.")
     sku: Text | SkipJsonSchema[None] = Field(
-        None, description="Runs on this kind of GPU; may be left out where they were on one alone."
+        None, description="Runs on this kind of GPU; optional where they ran on only one kind."
     )
 
 
@@ -158,10 +158,10 @@ class HistoryDocument(Document):
 
     name: str
     gpus: int
-    sku: str | None = Field(description="The kind of GPU that they ran on; null: they held none.")
+    sku: str | None = Field(description="The kind of GPU they ran on; null: none.")
     seconds: list[int] = Field(description="One for each run, the shortest first.")
-    restarted: int = Field(description="Runs with more than one attempt.")
-    unfinished: int = Field(description="Such runs that did not complete; no figure counts them.")
+    restarted: int = Field(description="Number of runs with more than one attempt.")
+    unfinished: int = Field(description="Number of such runs that did not complete; no figure counts them.")
     first_at: Micros
     first_at_iso: Iso
     last_at: Micros
@@ -194,10 +194,10 @@ class StockTold(Model):
     gpus_free: int
     sku: str | None
     gpu_memory_bytes: int | None
-    price_micros_per_gpu_hour: int | None = Field(description="What a GPU-hour of it came to in the last day.")
-    is_up: bool = Field(description="As its scheduler says.")
+    price_micros_per_gpu_hour: int | None = Field(description="Price of one GPU-hour of it in the last day.")
+    is_up: bool = Field(description="As reported by its scheduler.")
     holders: list[HolderTold]
-    cores_busy: float | None = Field(description="Of hosts without GPUs, where nobody says who holds them.")
+    cores_busy: float | None = Field(description="Of hosts without GPUs, where their holders are not known.")
     memory_busy_bytes: int | None
 
 

@@ -50,7 +50,7 @@ class DayAsked(Parameters):
 
 
 class OtherAsked(Parameters):
-    """Lines that are no GPU's usage, summed."""
+    """Lines that are not GPU usage, summed."""
 
     why: Name
     name: Annotated[str, StringConstraints(max_length=200)]
@@ -61,20 +61,20 @@ class OtherAsked(Parameters):
 class InvoiceAsked(Parameters):
     """An invoice, gathered by GPU kind and UTC day."""
 
-    invoice: Name = Field(description="What the file is called.")
+    invoice: Name = Field(description="The name of the file.")
     digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = Field(description="SHA-256 of the file.")
     currencies: Annotated[list[Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")]], Field(max_length=50)]
     lines: Annotated[int, Field(ge=0, le=10**12)]
     days: Annotated[list[DayAsked], Field(max_length=_DAYS_MOST)]
     others: Annotated[list[OtherAsked], Field(max_length=OTHERS_KEPT + 20)] = Field([])
-    start: _Instant | Opt = Field(None, description="Where the span begins; without it, the invoice's first day.")
-    end: _Instant | Opt = Field(None, description="Where it ends; without it, the end of the invoice's last day.")
-    keep: bool = Field(True, description="Whether the answer is kept, so that reports say it.")
-    top: Annotated[int, Field(ge=1, le=10_000)] = Field(ROWS_SHOWN, description="The most rows of the text.")
+    start: _Instant | Opt = Field(None, description="Start of the span; default: the invoice's first day.")
+    end: _Instant | Opt = Field(None, description="End of the span; default: the end of the invoice's last day.")
+    keep: bool = Field(True, description="Whether the result is kept and shown in reports.")
+    top: Annotated[int, Field(ge=1, le=10_000)] = Field(ROWS_SHOWN, description="Maximum number of rows of the text.")
 
 
 class InvoiceDocument(Document):
-    """What came of it."""
+    """The result of the reconciliation."""
 
     matched: bool
     answer: str = Field(description="The one sentence.")
@@ -83,7 +83,7 @@ class InvoiceDocument(Document):
 
 
 class MatchItem(Model):
-    """What was kept of one invoice."""
+    """The result of one invoice."""
 
     label: str
     start: Micros
@@ -92,7 +92,7 @@ class MatchItem(Model):
     end_iso: Iso
     invoice: str
     matched: bool
-    permille: int | None = Field(description="How far they are apart, in thousandths, rounded up.")
+    permille: int | None = Field(description="Difference in thousandths, rounded up.")
     recorded_at: Micros
     recorded_at_iso: Iso
     who: str
@@ -105,16 +105,16 @@ class MatchItem(Model):
 
 
 class InvoicesDocument(Document):
-    """What an invoice is gathered for, and what came of the newest before."""
+    """What an invoice is matched against, and the results of the newest ones."""
 
-    skus: list[str] = Field(description="The GPU kinds of the ledger, to which an invoice's lines are held.")
+    skus: list[str] = Field(description="The GPU kinds of the ledger that an invoice's lines are matched against.")
     known_until: Micros = Field(description="The end of the ledger's newest hour: where 7d and monday end.")
     known_until_iso: Iso
     matches: list[MatchItem]
 
 
 class InvoicesAsked(Parameters):
-    """Nothing can be asked of it."""
+    """No parameters."""
 
 
 BODY_BYTES = 8 * 2**20
@@ -127,7 +127,7 @@ def invoice_routes(service: "RequestService") -> APIRouter:
 
     @router.get("/invoices", response_model=InvoicesDocument, responses=READS, tags=["ledger"])
     def invoices(request: Request, _: Annotated[InvoicesAsked, Query()]) -> Response:
-        """What came of the newest invoices that were held against the ledger."""
+        """Results of the newest invoices that were reconciled with the ledger."""
         return service.answer(request, _invoices)
 
     @router.post(
@@ -138,7 +138,7 @@ def invoice_routes(service: "RequestService") -> APIRouter:
         tags=["ledger"],
     )
     async def post_invoice(request: Request) -> Response:
-        """Hold an invoice against the ledger; what came of it is kept, and reports say it."""
+        """Reconcile an invoice with the ledger; the result is kept and shown in reports."""
         body = await body_of(request, InvoiceAsked, BODY_BYTES)
         return body if isinstance(body, Response) else await run_in_threadpool(_answered, service, request, body)
 
@@ -192,7 +192,7 @@ def _held(context: "RequestContext", request: Request, asked: InvoiceAsked) -> I
 def _bill(asked: InvoiceAsked) -> Bill:
     days = {(one.sku, one.day): Billed(one.nanos, one.nano_hours, one.hours_known) for one in asked.days}
     if len(days) < len(asked.days):
-        raise ConfigError("a GPU kind and day is there twice: sum its lines first")
+        raise ConfigError("a GPU kind and day appears twice; sum its lines first")
     others = {(one.why, one.name): Other(one.why, one.name, one.lines, one.nanos) for one in asked.others}
     first, last = min((day for _, day in days), default=None), max((day for _, day in days), default=None)
     return Bill(days, others, set(asked.currencies), asked.lines, first, last)

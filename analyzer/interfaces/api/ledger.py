@@ -200,7 +200,7 @@ class LedgerAsked(Selected, Paged):
     """What of the ledger, and by what it is summed."""
 
     by: Annotated[list[Dimension], Field(min_length=1, max_length=_BY_MAX)] = Field(
-        ["class", "state", "cause"], description="What the rows are grouped by; a value may be named once."
+        ["class", "state", "cause"], description="What the rows are grouped by; no value twice."
     )
 
 
@@ -208,7 +208,7 @@ class Row(Amounts):
     """One group: the values that it was asked to be grouped by, and its amounts. null is none, or not known."""
 
     team: str | None = None
-    user: str | None = Field(None, description="Who asked for the run; for owners and admins.")
+    user: str | None = Field(None, description="Who submitted the run; shown to owners and admins only.")
     project: str | None = None
     model: str | None = None
     stage: str | None = None
@@ -223,7 +223,9 @@ class Row(Amounts):
     klass: Class | None = Field(None, serialization_alias="class")
     state: str | None = None
     cause: str | None = None
-    label: str | None = Field(None, description="What people are shown for the state and cause; with both of them.")
+    label: str | None = Field(
+        None, description="What people are shown for the state and cause; only when both are grouped by."
+    )
     day: str | None = Field(None, description="A day of the site's time zone.", json_schema_extra={"format": "date"})
     day_start: Micros | None = None
     hour: Micros | None = None
@@ -322,10 +324,10 @@ class Hour(Model):
     status: Status
     rules_version: str
     price_version: str | None
-    gpus: int = Field(description="GPUs that the hour has rows of.")
+    gpus: int = Field(description="Number of GPUs with rows in the hour.")
     milliseconds: Milliseconds
-    unobserved_milliseconds: Milliseconds = Field(description="Of them not measured.")
-    unpriced_milliseconds: Milliseconds = Field(description="Of them without a price.")
+    unobserved_milliseconds: Milliseconds = Field(description="The part that was not measured.")
+    unpriced_milliseconds: Milliseconds = Field(description="The part without a price.")
 
 
 class HourPage(Listing):

@@ -1,4 +1,4 @@
-"""GET /v1/notices: what to look at although it claims no GPU time, and what could not be judged."""
+"""GET /v1/notices: observations, which claim no GPU time, and rules with insufficient data."""
 
 from typing import Annotated, Literal
 
@@ -17,13 +17,13 @@ class NoticesAsked(Spanned, Paged):
     """Which notices of a period."""
 
     team: Texts = Field([])
-    rule: Texts = Field([], description="As in the items, or what they begin with: fleet, fleet/links.")
+    rule: Texts = Field([], description="As in the items, or a prefix: fleet, fleet/links.")
     node: Texts = Field([])
     confidence: Annotated[list[Literal["high", "medium", "low"]], Field(max_length=VALUES_MAX)] = Field([])
 
 
 class NotJudged(Model):
-    """A rule that could not be judged, because a signal was missing."""
+    """A rule with insufficient data, because a signal was missing."""
 
     rule: str
     missing: str
@@ -35,7 +35,7 @@ class NoticePage(Listing):
     period: Span
     items: list[Notice]
     not_judged: list[NotJudged] = Field(
-        description="Every rule that lacked a signal, of findings too; empty to who sees some teams alone."
+        description="Rules with insufficient data, those of findings too; empty for a key limited to teams."
     )
 
 
@@ -45,7 +45,7 @@ def notice_routes(service: RequestService) -> APIRouter:
 
     @router.get("/notices", response_model=NoticePage, responses=READS, tags=["findings"])
     def notices(request: Request, asked: Annotated[NoticesAsked, Query()]) -> Response:
-        """What is worth a look in a period, and which rules could not be judged."""
+        """Observations of a period (no cost counted), and rules with insufficient data."""
         return service.answer(request, lambda context: _notice_page(context, asked))
 
     return router
@@ -63,7 +63,7 @@ def _notice_page(context: RequestContext, asked: NoticesAsked) -> NoticePage:
     found = [notice for notice in looked.notices if _is_wanted(notice, asked)]
     keys = [(notice.rule, notice.id) for notice in found]
     if place and place.key not in keys:
-        raise GoneError("the notices have changed: begin without a cursor")
+        raise GoneError("the notices have changed: start again without a cursor")
     begin = keys.index(place.key) + 1 if place else 0  # type: ignore[arg-type]  # read as two words above
     shown = found[begin : begin + asked.limit]
     return NoticePage(

@@ -69,10 +69,10 @@ def cursor_position(text: str, query: str, kinds: Sequence[type]) -> CursorPosit
     try:
         digest, period, key = json_said(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if isinstance(digest, str) and digest != _digest(query):
-            raise GoneError("this cursor belongs to another listing: ask with the parameters of its first page")
+            raise GoneError("this cursor belongs to another listing; repeat the parameters of its first page")
         return CursorPosition(_key(key, kinds), None if period is None else _period(*period))
     except (ValueError, TypeError, binascii.Error) as error:
-        raise GoneError("this cursor is none of ours: begin without one") from error
+        raise GoneError("this is not a valid cursor: start again without one") from error
 
 
 def _key(key: Sequence[str | int | bool | None], kinds: Sequence[type]) -> CursorKey:
@@ -156,7 +156,7 @@ def period_of(calendar: Calendar, since: str | None, until: str | None, first: i
         raise GoneError(f"the calendar has no {since or until}") from error
     label = " to ".join(filter(None, (since, until)))
     if end <= start:
-        raise GoneError(f"no hour of the ledger lies in {label}: it ends before it begins, or has not begun")
+        raise GoneError(f"no hour of the ledger lies in {label}: it ends before it starts, or has not started")
     return Period(start, end, label, calendar.timezone)
 
 
@@ -188,9 +188,9 @@ class Parameters(BaseModel):
 class Paged(Parameters):
     """Of a listing."""
 
-    limit: int = Field(_LIMIT, ge=1, le=LIMIT_MAX, description="The most items on one page.")
+    limit: int = Field(_LIMIT, ge=1, le=LIMIT_MAX, description="Maximum number of items on a page.")
     cursor: Annotated[str, StringConstraints(pattern=PATTERN, max_length=LENGTH_MAX)] | Opt = Field(
-        None, description="`next_cursor` of the page before; only with the same other parameters."
+        None, description="`next_cursor` of the previous page; all other parameters must be the same."
     )
 
 
@@ -199,11 +199,11 @@ class Spanned(Parameters):
 
     since: When | Opt = Field(
         None,
-        description="The period, or where it begins: without `until` a day, a week or a month is that one alone; 7d, "
-        "monday or a time goes on until the ledger ends. Without both, the last complete week of the ledger.",
+        description="The period, or its start: without `until`, a day, a week or a month is the whole period; 7d, "
+        "monday or a time extends to the end of the ledger. Default: the last complete week of the ledger.",
     )
     until: When | Opt = Field(
-        None, description="Where it ends instead: a day, a week or a month is included, a time is not."
+        None, description="The end of the period: a day, a week or a month is inclusive, a time is exclusive."
     )
 
 
@@ -222,12 +222,12 @@ class Selected(Spanned):
     klass: Annotated[list[Class], Field(max_length=VALUES_MAX)] = Field([], alias="class")
     held: bool | Opt = Field(None, description="Whether a run held the GPU.")
     status: Annotated[list[Status], Field(max_length=VALUES_MAX)] = Field(
-        [], description="Only hours that are settled so far: closed and final ones do not change."
+        [], description="Only hours with this status; closed and final ones do not change."
     )
 
 
 class Fault(Model):
-    """One parameter that cannot be read."""
+    """One parameter that is not valid."""
 
     in_: str = Field(serialization_alias="in")
     name: str
@@ -241,27 +241,27 @@ class Problem(Model):
     title: str
     status: int
     detail: str
-    reason: str = Field("", description="A word for programs, such as `usage`: what was asked is wrong in itself.")
-    errors: list[Fault] = Field([], description="Of 422: what is wrong with which parameter.")
+    reason: str = Field("", description="A code for programs, such as `usage`: the request itself is not valid.")
+    errors: list[Fault] = Field([], description="Of 422: each parameter that is not valid, and why.")
 
 
 _WORDS = {
-    400: "A parameter cannot be read.",
-    401: "Who asks is not known: no token, or none that is good.",
-    403: "Who asks may not read this.",
-    404: "There is no such thing, period or page.",
-    408: "It took too long to arrive.",
-    409: "It contradicts what is there.",
-    412: "It has been changed since it was read.",
-    413: "It is too large.",
-    415: "It is of another type than is taken.",
+    400: "A parameter is not valid.",
+    401: "No key, or not a valid one.",
+    403: "This key does not have access.",
+    404: "No such item, period or page.",
+    408: "The request took too long to arrive.",
+    409: "It conflicts with the current state.",
+    412: "It was changed since it was read.",
+    413: "The body is too large.",
+    415: "The content type is not supported.",
     421: "It belongs to another collector; Location says which.",
-    422: "A parameter is unknown, or has a value that cannot be.",
-    426: "It needs a newer collector.",
+    422: "A parameter is unknown, or its value is not valid.",
+    426: "A newer collector is required.",
     428: "If-Match must say what is to be replaced.",
-    429: "Too much at once: come again after Retry-After seconds.",
-    500: "A mistake of ours.",
-    503: "The store cannot be read now.",
+    429: "Too many requests; retry after Retry-After seconds.",
+    500: "Internal error.",
+    503: "The store is not available now.",
 }
 
 
@@ -272,6 +272,6 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 READS: dict[int | str, dict[str, Any]] = {
-    304: {"description": "If-None-Match names this state of the ledger: what who asks has is current."},
+    304: {"description": "Not modified: If-None-Match names the current state of the ledger."},
     **refusals(400, 401, 403, 404, 422, 429, 500, 503),
 }

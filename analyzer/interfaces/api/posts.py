@@ -89,13 +89,13 @@ async def body_of(request: Request, kind: type[A], most_bytes: int = _BODY_BYTES
     async for chunk in request.stream():
         content += chunk
         if len(content) > most_bytes:
-            return problem_response(413, f"say it in at most {most_bytes:,} bytes")
+            return problem_response(413, f"the body must not exceed {most_bytes:,} bytes")
     try:
         return kind.model_validate_json(bounded_json(content, most_bytes=most_bytes))
     except TooMuchError as error:
-        return problem_response(413, f"say less: {error}")
+        return problem_response(413, f"the body is too large: {error}")
     except UnicodeDecodeError:
-        return problem_response(422, "the body is no UTF-8")
+        return problem_response(422, "the body is not valid UTF-8")
     except ValidationError as error:
         faults = [
             {"in": "body", "name": ".".join(map(str, fault["loc"])), "says": fault["msg"]}

@@ -128,12 +128,12 @@ class Profile(Document):
     hours: Hours
     runs: int
     run_ids: list[str] = Field(description=f"The {_RUNS_NAMED} that held most GPU time.")
-    gpus: int = Field(description="Different GPUs that they held.")
+    gpus: int = Field(description="Number of different GPUs they held.")
     skus: list[str]
     total: Amounts
     entries: tuple[Entry, ...]
     activity: Activity | None
-    signals: list[Signal] = Field(description="A signal that nobody reported is missing.")
+    signals: list[Signal] = Field(description="A signal that was not reported is left out.")
     evidence: list[FindingDocument] = Field(description="Their findings, suspicions too.")
     not_judged: tuple[NotJudged, ...]
 
@@ -144,12 +144,12 @@ def profile_routes(service: RequestService) -> APIRouter:
 
     @router.get("/profiles", response_model=Profile, responses=READS, tags=["runs"])
     def profile(request: Request, asked: Annotated[Selected, Query()]) -> Response:
-        """What was measured of a set of runs: all that the parameters select, together."""
+        """Measurements of a set of runs: all that the parameters select, together."""
         return service.answer(request, lambda context: _profile_of_set(context, asked))
 
     @router.get("/runs/{run_id:path}/profile", response_model=Profile, responses=READS, tags=["runs"])
     def run_profile(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
-        """What was measured of one run, over its whole life."""
+        """Measurements of one run, over its whole life."""
         return service.answer(request, lambda context: _profile_of_run(context, run_id))
 
     return router

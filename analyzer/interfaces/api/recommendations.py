@@ -13,7 +13,7 @@ from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.document import Document, Listing, Span
 
-AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or how it begins.")]
+AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or a unique prefix.")]
 _FINDINGS_MAX = 50
 
 
@@ -22,12 +22,14 @@ class AdviceAsked(Spanned, Paged):
 
     team: Texts = Field([])
     kind: Texts = Field([])
-    finding: Annotated[list[Text], Field(max_length=_FINDINGS_MAX)] = Field([], description="Against these findings.")
-    everything: bool = Field(False, description="Also what a guard holds back, and what is instead of a better one.")
+    finding: Annotated[list[Text], Field(max_length=_FINDINGS_MAX)] = Field(
+        [], description="Only those that address these findings."
+    )
+    everything: bool = Field(False, description="Also those held back by a guard, and alternatives to a better one.")
 
 
 class AdvicePage(Listing):
-    """Recommendations against the findings of a period, those that save most first."""
+    """Recommendations for the findings of a period, those that save most first."""
 
     period: Span
     hours: Hours
@@ -48,7 +50,7 @@ def advice_routes(service: RequestService) -> APIRouter:
 
     @router.get("/recommendations", response_model=AdvicePage, responses=READS, tags=["findings"])
     def recommendations(request: Request, asked: Annotated[AdviceAsked, Query()]) -> Response:
-        """What to move or change, and what each saves."""
+        """Recommendations, and what each saves."""
         return service.answer(request, lambda context: _advice_page(context, asked))
 
     @router.get("/recommendations/{advice_id}", response_model=AdviceDocument, responses=READS, tags=["findings"])
@@ -86,7 +88,7 @@ def _after(found: list[Recommendation], last: object) -> int:
     for place, advice in enumerate(found, 1):
         if advice.id == last:
             return place
-    raise GoneError("the recommendations have changed: begin without a cursor")
+    raise GoneError("the recommendations have changed: start again without a cursor")
 
 
 def _is_wanted(advice: Recommendation, asked: AdviceAsked) -> bool:
@@ -104,7 +106,7 @@ def _advice_document(context: RequestContext, advice_id: str, asked: Spanned) ->
         LedgerError: the period has none of this id.
     """
     period = context.period(asked.since, asked.until)
-    absent = f"{period.label} has no recommendation {advice_id}: /v1/recommendations lists them; since names another"
+    absent = f"{period.label} has no recommendation {advice_id}: see /v1/recommendations; since selects another period"
     offer = context.offered(advice_id, period)
     found = by_id(offer.advice, advice_id, absent)
     return AdviceDocument(**context.head(), period=offer.period, recommendation=found)

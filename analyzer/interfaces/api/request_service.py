@@ -68,7 +68,7 @@ class Scope:
             PeopleError: one does.
         """
         if not self.loss_source and PEOPLE & set(dimensions):
-            raise PeopleError("who spent it is shown to keys of the roles owner and admin; ask by team")
+            raise PeopleError("users are shown only to keys with the role owner or admin; group by team instead")
 
     def sees(self, item: "Finding | Notice | Prediction | Recommendation") -> bool:
         """Return whether a finding, notice or recommendation may be shown; what has no team is the site's alone."""
@@ -248,7 +248,7 @@ class RequestService:
     def _turn(self) -> Iterator[None]:
         """Wait until few enough read the ledger: each of them takes of the memory that DuckDB has."""
         if not self._turns.acquire(timeout=self._patience):
-            raise BusyError("as many read the ledger as may at once: come again in a moment")
+            raise BusyError("too many concurrent requests; retry in a few seconds")
         try:
             yield
         finally:

@@ -72,12 +72,12 @@ _TAKEN = _object(sequence=_INTEGER, sealed_through=_INTEGER, server_time=_INTEGE
 BINARY: dict[str, dict[str, Any]] = {
     "/v1/batches": _post(
         "Batches",
-        "Telemetry as agents send it: one zstd frame, docs/spool.md. 200 says that it is durable and counts once. A "
-        "refusal has `error` and `reason` beside what every problem has.",
+        "Telemetry as agents send it: one zstd frame, docs/spool.md. 200 means that it is durable and counted once. A "
+        "refusal has `error` and `reason` in addition to the fields of every problem.",
         CONTENT_TYPE,
         _BINARY,
         {
-            200: _json("It is taken; what may be forgotten is up to `sealed_through`.", _TAKEN),
+            200: _json("Accepted; the agent may discard everything up to `sealed_through`.", _TAKEN),
             **_refusals(400, 401, 403, 408, 409, 413, 415, 421, 422, 426, 429, 503),
         },
         "telemetry",
@@ -97,14 +97,14 @@ BINARY: dict[str, dict[str, Any]] = {
 ENROL: dict[str, dict[str, Any]] = {
     "/v1/enrol": _post(
         "Enrol",
-        "A new host shows a join token and gets a key of its own.",
+        "A new host presents a join token and receives a key of its own.",
         "application/json",
         _object(
             token=_TEXT,
             node={"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,252}$"},
         ),
         {
-            201: _json("The key; it is shown this once.", _object(key=_TEXT, node=_TEXT)),
+            201: _json("The key; it is shown only once.", _object(key=_TEXT, node=_TEXT)),
             **_refusals(400, 401, 403, 408, 409, 413, 503),
         },
         "access",
@@ -112,17 +112,17 @@ ENROL: dict[str, dict[str, Any]] = {
 }
 
 
-_ABOUT = """Readings of the ledger: every second of every GPU that the fleet owns, booked to one state, with a cause, a
-holder and a price.
+_ABOUT = """The ledger: every second of every GPU that the fleet owns, booked to one state, with a cause, a holder and a
+price.
 
 Times are integer microseconds UTC, and ISO 8601 beside them under `…_iso`. GPU time is integer milliseconds, money
 integer millionths of `currency`. null is unknown, and never 0. `display` is rounded so that every column adds up.
 
-Answers bear an ETag: with If-None-Match, 304 says that nothing has changed. Errors are application/problem+json.
+Answers have an ETag: with If-None-Match, 304 means that nothing has changed. Errors are application/problem+json.
 
-Whoever asks shows a key. A server that has none answers to loopback alone, and asks nobody.
+Requests need a key. A server without keys answers loopback only, and asks for none.
 
-Telemetry comes in through the addresses under `x-binary-paths`, whose bodies no JSON schema describes."""
+Telemetry arrives at the paths under `x-binary-paths`, whose bodies no JSON schema describes."""
 _HEALTH = ("/healthz", "/readyz")
 _KEY = {
     "type": "http",
@@ -164,7 +164,7 @@ def _refuses_with_problems(path: str, operation: dict[str, Any]) -> None:
     """Say of every operation how it refuses: whoever asks may be unknown, and a parameter wrong."""
     answers = operation["responses"]
     if path in _HEALTH:
-        answers["503"] = {"description": "It is not.", "content": _ANY}
+        answers["503"] = {"description": "Not healthy, or not ready.", "content": _ANY}
         return
     usual = (401, 403, 500, 503, *((422,) if "422" in answers else ()))
     described = {str(status): answer for status, answer in refusals(*usual).items()}
@@ -216,13 +216,13 @@ def add_api(
 def _unreadable(request: Request, error: Exception) -> Response:
     """Say that the store cannot be read; what it said of its inside is for the log alone."""
     _LOG.error("%s could not be read: %s", request.url.path, error)
-    return problem_response(503, "the store cannot be read now; the server's log says why", {"Retry-After": "5"})
+    return problem_response(503, "the store is not available now; see the server's log", {"Retry-After": "5"})
 
 
 def _silent(request: Request, error: Exception) -> Response:
     """Say that the registry cannot be asked; what it said of its inside is for the log alone."""
     _LOG.error("%s could not ask the registry: %s", request.url.path, error)
-    return problem_response(503, "the registry does not answer now; the server's log says why", {"Retry-After": "5"})
+    return problem_response(503, "the registry is not available now; see the server's log", {"Retry-After": "5"})
 
 
 def _busy(_: Request, error: Exception) -> Response:

@@ -37,7 +37,7 @@ RunId = Annotated[
     Path(
         min_length=1,
         max_length=500,
-        description="Its id, any unique end of it, its name, or `last`.",
+        description="Its id or a unique end of it, its name, or `last`.",
         examples=["last"],
     ),
 ]
@@ -53,14 +53,14 @@ class RunsAsked(Spanned, Paged):
     stage: Texts = Field([])
     exit_status: Texts = Field([])
     name: Texts = Field([])
-    running: bool | Opt = Field(None, description="Whether it has begun and not ended, as far as the ledger knows.")
+    running: bool | Opt = Field(None, description="Whether it is running, as far as the ledger knows.")
 
 
 class RunAsked(Parameters):
     """How much of a run."""
 
     details: bool = Field(
-        False, description="Also its efficiency, traffic and energy, which look beyond the ledger and take longer."
+        False, description="Also efficiency, traffic and energy, which need more than the ledger and take longer."
     )
 
 
@@ -70,7 +70,7 @@ def run_routes(service: RequestService) -> APIRouter:
 
     @router.get("/runs", response_model=RunPage, responses=READS, tags=["runs"])
     def runs(request: Request, asked: Annotated[RunsAsked, Query()]) -> Response:
-        """Runs, the one that began last first."""
+        """Runs, newest first."""
         return service.answer(request, lambda context: _run_page(context, asked))
 
     return router
@@ -82,7 +82,7 @@ def one_run_routes(service: RequestService) -> APIRouter:
 
     @router.get("/runs/{run_id:path}", response_model=RunDocument, responses=READS, tags=["runs"])
     def run(request: Request, run_id: RunId, asked: Annotated[RunAsked, Query()]) -> Response:
-        """One run: what is known of it, and where its GPU time went."""
+        """One run: its facts, and where its GPU time went."""
         return service.answer(
             request,
             lambda context: _run_document(context, run_id, details=asked.details),
@@ -155,7 +155,7 @@ class RunTrafficDocument(Document):
 
     period: Span
     traffic: RunTraffic
-    left_out: int = Field(description="Cells of the matrix beyond those that are here.")
+    left_out: int = Field(description="Number of cells of the matrix that were left out.")
 
 
 def traffic_routes(service: RequestService) -> APIRouter:
@@ -164,7 +164,7 @@ def traffic_routes(service: RequestService) -> APIRouter:
 
     @router.get("/runs/{run_id:path}/traffic", response_model=RunTrafficDocument, responses=READS, tags=["runs"])
     def run_traffic(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
-        """What a run moved between its hosts and beyond: counted, estimated, and not attributed."""
+        """What a run moved between its hosts and beyond: measured, estimated, and not attributed."""
         return service.answer(request, lambda context: _traffic_document(context, run_id), follows_ledger=False)
 
     return router
@@ -180,7 +180,7 @@ def _traffic_document(context: RequestContext, text: str) -> RunTrafficDocument:
     period = run_span(context.session, run_id, context.reader.settings.timezone)
     traffic = confined_traffic(context, run_id, period)
     if traffic is None:
-        raise GoneError(f"no host is known that {run_id} held")
+        raise GoneError(f"no host of {run_id} is known")
     cells = sorted(traffic.matrix.cells, key=lambda cell: (-cell.bytes, cell.from_, cell.to, cell.basis))
     matrix = replace(traffic.matrix, cells=tuple(cells[:_CELLS_MAX]))
     left_out = max(0, len(cells) - _CELLS_MAX)
@@ -227,21 +227,23 @@ class SeriesAsked(Parameters):
     """What of a run, from when until when, how finely."""
 
     column: Annotated[list[_GpuColumn], Field(max_length=_COLUMNS_MAX)] = Field(
-        ["utilization_ratio"], description="Of each of its GPUs."
+        ["utilization_ratio"], description="Columns of each of its GPUs."
     )
     host_column: Annotated[list[_HostColumn], Field(max_length=_COLUMNS_MAX)] = Field(
-        [], description="Of each of its hosts."
+        [], description="Columns of each of its hosts."
     )
-    start: _Instant | Opt = Field(None, description="Microseconds; by default where the run began.")
-    end: _Instant | Opt = Field(None, description="Microseconds; by default where the ledger's last hour of it ends.")
-    points: int = Field(500, ge=2, le=MAX_POINTS, description="The most points of each series.")
-    subjects: int = Field(16, ge=1, le=_SUBJECTS_MAX, description="The most GPUs, and the most hosts.")
+    start: _Instant | Opt = Field(None, description="Microseconds; default: the start of the run.")
+    end: _Instant | Opt = Field(
+        None, description="Microseconds; default: the end of the ledger's last hour of the run."
+    )
+    points: int = Field(500, ge=2, le=MAX_POINTS, description="Maximum number of points per series.")
+    subjects: int = Field(16, ge=1, le=_SUBJECTS_MAX, description="Maximum number of GPUs, and of hosts.")
 
 
 class OneSeries(Model):
     """One column of one GPU or host. Point n holds from `start + n * step`.
 
-    null is a gap: nothing was told, or the run did not hold it.
+    null is a gap: not reported, or not held by the run.
     """
 
     kind: Literal["gpu", "host"]
@@ -250,7 +252,7 @@ class OneSeries(Model):
     start: Micros
     start_iso: Iso
     step: int = Field(description="Microseconds between two points.")
-    mean: list[float | None] = Field(description="Of an amount: how much a second.")
+    mean: list[float | None] = Field(description="Of an amount: per second.")
     least: list[float | None]
     most: list[float | None]
 

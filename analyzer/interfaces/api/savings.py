@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class SavingsDocument(Document):
-    """The book of recommendations as it stands."""
+    """All recommendations with their predicted and realized savings."""
 
     proposed: int
     items: list[Realised | LifecycleStatus]
     together: Together
     calibration: Calibration
     proposed_shares: dict[str, dict[str, int]] = Field(
-        description="Permille of a loss that changes of a kind recovered, by quantile; of kinds with twenty cases."
+        description="Permille of a loss recovered by changes of a kind, by quantile; of kinds with twenty cases."
     )
-    shares_in_use: bool = Field(description="Whether the settings have them take the place of what is assumed.")
+    shares_in_use: bool = Field(description="Whether the settings use them instead of the assumed shares.")
 
 
 def savings_routes(service: "RequestService") -> APIRouter:
@@ -35,7 +35,7 @@ def savings_routes(service: "RequestService") -> APIRouter:
 
     @router.get("/savings", response_model=SavingsDocument, responses=READS, tags=["findings"])
     def savings(request: Request) -> Response:
-        """What came of what was recommended: predicted against realised."""
+        """Savings of recommendations: predicted and realized."""
         return service.answer(request, _savings_document)
 
     return router

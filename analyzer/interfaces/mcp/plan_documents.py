@@ -25,13 +25,13 @@ class PlacementTold(Model):
 class PlanTold(Model):
     """One plan, its figures counted by us."""
 
-    solver: str = Field(description="Who made it: olb, heft, random_heft, cp_sat, or said by whoever proposed it.")
+    solver: str = Field(description="Its source: olb, heft, random_heft, cp_sat, or the name given with the proposal.")
     makespan_seconds: int
     cost_micros: int | None = Field(description="Millionths of the prices' currency; null where a price is not known.")
-    lower_bound_seconds: int | None = Field(description="What no plan can be shorter than.")
-    is_optimal: bool = Field(description="Whether it is proven that no plan is shorter.")
-    critical: list[Said] = Field(description="The chain of tasks that makes it as long as it is; the first of them.")
-    placements: list[PlacementTold] = Field(description="By start; the first of them, `placement_count` counts all.")
+    lower_bound_seconds: int | None = Field(description="Lower bound on the length of any plan.")
+    is_optimal: bool = Field(description="Whether the plan is proven optimal.")
+    critical: list[Said] = Field(description="The critical path; its first tasks.")
+    placements: list[PlacementTold] = Field(description="By start; the first ones, `placement_count` is the total.")
     placement_count: int
     transferred_bytes: int = Field(description="Between nodes.")
 
@@ -51,7 +51,7 @@ class HistoryTold(Model):
 
     name: Said
     gpus: int
-    sku: Said | None = Field(description="The kind of GPU that they ran on; null: they held none.")
+    sku: Said | None = Field(description="The kind of GPU they ran on; null: none.")
     runs: int
     unfinished: int
     p10_seconds: int
@@ -81,23 +81,23 @@ class LookedUpTold(Model):
     """What the ledger told where the task file left it to the ledger; empty where it left nothing."""
 
     histories: list[HistoryTold]
-    left_out: list[LeftOutTold] = Field(description="The first of them; `left_out_count` counts all.")
+    left_out: list[LeftOutTold] = Field(description="The first ones; `left_out_count` is the total.")
     left_out_count: int
-    unseen: list[UnseenTold] = Field(description="The first of them; `unseen_count` counts all.")
+    unseen: list[UnseenTold] = Field(description="The first ones; `unseen_count` is the total.")
     unseen_count: int
 
 
 class Solved(Model):
     """The solver's answer."""
 
-    problem: str = Field(description="The problem's fingerprint: give it back with a proposal for this task file.")
+    problem: str = Field(description="The problem's fingerprint: return it with a proposal for this task file.")
     looked_up: LookedUpTold
     verdict: str = Field(description="no_deadline, on_time, impossible (proven), or not_found (not proven).")
     deadline_seconds: int | None
-    earliest_seconds: int = Field(description="What no plan can end before, proven.")
+    earliest_seconds: int = Field(description="Proven lower bound on the end of any plan.")
     plan: PlanTold
     compared: dict[str, int] = Field(description="Makespan by solver, in seconds.")
-    changes: list[ChangeTold] = Field(description="Against what the task file says is planned.")
+    changes: list[ChangeTold] = Field(description="Compared with the plan in the task file.")
 
 
 class BrokenTold(Model):
@@ -114,20 +114,22 @@ class Validated(Model):
     looked_up: LookedUpTold
     is_valid: bool
     round: int = Field(
-        description="Which proposal for this problem that was; after the third the solver's plan stands."
+        description="The round of this proposal for this problem; after the third, the solver's plan is used."
     )
     rounds_left: int
-    broken: list[BrokenTold] = Field(description="The first of them; `broken_count` counts all.")
+    broken: list[BrokenTold] = Field(description="The first ones; `broken_count` is the total.")
     broken_count: int
-    corrected: list[Said] = Field(description="Figures that were claimed and are wrong; ours stand in their place.")
+    corrected: list[Said] = Field(description="Claimed figures that are wrong; the validator's replace them.")
     savings_micros: int | None = Field(
-        description="Against what is planned; null where nothing is, or a price is not known."
+        description="Compared with the plan in the task file; null without one, or without a price."
     )
-    plan: PlanTold | None = Field(description="The proposal in our figures; null where no plan can be made of it.")
-    instead: PlanTold | None = Field(description="Of a proposal that is not valid: the plan to follow in its place.")
-    instead_is: str | None = Field(description="nearest: the proposal mended; solver: made anew, after three rounds.")
+    plan: PlanTold | None = Field(description="The proposal in the validator's figures; null where it is not a plan.")
+    instead: PlanTold | None = Field(description="For a proposal that is not valid: the plan to follow instead.")
+    instead_is: str | None = Field(
+        description="nearest: the proposal, corrected; solver: a new plan, after three rounds."
+    )
     instead_is_valid: bool | None
-    changes: list[ChangeTold] = Field(description="From the proposal to the nearest plan; the first of them.")
+    changes: list[ChangeTold] = Field(description="From the proposal to the nearest plan; the first ones.")
 
 
 class Simulated(Model):
@@ -139,9 +141,11 @@ class Simulated(Model):
     p10_seconds: int
     p50_seconds: int
     p90_seconds: int
-    on_time_ratio: float | None = Field(description="The share of draws that keep every deadline; null without one.")
+    on_time_ratio: float | None = Field(description="The share of draws that meet every deadline; null without one.")
     draws: int
-    tasks_without_spread: list[Said] = Field(description="Of one duration in every draw: the spread is too narrow.")
+    tasks_without_spread: list[Said] = Field(
+        description="Of tasks with the same duration in every draw: the spread is too narrow."
+    )
 
 
 _CHANGES_TOLD, _CHAIN_TOLD = 20, 20

@@ -173,23 +173,23 @@ class Planning:
 
     def _looked_up(self, tasks: str, ledger: Ledger) -> LookedUp:
         if len(tasks) > FILE_LETTERS:
-            raise ProblemError(f"the task file has {len(tasks):,} letters; send at most {FILE_LETTERS:,}")
+            raise ProblemError(f"the task file has {len(tasks):,} characters; the maximum is {FILE_LETTERS:,}")
         file = read_tasks(tasks, self._clock())
         if len(file.tasks) > _TASKS_MOST:
             raise ProblemError(
-                f"the file has {len(file.tasks):,} tasks; more than {_TASKS_MOST} are for gpuledger capacity plan"
+                f"the file has {len(file.tasks):,} tasks; for more than {_TASKS_MOST} use gpuledger capacity plan"
             )
         asked = {(task.history, task.gpus) for task in file.tasks if task.history is not None and task.duration is None}
         questions = len(asked) * max(1, len({node.sku for node in file.nodes or ()}))
         if questions > HISTORIES_MOST:
             raise ProblemError(
-                f"the file asks for {questions} histories; more than {HISTORIES_MOST} are for gpuledger capacity plan"
+                f"the file asks for {questions} histories; for more than {HISTORIES_MOST} use gpuledger capacity plan"
             )
         looked = look_up(ledger, file)
         nodes = len(looked.file.nodes or ())
         if nodes > NODES_MOST:
             raise ProblemError(
-                f"there are {nodes:,} nodes; for more than {NODES_MOST:,} take gpuledger capacity plan, or name groups:"
+                f"there are {nodes:,} nodes; for more than {NODES_MOST:,} use gpuledger capacity plan, or name groups:"
                 " nodes: {inventory: [GROUP]}"
             )
         return looked
@@ -198,7 +198,7 @@ class Planning:
     def _its_turn(self) -> Iterator[None]:
         """Wait for one's turn: solvers take all the processor that there is."""
         if not self._turn.acquire(timeout=_PATIENCE_SECONDS):
-            raise LedgerError("another plan is being made; come again in a moment")
+            raise LedgerError("another plan is being computed; retry in a few seconds")
         try:
             yield
         finally:
@@ -208,7 +208,7 @@ class Planning:
 def _holding(problem: Problem, proposal: str) -> Plan:
     verdict = validate(problem, read_proposal(proposal))
     if verdict.plan is None or not verdict.is_valid:
-        raise ProblemError(f"the proposal does not hold: {verdict.broken[0].text}; validate_plan names everything")
+        raise ProblemError(f"the proposal is not valid: {verdict.broken[0].text}; validate_plan lists every violation")
     return verdict.plan
 
 
@@ -224,7 +224,7 @@ def _instead(problem: Problem, found: Nearest, round_: int) -> tuple[Plan | None
 
 def _log(problem: str, round_: int, proposal: str, verdict: Verdict) -> None:
     """Log what was proposed and what was said of it: in one line, without control characters, and bounded."""
-    reasons = "; ".join(f"{each.rule}: {each.text}" for each in verdict.broken) or "every rule is kept"
+    reasons = "; ".join(f"{each.rule}: {each.text}" for each in verdict.broken) or "every rule is met"
     told = plain_sentence(f"{proposal[:_LOGGED_LETTERS]}")[: _LOGGED_LETTERS // 2]
     why = plain_sentence(reasons[:_LOGGED_LETTERS])[: _LOGGED_LETTERS // 2]
     word = "valid" if verdict.is_valid else "not valid"
@@ -232,8 +232,8 @@ def _log(problem: str, round_: int, proposal: str, verdict: Verdict) -> None:
 
 
 _FORMAT: Final = (
-    "A task file as text, not as a path. What it leaves to the ledger (inventory, history) is looked up as far as your "
-    "key may read: a team's key reads the history of its own runs, and no inventory.\n\n"
+    "A task file as text, not as a path. What it leaves to the ledger (inventory, history) is looked up with "
+    "the access of your key: a team's key reads the history of its own runs, and no inventory.\n\n"
     f"{task_file.__doc__}"
 )
 _Tasks = Annotated[str, Field(min_length=1, max_length=FILE_LETTERS, description=_FORMAT)]

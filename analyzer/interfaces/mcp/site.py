@@ -99,7 +99,7 @@ class OwnSite:
         """Return a document of the store. Raises as Site.ask()."""
         headers = [] if authorization is None else [(b"authorization", authorization.encode("latin-1", "replace"))]
         if self._waiting >= _WAITING_MOST:
-            raise UnansweredError("as many ask as may wait; come again in a moment", 503)
+            raise UnansweredError("too many concurrent requests; retry in a few seconds", 503)
         self._waiting += 1
         try:
             async with self._turn:
@@ -146,7 +146,7 @@ class ServedSite:
             )
             return dict(json.loads(text))
         except (ValueError, TypeError) as error:
-            raise UnansweredError(f"{self._server} does not answer as gpuledger does") from error
+            raise UnansweredError(f"{self._server} is not a gpuledger server") from error
 
 
 def _written(query: Query) -> str:
@@ -193,8 +193,8 @@ class SiteLedger:
         except UnansweredError as error:
             if error.status == HTTPStatus.FORBIDDEN:
                 raise LedgerError(
-                    "nodes: inventory tells what others hold, which no key of a team is shown; write the nodes that "
-                    "the plan may use into the file (topology lists hosts)"
+                    "nodes: inventory shows what other teams hold, which a team's key may not see; list the nodes that "
+                    "the plan may use in the file (topology lists hosts)"
                 ) from error
             raise
         with _of_this_release():
@@ -209,4 +209,4 @@ def _of_this_release() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise UnansweredError("the server answers in words that this release does not know; upgrade it") from error
+        raise UnansweredError("the server runs an incompatible release; upgrade it") from error

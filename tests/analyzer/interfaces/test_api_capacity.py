@@ -201,7 +201,7 @@ def test_so_many_bodies_are_held_and_no_more(own: Site, monkeypatch: pytest.Monk
     monkeypatch.undo()
     monkeypatch.setattr("analyzer.interfaces.api.capacity.RECEIVED_SECONDS", 0.01)
     status, detail = begun(own)
-    assert (status, "did not come within" in detail) == (503, True)
+    assert (status, "did not arrive within" in detail) == (503, True)
     monkeypatch.undo()
     assert ask(own, why="too many").status_code == 200
 
@@ -232,21 +232,21 @@ def test_pages_go_on_where_the_last_one_ended(own: Site) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        ("{", 422, "no JSON as it must be"),
+        ("{", 422, "the body is not valid JSON"),
         ("[]", 422, "the body: Input should be"),
         ('{"request": 1}', 422, "request: Input should be"),
         (json.dumps({"request": SAID, "extra": 1}), 422, "extra: Extra inputs"),
         (json.dumps({"request": SAID | {"gpu": 1}}), 422, "unknown key 'gpu'; did you mean 'gpus'?"),
         (json.dumps({"request": SAID | {"team": "a\x1b[2J"}}), 409, "cannot be printed"),
         (json.dumps({"request": SAID | {"hours": 1}}), 409, "either 'weeks' or 'hours'"),
-        ('{"request": {"gpus": NaN}}', 422, "NaN is no number"),
+        ('{"request": {"gpus": NaN}}', 422, "NaN is not a number"),
         ('{"request": {"a": 1, "a": 2}}', 422, "a key occurs twice"),
         ('{"request": {}}', 422, "'team' is missing"),
         ("[" * 50_000, 422, "body"),
         (json.dumps({"request": SAID}), 409, "a capacity request needs the profile"),
         (json.dumps({"request": SAID, "profile": {}}), 409, "it has no 'profile'"),
         (json.dumps({"request": SAID | {"gpus": -1}, "profile": {}}), 422, "'gpus' must be a whole number"),
-        (" " * 5_000_000, 413, "at most 4,259,840 bytes"),
+        (" " * 5_000_000, 413, "must not exceed 4,259,840 bytes"),
         (f'{{"request": [{"[]," * 400_000}1]}}', 413, "at most 300,000 values"),
     ],
 )

@@ -236,7 +236,7 @@ def test_a_name_that_is_not_there_is_told(shared: Reader) -> None:
         of_part(shared, LedgerFilter(team="uors")),
     ):
         pass
-    with pytest.raises(ConfigError, match="'' is no team"):
+    with pytest.raises(ConfigError, match="'' is not a valid team"):
         LedgerFilter(team="")
     with pytest.raises(AssertionError, match="another part"):
         answer(shared, Request("week", team="ours"))

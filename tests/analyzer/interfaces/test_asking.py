@@ -50,7 +50,7 @@ def test_a_wrong_port_is_a_sentence(answer: bytes) -> None:
     """A slip in the port, or http for https, is the first thing that goes wrong; it ended in a traceback."""
     with answering(answer) as port, pytest.raises(UnansweredError) as refused:
         ask_server(f"http://127.0.0.1:{port}", "/v1/doctor")
-    assert str(refused.value).startswith(f"http://127.0.0.1:{port} does not answer as gpuledger does: is it the port")
+    assert str(refused.value).startswith(f"http://127.0.0.1:{port} is not a gpuledger server: check the port")
 
 
 def test_https_where_there_is_none_is_said() -> None:

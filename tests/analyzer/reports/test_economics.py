@@ -70,7 +70,7 @@ def test_the_last_month_that_is_over_is_the_default(written: Written) -> None:
         reader = Reader(session, Settings())
         assert month_of(reader, None).week.period.label == "2025-11"
         assert month_of(reader, "2025-12").week.period.label == "2025-12"
-        with pytest.raises(ConfigError, match="is no month"):
+        with pytest.raises(ConfigError, match="is not a month"):
             month_of(reader, "2025-W47")
 
 

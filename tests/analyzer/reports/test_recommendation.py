@@ -235,6 +235,6 @@ def test_what_is_not_predicted_is_no_row_of_zeros(reader: Reader) -> None:
     unknown = replace(move(), saves_milliseconds=nothing, saves_micros=nothing, move=Move(here, here))
     own = Reader(reader.session, BERLIN, replace(EXAMPLE, recommendations=lambda *_: [unknown]))
     text = answer(own, Request("show", "r-mvmvm"))
-    assert "saves         not predicted: try it, and compare" in text
+    assert "saves         not predicted: try it and compare" in text
     assert "$0" not in text
     assert "MOVES         nothing; it stays: 8 H100-80GB on n14 (rack-2)" in text
