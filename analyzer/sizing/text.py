@@ -10,6 +10,7 @@ from analyzer.sizing.memory import Memory, MemoryPart
 from analyzer.sizing.sized import LOOK_BACK_DAYS, Check, OfKind, Similar, Sized, Spread
 from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import CellUnit, TableColumn, paper_lines
 from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, nearest, plain
 
 
@@ -83,7 +84,11 @@ _PURPOSE = {
     "qlora": "to tune adapters on quantised weights (QLoRA)",
     "full": "to train all of it",
 }
-_HEAD = f"  {'GPU':<18}{'GPUs':>4}  {'nodes':<7}{'per GPU':>10}{'room':>7} {'sharding':<19}"
+_PARTS = (
+    TableColumn[MemoryPart]("", lambda part: part.name, width=20, align="<"),
+    TableColumn[MemoryPart]("", lambda part: "not known" if part.bytes is None else _gib(part.bytes), width=12),
+    TableColumn[MemoryPart]("", lambda part: part.told, gap=2),
+)
 
 
 def sized_text(one: Sized, layout: TextLayout) -> str:
@@ -125,28 +130,26 @@ def _billions(count: int) -> str:
 def _memory(one: Sized, layout: TextLayout) -> list[str]:
     sharding = one.memory.sharding
     on = "on one GPU" if sharding.gpus == 1 else f"on each of {sharding.gpus} GPUs, {sharding.told}"
-    lines = [f"MEMORY ({on})"]
-    for part in one.memory.parts:
-        lines += layout.wrap(part.told, f"  {part.name:<18}{_part(part):>12}  ", " " * 34)
-    total = one.memory.total_bytes
-    least = "" if one.memory.is_whole else "at least "
-    also = f"{decimal(nearest(total * 10, _GIGA), 1)} GB; each part is rounded separately"
-    return [*lines, *layout.wrap(also, f"  {'total':<14}{least + _gib(total):>16}  ", " " * 34)]
-
-
-def _part(part: MemoryPart) -> str:
-    return "not known" if part.bytes is None else _gib(part.bytes)
+    bytes_ = one.memory.total_bytes
+    also = f"{decimal(nearest(bytes_ * 10, _GIGA), 1)} GB; each part is rounded separately"
+    total = MemoryPart("total" if one.memory.is_whole else "total, at least", bytes_, also)
+    return [f"MEMORY ({on})", *paper_lines(_PARTS, [*one.memory.parts, total], wrap=layout)]
 
 
 def _fits(one: Sized, layout: TextLayout) -> list[str]:
     if not one.fits:
         return ["WHERE IT FITS", "  on none of the known kinds of GPU"]
     what = "WHERE IT FITS" if one.memory.is_whole else "WHERE WHAT IS KNOWN FITS"
-    lines = [
-        f"{what} (the cheapest first; room under 20% is tight)",
-        f"{_HEAD}{one.currency + '/h':>9}".rstrip(),
-    ]
-    lines += [_fit(fit, layout) for fit in one.fits]
+    columns = (
+        TableColumn[Fit]("  GPU", lambda fit: fit.kind.sku, width=20, align="<", is_cut=True),
+        TableColumn[Fit]("GPUs", lambda fit: fit.gpus, width=4),
+        TableColumn[Fit]("nodes", _nodes, width=7, align="<", gap=2),
+        TableColumn[Fit]("per GPU", lambda fit: fit.memory.total_bytes, CellUnit(_gib), 10),
+        TableColumn[Fit]("room", lambda fit: f"{fit.room_permille // 10}%{'!' if fit.is_tight else ' '}", width=7),
+        TableColumn[Fit]("sharding", lambda fit: fit.memory.sharding.told, width=19, align="<", gap=1, is_cut=True),
+        TableColumn[Fit](f"{one.currency}/h ", _price, width=10),
+    )
+    lines = [f"{what} (the cheapest first; room under 20% is tight)", *paper_lines(columns, one.fits)]
     told = []
     paid = [f"{fit.kind.sku} {rate.option or ANY}" for fit in one.fits if (rate := _site_rate(fit)) is not None]
     if paid:
@@ -174,17 +177,13 @@ def _site_rate(fit: Fit) -> HourlyRate | None:
     return fit.rate if fit.rate is not None and fit.rate.source == "site" else None
 
 
-def _fit(fit: Fit, layout: TextLayout) -> str:
-    whole = fit.gpus % fit.gpus_a_node == 0
-    on = str(fit.nodes) if whole else f"{fit.gpus} of {fit.nodes * fit.gpus_a_node}"
-    room = f"{decimal(fit.room_permille // 10, 0)}%{'!' if fit.is_tight else ' '}"
+def _nodes(fit: Fit) -> str:
+    return str(fit.nodes) if fit.gpus % fit.gpus_a_node == 0 else f"{fit.gpus} of {fit.nodes * fit.gpus_a_node}"
+
+
+def _price(fit: Fit) -> str:
     price = UNKNOWN if fit.micros_per_hour is None else amount(fit.micros_per_hour)
-    price += "*" if _is_listed(fit) else " "
-    sharding = layout.cut(fit.memory.sharding.told, 18)
-    return (
-        f"  {layout.cut(fit.kind.sku, 17):<18}{fit.gpus:>4}  {on:<7}{_gib(fit.memory.total_bytes):>10}{room:>7} "
-        f"{sharding:<19}{price:>10}"
-    )
+    return f"{price}{'*' if _is_listed(fit) else ' '}"
 
 
 def _misfits(one: Sized, layout: TextLayout) -> list[str]:

@@ -5,7 +5,6 @@ from datetime import date, datetime, timedelta
 from analyzer.capacity.gate.decided import (
     Decided,
     Evidence,
-    Gate,
     Need,
     Offer,
     Option,
@@ -23,15 +22,16 @@ from analyzer.capacity.gate.work import Work
 from analyzer.capacity.profile.first_page import DecisionView, ShownGate, ShownOption
 from analyzer.period import local
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import UNKNOWN, counted, day, decimal, gpu_hours, moment_words, money, plain, plain_sentence
 
-_LABEL, _VALUE, _BAR = 30, 19, 20
 _REMEDY = 10
 
 
 def decided_text(decided: Decided, layout: TextLayout, *, kept: bool) -> str:
     """Return the whole page. `kept` says whether a registry has it, so that it can be waived by its id."""
-    lines = [*_head(decided, layout), "", *_answer(decided, layout), "", *_gates(decided, layout)]
+    lines = [*_head(decided, layout), "", *_answer(decided, layout), ""]
+    lines += paper_lines(_CHECKS, _shown_gates(decided))
     if decided.remedies and decided.verdict != "PASS":
         lines += ["", "WHAT WOULD PASS", *_remedies(decided, layout)]
     if decided.waivers:
@@ -54,7 +54,7 @@ def _head(decided: Decided, layout: TextLayout) -> list[str]:
     asked = asked_words(request, layout.cut(request.sku, 20))
     team = layout.cut(request.team, max(8, layout.width - len(asked) - 16))
     lines = [
-        f"request   {asked}".ljust(62 + layout.extra) + f" {team}",
+        *layout.ends(f"request   {asked}", team),
         *layout.wrap(price_words(decided), " " * _REMEDY),
     ]
     lines += layout.wrap(f"for {plain_sentence(request.why)}", " " * _REMEDY) if decided.pilot else []
@@ -90,22 +90,28 @@ def _signature(evidence: Evidence) -> str:
 
 
 def _answer(decided: Decided, layout: TextLayout) -> list[str]:
-    column = 2 + max(8, len(decided.verdict) + 2)
-    return layout.wrap(headline(decided), f"  {decided.verdict}".ljust(column), " " * column)
+    return layout.labelled(decided.verdict, headline(decided), 2 + max(8, len(decided.verdict) + 2))
 
 
-def _gates(decided: Decided, layout: TextLayout) -> list[str]:
+_CHECKS = (
+    TableColumn[ShownGate]("  policy check", lambda gate: gate.label, width=32, align="<", is_cut=True),
+    TableColumn[ShownGate]("this request", lambda gate: gate.value, width=19, align="<", is_cut=True),
+    TableColumn[ShownGate]("bar", lambda gate: gate.bar, width=20, align="<", is_cut=True),
+    TableColumn[ShownGate]("", lambda gate: gate.outcome, width=4),
+)
+
+
+def _shown_gates(decided: Decided) -> tuple[ShownGate, ...]:
     waived = {waiver.gate for waiver in decided.waivers}
-    head = f"  {'policy check':<{_LABEL}}{'this request':<{_VALUE}}bar"
-    return [head, *(_gate(gate, layout, waived=gate.name in waived) for gate in decided.gates)]
-
-
-def _gate(gate: Gate, layout: TextLayout, *, waived: bool) -> str:
-    label, value, bar = (
-        layout.cut(text, width - 1) for text, width in ((gate.label, _LABEL), (gate.value, _VALUE), (gate.bar, _BAR))
+    return tuple(
+        ShownGate(
+            plain(gate.label),
+            plain(gate.value),
+            plain(gate.bar),
+            "override" if gate.name in waived and gate.outcome != "PASS" else gate.outcome,
+        )
+        for gate in decided.gates
     )
-    outcome = "override" if waived and gate.outcome != "PASS" else gate.outcome
-    return f"  {label:<{_LABEL}}{value:<{_VALUE}}{bar:<{_BAR}}{outcome:>4}"
 
 
 def _remedies(decided: Decided, layout: TextLayout) -> list[str]:
@@ -125,6 +131,13 @@ def _waivers(decided: Decided, layout: TextLayout) -> list[str]:
     return lines
 
 
+_OFFERED = (
+    TableColumn[tuple[str, str, str]]("", lambda row: row[0], width=36, align="<"),
+    TableColumn[tuple[str, str, str]]("likely (P50)", lambda row: row[1], width=14),
+    TableColumn[tuple[str, str, str]]("careful (P20)", lambda row: row[2], width=19),
+)
+
+
 def _offer(decided: Decided, offer: Offer, layout: TextLayout) -> list[str]:
     work = layout.cut(", ".join(decided.request.work), 24)
     lines = layout.wrap(
@@ -133,8 +146,7 @@ def _offer(decided: Decided, offer: Offer, layout: TextLayout) -> list[str]:
         "",
         "                  ",
     )
-    lines += ["                                      likely (P50)      careful (P20)"]
-    return lines + [f"  {label:<34}{likely:>14}{careful:>19}" for label, likely, careful in offer_rows(decided, offer)]
+    return lines + paper_lines(_OFFERED, offer_rows(decided, offer))
 
 
 def offer_rows(decided: Decided, offer: Offer) -> list[tuple[str, str, str]]:
@@ -195,17 +207,18 @@ def list_text(found: list[KeptRequest], timezone: str, layout: TextLayout) -> st
     """Return one line a request, the newest first."""
     if not found:
         return layout.page(["there are no capacity requests yet"])
-    head = f"{'id':<10}{'asked':<18}{'team':<16}{'what':<24}verdict"
-    return layout.page([head, *(_line(one, timezone, layout) for one in found)])
-
-
-def _line(one: KeptRequest, timezone: str, layout: TextLayout) -> str:
-    request, decided = one.decided.request, one.decided
-    what = f"{request.gpus:,} {request.sku.partition('-')[0]}, {duration_words(request)}"
-    return (
-        f"{decided.request_id:<10}{moment_words(one.asked_at, timezone):<18}{layout.cut(request.team, 15):<16}"
-        f"{layout.cut(what, 23):<24}{_verdict_words(decided)}"
+    columns = (
+        TableColumn[KeptRequest]("id", lambda kept: kept.decided.request_id, width=10, align="<"),
+        TableColumn[KeptRequest]("asked", lambda kept: moment_words(kept.asked_at, timezone), width=18, align="<"),
+        TableColumn[KeptRequest]("team", lambda kept: kept.decided.request.team, width=16, align="<", is_cut=True),
+        TableColumn[KeptRequest]("what", lambda kept: _what(kept.decided.request), width=24, align="<", is_cut=True),
+        TableColumn[KeptRequest]("verdict", lambda kept: _verdict_words(kept.decided), align="<"),
     )
+    return layout.page(paper_lines(columns, found, indent=""))
+
+
+def _what(request: Request) -> str:
+    return f"{request.gpus:,} {request.sku.partition('-')[0]}, {duration_words(request)}"
 
 
 def _verdict_words(decided: Decided) -> str:
@@ -226,7 +239,7 @@ def _event(event: Event, timezone: str, layout: TextLayout) -> list[str]:
         told = f"{event.gate} overridden by {who}: {plain_sentence(event.reason or '')}. Verdict now: {event.verdict}"
     else:
         told = f"{event.verdict}; requested by {who}"
-    return layout.wrap(told, f"  {moment_words(event.at, timezone)}  ".ljust(20), " " * 20)
+    return layout.labelled(moment_words(event.at, timezone), told, 20)
 
 
 _HOURS_A_DAY = 24
@@ -235,7 +248,6 @@ _HOURS_A_DAY = 24
 def shown_of(decided: Decided, work: Work | None = None) -> DecisionView:
     """Return what page one says of a request; `work` is the part of the profile that was judged."""
     request = decided.request
-    waived = {waiver.gate for waiver in decided.waivers}
     asked = (
         f"{plain(request.team)} asks for {request.gpus:,} more {plain(request.sku)}, {day_words(request.starts)} to "
         f"{_last_day(request.starts, request.hours)} ({duration_words(request)})"
@@ -246,15 +258,7 @@ def shown_of(decided: Decided, work: Work | None = None) -> DecisionView:
         verdict=_verdict(decided),
         answer=decided.headline if decided.verdict == "PASS" else decided.at_length,
         options=tuple(_option(one, decided) for one in decided.options),
-        gates=tuple(
-            ShownGate(
-                plain(gate.label),
-                plain(gate.value),
-                plain(gate.bar),
-                "override" if gate.name in waived and gate.outcome != "PASS" else gate.outcome,
-            )
-            for gate in decided.gates
-        ),
+        gates=_shown_gates(decided),
         span=duration_words(request),
         in_time=f"{plain(request.needed_for)}?" if request.needed_for else "in time?",
         fix=_fix(decided),

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.facts import Compared, PlanFacts, TaskFact, Unseen
@@ -68,8 +67,6 @@ class MovedRow:
 class ComparedRow:
     """One solver's plan, or the bound that none is below."""
 
-    HEADS: ClassVar = ("finishes after", "above", "moves", "bytes", "takes", "cost")
-
     name: str
     makespan: str
     above: str
@@ -78,11 +75,6 @@ class ComparedRow:
     moving: str
     cost: str
     is_answer: bool
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """Its figures, below HEADS."""
-        return self.makespan, self.above, self.moves, self.bytes, self.moving, self.cost
 
 
 def placed_rows(facts: PlanFacts) -> list[PlacedRow]:

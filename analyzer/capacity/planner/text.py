@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, MINUTE_US, SECOND_US
 from analyzer.capacity.planner.facts import PlanFacts, TaskFact
-from analyzer.capacity.planner.problem import MEDIA
+from analyzer.capacity.planner.problem import MEDIA, Medium
 from analyzer.capacity.planner.sentence import sentence
 from analyzer.capacity.planner.tables import (
     MEDIUM_HEADS,
     ComparedRow,
+    MovedRow,
     PlacedRow,
     change_rows,
     compared_rows,
@@ -21,6 +22,7 @@ from analyzer.capacity.planner.tables import (
 )
 from analyzer.period import local, midnight
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import counted, day, moment_words, plain
 
 _STEPS = (
@@ -130,10 +132,12 @@ def _head(facts: PlanFacts, layout: TextLayout) -> list[str]:
     of = f"{counted(len(facts.tasks), 'task')}, {counted(facts.nodes, 'node')}"
     head = [
         f"{layout.cut(f'plan {plain(facts.title)}', layout.width - 6 - len(of))}   {of}",
-        f"{'begins':<{_LABEL_CELLS}}{moment_words(facts.start_at, facts.timezone)}, {facts.timezone}",
+        *layout.labelled(
+            "begins", f"{moment_words(facts.start_at, facts.timezone)}, {facts.timezone}", _LABEL_CELLS, 0
+        ),
     ]
     if facts.deadline_at is not None:
-        head.append(f"{'deadline':<{_LABEL_CELLS}}{moment_words(facts.deadline_at, facts.timezone)}")
+        head += layout.labelled("deadline", moment_words(facts.deadline_at, facts.timezone), _LABEL_CELLS, 0)
     return head
 
 
@@ -146,6 +150,9 @@ def _labelled(title: str, rows: Sequence[tuple[str, str]], layout: TextLayout) -
     return [title, *lines] if rows else []
 
 
+_Placed = tuple[PlacedRow, TaskFact]
+
+
 def _chart(facts: PlanFacts, layout: TextLayout, most: int) -> list[str]:
     shown = _shown(facts, most)
     rows = placed_rows(replace(facts, tasks=shown))
@@ -153,12 +160,14 @@ def _chart(facts: PlanFacts, layout: TextLayout, most: int) -> list[str]:
     cells = layout.width - 4 - _NAME_CELLS - _NODE_CELLS - 2 * moment_cells - 2
     drawn = axis(facts, max(1, cells // _TICK_CELLS))
     marks = _PLAIN if layout.ascii else _PRETTY
-    head = (
-        f"{'WHEN AND WHERE':<{3 + _NAME_CELLS}}{'node':<{_NODE_CELLS}}{'from':<{moment_cells}}{'to':<{moment_cells}} "
+    columns = (
+        TableColumn[_Placed]("WHEN AND WHERE", lambda row: row[0].task, width=3 + _NAME_CELLS, align="<", is_cut=True),
+        TableColumn[_Placed]("node", lambda row: row[0].node, width=_NODE_CELLS, align="<", is_cut=True),
+        TableColumn[_Placed]("from", lambda row: row[0].start, width=moment_cells, align="<"),
+        TableColumn[_Placed]("to", lambda row: row[0].end, width=moment_cells, align="<"),
+        TableColumn[_Placed](_ticks(drawn, cells), lambda row: _bar(row[1], drawn, cells, marks), align="<", gap=1),
     )
-    lines = [head + _ticks(drawn, cells)]
-    for row, fact in zip(rows, shown, strict=True):
-        lines.append(_told(row, moment_cells, layout) + _bar(fact, drawn, cells, marks))
+    lines = paper_lines(columns, list(zip(rows, shown, strict=True)))
     if len(facts.tasks) > len(shown):
         lines.append(f"  and {counted(len(facts.tasks) - len(shown), 'more task')}")
     return [*lines, *layout.wrap(_legend(facts, drawn, marks))]
@@ -168,13 +177,6 @@ def _shown(facts: PlanFacts, most: int) -> tuple[TaskFact, ...]:
     """Return so many tasks at most, in their order: those that decide the end before those that start early."""
     by_weight = sorted(range(len(facts.tasks)), key=lambda place: (not facts.tasks[place].is_critical, place))
     return tuple(facts.tasks[place] for place in sorted(by_weight[:most]))
-
-
-def _told(row: PlacedRow, moment_cells: int, layout: TextLayout) -> str:
-    return (
-        f"  {layout.cut(row.task, _NAME_CELLS):<{_NAME_CELLS}} {layout.cut(row.node, _NODE_CELLS - 1):<{_NODE_CELLS}}"
-        f"{row.start:<{moment_cells}}{row.end:<{moment_cells}} "
-    )
 
 
 def _ticks(drawn: Axis, cells: int) -> str:
@@ -226,35 +228,43 @@ def _moved(facts: PlanFacts, layout: TextLayout, most: int) -> list[str]:
         return []
     room = 35 + layout.extra
     tasks = min(room - _NODE_CELLS, max(_NAME_CELLS + 2, 1 + max(len(row.tasks) for row in rows)))
-    nodes = room - tasks
-    heads = "".join(f"{MEDIUM_HEADS[medium]:>{_WAY_CELLS}}" for medium in MEDIA)
-    head = f"{'TRANSFERS':<{2 + room}}{'bytes':>8}{heads}"
-    lines = [head]
-    for row in rows[:most]:
-        ways = "".join(
-            f"{('*' if place == row.taken else '') + way:>{_WAY_CELLS}}" for place, way in enumerate(row.ways)
-        )
-        names = f"{layout.cut(row.tasks, tasks - 1):<{tasks}}{layout.cut(row.nodes, nodes):<{nodes}}"
-        lines.append(f"  {names}{row.bytes:>8}{ways}")
+    columns = (
+        TableColumn[MovedRow]("TRANSFERS", lambda row: row.tasks, width=2 + tasks, align="<", is_cut=True),
+        TableColumn[MovedRow]("", lambda row: row.nodes, width=room - tasks, align="<", is_cut=True),
+        TableColumn[MovedRow]("bytes", lambda row: row.bytes, width=8),
+        *(_way_column(medium, place) for place, medium in enumerate(MEDIA)),
+    )
+    lines = paper_lines(columns, rows[:most])
     if len(rows) > most:
         lines.append(f"  and {counted(len(rows) - most, 'more transfer')}")
     return [*lines, *layout.wrap("* is the path that the plan takes; local is a copy on the node's own disk")]
 
 
+def _way_column(medium: Medium, place: int) -> TableColumn[MovedRow]:
+    return TableColumn(
+        MEDIUM_HEADS[medium], lambda row: ("*" if place == row.taken else "") + row.ways[place], width=_WAY_CELLS
+    )
+
+
 def _compared(facts: PlanFacts, layout: TextLayout) -> list[str]:
     wide = layout.extra >= 0  # narrower paper has no room for what moves
     name = 20 + layout.extra + (0 if wide else 22)
-    lines = [_compared_line("HOW PLANS COMPARE", ComparedRow.HEADS, name, wide=wide)]
-    for row in compared_rows(facts):
-        mark = "> " if row.is_answer else "  "
-        lines.append(_compared_line(f"{mark}{layout.cut(row.name, name - 2)}", row.cells, name, wide=wide))
+    moves = (
+        TableColumn[ComparedRow]("moves", lambda row: row.moves, width=6),
+        TableColumn[ComparedRow]("bytes", lambda row: row.bytes, width=8),
+        TableColumn[ComparedRow]("takes", lambda row: row.moving, width=8),
+    )
+    columns = (
+        TableColumn[ComparedRow](
+            "HOW PLANS COMPARE", lambda row: f"{'> ' if row.is_answer else '  '}{row.name}", width=name, align="<"
+        ),
+        TableColumn[ComparedRow]("finishes after", lambda row: row.makespan, width=18),
+        TableColumn[ComparedRow]("above", lambda row: row.above, width=10),
+        *(moves if wide else ()),
+        TableColumn[ComparedRow]("cost", lambda row: row.cost, width=7, gap=1),
+    )
     note = "> is the plan above" + (
         "; moves are transfers between nodes, and takes is their time together." if wide else "."
     )
+    lines = paper_lines(columns, compared_rows(facts), indent="")
     return [*lines, *layout.wrap(f"{note} {why_words(facts) or ''}".strip())]
-
-
-def _compared_line(name: str, cells: Sequence[str], width: int, *, wide: bool) -> str:
-    makespan, above, moves, size, takes, cost = cells
-    between = f"{moves:>6}{size:>8}{takes:>8}" if wide else ""
-    return f"{name:<{width}}{makespan:>18}{above:>10}{between} {cost:>7}"

@@ -1,7 +1,5 @@
 """Page one of a profile, rounded and in words, and as text: the page and its twin in text print the same figures."""
 
-import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analyzer.capacity.profile.details import breakdown_of
@@ -11,6 +9,7 @@ from analyzer.capacity.profile.signature import Envelope, digest
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines, went
 from analyzer.period import local
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import (
     counted,
     day,
@@ -184,8 +183,7 @@ def _key(envelope: Envelope) -> str:
 
 
 _LABEL = 12  # of the evidence
-# Of the choices: what, GPUs, to buy, its price, in time; what is left is for what happens if it is wrong.
-_WHAT, _GPUS, _BUY, _PRICE, _TIME = 31, 5, 8, 13, 8
+_WHAT, _TIME = 31, 8  # of the choices; what is left of a line is for what happens if it is wrong
 
 
 def first_page_text(first: FirstPage, layout: TextLayout) -> str:
@@ -205,13 +203,12 @@ def first_page_text(first: FirstPage, layout: TextLayout) -> str:
 def _asked(first: FirstPage, layout: TextLayout) -> list[str]:
     """Return whose profile it is, and what is asked for or was measured."""
     site = layout.cut(first.site, layout.width // 2)
-    title = layout.cut(first.title.replace("Capacity profile", "CAPACITY PROFILE"), layout.width - len(site) - 1)
-    head = title + site.rjust(layout.width - len(title))
+    title = layout.cut(first.title.replace("Capacity profile", "CAPACITY PROFILE"), layout.width - len(site) - 4)
     said = (first.whose, first.held, first.answer)
     if first.decided is not None:
         judged = (first.decided.judged,) if first.decided.judged else ()
         said = (*first.decided.asked, f"Measured: {first.whose}; {first.held}.", *judged)
-    return [head, *(line for text in said for line in layout.wrap(text, ""))]
+    return [*layout.ends(title, site), *(line for text in said for line in layout.wrap(text, ""))]
 
 
 def _verdict(decided: DecisionView, layout: TextLayout) -> list[str]:
@@ -223,23 +220,31 @@ def _verdict(decided: DecisionView, layout: TextLayout) -> list[str]:
 def _options(decided: DecisionView, layout: TextLayout) -> list[str]:
     if not decided.options:
         return []
-    in_time = layout.cut(decided.in_time, _TIME - 1)
-    what = _WHAT + min(0, layout.extra)
-    head = f"{'WHAT CAN BE DECIDED':<{what}}{'GPUs':>{_GPUS}}{'to buy':>{_BUY}}{decided.span:>{_PRICE}}"
-    rows = [line for option in decided.options for line in _option(option, what, layout)]
-    return [f"{head}  {in_time:<{_TIME}}if wrong", *rows, *(layout.wrap(decided.fix, "") if decided.fix else ())]
+    room = _WHAT + min(0, layout.extra)
 
+    def name(option: ShownOption) -> str:
+        return f"{option.what}{' (advised)' if option.advised else ''}"
 
-def _option(one: ShownOption, what: int, layout: TextLayout) -> Iterator[str]:
-    """Yield a choice in one line; in more where its name, or what happens if it is wrong, is long."""
-    name = f" {one.what}{' (advised)' if one.advised else ''}"
-    if len(name) > what:
-        yield from layout.wrap(name.strip(), " ", "   ")
-        name = ""
-    figures = f"{name:<{what}}{one.gpus:>{_GPUS}}{one.to_buy:>{_BUY}}{one.price:>{_PRICE}}  {one.in_time:<{_TIME}}"
-    first, *rest = textwrap.wrap(one.if_wrong, layout.width - len(figures)) or [""]
-    yield f"{figures}{first}"
-    yield from (" " * len(figures) + more for more in rest)
+    def is_long(option: ShownOption) -> bool:
+        return len(name(option)) >= room
+
+    columns = (
+        TableColumn[ShownOption](
+            "WHAT CAN BE DECIDED", lambda option: "" if is_long(option) else name(option), width=room, align="<"
+        ),
+        TableColumn[ShownOption]("GPUs", lambda option: option.gpus, width=5),
+        TableColumn[ShownOption]("to buy", lambda option: option.to_buy, width=7),
+        TableColumn[ShownOption](decided.span, lambda option: option.price, width=13),
+        TableColumn[ShownOption](
+            layout.cut(decided.in_time, _TIME - 1), lambda option: option.in_time, width=_TIME, align="<", gap=1
+        ),
+        TableColumn[ShownOption]("if wrong", lambda option: option.if_wrong, align="<"),
+    )
+    lines = paper_lines(columns, ())
+    for option in decided.options:  # a name that is too long for its column stands above its figures
+        lines += layout.wrap(name(option), " ", "   ") if is_long(option) else []
+        lines += paper_lines(columns, [option], " ", layout)[1:]
+    return [*lines, *(layout.wrap(decided.fix, "") if decided.fix else ())]
 
 
 def _went(first: FirstPage, layout: TextLayout) -> list[str]:
