@@ -19,10 +19,9 @@ from random import Random
 from typing import Any
 
 from analyzer.capacity.planner import cp_sat
-from analyzer.capacity.planner.errors import ProblemError
 from analyzer.capacity.planner.nearest import nearest
 from analyzer.capacity.planner.plan import Plan, PlanAnswer
-from analyzer.capacity.planner.problem import Problem
+from analyzer.capacity.planner.problem import Problem, ProblemError
 from analyzer.capacity.planner.proposal import Placed, Proposal
 from analyzer.capacity.planner.solve import solve
 from analyzer.capacity.planner.validator import Broken, validate

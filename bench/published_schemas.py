@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from analyzer.capacity.planner.facts import PlanFacts
-from analyzer.capacity.planner.page import NAME
+from analyzer.capacity.planner.text import NAME
 from analyzer.capacity.profile.canonical_json import INTEGER_BITS
 from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile
 from analyzer.capacity.profile.signature import ALGORITHM, Signature

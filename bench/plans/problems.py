@@ -9,8 +9,17 @@ from random import Random
 from typing import Literal
 
 from agent.wire.units import GB
-from analyzer.capacity.planner.errors import ProblemError
-from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Task, TransferRate
+from analyzer.capacity.planner.problem import (
+    Duration,
+    Input,
+    Network,
+    Node,
+    Planned,
+    Problem,
+    ProblemError,
+    Task,
+    TransferRate,
+)
 
 Impossible = Literal["fits nowhere", "circle", "deadline", "own deadline"]
 IMPOSSIBLE: tuple[Impossible, ...] = ("fits nowhere", "circle", "deadline", "own deadline")

@@ -15,8 +15,8 @@ from agent.doctor.checks import collector_line
 from agent.errors import AgentError
 from agent.settings.config import AgentConfig
 from agent.sources.services import declared_services, fetch
-from analyzer.capacity.planner.errors import ModelError
 from analyzer.capacity.planner.from_text import Message, ModelSettings, complete
+from analyzer.capacity.planner.problem import ModelError
 from analyzer.interfaces.alarms.hook import post
 from analyzer.server_client import ask_server
 from bench.house import product

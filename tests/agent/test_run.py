@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agent.wire.recording import Recording, read_recording
-from analyzer.capacity.profile.read import read_profile
+from analyzer.capacity.profile.signature import read_profile
 from tests.agent.batches import rows_of
 from tests.agent.gpu.fake.build import Scenario, build, compiler, healthy
 from tests.waiting import PATIENCE_SECONDS, said_by_now, until

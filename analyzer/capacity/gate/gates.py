@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from analyzer.capacity.gate.decided import Offer
     from analyzer.capacity.gate.policy import Policy, Rule
     from analyzer.capacity.gate.request import Request
-    from analyzer.capacity.gate.supply import Supply
-    from analyzer.capacity.gate.work import Work
-    from analyzer.capacity.profile.read import ReadProfile
+    from analyzer.capacity.gate.supply import Supply, Work
+    from analyzer.capacity.profile.signature import ReadProfile
 
 _MOST_DECIMALS = 6
 

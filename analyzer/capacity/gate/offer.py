@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from agent.wire.units import HOUR_US, PERMILLE
 from analyzer.capacity.gate.decided import InTime, Need, Offer, Option, Verdict
 from analyzer.capacity.gate.request import Request
-from analyzer.capacity.gate.supply import Supply
-from analyzer.capacity.gate.work import Work
+from analyzer.capacity.gate.supply import Supply, Work
 from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Represented
 from analyzer.text.words import nearest, plain_sentence
 

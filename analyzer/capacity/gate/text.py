@@ -18,7 +18,7 @@ from analyzer.capacity.gate.decided import (
 )
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.request_store import Event, KeptRequest
-from analyzer.capacity.gate.work import Work
+from analyzer.capacity.gate.supply import Work
 from analyzer.capacity.profile.first_page import DecisionView, ShownGate, ShownOption
 from analyzer.period import local
 from analyzer.text.layout import TextLayout

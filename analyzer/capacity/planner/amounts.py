@@ -12,8 +12,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from agent.wire.units import SECOND_US
-from analyzer.capacity.planner.errors import TaskFileError
-from analyzer.capacity.planner.problem import TransferRate
+from analyzer.capacity.planner.problem import TaskFileError, TransferRate
 from analyzer.period import WEEKDAYS
 from analyzer.text.words import plain
 

@@ -4,10 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.wire.units import SECOND_US
-from analyzer.capacity.planner.errors import UnseenError
 from analyzer.capacity.planner.ledger import History, Ledger, NodeHolder, StockNode
 from analyzer.capacity.planner.plan import Plan
-from analyzer.capacity.planner.problem import Duration, Node, Problem, Task, lacks_parts
+from analyzer.capacity.planner.problem import Duration, Node, Problem, Task, UnseenError, lacks_parts
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
 from analyzer.text.words import counted, plain, plain_sentence

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from agent.connection import TooSlowError, ask, host_of, pause_seconds, why
 from agent.wire.bounded import json_said
 from analyzer.capacity.planner import task_file
-from analyzer.capacity.planner.errors import ModelError, ProblemError
+from analyzer.capacity.planner.problem import ModelError, ProblemError
 from analyzer.capacity.planner.task_file import TaskFile, read_tasks
 from analyzer.errors import ConfigError
 from analyzer.settings.bounded import respelled_yaml

@@ -1,13 +1,22 @@
 """The ledger as a plan asks it: how long a job takes, and what nodes there are. A store or a server answers."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
 
-from analyzer.capacity.planner.errors import UnseenError
+from agent.wire.units import DAY_US, SECOND_US
+from analyzer.capacity.planner.problem import UnseenError, means
 from analyzer.errors import ConfigError
+from analyzer.ledger.coverage import ledger_end
+from analyzer.queries.statements import statements
+from analyzer.recommendations.site import Host, Placed, SiteQuery
 from analyzer.server_client import ask_server_json, of_this_version, typed
+from analyzer.text.words import counted, plain
+
+if TYPE_CHECKING:
+    from collector.store.session import Session
 
 HISTORY_PATH, NODES_PATH = "/v1/plan/history", "/v1/plan/nodes"
 _P10, _P50, _P90 = 10, 50, 90
@@ -174,3 +183,172 @@ def nodes_of(document: Mapping[str, Any]) -> tuple[StockNode, ...]:
     """Return the nodes of a server's answer. Raises as history_of()."""
     nodes: tuple[StockNode, ...] = typed(tuple[StockNode, ...], document.get("nodes"))
     return nodes
+
+
+LEAST_RUNS = 5  # fewer have no tenth: their P10 and P90 would be two runs, whatever they were
+_MOST_RUNS = 200  # the newest: a job of last year was another job
+
+
+@dataclass(frozen=True, slots=True)
+class RunCount:
+    """How many runs of a name there are with so many GPUs of one kind, on one host or spread over several."""
+
+    sku: str | None  # None: of several kinds, or of one that nobody told; or they held no GPU
+    gpus: int
+    is_spread: bool
+    completed: int
+    unfinished: int
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is known on what they ran: one host, with GPUs of one kind or none."""
+        return not self.is_spread and (self.sku is not None or not self.gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLedger:
+    """A store on this machine, as a plan asks it."""
+
+    session: "Session"
+
+    def history(self, name: str, gpus: int, sku: str | None = None) -> History:
+        """Return what runs of a name with so many GPUs of a kind took."""
+        return read_history(self.session, name, gpus, sku)
+
+    def nodes(self) -> tuple[StockNode, ...]:
+        """Return the nodes with what is free of them now."""
+        return read_stock(self.session, ledger_end(self.session))
+
+
+def read_history(session: "Session", name: str, gpus: int, sku: str | None = None) -> History:
+    """Read what runs of a name with so many GPUs of a kind took; without `sku` of the one kind that there is.
+
+    Raises:
+        UnseenError: there are too few to say, or of several kinds; the sentence says what there is.
+        StoreError: the store does not answer.
+    """
+    sizes, newest, cores = statements("capacity/planner/history.sql")
+    known = [RunCount(*row) for row in session.rows(sizes, {"name": name})]
+    seen = _seen_on(known, name, gpus, sku)
+    runs = session.rows(newest, {"name": name, "gpus": gpus, "sku": seen.sku, "most": _MOST_RUNS})
+    first, last = min(run[1] for run in runs), max(run[2] for run in runs)
+    ids = [run_id for run_id, *_ in runs]
+    used = [milli / 1000 for _, milli in session.rows(cores, {"runs": ids})]
+    reading = SiteQuery(session, first, last)
+    on_gpus, on_hosts = reading.gpu_peaks(), reading.host_peaks()
+    return History(
+        name,
+        gpus,
+        tuple(sorted(round((end - start) / SECOND_US) for _, start, end, _ in runs)),
+        sum(attempts > 1 for *_, attempts in runs),
+        seen.unfinished,
+        first,
+        last,
+        Peaks(
+            max(used, default=None),
+            max((on_hosts[run] for run in ids if run in on_hosts), default=None),
+            max((on_gpus[run] for run in ids if run in on_gpus), default=None),
+        ),
+        seen.sku,
+    )
+
+
+def _seen_on(known: Sequence[RunCount], name: str, gpus: int, sku: str | None) -> RunCount:
+    """Return the runs that say how long a job of so many GPUs takes on a kind; those on other kinds never do.
+
+    Raises:
+        UnseenError: there are none, too few, or of several kinds.
+    """
+    called = f"duration: history: {plain(name)}{f' on {plain(sku)}' if sku is not None else ''}"
+    there = [one for one in known if one.is_told and one.gpus == gpus and (sku is None or _is_of(one, sku))]
+    enough = [one for one in there if one.completed >= LEAST_RUNS]
+    there = (enough if sku is None else [one for one in there if one.sku == sku]) or there
+    if len(there) == 1 and there[0] in enough:
+        return there[0]
+    if len(there) > 1 and enough:
+        kinds = " and ".join(sorted(plain(one.sku or "") for one in there))
+        raise UnseenError(f"{called}: its runs with {_gpus(gpus)} were on {kinds}; say which, as in sku={there[0].sku}")
+    if not any(one.completed for one in known):
+        raise UnseenError(f"{called}: the ledger has no completed run of this name; say how long the task takes")
+    raise UnseenError(f"{called}: {_too_few(known, sum(one.completed for one in there), gpus, sku)}")
+
+
+def _is_of(one: RunCount, sku: str) -> bool:
+    return one.sku is not None and means(sku, one.sku)
+
+
+def _too_few(known: Sequence[RunCount], completed: int, gpus: int, sku: str | None) -> str:
+    seen = ", ".join(f"{counted(one.completed, 'run')} {_where(one)}" for one in known if one.completed)
+    enough = {
+        one.gpus for one in known if one.is_told and one.completed >= LEAST_RUNS and (sku is None or _is_of(one, sku))
+    }
+    way_out = f"say gpu: {next(iter(enough))}, or " if len(enough) == 1 and gpus not in enough else ""
+    return (
+        f"{counted(completed, 'run')} with {_gpus(gpus)} completed, and a spread needs {LEAST_RUNS} "
+        f"(the ledger has {seen}); {way_out}say how long the task takes"
+        + (f" there, as in {{history: NAME, {plain(sku)}: 25 h}}" if sku is not None else "")
+    )
+
+
+def _where(one: RunCount) -> str:
+    of = f" of {plain(one.sku)}" if one.sku is not None else " of several kinds or one that is not known"
+    return f"with {_gpus(one.gpus)}{of if one.gpus else ''}{' over several hosts' if one.is_spread else ''}"
+
+
+def _gpus(count: int) -> str:
+    return counted(count, "GPU") if count else "no GPU"
+
+
+def read_stock(session: "Session", now_us: int) -> tuple[StockNode, ...]:
+    """Read the nodes of the day that ends with the newest hour of the ledger, by name.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    start = now_us - DAY_US
+    reading = SiteQuery(session, start, now_us)
+    without_gpus, limits, costs = statements("capacity/planner/stock.sql")
+    until = dict(session.rows(limits, {"end": now_us}))
+    on = _holders(reading.runs(), until, now_us)
+    prices = dict(session.rows(costs, {"start": start, "end": now_us}))
+    nodes = [_with_gpus(host, prices.get(host.node), on.get(host.node, ())) for host in reading.hosts().values()]
+    for node, rack, group, cores, memory, nvme, busy, used in session.rows(
+        without_gpus, {"start": start, "end": now_us}
+    ):
+        cores_busy = None if busy is None or cores is None else busy * cores
+        nodes.append(
+            StockNode(node, rack, group, cores, memory, nvme, 0, 0, None, None, None, True, (), cores_busy, used)
+        )
+    return tuple(sorted(nodes, key=lambda one: one.node))
+
+
+def _with_gpus(host: Host, price: int | None, holders: tuple[NodeHolder, ...]) -> StockNode:
+    return StockNode(
+        host.node,
+        host.rack,
+        host.node_group,
+        host.cpu_cores,
+        host.memory_bytes,
+        host.local_nvme_bytes,
+        host.gpus,
+        host.gpus_free_now,
+        host.sku,
+        host.gpu_memory_bytes,
+        price,
+        host.state in (None, "up"),
+        holders,
+    )
+
+
+def _holders(runs: Mapping[str, Placed], until: Mapping[str, int], now_us: int) -> dict[str, tuple[NodeHolder, ...]]:
+    """Return by node the runs that have not ended, with their share of what each may use on all of its hosts."""
+    found: dict[str, list[NodeHolder]] = defaultdict(list)
+    for run in runs.values():
+        if not run.is_open:
+            continue
+        cores = None if run.cores is None else run.cores / len(run.hosts)
+        for node, gpus in zip(run.hosts, run.gpus_on, strict=True):
+            end = until.get(run.run_id)
+            ends = end if end is not None and end > now_us else None  # over its limit: nobody knows for how long
+            found[node].append(NodeHolder(run.run_id, run.called, gpus, cores, run.host_bytes, ends))
+    return {node: tuple(of) for node, of in found.items()}

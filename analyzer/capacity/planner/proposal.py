@@ -10,8 +10,7 @@ from typing import Never
 
 from agent.wire.bounded import TooDeepError, json_said
 from agent.wire.units import MICROS
-from analyzer.capacity.planner.errors import ProposalError
-from analyzer.capacity.planner.problem import Problem
+from analyzer.capacity.planner.problem import Problem, ProposalError
 from analyzer.text.words import plain
 
 

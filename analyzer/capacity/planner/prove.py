@@ -28,9 +28,8 @@ from analyzer.capacity.planner.instance import (
     heads_of,
     tails_of,
 )
-from analyzer.capacity.planner.outcome import task_cost_micros
 from analyzer.capacity.planner.problem import RESOURCES
-from analyzer.capacity.planner.schedule import Schedule, late_seconds
+from analyzer.capacity.planner.schedule import Schedule, late_seconds, task_cost_micros
 
 _HIGHEST = 2**62
 Terms = dict[int, int]  # a variable and its coefficient

@@ -11,11 +11,20 @@ from time import monotonic
 
 from analyzer.capacity.planner.heuristics import heft, is_kept, least_changed, olb, random_heft
 from analyzer.capacity.planner.instance import Instance, heads_of, lower_bound
-from analyzer.capacity.planner.outcome import change_key, changes, plan_of
 from analyzer.capacity.planner.plan import SOLVERS, Binding, Plan, PlanAnswer, Solver, Verdict
 from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.prove import Proofs, Prover, has_cp_sat, is_small
-from analyzer.capacity.planner.schedule import Schedule, by_priority, has_own_deadlines, insert, late_seconds, length
+from analyzer.capacity.planner.schedule import (
+    Schedule,
+    by_priority,
+    change_key,
+    changes,
+    has_own_deadlines,
+    insert,
+    late_seconds,
+    length,
+    plan_of,
+)
 
 SECONDS = 10.0
 _TRIES = 20_000  # of randomised HEFT; it ends with the time or with CP-SAT

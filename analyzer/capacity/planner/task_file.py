@@ -37,8 +37,19 @@ import yaml
 
 from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.amounts import moment_us, must_be, parse_moment, size_bytes, span_seconds, transfer_rate
-from analyzer.capacity.planner.errors import ProblemError, TaskFileError
-from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Path, Planned, Problem, Task, meant
+from analyzer.capacity.planner.problem import (
+    Duration,
+    Input,
+    Network,
+    Node,
+    Path,
+    Planned,
+    Problem,
+    ProblemError,
+    Task,
+    TaskFileError,
+    meant,
+)
 from analyzer.settings.bounded import yaml_said
 from analyzer.settings.toml_entry import AND, whole_micros
 from analyzer.text.words import plain

@@ -1,30 +1,372 @@
 """A profile in the forms in which people get it: the page that a ticket takes, its JSON, and page one as text.
 
-`page(envelope, decided)` is the seam to the gates: with what they decided page one begins with the request, the verdict
-and the options; without it, with what was measured.
+`page(envelope, decided)` is the seam to the policy checks: with what they decided page one begins with the request, the
+verdict and the options; without it, with what was measured. Behind page one are tables: every figure of a profile,
+rounded so that columns add up to page one's.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from agent.wire.units import HOUR_MS, MICROS, PERMILLE
 from analyzer.capacity.profile.canonical_json import canonical
-from analyzer.capacity.profile.details import SIGNALS, tables
-from analyzer.capacity.profile.evidence import rate_words, ratio
-from analyzer.capacity.profile.facts import CapacityProfile
-from analyzer.capacity.profile.first_page import DecisionView, FirstPage, first_page, first_page_text
-from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END, PAGE_MARK, PAGE_MARK_END
-from analyzer.capacity.profile.signature import Envelope, signed_text
-from analyzer.charts.figures import Share, Size, Spread, class_bar, scaling, spreads
+from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Spread
+from analyzer.capacity.profile.first_page import (
+    DecisionView,
+    FirstPage,
+    breakdown_of,
+    days_words,
+    first_page,
+    first_page_text,
+    gpus_words,
+    lot,
+    named,
+    rate_words,
+    ratio,
+    short_id,
+    unit_cost,
+)
+from analyzer.capacity.profile.signature import EMBEDDED, EMBEDDED_END, PAGE_MARK, PAGE_MARK_END, Envelope, signed_text
+from analyzer.charts.figures import Share, Size, class_bar, scaling, spreads
+from analyzer.charts.figures import Spread as SpreadRow
 from analyzer.errors import ConfigError
-from analyzer.ledger.breakdown import BreakdownLine
+from analyzer.ledger.breakdown import BreakdownLine, column_like, rounded
+from analyzer.states import CLASSES, booking
 from analyzer.text.layout import TextLayout
 from analyzer.text.templating import environment
-from analyzer.text.words import plain
+from analyzer.text.words import (
+    UNKNOWN,
+    amount,
+    apportion,
+    bytes_words,
+    decimal,
+    gib,
+    gpu_hours,
+    hours_decimals,
+    money,
+    money_decimals,
+    nearest,
+    plain,
+    symbol,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_Cells = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: its title, its columns (those after the first `words` are figures), its rows, and a line below."""
+
+    title: str
+    head: _Cells
+    rows: tuple[_Cells, ...]
+    words: int = 1
+    note: str = ""
+    total: _Cells | None = None
+
+
+def runs_table(profile: CapacityProfile) -> Table:
+    """Return the representative runs with what each held and cost."""
+    sign = symbol(profile.currency).strip()
+    times = [run.milliseconds for run in profile.runs]
+    decimals = hours_decimals(sum(times))
+    hours = column_like(nearest(sum(times) * 10**decimals, HOUR_MS), times, HOUR_MS, decimals)
+    paid, together = _paid([run.micros for run in profile.runs])
+    rows = tuple(
+        (
+            named(run),
+            short_id(run.run_id),
+            plain(run.stage or UNKNOWN),
+            days_words(run.started_at, run.ended_at, profile.timezone) if run.ended_at else "still running",
+            f"{run.gpus:,} {plain(run.sku or 'GPUs')}",
+            hour,
+            cost,
+        )
+        for run, hour, cost in zip(profile.runs, hours, paid, strict=True)
+    )
+    total = (*("total", "", "", "", ""), gpu_hours(sum(times), decimals), together)
+    head = ("run", "id", "stage", "days", "GPUs", "GPU-hours", sign)
+    return Table("Representative runs", head, rows, 5, profile.chosen and f"Chosen: {plain(profile.chosen)}.", total)
+
+
+def causes_table(profile: CapacityProfile) -> Table:
+    """Return the labels of page one by cause: each label's causes add up to the figure that page one has."""
+    whole = breakdown_of(profile.booked)
+    columns = rounded(whole)
+    rows: list[_Cells] = []
+    for place, group in enumerate(columns.groups):
+        for member, entry in enumerate(group):
+            parts = [
+                each
+                for each in profile.booked
+                if (found := booking(each.state, each.cause)).klass == entry.klass and found.label == entry.label
+            ]
+            hours = _members(
+                columns.hours.members[place][member],
+                [p.milliseconds for p in parts],
+                HOUR_MS,
+                columns.hours.decimals,
+            )
+            if columns.money is not None:
+                costs = [part.micros or 0 for part in parts]
+                paid = _members(columns.money.members[place][member], costs, MICROS, columns.money.decimals)
+            else:
+                paid = [UNKNOWN] * len(parts)
+            rows += [
+                (entry.klass, entry.label, booking(part.state, part.cause).cause_label or UNKNOWN, hour, cost)
+                for part, hour, cost in zip(parts, hours, paid, strict=True)
+            ]
+    ordered = [row for klass in CLASSES for row in rows if row[0] == klass]
+    shown = tuple(
+        ("" if at else row[0], *row[1:])
+        for _, of_class in groupby(ordered, key=lambda row: row[0])
+        for at, row in enumerate(of_class)
+    )
+    together = UNKNOWN if columns.money is None else decimal(columns.money.total, columns.money.decimals)
+    total = ("total", "", "", decimal(columns.hours.total, columns.hours.decimals), together)
+    head = ("class", "state", "cause", "GPU-hours", symbol(profile.currency).strip())
+    return Table("Where it went, by cause", head, shown, 3, "", total)
+
+
+def _paid(costs: list[int | None]) -> tuple[list[str], str]:
+    """Return a column of money that adds up, and its sum; where one is unknown each stands for itself."""
+    known = [cost for cost in costs if cost is not None]
+    decimals = money_decimals(sum(known))
+    if len(known) < len(costs):
+        return [UNKNOWN if cost is None else amount(cost, decimals) for cost in costs], UNKNOWN
+    whole = nearest(sum(known) * 10**decimals, MICROS)
+    return column_like(whole, known, MICROS, decimals), decimal(whole, decimals)
+
+
+def _members(total: int, exact: list[int], denominator: int, decimals: int) -> list[str]:
+    return [
+        decimal(units, decimals) for units in apportion(total, [each * 10**decimals for each in exact], denominator)
+    ]
+
+
+SIGNALS = {
+    "utilization_ratio": "utilization (any kernel)",
+    "sm_active_ratio": "SM activity",
+    "power_watts": "power, W",
+}
+
+
+def tables(profile: CapacityProfile) -> list[Table]:
+    """Return the tables that have a row, in the order in which they are read."""
+    found = [
+        runs_table(profile),
+        causes_table(profile),
+        _spreads(profile),
+        _sizes(profile),
+        _input(profile),
+        _talk(profile),
+        _instead(profile),
+        _team(profile),
+        _fleet(profile),
+        _advice(profile),
+        _done(profile),
+        _units(profile),
+    ]
+    return [table for table in found if table.rows]
+
+
+def _spreads(profile: CapacityProfile) -> Table:
+    def shown(value: float, signal: str) -> str:
+        return ratio(value) if signal.endswith("_ratio") else f"{value:,.0f}"
+
+    rows = [
+        (
+            SIGNALS.get(each.signal, plain(each.signal)),
+            plain(each.sku or UNKNOWN),
+            *(shown(value, each.signal) for value in (each.p10, each.p50, each.p90, each.highest)),
+        )
+        for each in profile.distributions
+    ]
+    rows += [("memory in use", plain(each.sku or UNKNOWN), "", "", "", gib(each.peak_bytes)) for each in profile.memory]
+    zero = profile.at_zero_ratio
+    note = f"No kernel ran at all in {ratio(zero)} of the readings." if zero is not None else ""
+    return Table(
+        "How signals are spread over time", ("signal", "GPU", "p10", "p50", "p90", "highest"), tuple(rows), 2, note
+    )
+
+
+def _sizes(profile: CapacityProfile) -> Table:
+    smallest = profile.scaling[0] if profile.scaling else None
+    rows = tuple(
+        (
+            f"{size.gpus:,}",
+            f"{size.runs:,}",
+            f"{rate_words(size.work_per_second)} {plain(size.unit)}/s",
+            f"{size.work_per_second / smallest.work_per_second:.2f}x"
+            if smallest and smallest.work_per_second
+            else UNKNOWN,
+            ratio(size.efficiency_ratio),
+        )
+        for size in profile.scaling
+    )
+    knee = profile.knee_gpus
+    note = (
+        f"The knee is at {knee:,} GPUs: at the next size each GPU does less than 70% of it." if knee is not None else ""
+    )
+    note = note or "Every measured size still pays; larger ones were not tried."
+    return Table("Scaling", ("GPUs", "runs", "work", "speed-up", "efficiency"), rows, 0, note)
+
+
+def _input(profile: CapacityProfile) -> Table:
+    path = profile.data_path
+    if path is None:
+        return Table("Data path", (), ())
+    limit = booking("starved", path.limit).cause_label if path.limit else UNKNOWN
+    rows = (
+        ("input starvation", ratio(path.waiting_ratio)),
+        ("its main cause", limit),
+        ("loader workers per rank, maximum", _count(path.loader_workers)),
+        ("busiest worker, of a core", _share(path.busiest_worker_ratio)),
+        ("busiest disk, busy", _share(path.disk_busy_ratio)),
+        ("read from disks and mounts, per run", _speed(path.input_bytes_per_second)),
+        ("into a GPU over PCIe, mean", _speed(path.pcie_bytes_per_second)),
+    )
+    return Table("Data path", ("what", "measured"), rows, 2)
+
+
+def _talk(profile: CapacityProfile) -> Table:
+    talk = profile.communication
+    if talk is None:
+        return Table("Communication", (), ())
+    rows = (
+        ("communication between ranks, useful or not", ratio(talk.waiting_ratio)),
+        ("racks per run, maximum", _count(talk.racks_max)),
+        ("over NVLink", _bytes(talk.nvlink_bytes)),
+        ("between hosts (RDMA)", _bytes(talk.network_bytes)),
+        ("of it across racks", _bytes(talk.cross_rack_bytes)),
+    )
+    return Table("Communication", ("what", "measured"), rows, 2)
+
+
+def _instead(profile: CapacityProfile) -> Table:
+    fits = {True: "yes", False: "no", None: "not known"}
+    rows = tuple(
+        (
+            plain(each.sku),
+            plain(each.what),
+            "yes" if each.tried else "no",
+            fits[each.fits],
+            money(each.micros_per_gpu_hour, profile.currency),
+            plain(each.why),
+        )
+        for each in profile.alternatives
+    )
+    return Table("What else it could run on", ("GPU", "what", "tried", "fits", "per GPU-hour", "why"), rows, 6)
+
+
+def _team(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (plain(each.sku or UNKNOWN), *(gpus_words(value) for value in (each.gpus, each.for_this_gpus, each.idle_gpus)))
+        for each in profile.holdings
+    )
+    return Table("What the team has, on average", ("GPU", "held", "for these runs", "idle allocation"), rows)
+
+
+def _fleet(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (
+            plain(each.sku or UNKNOWN),
+            f"{each.owned_gpus:,}",
+            gpus_words(each.mean_gpus),
+            f"{each.lowest_gpus:,}",
+            plain(each.lowest_day),
+            f"{each.drained_gpus:,}",
+        )
+        for each in profile.free
+    )
+    head = ("GPU", "owned", "free, mean", "free, lowest day", "that day", "drained")
+    return Table("What the fleet has free", head, rows)
+
+
+def _advice(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (
+            plain(each.id),
+            f"{', '.join(map(plain, each.run_names))}: {plain(each.title)}",
+            plain(each.paste or f"gpuledger recommendations show {each.id}"),
+            _gpus(each.frees, profile),
+            _speeds(each),
+            money(each.micros_a_week.p50 if each.micros_a_week else None, profile.currency),
+        )
+        for each in profile.advice
+    )
+    head = (
+        "id",
+        "what to change",
+        "line",
+        "frees GPUs: P20, P50, P80",
+        "or the same GPUs do",
+        "estimated weekly savings (median)",
+    )
+    return Table(
+        "Open recommendations", head, rows, 3, "None of them has been applied yet; P20 is conservative, P50 likely."
+    )
+
+
+def _gpus(frees: Spread, profile: CapacityProfile) -> str:
+    span_ms = (profile.until_us - profile.since_us) // 1000
+    return ", ".join(decimal(nearest(each * 10, span_ms), 1) for each in (frees.p20, frees.p50, frees.p80))
+
+
+def _speeds(each: OpenAdvice) -> str:
+    speed = each.speedup_permille
+    return ", ".join(f"{value / PERMILLE:.2f}x" for value in (speed.p20, speed.p50, speed.p80))
+
+
+def _done(profile: CapacityProfile) -> Table:
+    inside = {True: "inside", False: "outside", None: "N/A"}
+    rows = tuple(
+        (
+            plain(each.id),
+            plain(each.title),
+            money(each.predicted_micros, profile.currency),
+            money(each.realised_micros, profile.currency),
+            inside[each.inside],
+        )
+        for each in profile.checked
+    )
+    head = ("id", "what was changed", "predicted per week", "measured per week", "P20 to P80")
+    return Table("Verified savings of this team", head, rows, 2)
+
+
+def _units(profile: CapacityProfile) -> Table:
+    rows = tuple(
+        (
+            short_id(each.run_id),
+            f"{each.units:,} {plain(each.unit)}",
+            money(each.micros, profile.currency),
+            f"{unit_cost(each, profile.currency)} per {lot(each.unit)[1]}",
+        )
+        for each in profile.unit_costs
+    )
+    return Table("What a unit of work cost", ("run", "reported by the run", "cost", "per unit"), rows)
+
+
+def _count(value: int | None) -> str:
+    return "not measured" if value is None else f"{value:,}"
+
+
+def _share(value: float | None) -> str:
+    return "not measured" if value is None else ratio(value, 0)
+
+
+def _speed(value: float | None) -> str:
+    return "not measured" if value is None else f"{bytes_words(round(value))}/s"
+
+
+def _bytes(value: int | None) -> str:
+    return "not measured" if value is None else bytes_words(value)
 
 
 def class_rows(said: Sequence[BreakdownLine]) -> tuple[Share, ...]:
@@ -36,7 +378,7 @@ def class_rows(said: Sequence[BreakdownLine]) -> tuple[Share, ...]:
     )
 
 
-def signals(profile: CapacityProfile) -> tuple[Spread, ...]:
+def signals(profile: CapacityProfile) -> tuple[SpreadRow, ...]:
     """Return the spread of each signal: of shares up to 100%, of power up to the highest."""
     found = []
     for each in profile.distributions:
@@ -44,7 +386,7 @@ def signals(profile: CapacityProfile) -> tuple[Spread, ...]:
         top = 1.0 if is_ratio else max(each.highest, 1e-9)
         p10, p50, p90 = (min(1.0, max(0.0, value / top)) for value in (each.p10, each.p50, each.p90))
         label = f"{SIGNALS.get(each.signal, plain(each.signal))}{f', {plain(each.sku)}' if each.sku else ''}"
-        found.append(Spread(label, p10, p50, p90, ratio(each.p50, 0) if is_ratio else f"{each.p50:,.0f}"))
+        found.append(SpreadRow(label, p10, p50, p90, ratio(each.p50, 0) if is_ratio else f"{each.p50:,.0f}"))
     return tuple(found)
 
 

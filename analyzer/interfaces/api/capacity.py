@@ -39,7 +39,7 @@ from analyzer.capacity.gate.request_store import (
 )
 from analyzer.capacity.gate.supply import History, supply_of
 from analyzer.capacity.profile.canonical_json import FILE_BYTES as PROFILE_BYTES
-from analyzer.capacity.profile.read import read_document
+from analyzer.capacity.profile.signature import read_document
 from analyzer.errors import ConfigError
 from analyzer.ids import pattern
 from analyzer.interfaces.api.parameters import READS, BusyError, Opt, Paged, Parameters, Texts, refusals

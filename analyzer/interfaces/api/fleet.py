@@ -14,8 +14,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
-from analyzer.capacity.planner.ledger import StockNode
-from analyzer.capacity.planner.ledger_query import StoreLedger
+from analyzer.capacity.planner.ledger import StockNode, StoreLedger
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.parameters import READS, MeaninglessError, Paged, Parameters, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService

@@ -26,11 +26,16 @@ from analyzer.capacity.gate.request_store import (
     kept_requests,
 )
 from analyzer.capacity.gate.request_store import waive as waive_gate
-from analyzer.capacity.gate.supply import History, Supply
+from analyzer.capacity.gate.supply import History, Supply, work_of
 from analyzer.capacity.gate.text import decided_text, history_text, list_text, shown_of
-from analyzer.capacity.gate.work import work_of
-from analyzer.capacity.profile.read import EMBEDDED, EMBEDDED_END, ReadProfile, read_envelope, read_profile
-from analyzer.capacity.profile.signature import TrustedKey
+from analyzer.capacity.profile.signature import (
+    EMBEDDED,
+    EMBEDDED_END,
+    ReadProfile,
+    TrustedKey,
+    read_envelope,
+    read_profile,
+)
 from analyzer.errors import ConfigError, ProfileError
 from analyzer.findings.judgement import reason_of
 from analyzer.interfaces.cli.decisions import where, who

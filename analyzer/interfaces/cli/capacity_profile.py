@@ -83,8 +83,7 @@ def verify(argv: list[str]) -> int:
 
     Exit code 0 where it was signed by a key of --keys and nothing was changed, the words of a page included; else 1.
     """
-    from analyzer.capacity.profile.read import read_profile
-    from analyzer.capacity.profile.signature import read_trusted
+    from analyzer.capacity.profile.signature import read_profile, read_trusted
 
     parser = argparse.ArgumentParser(prog="gpuledger capacity profile verify", description=verify.__doc__)
     parser.add_argument(
@@ -215,7 +214,7 @@ def _signed(made: CapacityProfile, path: Path) -> "Ready":
 
 def _from_server(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
     from analyzer.capacity.profile.page import Ready
-    from analyzer.capacity.profile.read import read_envelope
+    from analyzer.capacity.profile.signature import read_envelope
     from analyzer.server_client import ask_server_json
 
     if options.key:

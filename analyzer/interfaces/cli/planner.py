@@ -139,8 +139,7 @@ def _text(name: str) -> str:
 
 def _looked_up(options: argparse.Namespace, file: TaskFile) -> "LookedUp":
     from analyzer.capacity.planner.from_ledger import LookedUp, asks_ledger, look_up
-    from analyzer.capacity.planner.ledger import ServerLedger
-    from analyzer.capacity.planner.ledger_query import StoreLedger
+    from analyzer.capacity.planner.ledger import ServerLedger, StoreLedger
 
     if not asks_ledger(file):
         return LookedUp(file)
@@ -164,8 +163,7 @@ def _answered(looked: "LookedUp", options: argparse.Namespace, settings: Setting
 
 
 def _written(facts: PlanFacts, options: argparse.Namespace) -> str:
-    from analyzer.capacity.planner.page import plan_html, plan_json
-    from analyzer.capacity.planner.text import plan_text
+    from analyzer.capacity.planner.text import plan_html, plan_json, plan_text
     from analyzer.interfaces.questions.question import formatted
     from analyzer.text.layout import TextLayout
 

@@ -17,12 +17,11 @@ from mcp.server.mcpserver import Context, MCPServer
 from pydantic import Field
 
 from analyzer.capacity.planner import task_file
-from analyzer.capacity.planner.errors import ProblemError
 from analyzer.capacity.planner.from_ledger import LookedUp, look_up
 from analyzer.capacity.planner.ledger import Ledger
 from analyzer.capacity.planner.nearest import Nearest, nearest
 from analyzer.capacity.planner.plan import Plan
-from analyzer.capacity.planner.problem import Problem
+from analyzer.capacity.planner.problem import Problem, ProblemError
 from analyzer.capacity.planner.proposal import BYTES_MAX, fingerprint, read_proposal
 from analyzer.capacity.planner.simulation import simulate
 from analyzer.capacity.planner.solve import solve

@@ -14,8 +14,8 @@ from anyio import from_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message
 
-from analyzer.capacity.planner.errors import UnseenError
 from analyzer.capacity.planner.ledger import HISTORY_PATH, NODES_PATH, History, StockNode, history_of, nodes_of
+from analyzer.capacity.planner.problem import UnseenError
 from analyzer.errors import LedgerError, UnansweredError
 from analyzer.interfaces.api.routes import add_api
 from analyzer.ledger.believed import believing

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from analyzer.capacity.planner.ledger import History, StockNode
-from analyzer.capacity.planner.ledger_query import StoreLedger
+from analyzer.capacity.planner.ledger import History, StockNode, StoreLedger
 from analyzer.capacity.planner.tables import history_words
 from analyzer.interfaces.live.live_query import LiveView, read_live_view
 from analyzer.interfaces.live.text import look_text

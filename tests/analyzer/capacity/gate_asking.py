@@ -23,8 +23,7 @@ from analyzer.capacity.profile.facts import (
     Spread,
     StateHours,
 )
-from analyzer.capacity.profile.read import ReadProfile
-from analyzer.capacity.profile.signature import TrustedKey
+from analyzer.capacity.profile.signature import ReadProfile, TrustedKey
 
 HOUR_MS, HOUR_US = 3_600_000, 3_600_000_000
 H100, A100 = "H100-80GB", "A100-80GB"

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from analyzer.capacity.gate.decided import Decided, Rate, offer_words
 from analyzer.capacity.gate.offer import WantedWork, asked_of, held_at_once
 from analyzer.capacity.gate.policy_check import check_request
-from analyzer.capacity.gate.supply import FreeGpus, Names, Supply
-from analyzer.capacity.gate.work import work_of
+from analyzer.capacity.gate.supply import FreeGpus, Names, Supply, work_of
 from analyzer.capacity.profile.facts import Spread
 from tests.analyzer.capacity.gate_asking import A100, HOUR_US, NOW, decided, policy, profile, read, request, run
 

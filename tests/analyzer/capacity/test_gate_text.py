@@ -15,7 +15,7 @@ from analyzer.capacity.gate.request_store import Event, KeptRequest
 from analyzer.capacity.gate.supply import History, Supply
 from analyzer.capacity.gate.text import decided_text, history_text, list_text, shown_of
 from analyzer.capacity.profile.facts import Alternative, CapacityProfile
-from analyzer.capacity.profile.read import read_profile
+from analyzer.capacity.profile.signature import read_profile
 from analyzer.interfaces.cli.capacity_gate import gate
 from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.layout import TextLayout

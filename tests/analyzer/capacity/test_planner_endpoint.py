@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.capacity.planner.errors import ModelError
 from analyzer.capacity.planner.from_text import ANSWER_BYTES, Message, ModelSettings, complete
+from analyzer.capacity.planner.problem import ModelError
 from analyzer.errors import ConfigError
 from analyzer.settings.settings import TABLES
 from tests.analyzer.capacity.planner_recorded import Recorded, completion, endpoint

@@ -5,8 +5,15 @@ from collections.abc import Iterator
 import pytest
 
 from analyzer.capacity.planner.from_ledger import LeftOut, asks_ledger, look_up, offered
-from analyzer.capacity.planner.ledger import NodeHolder, ServerLedger, StockNode
-from analyzer.capacity.planner.ledger_query import LEAST_RUNS, StoreLedger, read_history, read_stock
+from analyzer.capacity.planner.ledger import (
+    LEAST_RUNS,
+    NodeHolder,
+    ServerLedger,
+    StockNode,
+    StoreLedger,
+    read_history,
+    read_stock,
+)
 from analyzer.capacity.planner.problem import Network, Node, Task
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError

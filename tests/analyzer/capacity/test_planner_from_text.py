@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from analyzer.capacity.planner import task_file
-from analyzer.capacity.planner.errors import ModelError, ProblemError
 from analyzer.capacity.planner.from_text import (
     DESCRIPTION_BYTES,
     ROUNDS,
@@ -16,6 +15,7 @@ from analyzer.capacity.planner.from_text import (
     read_draft,
     to_confirm,
 )
+from analyzer.capacity.planner.problem import ModelError, ProblemError
 from analyzer.errors import ConfigError
 from tests.analyzer.capacity.planner_recorded import Endpoint, Recorded, completion, endpoint
 from tests.analyzer.capacity.test_planner_task_reading import FOUR, NOW

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer.capacity.planner.errors import ProblemError, UnseenError
 from analyzer.capacity.planner.from_ledger import look_up
-from analyzer.capacity.planner.ledger_query import LEAST_RUNS, StoreLedger, read_history, read_stock
-from analyzer.capacity.planner.problem import Duration, Node, Problem, Task
+from analyzer.capacity.planner.ledger import LEAST_RUNS, StoreLedger, read_history, read_stock
+from analyzer.capacity.planner.problem import Duration, Node, Problem, ProblemError, Task, UnseenError
 from analyzer.capacity.planner.proposal import Placed, Proposal
 from analyzer.capacity.planner.simulation import simulate
 from analyzer.capacity.planner.solve import solve

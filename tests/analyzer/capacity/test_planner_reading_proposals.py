@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.planner.errors import ProposalError
+from analyzer.capacity.planner.problem import ProposalError
 from analyzer.capacity.planner.proposal import Claims, Placed, Proposal, read_proposal
 
 PLACED = {"task": "a", "node": "n", "start_seconds": 0}

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from agent.wire.units import GB
 from analyzer.capacity.planner.heuristics import heft
 from analyzer.capacity.planner.instance import Instance
-from analyzer.capacity.planner.outcome import plan_of
 from analyzer.capacity.planner.plan import Plan
 from analyzer.capacity.planner.problem import RESOURCES, Duration, Input, Network, Node, Problem, Task
+from analyzer.capacity.planner.schedule import plan_of
 from analyzer.capacity.planner.simulation import (
     contended_ends_of,
     drawn_from,

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from analyzer.capacity.planner.heuristics import heft, olb
 from analyzer.capacity.planner.instance import Instance, lower_bound
-from analyzer.capacity.planner.outcome import plan_of
 from analyzer.capacity.planner.plan import Plan, Solver
 from analyzer.capacity.planner.problem import Path, Problem
-from analyzer.capacity.planner.schedule import Schedule
+from analyzer.capacity.planner.schedule import Schedule, plan_of
 from analyzer.capacity.planner.schedule import length as length_of
 from analyzer.capacity.planner.solve import solve
 from analyzer.capacity.planner.validator import validate

@@ -13,8 +13,18 @@ from hypothesis import strategies as st
 
 from analyzer.capacity.planner import task_file
 from analyzer.capacity.planner.amounts import parse_moment, size_bytes, span_seconds, transfer_rate
-from analyzer.capacity.planner.errors import ProblemError, TaskFileError
-from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Task, TransferRate
+from analyzer.capacity.planner.problem import (
+    Duration,
+    Input,
+    Network,
+    Node,
+    Planned,
+    Problem,
+    ProblemError,
+    Task,
+    TaskFileError,
+    TransferRate,
+)
 from analyzer.capacity.planner.task_file import read_tasks
 
 NOW = 1_795_420_800_000_000  # Monday 2026-11-23 08:00 UTC

@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 
 from agent.wire.units import GB
-from analyzer.capacity.planner.errors import ProposalError
-from analyzer.capacity.planner.problem import Duration, Input, Network, Node, Planned, Problem, Task, TransferRate
+from analyzer.capacity.planner.problem import (
+    Duration,
+    Input,
+    Network,
+    Node,
+    Planned,
+    Problem,
+    ProposalError,
+    Task,
+    TransferRate,
+)
 from analyzer.capacity.planner.proposal import (
     BYTES_MAX,
     NAME_LETTERS_MAX,

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.analysis import analyze
-from analyzer.capacity.profile.read import read_profile
-from analyzer.capacity.profile.signature import key_at
+from analyzer.capacity.profile.signature import key_at, read_profile
 from analyzer.errors import AnalyzerError, ConfigError, LedgerError
 from analyzer.interfaces.cli.capacity_profile import key, profile, verify
 from analyzer.settings.settings import Settings

@@ -7,8 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from analyzer.capacity.profile.read import read_profile
-from analyzer.capacity.profile.signature import TrustedKey, key_at, public_text
+from analyzer.capacity.profile.signature import TrustedKey, key_at, public_text, read_profile
 from analyzer.interfaces.cli.capacity_profile import profile
 from dashboards.server.app import ServerConfig, create_server
 from tests.analyzer.capacity.profile_small_site import settings, small_site

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from analyzer.capacity.profile.details import tables
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.capacity.profile.first_page import DecisionView, ShownGate, ShownOption
-from analyzer.capacity.profile.page import page, view
-from analyzer.capacity.profile.read import read_profile
-from analyzer.capacity.profile.signature import Envelope, TrustedKey, public_text, signed
+from analyzer.capacity.profile.page import page, tables, view
+from analyzer.capacity.profile.signature import Envelope, TrustedKey, public_text, read_profile, signed
 from tests.analyzer.capacity.profile_example import EXAMPLE
 from tests.analyzer.charts.without_scripts import without_scripts
 

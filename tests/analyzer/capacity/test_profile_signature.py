@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.capacity.profile.canonical_json import canonical, parsed, profile_of
-from analyzer.capacity.profile.read import read_document, read_profile
-from analyzer.capacity.profile.signature import Envelope, TrustedKey, public_text, signed
+from analyzer.capacity.profile.signature import Envelope, TrustedKey, public_text, read_document, read_profile, signed
 from analyzer.errors import ProfileError
 from tests.analyzer.capacity.profile_example import EXAMPLE
 

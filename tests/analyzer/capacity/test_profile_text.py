@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from analyzer.capacity.gate.supply import work_of
 from analyzer.capacity.gate.text import shown_of
-from analyzer.capacity.gate.work import work_of
 from analyzer.capacity.profile.first_page import DecisionView
 from analyzer.capacity.profile.page import Ready, in_form
 from analyzer.capacity.profile.signature import Envelope, signed

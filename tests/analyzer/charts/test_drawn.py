@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from analyzer.capacity.planner.page import plan_html
+from analyzer.capacity.planner.text import plan_html
 from analyzer.capacity.profile.page import page as profile_page
 from analyzer.capacity.profile.signature import signed
 from analyzer.interfaces.html.html import finding_html

@@ -5,8 +5,7 @@ from dataclasses import fields
 import pytest
 from pydantic import BaseModel
 
-from analyzer.capacity.planner.ledger import History, NodeHolder, StockNode
-from analyzer.capacity.planner.ledger_query import StoreLedger
+from analyzer.capacity.planner.ledger import History, NodeHolder, StockNode, StoreLedger
 from analyzer.interfaces.api.fleet import HistoryDocument, HolderTold, StockTold
 from analyzer.reports.document import Document
 from tests.analyzer.interfaces.api_sites import Site
