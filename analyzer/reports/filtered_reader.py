@@ -4,25 +4,28 @@ What lies between runs (free and drained GPUs, hosts that were silent, how often
 no part. What was found and advised is taken from the whole, so that nobody is accused for want of what others saw.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from analyzer.errors import LedgerError
 from analyzer.findings.argue import Argument
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.all_notices import PeriodNotices
 from analyzer.findings.judgement import FindingHistory
+from analyzer.measures.traffic.matrix import Balance
+from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.period import Period
 from analyzer.queries.statements import BOOKED_COLUMNS, booked
+from analyzer.recommendations.lifecycle.lifecycle_tables import Offer
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.finding_list import FindingsReport
+from analyzer.reports.finding_list import FindingsReport, finding_order
 from analyzer.reports.groups import By
-from analyzer.reports.reader import Reader
+from analyzer.reports.reader import AboutRuns, Reader
 from analyzer.reports.request import WHOLE, LedgerFilter
-from analyzer.reports.savings import checked
+from analyzer.reports.savings import SavingsReport, checked, savings_report
 from analyzer.reports.week import WeekReport
 from collector.store.session import literal
 
@@ -114,28 +117,22 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-class AboutRuns(Protocol):
-    """What is about runs: a finding, a notice, a recommendation, a prediction."""
-
-    @property
-    def team(self) -> str | None:
-        """Whose they are; None for what is no team's."""
-
-    @property
-    def run_ids(self) -> tuple[str, ...]:
-        """The runs; empty for what is about hosts or the fleet."""
-
-
 @dataclass(frozen=True, slots=True)
 class FilteredReader(Reader):
-    """Reads the runs of `part`, which are `runs`; `whole` reads the fleet for it."""
+    """Reads the runs of `part`; `whole` reads the fleet for it."""
 
     whole: Reader | None = None
-    runs: frozenset[str] = frozenset()
 
     @property
     def _fleet(self) -> Reader:
         return cast("Reader", self.whole)
+
+    @property
+    def runs(self) -> frozenset[str]:
+        """The runs of this part."""
+        return self.once(
+            "runs", lambda: frozenset(run_id for (run_id,) in self.session.rows("SELECT run_id FROM runs"))
+        )
 
     def holds(self, one: AboutRuns) -> bool:
         """Return whether something is of this part: of its team, and of its runs alone where more is asked for."""
@@ -148,22 +145,36 @@ class FilteredReader(Reader):
 
     def findings(self, period: Period) -> list[Finding]:
         """Return the fleet's findings of these runs; of one that others share it is what these runs lost."""
-        found = [one for one in self._fleet.findings(period) if not self.runs.isdisjoint(one.run_ids)]
+        return self._parts(self._fleet.findings(period), lambda: Reader.findings(self, period))
+
+    def of_run(self, run_id: str, span: Period) -> list[Finding]:
+        """Return the findings of one of these runs, of one that others share what is of this part."""
+        return self._parts(self._fleet.of_run(run_id, span), lambda: Reader.of_run(self, run_id, span))
+
+    def _parts(self, fleets: list[Finding], own: Callable[[], list[Finding]]) -> list[Finding]:
+        found = [one for one in fleets if not self.runs.isdisjoint(one.run_ids)]
         if all(map(self.holds, found)):
             return found
-        own = {one.id: one for one in Reader.findings(self, period)}
-        return [one if self.holds(one) else own[one.id] for one in found if self.holds(one) or one.id in own]
+        parts = {one.id: one for one in own()}
+        shown = [one if self.holds(one) else parts[one.id] for one in found if self.holds(one) or one.id in parts]
+        return sorted(shown, key=finding_order)
 
-    def all_advice(
-        self,
-        found: list[Finding],  # noqa: ARG002 - as Reader has it
-        period: Period,
-        *,
-        of_run: bool = False,
-    ) -> list[Recommendation]:
-        """Return what of the fleet's advice is about these runs alone; it answers the fleet's findings, not `found`."""
-        made = self._fleet.all_advice(self._fleet.findings(period), period, of_run=of_run)
+    def all_advice(self, found: list[Finding], period: Period, *, of_run: bool = False) -> list[Recommendation]:
+        """Return what of the fleet's advice is about these runs alone; of a period it answers the fleet's findings."""
+        made = self._fleet.all_advice(found, period, of_run=True) if of_run else self._fleet.offer(period).advice
         return [one for one in made if self.holds(one)]
+
+    def offer(self, period: Period) -> Offer:
+        """Return what is recommended of a period to these runs."""
+        return self._own(self._fleet.offer(period))
+
+    def offered(self, typed: str, period: Period) -> Offer:
+        """Return the reading that offers a recommendation under this id, as far as it is about these runs."""
+        return self._own(self._fleet.offered(typed, period))
+
+    def _own(self, offer: Offer) -> Offer:
+        findings = [one for one in offer.findings if self.holds(one)]
+        return Offer([one for one in offer.advice if self.holds(one)], findings, offer.period)
 
     def looked(self, period: Period) -> PeriodNotices:
         """Return the notices of these runs; what could not be judged of the fleet is the fleet's."""
@@ -173,6 +184,10 @@ class FilteredReader(Reader):
         """Return what came of changes of these runs."""
         return checked(self._fleet.session, period, self.holds)
 
+    def savings(self) -> SavingsReport:
+        """Return what came of what was recommended to these runs; the fleet's runs are looked at."""
+        return savings_report(self._fleet.session, self.settings, self.holds)
+
     def case(self, period: Period) -> FindingHistory:
         """Return what is kept of all findings: it is looked up by the ids of those that are shown."""
         return self._fleet.case(period)
@@ -180,6 +195,15 @@ class FilteredReader(Reader):
     def argued(self, finding: Finding, found: list[Finding], period: Period) -> Argument:
         """Return what argues for a finding, by all that was measured beside its runs."""
         return self._fleet.argued(finding, found, period)
+
+    def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
+        """Return what one of these runs moved, without what others moved on a host that it shared."""
+        traffic = self._fleet.traffic(run_id, span)
+        if traffic is None:
+            return None
+        shared = {host.node for host in traffic.hosts if host.shared_permille}
+        balances = tuple(_own_balance(one) if one.node in shared else one for one in traffic.matrix.balances)
+        return replace(traffic, doubts=(), matrix=replace(traffic.matrix, balances=balances))
 
     def week(self, period: Period, by: By | None = None) -> WeekReport:
         """Return the report of these runs, without the fleet's record; without a word its second table is by run."""
@@ -192,17 +216,28 @@ class FilteredReader(Reader):
         return replace(report, part=self.part, record=None, closed=None, trend=trend)
 
 
+def _own_balance(balance: Balance) -> Balance:
+    return replace(balance, link_bytes=None, other_runs_bytes=None, unattributed_bytes=None, excess_bytes=None)
+
+
 @contextmanager
-def of_part(whole: Reader, part: LedgerFilter) -> Iterator[FilteredReader]:
-    """Yield a reader of a part of the ledger.
+def filtered(whole: Reader, part: LedgerFilter) -> Iterator[Reader]:
+    """Yield a reader of what may be seen of the ledger: of all of it where the part is the whole."""
+    if not part:
+        yield whole
+        return
+    with confined(whole.session, part) as own:
+        yield FilteredReader(own, whole.settings, whole.loss_source, clock=whole.clock, part=part, whole=whole)
+
+
+@contextmanager
+def of_part(whole: Reader, part: LedgerFilter) -> Iterator[Reader]:
+    """Yield a reader of a part of the ledger that has runs.
 
     Raises:
         LedgerError: the ledger has no such run, or none that may be seen.
     """
-    with confined(whole.session, part) as own:
-        runs = frozenset(run_id for (run_id,) in own.rows("SELECT run_id FROM runs"))
-        if not runs:
+    with filtered(whole, part) as own:
+        if part and not own.session.rows("SELECT run_id FROM runs LIMIT 1"):
             raise LedgerError(f"the ledger has no run of {part.words}: gpuledger report names what it has")
-        yield FilteredReader(
-            own, whole.settings, whole.loss_source, clock=whole.clock, part=part, whole=whole, runs=runs
-        )
+        yield own

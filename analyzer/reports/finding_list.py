@@ -117,6 +117,11 @@ class FindingsReport:
         return "muted" if finding.mute is not None and not self.everything else ""
 
 
+def finding_order(finding: Finding) -> tuple[bool, int, int, str]:
+    """Return what sorts a list of findings: the most expensive first, suspicions last."""
+    return finding.suspicion, -(finding.at_stake_micros or 0), -finding.milliseconds, finding.id
+
+
 def findings_report(
     period: Period,
     currency: str,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import time_ns
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from analyzer.findings.argue import Argument, argue
 from analyzer.findings.finding import Finding, FindingDocument, finding_documents
@@ -53,13 +53,25 @@ from analyzer.reports.run import (
     run_span,
     worth_showing,
 )
-from analyzer.reports.savings import checked
+from analyzer.reports.savings import SavingsReport, checked, savings_report
 from analyzer.reports.week import WeekReport, by_saving, week_report
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
 
 T = TypeVar("T")
 _WEEKS_MOST = 4  # that are read to find one; of more, --since names the one
+
+
+class AboutRuns(Protocol):
+    """What is about runs: a finding, a notice, a recommendation, a prediction."""
+
+    @property
+    def team(self) -> str | None:
+        """Whose they are; None for what is no team's."""
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The runs; empty for what is about hosts or the fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +123,14 @@ class Reader:
         """Return what came of changes that were made in the weeks before a period's end."""
         return checked(self.session, period)
 
+    def savings(self) -> SavingsReport:
+        """Return what came of all that was recommended, as far as it may be seen."""
+        return savings_report(self.session, self.settings)
+
+    def holds(self, _: AboutRuns) -> bool:
+        """Return whether something may be seen whole: of the whole ledger everything."""
+        return True
+
     def figures(self, period: Period, by: By | None = None) -> WeekReport:
         """Return the report of a period without findings and advice, which take ten times as long as all the rest."""
         return self.once(("figures", period, by or "team"), lambda: self._figures(period, by))
@@ -133,11 +153,25 @@ class Reader:
         """Return the report of the run that a person means."""
         run_id = find_run(self.session, text)
         span = run_span(self.session, run_id, self.settings.timezone)
-        found = self.loss_source.findings(self.session, span.start, span.end, run_id)
-        points = self.loss_source.timeline(self.session, run_id, SPARK_POINTS)
-        facts, advice = run_facts(self.session, run_id), self.run_advice(found, span)
-        own = self.documents(own_findings(found, run_id), span)
-        return self.with_details(run_report(self.session, facts, span, self.settings, own, advice, points))
+        return self.with_details(self.run_document(run_id, span))
+
+    def run_document(self, run_id: str, span: Period | None, generation: str | None = None) -> RunDocument:
+        """Return the report of a run without what looks beyond the ledger; `span` is None while it has no hours."""
+        found = self.of_run(run_id, span) if span else []
+        return run_report(
+            self.session,
+            run_facts(self.session, run_id),
+            span,
+            self.settings,
+            self.documents(own_findings(found, run_id), span) if span else (),
+            self.run_advice(found, span) if span else [],
+            self.loss_source.timeline(self.session, run_id, SPARK_POINTS),
+            generation,
+        )
+
+    def of_run(self, run_id: str, span: Period) -> list[Finding]:
+        """Return the findings of one run in its own hours, under the ids that they have in the fleet's list."""
+        return self.loss_source.findings(self.session, span.start, span.end, run_id)
 
     def with_details(self, report: RunDocument) -> RunDocument:
         """Return the report of a run with its efficiency, energy, page, and what was ruled out of its findings."""
@@ -291,7 +325,7 @@ class Reader:
         runs = list(runs_of(self.session, typed))
         spans = [run_span(self.session, run_id, self.settings.timezone) for run_id in runs]
         for run_id, span in zip(runs, spans, strict=True):
-            found = self.loss_source.findings(self.session, span.start, span.end, run_id)
+            found = self.of_run(run_id, span)
             yield Offer(self.all_advice(found, span, of_run=True), found, span)
         weeks = [self.calendar.week_of(span.end - 1) for span in spans]
         kept = (one for one in predictions(self.session) if one.recommendation_id.startswith(typed))

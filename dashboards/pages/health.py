@@ -127,7 +127,7 @@ def _of_period(context: RequestContext, period: Period) -> Mapping[str, object]:
         "silent_hosts": [silent_words(node, period.timezone) for node in coverage.nodes],
         "chart": known,
         "figure": stacked_bars(known),
-        "unjudged": unjudged_rules(context.unjudged(period)) if context.has_looked(period) else None,
+        "unjudged": unjudged_rules(context.reader.unjudged(period)) if context.reader.has_looked(period) else None,
     }
 
 
@@ -160,7 +160,7 @@ def unjudged(week: str | None = None, kind: str = PART) -> ReadPage:
     template = "part.html" if kind == PAGE else "parts/unjudged.html"
 
     def view(context: RequestContext) -> Mapping[str, object]:
-        rules = unjudged_rules(context.unjudged(context.reader.period(week)))
+        rules = unjudged_rules(context.reader.unjudged(context.reader.period(week)))
         return {"unjudged": rules, "name": "unjudged", "json_link": "/v1/doctor"}
 
     return ReadPage(PageState(_HERE, week), template, view, kind)
@@ -175,7 +175,7 @@ def unjudged_rules(missing: Iterable[Unjudged]) -> list[tuple[str, str, list[str
 
 
 def _unjudged_sheet(context: RequestContext, period: Period) -> Sheet:
-    rules = unjudged_rules(context.unjudged(period))
+    rules = unjudged_rules(context.reader.unjudged(period))
     rows = [(rule, missing, subject) for rule, missing, whom in rules for subject in whom or ["fleet"]]
     return Sheet(("rule", "missing", "subject"), rows)
 

@@ -261,7 +261,7 @@ def _traffic(
         return fleet_traffic(period, context.currency, None, runs, whose), matrix
 
     key = ("racks' traffic", context.generation, context.scope, period.start, period.end, most)
-    return context.kept.get(key, made)
+    return context.whole.once(key, made)
 
 
 def _answer(fleet: FleetTraffic, matrix: RackMatrix) -> str:

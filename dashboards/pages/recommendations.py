@@ -21,7 +21,7 @@ from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.lifecycle.status import Decision, LifecycleStatus
 from analyzer.recommendations.recommendation import Artefact, Placement, Recommendation
 from analyzer.reports.recommendation_words import HOLDS, actor_words, cost_short, is_predicted, place_words, stays
-from analyzer.reports.savings import SavingsReport, savings_report
+from analyzer.reports.savings import SavingsReport
 from analyzer.text.words import (
     CENTS_UNDER,
     counted,
@@ -72,11 +72,11 @@ def changes_view(context: RequestContext, period: Period) -> Mapping[str, object
 
     Of the book `rejected` are those that are not recommended now.
     """
-    known = context.all_advice(period)
-    standing = [advice for advice in known if advice.stands]
+    offer = context.reader.offer(period)
+    known, standing = offer.advice, offer.standing
     shown = standing[:_CHANGES_SHOWN]
     amounts, together = saving_column(shown, context.currency) if shown else ([], "")
-    statuses = [s for s in lifecycle_statuses(context.whole.session) if context.scope.sees(s.prediction)]
+    statuses = [s for s in lifecycle_statuses(context.whole.session) if context.reader.holds(s.prediction)]
     ids = {advice.id for advice in shown}
     zone = context.reader.settings.timezone
     return {
@@ -90,13 +90,13 @@ def changes_view(context: RequestContext, period: Period) -> Mapping[str, object
         "stands": {status.id: status for status in statuses},
         "rejected": [status for status in statuses if status.stage == "rejected" and status.id not in ids],
         "decided": {status.id: _decided(status, zone) for status in statuses},
-        "may_decide": context.scope.loss_source,
+        "may_decide": context.scope.may_decide,
     }
 
 
 def changes_sheet(context: RequestContext, period: Period) -> Sheet:
     """Return all recommendations of a period, exact; also those that a guard holds back."""
-    return Sheet(COLUMNS, sheet_rows(context.all_advice(period), context.currency))
+    return Sheet(COLUMNS, sheet_rows(context.reader.offer(period).advice, context.currency))
 
 
 def _answer(context: RequestContext, period: Period, shown: Sequence[Recommendation], together: str) -> str:
@@ -187,7 +187,7 @@ def outcomes_sheet(context: RequestContext) -> Sheet:
 
 
 def _outcomes(context: RequestContext) -> SavingsReport:
-    return savings_report(context.whole.session, context.whole.settings, context.scope.sees)
+    return context.reader.savings()
 
 
 def _savings(report: SavingsReport) -> str:

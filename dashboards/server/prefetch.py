@@ -141,7 +141,7 @@ class PrefetchOrder:
             if scope.teams is None:  # these are none of a team's
                 yield from self._ahead(scope, unjudged(), *_home())
                 yield from self._parts(scope)
-        yield partial(self.pages.read_ahead, lambda context: context.findings(context.reader.period(None)))
+        yield partial(self.pages.read_ahead, lambda context: context.reader.findings(context.reader.period(None)))
 
     def _ahead(self, scope: Scope, *shown: ReadPage) -> _Making:
         for page in shown:

@@ -136,10 +136,10 @@ def test_no_scope_gets_what_is_kept_for_another(site: Site) -> None:
     site.lets.set()
     scopes = [
         Scope(),
-        Scope(None, loss_source=False),
+        Scope(None, may_decide=False),
         Scope(("a",)),
         Scope(("a", "b")),
-        Scope(("a",), loss_source=False),
+        Scope(("a",), may_decide=False),
     ]
     for scope in scopes:
         site.answering.ahead(site.wanted(scope))

@@ -189,7 +189,7 @@ class Also:
     """Another key with the same content."""
 
     teams: tuple[str, ...] | None
-    loss_source: bool
+    may_decide: bool
 
 
 PLAIN = st.recursive(
@@ -203,7 +203,7 @@ PLAIN = st.recursive(
 def test_two_keys_are_spelled_alike_only_where_they_are_the_same(one: Hashable, other: Hashable) -> None:
     """The spelling alone parts what one team may see from what another may."""
     assert (spelled(one) == spelled(other)) == (repr(one) == repr(other))
-    assert spelled(Also(None, loss_source=True)) != spelled(Scope(None, loss_source=True))
+    assert spelled(Also(None, may_decide=True)) != spelled(Scope(None, may_decide=True))
 
 
 def test_a_key_without_a_spelling_is_our_mistake() -> None:

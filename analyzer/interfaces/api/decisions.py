@@ -106,9 +106,9 @@ def keep_decision(
     """
     said = said_by(request, because)
     applied_at = moment_of(applied, context.reader.settings.timezone, said.recorded_at) if applied else None
-    offer = context.offered(advice_id, period)
+    offer = context.reader.offered(advice_id, period)
     realised = context.whole.advice_options.realised(context.whole.session)
-    kept = decide(context.whole.session, offer, context.scope.sees, advice_id, decision, said, applied_at, realised)
+    kept = decide(context.whole.session, offer, context.reader.holds, advice_id, decision, said, applied_at, realised)
     detail = decision if applied is None else f"{decision}, applied at {applied}"
     audit(request, decision.removesuffix("ed"), kept.recommendation_id, detail, said)
     return kept

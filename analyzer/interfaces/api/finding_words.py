@@ -6,11 +6,13 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from analyzer.findings.finding import Finding
 from analyzer.findings.judgement import BECAUSE_MAX, Judgement, Mute, Verdict
 from analyzer.findings.say import keep_judgement, keep_mute
 from analyzer.interfaces.api.findings import FindingId
 from analyzer.interfaces.api.parameters import Opt, Parameters, Text, When
 from analyzer.interfaces.api.posts import Post, answered, audit, documented, said_by
+from analyzer.period import Period
 from analyzer.reports.document import Document
 
 if TYPE_CHECKING:
@@ -64,9 +66,14 @@ def _add(router: APIRouter, service: "RequestService", word: Post[A]) -> None:
     router.add_api_route(f"/findings/{{finding_id}}/{word.path}", post, **documented(word))
 
 
+def _own(context: "RequestContext", period: Period) -> list[Finding]:
+    """Return the findings that who asks may speak for: of one that others share each sees a part, and mutes none."""
+    return [finding for finding in context.reader.findings(period) if context.reader.holds(finding)]
+
+
 def _judge(context: "RequestContext", request: Request, finding_id: str, asked: JudgementAsked) -> JudgementDocument:
     period, said = context.period(asked.since, asked.until), said_by(request, asked.because)
-    kept = keep_judgement(context.whole.session, context.findings(period), period, finding_id, asked.verdict, said)
+    kept = keep_judgement(context.whole.session, _own(context, period), period, finding_id, asked.verdict, said)
     audit(request, "judge", kept.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
     return JudgementDocument(**context.head(), judgement=kept)
 
@@ -74,7 +81,7 @@ def _judge(context: "RequestContext", request: Request, finding_id: str, asked: 
 def _mute(context: "RequestContext", request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
     period, said = context.period(asked.since, None), said_by(request, asked.because)
     zone = context.reader.settings.timezone
-    kept = keep_mute(context.whole.session, context.findings(period), period, finding_id, asked.until, zone, said)
+    kept = keep_mute(context.whole.session, _own(context, period), period, finding_id, asked.until, zone, said)
     audit(request, "mute", kept.finding_id, f"until {asked.until}", said)
     return MuteDocument(**context.head(), mute=kept)
 

@@ -14,6 +14,7 @@ from analyzer.interfaces.api.request_service import RequestContext, RequestServi
 from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
 from analyzer.ledger.run_facts import find_run
 from analyzer.reports.document import Document, Listing, Span
+from analyzer.reports.finding_list import finding_order
 
 FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or a unique prefix.")]
 
@@ -70,17 +71,17 @@ def _finding_page(context: RequestContext, asked: FindingsAsked) -> FindingPage:
     place = context.place(asked.cursor, (bool, int, int, str))
     period = place.period if place and place.period else context.period(asked.since, asked.until)
     run_id = None if asked.run is None else find_run(context.session, asked.run)
-    found = [finding for finding in context.findings(period) if _is_wanted(finding, asked, run_id)]
-    after = [finding for finding in found if place is None or _key(finding) > place.key]
+    found = [finding for finding in context.reader.findings(period) if _is_wanted(finding, asked, run_id)]
+    after = [finding for finding in found if place is None or finding_order(finding) > place.key]
     shown = after[: asked.limit]
     return FindingPage(
         **context.head(),
-        next_cursor=context.next(_key(shown[-1]), period) if len(after) > len(shown) else None,
+        next_cursor=context.next(finding_order(shown[-1]), period) if len(after) > len(shown) else None,
         period=period,
         hours=known_hours(context.session, period),
         measured=measured(context.session, period),
-        record=context.whole.case(period).record if context.scope.teams is None else None,
-        items=list(context.whole.documents(shown, period, found)),
+        record=context.reader.case(period).record if context.scope.teams is None else None,
+        items=list(context.reader.documents(shown, period, found)),
     )
 
 
@@ -96,10 +97,6 @@ def _is_wanted(finding: Finding, asked: FindingsAsked, run_id: str | None) -> bo
     )
 
 
-def _key(finding: Finding) -> tuple[bool, int, int, str]:
-    return finding.suspicion, -(finding.at_stake_micros or 0), -finding.milliseconds, finding.id
-
-
 def _finding_answer(context: RequestContext, finding_id: str, asked: Spanned) -> FindingAnswer:
     """Return one finding.
 
@@ -108,10 +105,10 @@ def _finding_answer(context: RequestContext, finding_id: str, asked: Spanned) ->
     """
     period = context.period(asked.since, asked.until)
     absent = f"{period.label} has no finding {finding_id}: /v1/findings lists them; since selects another period"
-    found = by_id(context.findings(period), finding_id, absent)
+    found = by_id(context.reader.findings(period), finding_id, absent)
     return FindingAnswer(
         **context.head(),
         period=period,
-        finding=context.whole.documents([found], period)[0],
-        recommendation_ids=[advice.id for advice in context.advice(period) if found.id in advice.finding_ids],
+        finding=context.reader.documents([found], period)[0],
+        recommendation_ids=[one.id for one in context.reader.offer(period).standing if found.id in one.finding_ids],
     )

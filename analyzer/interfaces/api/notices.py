@@ -35,7 +35,7 @@ class NoticePage(Listing):
     period: Span
     items: list[Notice]
     not_judged: list[NotJudged] = Field(
-        description="Rules with insufficient data, those of findings too; empty for a key limited to teams."
+        description="Rules with insufficient data, those of findings too; for a key limited to teams, of its runs."
     )
 
 
@@ -59,7 +59,7 @@ def _notice_page(context: RequestContext, asked: NoticesAsked) -> NoticePage:
     """
     place = context.place(asked.cursor, (str, str))
     period = place.period if place and place.period else context.period(asked.since, asked.until)
-    looked = context.looked(period)
+    looked = context.reader.looked(period)
     found = [notice for notice in looked.notices if _is_wanted(notice, asked)]
     keys = [(notice.rule, notice.id) for notice in found]
     if place and place.key not in keys:
@@ -71,7 +71,9 @@ def _notice_page(context: RequestContext, asked: NoticesAsked) -> NoticePage:
         next_cursor=context.next((shown[-1].rule, shown[-1].id), period) if len(found) > begin + len(shown) else None,
         period=period,
         items=shown,
-        not_judged=[NotJudged(rule=rule, missing=missing) for rule, missing in by_rule(context.unjudged(period))],
+        not_judged=[
+            NotJudged(rule=rule, missing=missing) for rule, missing in by_rule(context.reader.unjudged(period))
+        ],
     )
 
 

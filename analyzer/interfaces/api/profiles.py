@@ -163,7 +163,9 @@ def _profile_of_run(context: RequestContext, text: str) -> Profile:
     """
     run_id = find_run(context.session, text)
     period = run_span(context.session, run_id, context.reader.settings.timezone)
-    return _profile(context, Selection(("l.run_id = $run",), {"run": run_id}), period, context.of_run(run_id, period))
+    return _profile(
+        context, Selection(("l.run_id = $run",), {"run": run_id}), period, context.reader.of_run(run_id, period)
+    )
 
 
 def _profile_of_set(context: RequestContext, asked: Selected) -> Profile:
@@ -172,7 +174,9 @@ def _profile_of_set(context: RequestContext, asked: Selected) -> Profile:
     chosen = selection(context.session, asked, period)
     held = Selection((*chosen.conditions, "l.run_id IS NOT NULL"), chosen.values, chosen.joins)
     own = {run_id for (run_id,) in context.session.rows(f"SELECT DISTINCT l.run_id {held.source()}", held.values)}
-    found = [finding for finding in context.findings(period) if finding.run_ids and own.issuperset(finding.run_ids)]
+    found = [
+        finding for finding in context.reader.findings(period) if finding.run_ids and own.issuperset(finding.run_ids)
+    ]
     return _profile(context, held, period, found)
 
 
@@ -203,6 +207,6 @@ def _profile(context: RequestContext, chosen: Selection, period: Period, found: 
         entries=spent,
         activity=activity(session, chosen, period),
         signals=signals(session, chosen, period),
-        evidence=list(context.whole.documents(found, period)),
+        evidence=list(context.reader.documents(found, period)),
         not_judged=missing,
     )

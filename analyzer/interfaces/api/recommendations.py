@@ -65,7 +65,8 @@ def _advice_page(context: RequestContext, asked: AdviceAsked) -> AdvicePage:
     """Return one page of recommendations."""
     place = context.place(asked.cursor, (str,))
     period = place.period if place and place.period else context.period(asked.since, asked.until)
-    among = context.all_advice(period) if asked.everything else context.advice(period)
+    offer = context.reader.offer(period)
+    among = offer.advice if asked.everything else offer.standing
     found = [advice for advice in among if _is_wanted(advice, asked)]
     begin = _after(found, place.key[0]) if place else 0
     shown = found[begin : begin + asked.limit]
@@ -107,6 +108,6 @@ def _advice_document(context: RequestContext, advice_id: str, asked: Spanned) ->
     """
     period = context.period(asked.since, asked.until)
     absent = f"{period.label} has no recommendation {advice_id}: see /v1/recommendations; since selects another period"
-    offer = context.offered(advice_id, period)
+    offer = context.reader.offered(advice_id, period)
     found = by_id(offer.advice, advice_id, absent)
     return AdviceDocument(**context.head(), period=offer.period, recommendation=found)

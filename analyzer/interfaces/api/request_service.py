@@ -5,14 +5,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
 
 from analyzer.errors import LedgerError
-from analyzer.findings.finding import Finding
-from analyzer.findings.health.all_notices import PeriodNotices
 from analyzer.interfaces.api.parameters import (
     BusyError,
     CursorKey,
@@ -22,36 +20,29 @@ from analyzer.interfaces.api.parameters import (
     cursor_text,
     period_of,
 )
-from analyzer.ledger.coverage import EMPTY, Unjudged, unjudged
+from analyzer.ledger.coverage import EMPTY
 from analyzer.period import Period
-from analyzer.queries.generation import ByGeneration, Generations, ReadingCache
+from analyzer.queries.generation import ByGeneration, Generations
 from analyzer.queries.ledger_query import PEOPLE
 from analyzer.recommendations.advise import LossSource
-from analyzer.recommendations.lifecycle.lifecycle_tables import Offer
-from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.document import VERSION, Document
-from analyzer.reports.filtered_reader import confined
+from analyzer.reports.filtered_reader import filtered
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import LedgerFilter
 from analyzer.settings.settings import Settings
 from collector.registry.roles import Right
 from collector.store.session import Session
 
-if TYPE_CHECKING:
-    from analyzer.findings.health.notice import Notice
-    from analyzer.recommendations.lifecycle.prediction import Prediction
-    from analyzer.recommendations.recommendation import Recommendation
-
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Who asks: the teams that may be seen, None is all of them and what nobody held; and whether they judge.
+    """Who asks: the teams that may be seen, None is all of them and what nobody held; and whether they may decide.
 
     Whoever judges findings and decides on recommendations sees people by name, too.
     """
 
     teams: tuple[str, ...] | None = None
-    loss_source: bool = True
+    may_decide: bool = True
 
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> "Scope":
@@ -67,12 +58,8 @@ class Scope:
         Raises:
             PeopleError: one does.
         """
-        if not self.loss_source and PEOPLE & set(dimensions):
+        if not self.may_decide and PEOPLE & set(dimensions):
             raise PeopleError("users are shown only to keys with the role owner or admin; group by team instead")
-
-    def sees(self, item: "Finding | Notice | Prediction | Recommendation") -> bool:
-        """Return whether a finding, notice or recommendation may be shown; what has no team is the site's alone."""
-        return self.teams is None or item.team in self.teams
 
 
 _HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Authorization", "X-Content-Type-Options": "nosniff"}
@@ -83,14 +70,13 @@ _PATIENCE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """The ledger as one request sees it: `session` is confined to what may be seen, within one snapshot."""
+    """The ledger as one request sees it, within one snapshot: `reader` reads what may be seen."""
 
     reader: Reader
-    whole: Reader  # of all teams: its findings and advice pass through `findings` and `advice` alone
+    whole: Reader  # of all teams: what is kept of judgements and decisions, and the samples, which name no team
     scope: Scope
     generation: str
     query: str
-    kept: ReadingCache
 
     @property
     def session(self) -> Session:
@@ -129,62 +115,6 @@ class RequestContext:
             raise LedgerError(EMPTY)
         return period_of(self.reader.calendar, since, until, first, last)
 
-    def findings(self, period: Period) -> list[Finding]:
-        """Return the findings of a period that may be seen; the whole list is made once a generation."""
-        return [finding for finding in self._all_findings(period) if self.scope.sees(finding)]
-
-    def advice(self, period: Period) -> list[Recommendation]:
-        """Return what is recommended now, of what may be seen."""
-        return [advice for advice in self.all_advice(period) if advice.stands]
-
-    def all_advice(self, period: Period) -> list[Recommendation]:
-        """Return the recommendations of a period that may be seen, also what is held back or instead of another."""
-        made = self.kept.get(
-            ("advice", self.generation, period.start, period.end),
-            lambda: self.whole.all_advice(self._all_findings(period), period),
-        )
-        return [advice for advice in made if self.scope.sees(advice)]
-
-    def offered(self, typed: str, period: Period) -> Offer:
-        """Return the reading that offers a recommendation under this id, as far as it may be seen."""
-        known = Offer(self.all_advice(period), self.findings(period), period)
-        if known.has(typed):
-            return known
-        found = self.whole.offered(typed, period)
-        sees = self.scope.sees
-        return Offer(
-            [one for one in found.advice if sees(one)], [one for one in found.findings if sees(one)], found.period
-        )
-
-    def looked(self, period: Period) -> PeriodNotices:
-        """Return the notices of a period that may be seen; what could not be judged is the whole site's to know."""
-        made = self.whole.looked(period)
-        if self.scope.teams is None:
-            return made
-        return PeriodNotices(tuple(notice for notice in made.notices if self.scope.sees(notice)), ())
-
-    def has_looked(self, period: Period) -> bool:
-        """Whether somebody has looked for notices in this state of the ledger, so that nobody waits for them."""
-        return self.whole.has_looked(period)
-
-    def unjudged(self, period: Period) -> list[Unjudged]:
-        """Return every rule that lacked a signal, as the list of findings counts them; the whole site's to know."""
-        if self.scope.teams is not None:
-            return []
-        return [*unjudged(self.whole.session, period), *self.looked(period).unjudged]
-
-    def of_run(self, run_id: str, period: Period) -> list[Finding]:
-        """Return the findings of one run in its own hours, under the ids that they have in the fleet's list."""
-        found = self.whole.loss_source.findings(self.whole.session, period.start, period.end, run_id)
-        return [finding for finding in found if run_id in finding.run_ids and self.scope.sees(finding)]
-
-    def advice_for(self, found: list[Finding], period: Period) -> list[Recommendation]:
-        """Return what answers these findings of one run, most saved first."""
-        return self.whole.run_advice(found, period)
-
-    def _all_findings(self, period: Period) -> list[Finding]:
-        return self.whole.findings(period)
-
 
 class RequestService:
     """Answers the requests of one site."""
@@ -204,7 +134,6 @@ class RequestService:
         self._loss_source = loss_source or LossSource.own()
         self._generations = Generations(settings)
         self._made = kept or ByGeneration(self._generations)
-        self._kept = ReadingCache()
         self._turns = threading.BoundedSemaphore(at_once)
         self._patience = patience_seconds
 
@@ -217,16 +146,16 @@ class RequestService:
             tag = {"ETag": _tag(generation, request, scope)} if follows_ledger else {}
             if follows_ledger and _has(request.headers, tag["ETag"]):
                 return Response(status_code=_NOT_MODIFIED, headers=_HEADERS | tag)
-            with self._seen(whole, scope) as own:
-                document = make(self._reading(scope, _query(request, scope), whole, own, generation))
+            with self._context(whole, scope, _query(request, scope), generation) as context:
+                document = make(context)
         body = document.model_dump_json(exclude_unset=True)
         return Response(body, media_type="application/json", headers=_HEADERS | tag)
 
     @contextmanager
     def context(self, scope: Scope, query: str = "") -> Iterator[RequestContext]:
         """Yield the ledger as this scope may see it: what pages are made from, as documents are."""
-        with self._whole() as (whole, generation), self._seen(whole, scope) as own:
-            yield self._reading(scope, query, whole, own, generation)
+        with self._whole() as (whole, generation), self._context(whole, scope, query, generation) as context:
+            yield context
 
     def generation(self) -> str:
         """Return which state of the ledger is the present one."""
@@ -239,10 +168,11 @@ class RequestService:
         with self._turn(), self._open() as whole, whole.transaction():
             yield whole, self._generations.of(whole)
 
-    def _reading(self, scope: Scope, query: str, whole: Session, own: Session, generation: str) -> RequestContext:
-        reader = Reader(own, self._settings, self._loss_source)
-        of_all = Reader(whole, self._settings, self._loss_source, kept=self._made)
-        return RequestContext(reader, of_all, scope, generation, query, self._kept)
+    @contextmanager
+    def _context(self, session: Session, scope: Scope, query: str, generation: str) -> Iterator[RequestContext]:
+        whole = Reader(session, self._settings, self._loss_source, kept=self._made)
+        with filtered(whole, LedgerFilter(teams=scope.teams)) as reader:
+            yield RequestContext(reader, whole, scope, generation, query)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -253,15 +183,6 @@ class RequestService:
             yield
         finally:
             self._turns.release()
-
-    @contextmanager
-    def _seen(self, whole: Session, scope: Scope) -> Iterator[Session]:
-        """Yield what may be seen: everything, or a session of its own that sees less."""
-        if scope.teams is None:
-            yield whole
-            return
-        with confined(whole, LedgerFilter(teams=scope.teams)) as own:
-            yield own
 
 
 def _tag(generation: str, request: Request, scope: Scope) -> str:

@@ -14,18 +14,13 @@ from agent.wire.tables import TABLES
 from analyzer.interfaces.api.parameters import READS, GoneError, Opt, Paged, Parameters, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.run_facts import find_run
-from analyzer.measures.traffic.matrix import Balance
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.period import Period
 from analyzer.reports.document import Document, Iso, Micros, Model, Span, iso
 from analyzer.reports.run import (
-    SPARK_POINTS,
     RunDocument,
     RunPage,
     known_span,
-    own_findings,
-    run_facts,
-    run_report,
     run_span,
     runs_where,
 )
@@ -132,19 +127,14 @@ def _run_document(context: RequestContext, text: str, *, details: bool) -> RunDo
     Raises:
         LedgerError: no run, or several, answer to this text.
     """
-    session, settings = context.session, context.reader.settings
-    run_id = find_run(session, text)
-    period = known_span(session, run_id, settings.timezone)
-    found = context.of_run(run_id, period) if period else []
-    advice = context.advice_for(found, period) if period else []
-    points = context.reader.loss_source.timeline(session, run_id, SPARK_POINTS)
-    facts = run_facts(session, run_id)
-    own = context.whole.documents(own_findings(found, run_id), period) if period else ()
-    document = run_report(session, facts, period, settings, own, advice, points, context.generation)
+    reader = context.reader
+    run_id = find_run(reader.session, text)
+    period = known_span(reader.session, run_id, reader.settings.timezone)
+    document = reader.run_document(run_id, period, context.generation)
     if not details or period is None:
         return document
-    traffic = confined_traffic(context, run_id, period) if len(document.nodes) > 1 else None
-    return context.reader.with_details(document).model_copy(update={"traffic": traffic})
+    traffic = reader.traffic(run_id, period) if len(document.nodes) > 1 else None
+    return reader.with_details(document).model_copy(update={"traffic": traffic})
 
 
 _CELLS_MAX = 10_000
@@ -178,7 +168,7 @@ def _traffic_document(context: RequestContext, text: str) -> RunTrafficDocument:
     """
     run_id = find_run(context.session, text)  # whose run it is, is known by now: samples name no team
     period = run_span(context.session, run_id, context.reader.settings.timezone)
-    traffic = confined_traffic(context, run_id, period)
+    traffic = context.reader.traffic(run_id, period)
     if traffic is None:
         raise GoneError(f"no host of {run_id} is known")
     cells = sorted(traffic.matrix.cells, key=lambda cell: (-cell.bytes, cell.from_, cell.to, cell.basis))
@@ -187,20 +177,6 @@ def _traffic_document(context: RequestContext, text: str) -> RunTrafficDocument:
     return RunTrafficDocument(
         **context.head(), period=period, traffic=replace(traffic, matrix=matrix), left_out=left_out
     )
-
-
-def confined_traffic(context: RequestContext, run_id: str, period: Period) -> RunTraffic | None:
-    """Return what may be seen of a run's traffic; what others moved on a host of it is not told to a team."""
-    traffic = context.whole.traffic(run_id, period)
-    if traffic is None or context.scope.teams is None:
-        return traffic
-    shared = {host.node for host in traffic.hosts if host.shared_permille}
-    balances = tuple(_own(one) if one.node in shared else one for one in traffic.matrix.balances)
-    return replace(traffic, doubts=(), matrix=replace(traffic.matrix, balances=balances))
-
-
-def _own(balance: Balance) -> Balance:
-    return replace(balance, link_bytes=None, other_runs_bytes=None, unattributed_bytes=None, excess_bytes=None)
 
 
 HeldSpans = Mapping[str, Collection[tuple[int, int]]]  # by GPU or host: from when until when

@@ -10,7 +10,7 @@ from analyzer.interfaces.api.parameters import READS
 from analyzer.recommendations.lifecycle.realised import Calibration, Realised
 from analyzer.recommendations.lifecycle.status import LifecycleStatus
 from analyzer.reports.document import Document
-from analyzer.reports.savings import Together, savings_report
+from analyzer.reports.savings import Together
 
 if TYPE_CHECKING:
     from analyzer.interfaces.api.request_service import RequestContext, RequestService
@@ -43,6 +43,6 @@ def savings_routes(service: "RequestService") -> APIRouter:
 
 def _savings_document(context: "RequestContext") -> SavingsDocument:
     """Return the book; the whole site's runs are looked at, and what may be seen is told."""
-    report = savings_report(context.whole.session, context.whole.settings, context.scope.sees)
+    report = context.reader.savings()
     known = {name: getattr(report, name) for name in SavingsDocument.model_fields if hasattr(report, name)}
     return SavingsDocument(**known | context.head())

@@ -22,7 +22,6 @@ from analyzer.reports.finding_view import Explained
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.reports.run import run_names
-from analyzer.reports.savings import SavingsReport, savings_report
 from analyzer.text.layout import TextLayout
 
 
@@ -93,10 +92,6 @@ def _hint_kind(subject: str | None, prefix: str, kind: str) -> None:
 def _listed(reader: Reader, request: Request, offer: Offer) -> Listed:
     owned, currency = fleet(reader.session, offer.period), reader.settings.currency
     return Listed(offer.period, tuple(offer.advice), currency, owned, request.everything, reader.part)
-
-
-def _savings(reader: Reader, _: Request) -> SavingsReport:
-    return savings_report(reader.session, reader.settings)
 
 
 def _compare(reader: Reader, request: Request) -> Comparison:
@@ -177,13 +172,18 @@ SHOW = Question(
 )
 SAVINGS = Question(
     "savings",
-    _savings,
+    lambda reader, _: reader.savings(),
     lambda _: "savings",
     lambda report, request, layout: savings_text(report, layout, request.top),
+    of_part=True,
     about="What came of what was recommended: predicted against realised, and how good the predictions were.",
     is_dated=False,
 )
 COMPARE = Question(
-    "compare", _compare, lambda found: found.subject, lambda found, _, layout: compare_text(found, layout)
+    "compare",
+    _compare,
+    lambda found: found.subject,
+    lambda found, _, layout: compare_text(found, layout),
+    of_part=True,
 )
 FINDING_QUESTIONS = (FINDINGS, EXPLAIN, RECOMMEND, SHOW, SAVINGS, COMPARE)

@@ -63,6 +63,7 @@ RUN = Question(
     _run,
     lambda report: report.facts.subject,
     lambda report, request, layout: run_text(report, layout, whole_traffic=request.traffic),
+    of_part=True,
     about="One run, ended or still running: why it was slow, what it cost, what to change.",
     arguments=(
         argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last"),

@@ -52,10 +52,7 @@ def of_request(whole: Reader, request: Request, teams: tuple[str, ...] | None = 
         LedgerError: the ledger has no such run, or none that may be seen.
     """
     part = replace(request.part, teams=teams)
-    if not part:
-        yield whole
-        return
-    if request.what not in OF_PART:
+    if part and request.what not in OF_PART:
         raise ConfigError(f"{request.what} is of the whole fleet; of a part there are {', '.join(OF_PART)}")
     with of_part(whole, part) as own:
         yield own

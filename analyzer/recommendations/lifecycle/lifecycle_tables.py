@@ -148,6 +148,11 @@ class Offer:
     findings: list[Finding]
     period: Period
 
+    @property
+    def standing(self) -> list[Recommendation]:
+        """Those that no guard holds back, and that are not instead of a better one."""
+        return [one for one in self.advice if one.stands]
+
     def has(self, typed: str) -> bool:
         """Whether any of its ids begins so."""
         return any(one.id.startswith(typed) for one in self.advice)

@@ -1,10 +1,13 @@
 """A team's key sees its team: not the others' rows, and not their sums."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from analyzer.reports.filtered_reader import confine
 from analyzer.reports.request import LedgerFilter
-from tests.analyzer.interfaces.api_sites import Site
+from tests.analyzer.interfaces.api_sites import Site, site
+from tests.analyzer.small_site import T
 
 READINGS = (
     "/v1/runs",
@@ -95,3 +98,43 @@ def test_a_teams_name_is_text(small: Site) -> None:
         confine(session, LedgerFilter(teams=("x') OR true --", "holders")))
         assert session.row("SELECT count(*) FROM runs") == (5,)
         assert session.row("SELECT count(DISTINCT run_id) FROM ledger") == (5,)
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Yield a site where a run of one team was another's in an hour that has closed."""
+    with site(tmp_path_factory.mktemp("moved")) as running:
+        with running.fleet.store.session() as session:
+            session.execute(
+                "INSERT INTO closed_runs (hour, run_id, name, team) "
+                "SELECT ?, run_id, name, 'workers' FROM runs WHERE run_id LIKE '%/notebook'",
+                [T],
+            )
+        yield running
+
+
+@pytest.mark.parametrize("team", TEAMS)
+def test_of_a_finding_of_two_teams_each_sees_its_part(moved: Site, team: str) -> None:
+    """Listed or asked for by its id, by the command's question and by the API: the same part."""
+    read = moved.json("/v1/read?what=findings&format=json&since=2025-11-10", team)["findings"]
+    listed = moved.items("/v1/findings?since=2025-11-10", team)
+    assert [one["id"] for one in listed] == [one["id"] for one in read]
+    assert [one["milliseconds"] for one in listed] == [one["milliseconds"] for one in read]
+    for one in listed:
+        alone = moved.json(f"/v1/findings/{one['id']}?since=2025-11-10", team)["finding"]
+        assert {**alone, "display": None} == {**one, "display": None}
+    if team == "workers":
+        avoidable = moved.json("/v1/ledger?class=avoidable&by=class", team)["total"]
+        assert sum(one["milliseconds"] for one in listed) == avoidable["milliseconds"]
+
+
+@pytest.mark.parametrize("team", TEAMS)
+def test_a_run_is_read_alike_by_command_and_api(moved: Site, team: str) -> None:
+    """Who may read /v1/runs/{id} may ask the question that the command asks, and is told the same."""
+    told = moved.json("/v1/read?what=run&subject=notebook&format=json", team)
+    same = moved.json("/v1/runs/notebook?details=true", team)
+    assert {**told, "generation": None} == {**same, "generation": None}
+    runs = moved.json("/v1/read?what=runs&format=json&since=2025-11-10", team)["runs"]
+    assert {one["run_id"] for one in runs} == {one["run_id"] for one in moved.items("/v1/runs", team)}
+    savings = moved.json("/v1/read?what=savings&format=json", team)
+    assert savings["items"] == moved.json("/v1/savings", team)["items"]
