@@ -39,122 +39,119 @@ class CollectorConfig:
 
     store: Path = _setting(Path("gpuledger.duckdb"), "the DuckDB file that holds everything")  # noqa: RUF009
     listen: str = _setting("127.0.0.1:8470", "address and port; anything but loopback needs tokens or keys")
-    tokens: tuple[str, ...] = _setting(
-        (), f"who presents one of these is let in; at least {_MIN_TOKEN} characters each"
-    )
+    tokens: tuple[str, ...] = _setting((), f"tokens that grant access; at least {_MIN_TOKEN} characters each")
     tls_certificate: str = _setting("", "file of the certificate and its chain, for https; read again on SIGHUP")
     tls_key: str = _setting("", "file of that certificate's key")
-    body_bytes: int = _setting(16 * 2**20, "the largest batch that is accepted, as it travels", 1024)
-    unpacked_bytes: int = _setting(64 * 2**20, "the largest batch that is accepted, unpacked", 1024)
-    rows: int = _setting(1_000_000, "the most rows in one batch", 1)
-    body_seconds: float = _setting(30.0, "how long a batch may take to arrive", 0.1)
+    body_bytes: int = _setting(16 * 2**20, "maximum size of a batch, compressed", 1024)
+    unpacked_bytes: int = _setting(64 * 2**20, "maximum size of a batch, uncompressed", 1024)
+    rows: int = _setting(1_000_000, "maximum number of rows in one batch", 1)
+    body_seconds: float = _setting(30.0, "maximum time for a batch to arrive", 0.1)
     arriving_bytes: int = _setting(
-        128 * 2**20, "how much memory batches may take while they arrive; further ones are told to come later", 1
+        128 * 2**20, "maximum memory for batches that are arriving; more are asked to retry later", 1
     )
     agent_batches_per_second: float = _setting(
-        50.0, "how many batches one agent may send; beyond, it is told to come later", 0.001
+        50.0, "maximum batches per second from one agent; beyond, it is asked to retry later", 0.001
     )
-    agent_bytes_per_second: float = _setting(4 * 2.0**20, "and how many bytes of them", 1.0)
-    agent_burst_seconds: float = _setting(
-        30.0, "for how long it may send at once what it had no time to send before", 0.0
-    )
+    agent_bytes_per_second: float = _setting(4 * 2.0**20, "maximum bytes per second from one agent", 1.0)
+    agent_burst_seconds: float = _setting(30.0, "how many seconds' worth of that it may send in one burst", 0.0)
     remote_write_series: int = _setting(
-        200_000, "series of Prometheus' remote write whose last value is remembered; those beyond are refused", 1
+        200_000, "maximum number of series of Prometheus remote write; more are refused", 1
     )
     remote_write_wait_seconds: float = _setting(
-        1.0, "how long a scrape that comes in several requests of remote write waits for the rest of it", 0.0
+        1.0, "how long a scrape that arrives in several remote write requests waits for the rest", 0.0
     )
-    decoders: int = _setting(1, "how many processes decode batches while many come; 0: the server's own does it", 0)
+    decoders: int = _setting(
+        1, "number of processes that decode batches under load; 0: the server's own process does", 0
+    )
     queue_batches: int = _setting(
-        4096, "how many batches may wait to be written; further ones are told to come later", 1
+        4096, "maximum number of batches waiting to be written; more are asked to retry later", 1
     )
-    queue_bytes: int = _setting(256 * 2**20, "how much memory they may take", 1024)
+    queue_bytes: int = _setting(256 * 2**20, "maximum memory for them", 1024)
     gather_seconds: float = _setting(
-        0.05, "how long after the last commit began the writer waits for the next to be as large", 0.0
+        0.05, "how long the writer gathers batches after the start of the last commit", 0.0
     )
-    group_rows: int = _setting(200_000, "the most rows in one commit, where one batch has not more", 1)
-    memory_limit: str = _setting("600MB", "how much memory DuckDB may take")
+    group_rows: int = _setting(200_000, "maximum number of rows in one commit, unless a single batch has more", 1)
+    memory_limit: str = _setting("600MB", "maximum memory for DuckDB")
     # With two, a thread of ours that waits for DuckDB's spins, and takes Python's lock with every turn: sealing while
     # batches come took a third more processor time.
-    threads: int = _setting(1, "how many threads DuckDB may use for one statement", 1)
+    threads: int = _setting(1, "maximum number of threads for one DuckDB statement", 1)
 
     lake: str = _setting(
         "", "where sealed samples go: none for no lake, or postgres:dbname=...; left out, a lake beside the store"
     )
     data: str = _setting("", "the lake's files: a folder or s3://bucket/prefix; empty: beside it")
     s3_endpoint: str = _setting("", "address of the object store, if it is not Amazon's")
-    s3_region: str = _setting("us-east-1", "its region")
-    s3_key_id: str = _setting("", "who we are to it")
-    s3_secret: str = _setting("", "and by which secret; better in the environment than in a file")
-    extensions: str = _setting("", "folder of DuckDB's extensions that you trust; empty: those of the wheels, by hash")
-    name: str = _setting("", "of several collectors of one lake, what this one is called; empty: its host's name")
+    s3_region: str = _setting("us-east-1", "region of the object store")
+    s3_key_id: str = _setting("", "access key ID")
+    s3_secret: str = _setting("", "secret access key; better in the environment than in a file")
+    extensions: str = _setting("", "folder of trusted DuckDB extensions; empty: those of the wheels, verified by hash")
+    name: str = _setting("", "name of this collector among several of one lake; empty: the host's name")
     direct_url: str = _setting(
-        "", "and where agents reach this very one, past any balancer, like https://collector-1:8470"
+        "",
+        "address at which agents reach this collector directly, past any load balancer, like https://collector-1:8470",
     )
-    seal_seconds: float = _setting(60.0, "how often what has arrived is sealed into the lake", 0.1)
-    seal_rows: int = _setting(2_000_000, "or sooner, when so many rows have arrived", 1)
+    seal_seconds: float = _setting(60.0, "how often new data is sealed into the lake", 0.1)
+    seal_rows: int = _setting(2_000_000, "or sooner, when this many rows have arrived", 1)
 
-    raw_days: int = _setting(14, "for how many days samples are kept as they came; hours close after up to 9", 1)
-    minute_days: int = _setting(90, "for how many days what they come to a minute is kept", 1)
-    hour_days: int = _setting(400, "and what they come to an hour", 1)
+    raw_days: int = _setting(14, "days to keep raw samples; hours are final after up to 9", 1)
+    minute_days: int = _setting(90, "days to keep samples rolled up per minute", 1)
+    hour_days: int = _setting(400, "days to keep samples rolled up per hour", 1)
     keep_days: tuple[str, ...] = _setting(
-        (), "tables that are kept for another time, such as flow_samples=3, gpu_minutes=180"
+        (), "tables to keep for a different number of days, such as flow_samples=3, gpu_minutes=180"
     )
-    keep_bytes: int = _setting(0, "the most that the lake's files may hold: the oldest days go first; 0: no bound", 0)
+    keep_bytes: int = _setting(
+        0, "maximum size of the lake's files: the oldest days are dropped first; 0: unlimited", 0
+    )
     receipt_days: int = _setting(
-        30, "for how many days it is known which batches were taken: as long as a spool lives", 1
+        30, "days to keep receipts of accepted batches: as long as an agent's spool keeps a batch", 1
     )
-    snapshot_hours: float = _setting(12.0, "for how many hours a reader finds the lake as it was when it began", 1.0)
-    job_seconds: float = _setting(60.0, "how long a job of the upkeep may take before it lets others go first", 0.1)
-
-    capacity_requests: int = _setting(
-        1000, "how many requests for more GPUs are kept of one team; further ones are refused", 1
+    snapshot_hours: float = _setting(
+        12.0, "hours for which a reader keeps seeing the lake as it was when it began", 1.0
     )
-    capacity_days: int = _setting(
-        400, "for how many days after its last entry such a request is kept, with its history", 1
-    )
+    job_seconds: float = _setting(60.0, "how long a maintenance job may run before it yields to others", 0.1)
 
-    log_format: LogFormat = _setting("text", "the log on stderr, an event a line: text or json")  # noqa: RUF009
-    log_level: LogLevel = _setting("info", "the least that is logged: debug, info, warning or error")  # noqa: RUF009
+    capacity_requests: int = _setting(1000, "maximum number of capacity requests per team; more are refused", 1)
+    capacity_days: int = _setting(400, "days to keep a capacity request and its history after its last entry", 1)
 
-    ready_free_bytes: int = _setting(
-        256 * 2**20, "with less of its disk free, /readyz says that no batches are taken", 0
-    )
-    ready_seal_seconds: float = _setting(900.0, "with batches unsealed for longer, /readyz says so too", 1.0)
-    backups: str = _setting("", "the folder that backups are written below; empty: beside the store")
+    log_format: LogFormat = _setting("text", "format of the log on stderr, one event per line: text or json")  # noqa: RUF009
+    log_level: LogLevel = _setting("info", "minimum level to log: debug, info, warning or error")  # noqa: RUF009
 
-    slurm: str = _setting("", "name of the Slurm cluster to ask for jobs and hosts, as in agent.cluster; or none")
-    slurm_seconds: float = _setting(60.0, "how often Slurm is asked", 1.0)
-    slurm_timeout_seconds: float = _setting(60.0, "how long one of its commands may take to answer", 1.0)
-    slurm_bytes: int = _setting(256 * 2**20, "the most that one of its answers may hold", 1024)
+    ready_free_bytes: int = _setting(256 * 2**20, "free disk space below which /readyz reports not ready", 0)
+    ready_seal_seconds: float = _setting(900.0, "age of unsealed batches above which /readyz reports not ready", 1.0)
+    backups: str = _setting("", "folder in which backups are written; empty: beside the store")
+
+    slurm: str = _setting("", "name of the Slurm cluster to poll for jobs and hosts, as in agent.cluster; empty: none")
+    slurm_seconds: float = _setting(60.0, "how often Slurm is polled", 1.0)
+    slurm_timeout_seconds: float = _setting(60.0, "timeout of one Slurm command", 1.0)
+    slurm_bytes: int = _setting(256 * 2**20, "maximum size of one answer from Slurm", 1024)
     slurm_format: str = _setting("auto", "json or text, which large clusters answer sooner; auto tries json first")
     slurm_commands: str = _setting("", "directory of Slurm's commands, if it is not on the PATH")
 
     kubernetes: str = _setting(
-        "", "name of the Kubernetes cluster to ask for pods and nodes, as in agent.cluster; or none"
+        "", "name of the Kubernetes cluster to poll for pods and nodes, as in agent.cluster; empty: none"
     )
-    kubernetes_api: str = _setting("", "address of its API server; inside the cluster the service account says it")
-    kubernetes_token: str = _setting("", "file of the token to show it; inside, the account's own")
-    kubernetes_ca: str = _setting("", "file of the certificates to trust; inside, the account's")
-    kubernetes_seconds: float = _setting(60.0, "how often it is asked for what is new", 1.0)
-    kubernetes_timeout_seconds: float = _setting(30.0, "how long one answer may take", 1.0)
-    kubernetes_bytes: int = _setting(64 * 2**20, "the most that one answer may hold", 1024)
+    kubernetes_api: str = _setting("", "address of its API server; inside the cluster taken from the service account")
+    kubernetes_token: str = _setting("", "file with the token for it; inside the cluster the account's own")
+    kubernetes_ca: str = _setting("", "file with the CA certificates to trust; inside the cluster the account's")
+    kubernetes_seconds: float = _setting(60.0, "how often the API server is polled", 1.0)
+    kubernetes_timeout_seconds: float = _setting(30.0, "timeout of one request to the API server", 1.0)
+    kubernetes_bytes: int = _setting(64 * 2**20, "maximum size of one answer from the API server", 1024)
     kubernetes_user_labels: tuple[str, ...] = _setting(
         ("gpuledger/user", "hub.jupyter.org/username", "workflows.argoproj.io/creator"),
-        "labels of pods and of their owners that name the user; the first that is there counts",
+        "labels of pods and their owners that name the user; the first one present counts",
     )
     kubernetes_project_labels: tuple[str, ...] = _setting(
         ("gpuledger/project", "app.kubernetes.io/part-of"),
-        "labels that name the project; the first that is there counts",
+        "labels that name the project; the first one present counts",
     )
     kubernetes_labels: tuple[str, ...] = _setting(
-        (), "further labels of pods and of their owners to keep; all others stay unread"
+        (), "additional labels of pods and their owners to keep; all others are ignored"
     )
     kubernetes_rack_labels: tuple[str, ...] = _setting(
-        (), "labels of nodes that name the rack, before those that clouds and NVIDIA set"
+        (), "node labels that name the rack, tried before those that clouds and NVIDIA set"
     )
     kubernetes_block_labels: tuple[str, ...] = _setting(
-        (), "labels of nodes that name the block, before those that clouds and NVIDIA set"
+        (), "node labels that name the block, tried before those that clouds and NVIDIA set"
     )
 
     def __post_init__(self) -> None:
@@ -164,7 +161,9 @@ class CollectorConfig:
             if name and not re.fullmatch(r"[A-Za-z0-9._-]+", name):
                 raise ConfigError(f"collector.{key} is {name!r}: a name has letters, digits, dots, - and _")
         if self.kubernetes_api and not re.match(r"https?://[^/]", self.kubernetes_api):
-            raise ConfigError(f"collector.kubernetes_api is {self.kubernetes_api!r}: no address like https://host:6443")
+            raise ConfigError(
+                f"collector.kubernetes_api is {self.kubernetes_api!r}: not an address like https://host:6443"
+            )
         for key, words in _WORDS.items():
             if (given := getattr(self, key)) not in words:
                 raise ConfigError(f"collector.{key} is {given!r}: not {', '.join(words[:-1])} or {words[-1]}")
@@ -206,9 +205,9 @@ def load(
     known = {spec.name: spec for spec in fields(CollectorConfig)}
     for name in values:
         if name in _MOVED:
-            raise ConfigError(f"collector.{name} is no setting any more: it is {_MOVED[name]}")
+            raise ConfigError(f"collector.{name} is not a setting anymore; use {_MOVED[name]}")
         if name not in known:
-            raise ConfigError(f"collector.{name} is no setting{_nearest(name, known)}")
+            raise ConfigError(f"collector.{name} is not a setting{_nearest(name, known)}")
     return CollectorConfig(**{name: _value(known[name], value) for name, value in values.items()})
 
 
@@ -216,12 +215,12 @@ def _refuse_secrets(flags: Mapping[str, str | None]) -> None:
     for name in SECRETS:
         if flags.get(name) is not None:
             raise ConfigError(
-                f"--{name.replace('_', '-')} is no flag, which every user of this host could read (ps): put it into "
-                f"{_ENVIRONMENT}{name.upper()}, or as {TABLE}.{name} into a file of settings"
+                f"--{name.replace('_', '-')} is not accepted as a flag, which every user of this host could read (ps): "
+                f"put it into {_ENVIRONMENT}{name.upper()}, or as {TABLE}.{name} in a settings file"
             )
     if _PASSWORD.search(flags.get("lake") or ""):
         raise ConfigError(
-            f"--lake bears a password, which every user of this host could read (ps): put the address into "
+            f"--lake must not contain a password, which every user of this host could read (ps): put the address into "
             f"{_ENVIRONMENT}LAKE, or the password into the file that PGPASSFILE names"
         )
 
@@ -248,7 +247,7 @@ def _from_file(file: Path) -> dict[str, Any]:
             raise ConfigError(f"the settings {file} have a table [{name}]; the nearest is [{TABLE}]")
     table = content.get(TABLE, {})
     if not isinstance(table, dict):
-        raise ConfigError(f"the settings {file} have a value {TABLE} where a table [{TABLE}] is meant")
+        raise ConfigError(f"the settings {file} have a value {TABLE} where a table [{TABLE}] is expected")
     return dict(table)
 
 
@@ -262,7 +261,7 @@ def _value(spec: Field[Any], given: object) -> Any:  # noqa: ANN401 - the type o
         raise ConfigError(f"collector.{spec.name} is {shown}: not {wanted}") from error
     least = spec.metadata["least"]
     if least is not None and not value >= least:  # so that NaN is refused too
-        raise ConfigError(f"collector.{spec.name} is {given!r}: less than {least:g}")
+        raise ConfigError(f"collector.{spec.name} is {given!r}: must be at least {least:g}")
     return value
 
 
@@ -292,7 +291,7 @@ SHARED = "postgres:"  # how settings name a lake that several hosts share; it ma
 
 def absent(path: Path | None) -> StoreError:
     """Return the one sentence that says so."""
-    return StoreError(f"there is no store at {path}; make one with gpuledger serve --store or gpuledger demo --store")
+    return StoreError(f"there is no store at {path}; create one with gpuledger serve --store or gpuledger demo --store")
 
 
 def check_there(path: Path, lake: str = "") -> None:

@@ -87,7 +87,7 @@ class IncomingBody:
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise BatchError(400, "disconnected", "the sender went away before the whole batch had arrived")
+                raise BatchError(400, "disconnected", "the sender disconnected before the whole batch had arrived")
             chunks.append(message.get("body", b""))
             self._take(len(chunks[-1]))
             if not message.get("more_body", False):
@@ -99,12 +99,12 @@ class IncomingBody:
         if self.size > self._arriving.body_bytes:
             raise self._too_large()
         if self._arriving.held > max(self._arriving.all_bytes, self.size):  # one alone always fits
-            raise BatchError(429, "busy", "the collector is reading as much as it may at once; send it later")
+            raise BatchError(429, "busy", "the collector is receiving too many batches at once; retry in a few seconds")
         if held > max(self._arriving.all_bytes // _SHARES, self.size):
-            raise BatchError(429, "share", "this host sends more at once than is its share; send one after the other")
+            raise BatchError(429, "share", "too many concurrent batches from this host; send them one after the other")
 
     def _too_large(self) -> BatchError:
-        sentence = f"a batch may have {self._arriving.body_bytes} bytes; send less at once"
+        sentence = f"a batch must not exceed {self._arriving.body_bytes} bytes; send less at once"
         return BatchError(413, "too_large", sentence)
 
 
@@ -160,7 +160,7 @@ class SenderLimits:
         over_bytes = size_until - now - self._burst if spent.bytes_until > now else 0.0
         if (wait := max(over_batches, over_bytes)) > 0:
             what = "batches" if over_batches >= over_bytes else "bytes"
-            sentence = f"{sender} sends more {what} a second than one agent may; send it later"
+            sentence = f"{sender} sends more {what} per second than one agent may; retry in a few seconds"
             raise BatchError(429, "rate", sentence, retry_after=spread_seconds(wait))
         spent.batches_until, spent.bytes_until = batches, size_until
 

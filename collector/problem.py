@@ -83,6 +83,4 @@ def _fault(fault: Mapping[str, object]) -> dict[str, str]:
 
 def _broken(_: Request, error: Exception) -> Response:
     """Say that it is our mistake, and nothing of what it was: the log has it."""
-    return problem_response(
-        HTTPStatus.INTERNAL_SERVER_ERROR, f"BUG: {type(error).__name__}; the server's log says where"
-    )
+    return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"BUG: {type(error).__name__}; see the server's log")

@@ -69,7 +69,7 @@ Rule = Callable[[Column], Measure]
 
 
 def spread_column(column: Column, least: str = "", most: str = "") -> Measure:
-    """Keep a gauge as its mean over time, the milliseconds it was told in, and its extremes.
+    """Keep a gauge as its mean over time, the milliseconds in which it was reported, and its extremes.
 
     `least` and `most` are columns in which the driver tells the extremes between two readings.
     """
@@ -98,7 +98,11 @@ def mean(column: Column) -> Measure:
                 name, "DOUBLE", _quotient(told, told_ms, scale), _quotient(merged, merged_ms, scale), "mean over time"
             ),
             TierColumn(
-                f"{name}_ms", "BIGINT", f"{told_ms}::BIGINT", f"{merged_ms}::BIGINT", "milliseconds it was told in"
+                f"{name}_ms",
+                "BIGINT",
+                f"{told_ms}::BIGINT",
+                f"{merged_ms}::BIGINT",
+                "milliseconds in which it was reported",
             ),
         ),
     )
@@ -141,7 +145,7 @@ def last(column: Column) -> Measure:
     name = column.name
     told = f"arg_max({name}, piece_from) FILTER ({name} IS NOT NULL)"
     merged = f"arg_max({name}, started_at) FILTER ({name} IS NOT NULL)"
-    return Measure(column, (TierColumn(name, _TYPES[column.type], told, merged, "the last that was told"),))
+    return Measure(column, (TierColumn(name, _TYPES[column.type], told, merged, "the last value reported"),))
 
 
 def most(column: Column) -> Measure:
@@ -156,7 +160,7 @@ def united(column: Column) -> Measure:
     name = column.name
     lists = f"list(string_split({name}, ',')) FILTER ({name} IS NOT NULL)"
     each = f"array_to_string(list_sort(list_distinct(flatten({lists}))), ',')"
-    return Measure(column, (TierColumn(name, _TYPES[column.type], each, each, "each that was told"),))
+    return Measure(column, (TierColumn(name, _TYPES[column.type], each, each, "every value reported"),))
 
 
 def down(column: Column) -> Measure:
@@ -259,7 +263,7 @@ class Tiered:
     def kept(self) -> tuple[TierColumn, ...]:
         """Every column that is made by an aggregate, `measured_ms` first."""
         measured = TierColumn(
-            "measured_ms", "BIGINT", "sum(ms)::BIGINT", "sum(measured_ms)::BIGINT", "milliseconds told of"
+            "measured_ms", "BIGINT", "sum(ms)::BIGINT", "sum(measured_ms)::BIGINT", "milliseconds reported"
         )
         return (measured, *(kept for measure in self.measures for kept in measure.kept))
 
@@ -364,9 +368,9 @@ def kept_days(text: str) -> tuple[str, int]:
     if table not in droppable():
         near = get_close_matches(table, droppable(), n=1)
         told = f"; the nearest is {near[0]}" if near else f"; known are {', '.join(droppable())}"
-        raise ConfigError(f"collector.keep_days has {text!r}: no table that expires{told}")
+        raise ConfigError(f"collector.keep_days has {text!r}: not a table that expires{told}")
     if not days.isdecimal() or int(days) < 1:
-        raise ConfigError(f"collector.keep_days has {text!r}: write a whole number of days, as in {table}=7")
+        raise ConfigError(f"collector.keep_days has {text!r}: use a whole number of days, as in {table}=7")
     return table, int(days)
 
 

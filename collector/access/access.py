@@ -142,7 +142,7 @@ class Directory:
         if time.monotonic() - self._read_at > TRUSTED_SECONDS:
             raise AccessError(503, "registry", "the registry has not answered for an hour, so no key is trusted")
         if key is None or key.role not in KEY_ROLES:
-            raise AccessError(401, "token", "this key opens nothing here: it is unknown, or it was revoked")
+            raise AccessError(401, "token", "this key is not valid here: it is unknown or was revoked")
         if not key.live(self._now()):
             raise AccessError(401, "expired", f"the key {key.id} has expired; gpuledger admin access rotate {key.id}")
         teams = frozenset(key.teams) if key.teams is not None else None
@@ -170,7 +170,7 @@ class Directory:
 
     def _fails(self, error: RegistryError) -> None:
         if not self._silent:
-            _LOG.error("%s; keys that are known go on for an hour, and what is revoked is not heard", error)
+            _LOG.error("%s; known keys stay valid for an hour, and revocations are not seen", error)
         self._silent = True
 
 
@@ -237,7 +237,7 @@ class Usage:
             self._waiting = (entries + self._waiting)[: 2 * MOST_LINES]
             self._used |= used
         if not self._silent:
-            _LOG.error("the audit cannot be written, and waits: %s", error)
+            _LOG.error("the audit log cannot be written; its entries wait: %s", error)
         self._silent = True
 
     def _turn(self, *, at_once: bool = False) -> None:
@@ -297,7 +297,7 @@ class Access:
             return SETTINGS
         key = parsed(shown.decode("latin-1"))
         if key is None:
-            raise AccessError(401, "token", "this collector asks for a token; send it as Authorization: Bearer TOKEN")
+            raise AccessError(401, "token", "this collector requires a token; send it as Authorization: Bearer TOKEN")
         if not self.directory.knows(key):  # of an id that is known and one that is not alike: how long tells neither
             await self.directory.hurry()
         return self.directory.principal(key)

@@ -42,7 +42,7 @@ class Enrol:
         address = (scope.get("client") or ("",))[0]
         try:
             if wait := math.ceil(self._attempts.wait_seconds(address)):
-                raise JoinError(429, _BUSY, f"too many enrolments of this address were refused; come again in {wait} s")
+                raise JoinError(429, _BUSY, f"too many enrollments from this address were refused; retry in {wait} s")
             token, node = enrolment_of(await _body(receive))
             key = await asyncio.to_thread(_enrolled, self._access.registry, token, node)
             await asyncio.to_thread(self._access.directory.refresh)
@@ -68,10 +68,10 @@ def _enrolled(registry: Registry, token: str, node: str) -> str:
     """
     shown = parsed(token)
     if shown is None or shown.role != JOIN:
-        raise JoinError(403, "join_token", "this is no join token; make one: gpuledger admin access join")
+        raise JoinError(403, "join_token", "this is not a join token; create one: gpuledger admin access join")
     join = registry.joins.find(shown.id)
     if not matches(shown.secret, join.hash if join is not None else digest("")) or join is None:
-        raise JoinError(403, "join_token", "no such join token; make one: gpuledger admin access join")
+        raise JoinError(403, "join_token", "no such join token; create one: gpuledger admin access join")
     new, now = new_secret("agent"), time.time_ns() // 1000
     key = AccessKey(new.id, "agent", node, digest(new.secret), now, f"join:{join.id}", node)
     registry.joins.enrol(join.id, key, node, now)
@@ -86,11 +86,11 @@ async def _body(receive: Receive) -> bytes:
                 message = await receive()
                 body += message.get("body", b"")
                 if len(body) > _MOST_BYTES:
-                    raise JoinError(413, "too_large", f"an enrolment has at most {_MOST_BYTES} bytes")
+                    raise JoinError(413, "too_large", f"an enrollment is {_MOST_BYTES} bytes or less")
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError as error:
-        raise JoinError(408, "slow", f"the enrolment took more than {_PATIENCE_SECONDS:g} s to arrive") from error
+        raise JoinError(408, "slow", f"the enrollment took more than {_PATIENCE_SECONDS:g} s to arrive") from error
 
 
 def enrolment_of(body: bytes) -> tuple[str, str]:
@@ -102,10 +102,10 @@ def enrolment_of(body: bytes) -> tuple[str, str]:
     try:
         said = json_said(body)
     except ValueError as error:
-        raise JoinError(400, "json", 'an enrolment is JSON: {"token": "gl_join_...", "node": "..."}') from error
+        raise JoinError(400, "json", 'an enrollment is JSON: {"token": "gl_join_...", "node": "..."}') from error
     token, node = (said.get("token"), said.get("node")) if isinstance(said, dict) else (None, None)
     if not isinstance(token, str) or not isinstance(node, str) or not _NODE.fullmatch(node):
-        raise JoinError(400, "fields", 'an enrolment has "token", and "node": letters, digits, dots, :, - and _')
+        raise JoinError(400, "fields", 'an enrollment has "token", and "node": letters, digits, dots, :, - and _')
     return token, node
 
 

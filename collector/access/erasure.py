@@ -219,7 +219,9 @@ def _seal(store: Store, config: CollectorConfig) -> None:
     with store.hot_session() as session:
         (left,) = session.row("SELECT count(*) FROM arrivals")
     if left:
-        raise StoreError(f"{left} batches could not be sealed, and their names not be replaced; see the server's log")
+        raise StoreError(
+            f"{left} batches could not be sealed, so names in them were not replaced; see the server's log"
+        )
 
 
 def _replaced(store: Store, replacement: Replacement) -> dict[str, int]:
@@ -254,7 +256,9 @@ def _check(store: Store, replacement: Replacement) -> None:
         everywhere = _places(session, store.hot) + (places(session, "lake") if store.lake is not None else [])
         for place in everywhere:
             if session.rows(f"SELECT 1 FROM {place.table} WHERE {place.holds} LIMIT 1", replacement.looking):
-                raise StoreError(f"{place.table} still has the name; is a collector sealing? run the same again")
+                raise StoreError(
+                    f"{place.table} still has the name; is a collector sealing? Run the same command again"
+                )
 
 
 def _places(session: Session, hot: str | None) -> list[NameColumns]:

@@ -156,7 +156,7 @@ def same_site(method: str, headers: dict[bytes, bytes]) -> None:
     """
     origin = headers.get(b"origin")
     if method not in SAFE and origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
-        raise AccessError(403, "origin", "a page of another site may change nothing here")
+        raise AccessError(403, "origin", "a page of another site must not change anything here")
 
 
 def fields_of(content: bytes) -> dict[str, str]:
@@ -168,7 +168,7 @@ def fields_of(content: bytes) -> dict[str, str]:
     try:
         pairs = parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_FIELDS_MOST)
     except ValueError as error:
-        raise AccessError(400, "form", "what was sent cannot be read as a form") from error
+        raise AccessError(400, "form", "the request body cannot be read as a form") from error
     return dict(reversed(pairs))
 
 
@@ -182,7 +182,7 @@ async def body_of(receive: Receive) -> bytes:
         async with asyncio.timeout(_FORM_SECONDS):
             return await _read(receive)
     except TimeoutError as error:
-        raise AccessError(408, "form", f"a form takes at most {_FORM_SECONDS:g} s to arrive") from error
+        raise AccessError(408, "form", f"a form must arrive within {_FORM_SECONDS:g} s") from error
 
 
 async def _read(receive: Receive) -> bytes:
@@ -190,11 +190,11 @@ async def _read(receive: Receive) -> bytes:
     while more:
         message = await receive()
         if message["type"] != "http.request":
-            raise AccessError(400, "form", "the connection ended before the form did")
+            raise AccessError(400, "form", "the connection closed before the whole form arrived")
         content += message.get("body", b"")
         more = message.get("more_body", False)
         if len(content) > FORM_BYTES:
-            raise AccessError(413, "form", f"a form has at most {FORM_BYTES:,} bytes")
+            raise AccessError(413, "form", f"a form must not exceed {FORM_BYTES:,} bytes")
     return content
 
 
@@ -213,7 +213,7 @@ async def own_change(scope: Scope, receive: Receive, headers: dict[bytes, bytes]
         content = await body_of(receive)
         shown, again = fields_of(content).get(FIELD, ""), _again(content, receive)
     if not hmac.compare_digest(shown.encode(), token.encode()):
-        raise AccessError(403, "csrf", "this change did not come from a page of this session: open the page again")
+        raise AccessError(403, "csrf", "this change did not come from a page of this session: reload the page")
     return again
 
 
@@ -298,7 +298,7 @@ def _one_host(scope: Scope) -> None:
     hosts = [value for name, value in scope["headers"] if name == b"host"]
     may_lack = scope.get("http_version") == "1.0" and scope["path"] in _WITHOUT_HOST
     if len(hosts) > 1 or not (hosts or may_lack):
-        raise AccessError(400, "host", "a request says in one Host header which host it is for")
+        raise AccessError(400, "host", "a request must have exactly one Host header")
 
 
 def _admit(principal: Principal, method: str, headers: dict[bytes, bytes], endpoint: Endpoint) -> None:
@@ -311,13 +311,13 @@ def _admit(principal: Principal, method: str, headers: dict[bytes, bytes], endpo
 
 def _may_not(principal: Principal, endpoint: Endpoint) -> str:
     if endpoint is UNKNOWN:
-        return f"a key with the role {principal.role} finds nothing at this address"
+        return f"a key with the role {principal.role} has nothing at this address"
     return f"a key with the role {principal.role} may not {endpoint.right.value} here ({endpoint.path})"
 
 
 def _sees_too_much(principal: Principal, endpoint: Endpoint) -> str:
     teams = ", ".join(sorted(principal.teams or ()))
-    return f"{endpoint.path} shows all teams, and this key is for {teams} alone; ask the API below /v1 instead"
+    return f"{endpoint.path} shows all teams, and this key is limited to {teams}; use the API below /v1 instead"
 
 
 def _named_loopback(host: bytes) -> None:

@@ -40,12 +40,14 @@ def issue(registry: Registry, wish: Wish, by: str, now: int) -> str:
     """
     if wish.teams and wish.role not in _OF_TEAMS:
         raise ConfigError(
-            f"--team goes with --role {' or '.join(_OF_TEAMS)}: a key with the role {wish.role} is of no team"
+            f"--team is used with --role {' or '.join(_OF_TEAMS)}: a key with the role {wish.role} belongs to no team"
         )
     if (wish.node is not None) != (wish.role == "agent"):
-        raise ConfigError("--node goes with --role agent, and an agent's key needs it: it writes rows of one host")
+        raise ConfigError(
+            "--node is used with --role agent, and an agent's key requires it: it writes the rows of one host"
+        )
     if not wish.name.strip() or len(wish.name) > _LONGEST_NAME or not wish.name.isprintable():
-        raise ConfigError(f"--name says who holds the key, in 1 to {_LONGEST_NAME} characters")
+        raise ConfigError(f"--name says who holds the key: 1 to {_LONGEST_NAME} characters")
     new = new_secret(wish.role)
     until = now + wish.lifetime if wish.lifetime is not None else None
     teams = tuple(sorted(set(wish.teams))) or None
@@ -61,9 +63,9 @@ def rotate(registry: Registry, key_id: str, overlap: int | None, lifetime: int |
     """
     old = next((key for key in registry.keys.listed() if key.id == key_id), None)
     if old is None or old.revoked_at is not None:
-        raise ConfigError(f"there is no open key {key_id}; gpuledger admin access list shows them")
+        raise ConfigError(f"there is no active key {key_id}; gpuledger admin access list shows them")
     if overlap is None:
-        raise ConfigError("--overlap has an end: two keys for one holder are for the time of a change")
+        raise ConfigError("--overlap must end: two keys for one holder are only for a changeover")
     new = new_secret(old.role)
     successor = replace(
         old,
@@ -93,9 +95,9 @@ def join(
         ConfigError: it would never end, or bring in nobody.
     """
     if lifetime is None:
-        raise ConfigError("--for has an end: a join token that lies around lets anybody in who finds it")
+        raise ConfigError("--for must end: a join token left lying around lets in anybody who finds it")
     if not 1 <= uses <= _MOST_USES:
-        raise ConfigError(f"--uses is {uses}: not 1 to {_MOST_USES} hosts")
+        raise ConfigError(f"--uses is {uses}: must be 1 to {_MOST_USES} hosts")
     if not node_glob or len(node_glob) > _LONGEST_NAME:
         raise ConfigError("--node-glob is a pattern of host names, like 'n*'")
     new = new_secret(JOIN)
@@ -113,7 +115,7 @@ def lifetime(text: str) -> int | None:
         return None
     found = _LIFETIME.fullmatch(text)
     if found is None or int(found[1]) == 0:
-        raise ConfigError(f"{text!r} is no time: write 30m, 12h, 90d, 4w, or never")
+        raise ConfigError(f"{text!r} is not a valid duration: use 30m, 12h, 90d, 4w, or never")
     return int(found[1]) * _SECONDS[found[2]] * 1_000_000
 
 
@@ -172,7 +174,7 @@ def _state(key: AccessKey, now: int) -> str:
         return f"revoked {_moment(key.revoked_at)}"
     if key.expires_at is None:
         return "open"
-    return f"{'until' if key.live(now) else 'over since'} {_moment(key.expires_at)}"
+    return f"{'until' if key.live(now) else 'expired'} {_moment(key.expires_at)}"
 
 
 def _used(key: AccessKey) -> str:
@@ -184,7 +186,7 @@ def _join_state(join: Join, now: int) -> str:
         return f"revoked {_moment(join.revoked_at)}"
     if join.used >= join.uses:
         return "used up"
-    return f"{'until' if now < join.expires_at else 'over since'} {_moment(join.expires_at)}"
+    return f"{'until' if now < join.expires_at else 'expired'} {_moment(join.expires_at)}"
 
 
 def _moment(micros: int) -> str:

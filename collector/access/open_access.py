@@ -50,9 +50,9 @@ def renew_certificate(context: ssl.SSLContext | None, config: "CollectorConfig")
         check_certificate(config)  # aside first: a context would keep a certificate without its key
         _load(context, config)
     except (ConfigError, OSError) as error:
-        _LOG.error("the old certificate stays: %s", error)
+        _LOG.error("the old certificate stays in use: %s", error)
         return
-    _LOG.warning("the certificate %s was read again", config.tls_certificate)
+    _LOG.warning("the certificate %s was reloaded", config.tls_certificate)
 
 
 def _load(context: ssl.SSLContext, config: "CollectorConfig") -> None:
@@ -81,7 +81,7 @@ def require_way_in(access: Access, config: CollectorConfig, settings: Path | Non
         if settings is None or load(settings, os.environ).store != config.store:
             own.append(f"--store {shlex.quote(str(config.store))}")
         raise ConfigError(
-            f"nobody could come in: {config.listen} is beyond loopback, and there is no key or token yet. Make the "
+            f"nobody could log in: {config.listen} is not loopback, and there is no key or token yet. Create the "
             f"first key, then start again: gpuledger admin access add --role admin --name me {' '.join(own)}"
         )
 
@@ -95,7 +95,7 @@ def access_of(config: CollectorConfig, store: Path | None) -> Access:
     host, _ = config.address
     if not is_loopback(host) and not config.tls_certificate:
         _LOG.warning(
-            "keys and names go to and from %s as plain text; set tls_certificate, or let a proxy end TLS before it",
+            "keys and names travel to and from %s unencrypted; set tls_certificate, or terminate TLS in a proxy",
             config.listen,
         )
     return Access(registry_of(config, store), config.tokens, is_loopback=is_loopback(host))
@@ -111,7 +111,9 @@ def tenant_of(config: CollectorConfig, store: "Store") -> Tenant | None:
     if not config.lake.startswith(SHARED):
         return None
     if not config.direct_url:
-        raise ConfigError("collector.direct_url is missing: where do agents reach this one of several?")
+        raise ConfigError(
+            "collector.direct_url is missing: with several collectors, agents need the address of this one"
+        )
     return _tenant(config, store, config.name or socket.gethostname(), config.direct_url)
 
 

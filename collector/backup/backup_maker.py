@@ -159,7 +159,7 @@ def _take(lock: int, folder: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise BackupError(f"another backup is being made in {folder}; wait until it has ended") from error
+        raise BackupError(f"another backup is being written to {folder}; wait until it has finished") from error
 
 
 _LOG = logging.getLogger(__name__)
@@ -190,7 +190,7 @@ def make_backup(
         StoreError: the store refuses.
     """
     if store.path is None or store.hot is None:
-        raise BackupError("only the process that has a store's file open can back it up: ask it with --server URL")
+        raise BackupError("only the process that has a store's file open can back it up; use --server URL")
     began = time.monotonic()
     made_at = time.time_ns() // 1000
     last = backups(folder)
@@ -257,7 +257,7 @@ class Copy:
             except FileNotFoundError as error:
                 if not left:
                     raise BackupError(
-                        f"the lake lacks its file {error.filename}; gpuledger admin doctor says more"
+                        f"the lake lacks its file {error.filename}; gpuledger admin doctor has details"
                     ) from error
         self._add(described(self._place, self._there.catalogue))
 
@@ -322,7 +322,7 @@ class Copy:
         target.unlink(missing_ok=True)
         self._add(copied(source, self._place, target))
         if self._files[name].sha256 != found:
-            raise BackupError(f"the lake's file {source} is read differently each time: its disk fails")
+            raise BackupError(f"the lake's file {source} reads differently each time: its disk is failing")
 
     def _add(self, file: File) -> None:
         self._files[file.path] = file
@@ -334,7 +334,7 @@ def _known(last: Path | None) -> dict[str, File]:
     try:
         return Manifest.read(last).by_path() if last else {}
     except BackupError as error:
-        _LOG.warning("everything is copied anew: %s", error)
+        _LOG.warning("everything is copied again: %s", error)
         return {}
 
 

@@ -150,7 +150,7 @@ class Manifest:
             said["elsewhere"] = tuple(said["elsewhere"])
             return cls(**said)
         except OSError as error:
-            raise BackupError(f"{folder} is no backup: it has no {NAME} ({error.strerror})") from error
+            raise BackupError(f"{folder} is not a backup: it has no {NAME} ({error.strerror})") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackupError(f"{folder / NAME} is damaged: {error}") from error
 

@@ -54,7 +54,7 @@ def _wrong_files(folder: Path, manifest: Manifest) -> list[str]:
         elif path.stat().st_size != file.bytes:
             wrong.append(f"{file.path} has {path.stat().st_size:,} bytes and had {file.bytes:,}")
         elif sha256(path) != file.sha256:
-            wrong.append(f"{file.path} has changed: its sha256 is another")
+            wrong.append(f"{file.path} has changed: its sha256 differs")
     return wrong
 
 
@@ -115,7 +115,7 @@ def restore(folder: Path, store: Path) -> Manifest:
     manifest = Manifest.read(folder)
     target = Layout(store.absolute())
     if taken := _taken(target):
-        raise BackupError(f"{taken} is there already; a restore overwrites nothing: move it away, or name another path")
+        raise BackupError(f"{taken} exists already; a restore overwrites nothing: move it away, or name another path")
     staging = target.store.with_name(f".{target.store.name}.restoring")
     try:
         shutil.rmtree(staging, ignore_errors=True)  # of a restore that was killed
@@ -148,9 +148,11 @@ def _copy(folder: Path, staging: Path, manifest: Manifest) -> None:
         try:
             found = copied(folder / file.path, staging, staging / file.path)
         except FileNotFoundError as error:
-            raise BackupError(f"the backup {folder} lacks {file.path}; take another one") from error
+            raise BackupError(f"the backup {folder} lacks {file.path}; use another backup") from error
         if found != file:
-            raise BackupError(f"{folder / file.path} is damaged: its sha256 is not the manifest's; take another backup")
+            raise BackupError(
+                f"{folder / file.path} is damaged: its sha256 differs from the manifest's; use another backup"
+            )
 
 
 def _reconcile(copy: Layout) -> None:

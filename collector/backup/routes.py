@@ -137,7 +137,7 @@ def add_backups(app: FastAPI, config: CollectorConfig, store: Store) -> None:
         except BackupError as error:
             return problem_response(HTTPStatus.BAD_REQUEST, str(error))
         if not begun:
-            return problem_response(HTTPStatus.CONFLICT, "a backup is being made already; GET says when it has ended")
+            return problem_response(HTTPStatus.CONFLICT, "a backup is already running; GET says when it has finished")
         return JSONResponse(_state(job), HTTPStatus.ACCEPTED)
 
 

@@ -77,7 +77,7 @@ def _join(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -
 def _revoke(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
     missing = revoke(registry, options.ids, _actor(), _now())
     for one in missing:
-        _say(f"there is no open key or join token {one}; gpuledger admin access list --all shows all")
+        _say(f"there is no active key or join token {one}; gpuledger admin access list --all shows all of them")
     if len(missing) < len(options.ids):
         _say("revoked; every collector that reaches the registry refuses it within seconds")
     return _CHECK_FAILED if missing else _OK
@@ -86,7 +86,7 @@ def _revoke(options: argparse.Namespace, _: CollectorConfig, registry: Registry)
 def _rotate(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
     key = rotate(registry, options.id, lifetime(options.overlap), lifetime(options.expires), _actor(), _now())
     _hand_over(key, registry, f"the successor of {options.id}")
-    _say(f"{options.id} goes on for {options.overlap}; until then both open; end it sooner with access revoke")
+    _say(f"{options.id} stays valid for {options.overlap}; until then both work; end it sooner with access revoke")
     return _OK
 
 
@@ -97,14 +97,17 @@ def _audit(options: argparse.Namespace, _: CollectorConfig, registry: Registry) 
         print(json.dumps({"version": 1, "entries": [asdict(entry) for entry in entries]}, indent=1))
         return _OK
     names = {key.id: key.name for key in registry.keys.listed()}
-    print("\n".join(audit_lines(entries, names)) or "nothing was changed, read or refused in this time")
+    print("\n".join(audit_lines(entries, names)) or "no changes, reads or refusals in this time")
     return _OK
 
 
 def _move_gpu(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
     before = registry.homes.of([options.gpu]).get(options.gpu)
     registry.homes.move(options.gpu, options.node, _now(), _actor())
-    _say(f"what {options.node} tells of {options.gpu} is believed within a minute; it was of {before or 'no host'}")
+    _say(
+        f"what {options.node} reports of {options.gpu} is accepted within a minute; "
+        f"it belonged to {before or 'no host'}"
+    )
     return _OK
 
 
@@ -117,11 +120,9 @@ def _erase(options: argparse.Namespace, config: CollectorConfig, registry: Regis
 
     replacement = Replacement(options.name, options.pseudonym or pseudonym())
     erased = erase(config, registry, replacement, _actor())
-    _say(f"{erased.row_count:,} rows changed, {erased.files:,} files removed; in place of the name stands")
+    _say(f"{erased.row_count:,} rows changed, {erased.files:,} files removed; the name was replaced by")
     print(replacement.pseudonym, flush=True)
-    _say(
-        "the name comes back with whoever still tells it: spools of agents, the scheduler, a backup; see docs/access.md"
-    )
+    _say("the name comes back from whatever still has it: agents' spools, the scheduler, a backup; see docs/access.md")
     others = [one for one in registry.collectors.listed() if one.alive_until > _now()]
     if others:
         listed = ", ".join(f"{one.name} ({one.url})" for one in others)
@@ -130,7 +131,7 @@ def _erase(options: argparse.Namespace, config: CollectorConfig, registry: Regis
 
 
 def _hand_over(text: str, registry: Registry, what: str) -> None:
-    _say(f"{what}, in the registry {registry.name}; it is shown this once:")
+    _say(f"{what}, in the registry {registry.name}; it is shown only once:")
     print(text, flush=True)
 
 
@@ -166,13 +167,13 @@ def _now() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     where = argparse.ArgumentParser(add_help=False)
-    where.add_argument("--config", type=Path, metavar="FILE", help="the server's settings in TOML")
-    where.add_argument("--store", metavar="FILE", help="or its store; the registry lies beside it")
+    where.add_argument("--config", type=Path, metavar="FILE", help="the server's settings file (TOML)")
+    where.add_argument("--store", metavar="FILE", help="or its store; the registry is beside it")
     parser = argparse.ArgumentParser(
         prog="gpuledger admin access",
         description=access.__doc__,
-        epilog="A site without any key answers loopback alone, and there everybody. From the first key or join token "
-        "on, nobody comes in without one. docs/access.md says which role may do what.",
+        epilog="A site without any key answers on loopback only, and there everybody. From the first key or join token "
+        "on, nobody gets in without one. docs/access.md says which role may do what.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
@@ -184,15 +185,20 @@ def _parser() -> argparse.ArgumentParser:
         return one
 
     _list_options(command("list", _list, "list keys and join tokens; secrets are never shown again"))
-    _add_options(command("add", _add, "make a key and show it once"))
+    _add_options(command("add", _add, "create a key and show it once"))
     _rotate_options(
-        command("rotate", _rotate, "make a successor of a key", "Both open until the overlap is over: no downtime.")
+        command("rotate", _rotate, "create a successor to a key", "Both work until the overlap ends: no downtime.")
     )
-    revoking = command("revoke", _revoke, "close keys or join tokens for good, within seconds")
+    revoking = command("revoke", _revoke, "revoke keys or join tokens for good, within seconds")
     revoking.add_argument("ids", nargs="+", metavar="ID", help="as access list shows it")
-    _join_options(command("join", _join, "make a token with which hosts get keys of their own", "It is no key itself."))
+    _join_options(
+        command("join", _join, "create a token with which hosts get keys of their own", "It is not a key itself.")
+    )
     moving = command(
-        "move-gpu", _move_gpu, "say that a GPU is in another host now", "Else it is of who told of it first."
+        "move-gpu",
+        _move_gpu,
+        "record that a GPU is now in another host",
+        "Otherwise it belongs to the host that reported it first.",
     )
     moving.add_argument("gpu", metavar="GPU", help="its UUID")
     moving.add_argument("node", metavar="HOST", help="the host that it is in now")
@@ -200,8 +206,8 @@ def _parser() -> argparse.ArgumentParser:
         command(
             "erase-user",
             _erase,
-            "put a pseudonym in the place of a person's name, everywhere",
-            "Stop the server first: its file is written anew. Agents keep what they measure and send it later.",
+            "replace a person's name by a pseudonym, everywhere",
+            "Stop the server first: its file is rewritten. Agents keep what they measure and send it later.",
         )
     )
     _audit_options(command("audit", _audit, "who changed what, who read money or names, who was refused"))
@@ -209,7 +215,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="also what was revoked, is over or used up")
+    parser.add_argument("--all", action="store_true", help="also what was revoked, has expired or is used up")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -226,7 +232,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--team",
         action="append",
         metavar="TEAM",
-        help="with --role read, owner or approver: this team alone; may be repeated",
+        help="with --role read, owner or approver: only this team; may be repeated",
     )
     parser.add_argument("--node", metavar="HOST", help="with --role agent: the host whose rows it may write")
     parser.add_argument(
@@ -236,25 +242,29 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _rotate_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="as access list shows it")
-    parser.add_argument("--overlap", default="7d", metavar="TIME", help="how long the old one goes on (default: 7d)")
+    parser.add_argument(
+        "--overlap", default="7d", metavar="TIME", help="how long the old one stays valid (default: 7d)"
+    )
     parser.add_argument("--expires", default="never", metavar="TIME", help="of the successor (default: never)")
 
 
 def _join_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node-glob", default="*", metavar="GLOB", help="names of the hosts, like 'n*' (default: any)")
-    parser.add_argument("--uses", type=int, default=1, metavar="N", help="how many hosts it brings in (default: 1)")
+    parser.add_argument("--uses", type=int, default=1, metavar="N", help="how many hosts it can enroll (default: 1)")
     parser.add_argument(
         "--for", dest="lasts", default="1d", metavar="TIME", help="how long it can be used (default: 1d)"
     )
     parser.add_argument(
-        "--replace", action="store_true", help="also hosts that have a key, as after a new installation; that one ends"
+        "--replace",
+        action="store_true",
+        help="also hosts that have a key, as after a reinstallation; the old key is revoked",
     )
 
 
 def _erase_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="as hosts and schedulers write it; whole words of it are replaced")
     parser.add_argument(
-        "--as", dest="pseudonym", metavar="PSEUDONYM", help="the one that another collector of the fleet was given"
+        "--as", dest="pseudonym", metavar="PSEUDONYM", help="the one that was used for another collector of the fleet"
     )
 
 

@@ -40,13 +40,13 @@ def check(argv: list[str]) -> int:
 def aside(argv: list[str]) -> int:
     """Put damaged files of the lake back from a backup, or set them aside: what is booked later is not measured."""
     parser = argparse.ArgumentParser(prog="gpuledger admin lake aside", description=aside.__doc__)
-    parser.add_argument("files", nargs="*", metavar="FILE", help="names of damaged files, as lake check says them")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="names of damaged files, as lake check prints them")
     parser.add_argument("--all", action="store_true", help="every file that is damaged or missing")
     _add_store(parser)
     parser.add_argument("--backups", type=Path, metavar="DIR", help="where backups lie (default: as the settings say)")
     options = parser.parse_args(argv)
     if bool(options.files) == options.all:
-        parser.error("name files, or say --all")
+        parser.error("name files, or use --all")
     with _opened(options, read_only=False) as store:
         _, damages = look_through(store, math.inf, _now_us())
         chosen = damages if options.all else _chosen(damages, options.files)
@@ -55,7 +55,7 @@ def aside(argv: list[str]) -> int:
         gone = [*set_aside(store, chosen), *(give_up(store) if options.all else [])]
         beside = store.lake.folder.parent / FOLDER if store.lake is not None and store.lake.folder is not None else ""
     for damage in mended:
-        print(f"put back from a backup: {damage.name} of {damage.table}")
+        print(f"restored from a backup: {damage.name} of {damage.table}")
     if mended and not gone and not chosen:
         return _OK
     if not gone and not chosen:
@@ -63,7 +63,8 @@ def aside(argv: list[str]) -> int:
         return _OK
     print("\n".join(map(_said, gone)))
     print(
-        f"{len(chosen)} files set aside in {beside}; gpuledger admin analyze, or the server's next pass, books the rest"
+        f"{len(chosen)} files set aside in {beside}; gpuledger admin analyze, or the server's next pass, "
+        "recalculates the rest"
     )
     return _OK
 

@@ -22,7 +22,7 @@ from collector.config import CollectorConfig
 from collector.http.health import add_health, is_alive, of_collector
 from collector.http.ingest import Ingest
 from collector.http.server_metrics import Counted, MetricsPoller, add_server_metrics
-from collector.lake.keeper import Upkeep
+from collector.lake.keeper import Maintenance
 from collector.lake.sealing import Sealer
 from collector.pipeline.writer import Writer
 from collector.problem import answer_with_problems
@@ -53,10 +53,10 @@ def create_app(config: CollectorConfig, store: Store, writer: Writer) -> FastAPI
 
     access = access_of(config, store.path)
     sealer = _sealer_of(config, store, writer)
-    beside: list[Poller | MetricsPoller | Upkeep] = [
+    beside: list[Poller | MetricsPoller | Maintenance] = [
         *configured(config, store, writer),
         MetricsPoller(store, writer.mark, writer.metrics),
-        Upkeep(store, config, writer.metrics, sealing_is_behind=lambda: sealer is not None and sealer.is_behind),
+        Maintenance(store, config, writer.metrics, sealing_is_behind=lambda: sealer is not None and sealer.is_behind),
     ]
     prometheus = remote_write.RemoteWrite(config, store, writer)
 

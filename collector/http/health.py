@@ -84,7 +84,7 @@ class Readiness:
 
     def _late(self) -> str:
         """Say what the round under way may wait for, as the kernel sees its thread."""
-        return f"the checks have not ended within {self._patience:g} s; {held_up(self._thread)}"
+        return f"the checks have not finished within {self._patience:g} s; {held_up(self._thread)}"
 
     async def _seen_from_now_on(self) -> list[Check]:
         if self._round is not None and not self._round.done():
@@ -117,12 +117,12 @@ def held_up(thread: int | None, tasks: Path = Path("/proc/self/task"), load: Pat
         state = (tasks / str(thread) / "stat").read_text().rpartition(")")[2].split()[0]
         running = int(load.read_text().split()[3].partition("/")[0])
     except (OSError, ValueError, IndexError):
-        return "why is not known"
+        return "the reason is not known"
     if state == "D":
         return "a disk may hang"
     if state == "R" or running > (os.cpu_count() or 1):
-        return "the processors are busy"
-    return "something of the server keeps them waiting"
+        return "the CPUs are busy"
+    return "something in the server blocks them"
 
 
 def add_health(app: FastAPI, alive: Callable[[], bool], readiness: Readiness) -> None:
@@ -177,7 +177,7 @@ def of_collector(config: CollectorConfig, store: Store, writer: Writer) -> Readi
             LakeFiles(store),
         ]
     )
-    writer.metrics.watch("ready", "1 while batches are taken (/readyz), else 0.", lambda: float(readiness.is_ready))
+    writer.metrics.watch("ready", "1 while batches are accepted (/readyz), else 0.", lambda: float(readiness.is_ready))
     return readiness
 
 
@@ -187,8 +187,8 @@ def check_store(store: Store) -> Check:
         with store.hot_session() as session:
             require_current(session)
     except StoreError:
-        return Check("store", False, "the store does not answer, or is not of this release; the log says why")
-    return Check("store", True, "the store answers, and is of this release")
+        return Check("store", False, "the store does not answer, or belongs to another release; see the log")
+    return Check("store", True, "the store answers and belongs to this release")
 
 
 class LakeFiles:
@@ -198,7 +198,7 @@ class LakeFiles:
         self._store = store
         self._every = every_seconds
         self._looked_at: float | None = None
-        self._last = Check("lake", True, "the lake's files were not looked at yet")
+        self._last = Check("lake", True, "the lake's files have not been checked yet")
 
     def __call__(self) -> Check:
         """Return how it is; what is wrong is looked at each time, so that it is seen at once that it is mended."""
@@ -213,11 +213,11 @@ class LakeFiles:
         try:
             damages = glanced(self._store)
         except StoreError:
-            return Check("lake", False, "the lake's catalogue does not answer; the log says why")
+            return Check("lake", False, "the lake's catalogue does not answer; see the log")
         if damages:
-            words = f"{len(damages):,} of the lake's files are damaged or missing; gpuledger admin doctor names them"
+            words = f"{len(damages):,} of the lake's files are damaged or missing; gpuledger admin doctor lists them"
             return Check("lake", False, words)
-        return Check("lake", True, "the lake's files are there, and none is known to be damaged")
+        return Check("lake", True, "the lake's files are present, and none is known to be damaged")
 
 
 def disk(folders: Sequence[Path], least: int) -> Check:
@@ -228,22 +228,22 @@ def disk(folders: Sequence[Path], least: int) -> Check:
         free = min(shutil.disk_usage(folder).free for folder in folders)
     except OSError as error:
         return Check("disk", False, f"the store's disk does not answer: {error.strerror}")
-    words = f"{_megabytes(free)} of the store's disk are free, and {_megabytes(least)} is the least"
+    words = f"{_megabytes(free)} free on the store's disk; the minimum is {_megabytes(least)}"
     return Check("disk", free >= least, words)
 
 
 def _writes(writer: Writer) -> Check:
     if writer.has_ended:
-        return Check("writer", False, "the writer has ended; restart the collector")
+        return Check("writer", False, "the writer has stopped; restart the collector")
     if writer.failing is not None:
-        return Check("writer", False, "the last commit failed, so agents keep their batches; the log says why")
-    return Check("writer", True, "the last commit went well")
+        return Check("writer", False, "the last commit failed, so agents keep their batches; see the log")
+    return Check("writer", True, "the last commit succeeded")
 
 
 def _has_room(config: CollectorConfig, writer: Writer) -> Check:
     batches, size = writer.waiting
     room = batches < config.queue_batches and size < config.queue_bytes
-    words = f"{batches} of at most {config.queue_batches} batches wait to be written, {_megabytes(size)} of at most "
+    words = f"{batches} of up to {config.queue_batches} batches wait to be written, {_megabytes(size)} of up to "
     return Check("queue", room, words + _megabytes(config.queue_bytes))
 
 
@@ -255,11 +255,11 @@ def _seals(config: CollectorConfig, store: Store, mark: Mark, began: float) -> C
         with store.hot_session() as session:
             (since,) = session.row("SELECT min(received_at) FROM receipts WHERE batch > ?", [mark.upto])
     except StoreError:
-        return Check("seal", False, "the store does not say what waits to be sealed; the log says why")
+        return Check("seal", False, "the store does not report what waits to be sealed; see the log")
     if since is None:
         return Check("seal", True, "nothing waits to be sealed")
     late = time.time() - max(since / 1e6, began)
-    words = f"what came {late:.0f} s ago is not sealed yet, and {config.ready_seal_seconds:g} s is the most"
+    words = f"data from {late:.0f} s ago is not sealed yet; the maximum is {config.ready_seal_seconds:g} s"
     return Check("seal", late <= config.ready_seal_seconds, words)
 
 

@@ -89,9 +89,9 @@ class Ingest:
         headers = dict(scope["headers"])
         # A browser may post any text to loopback from any page, but not this type without asking first (CORS).
         if headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip() != CONTENT_TYPE:
-            raise BatchError(415, "content_type", f"a batch comes with Content-Type: {CONTENT_TYPE}")
+            raise BatchError(415, "content_type", f"a batch needs Content-Type: {CONTENT_TYPE}")
         if headers.get(b"content-encoding", b"identity") != b"identity":
-            raise BatchError(415, "encoding", "a batch is compressed already; send it without Content-Encoding")
+            raise BatchError(415, "encoding", "a batch is already compressed; send it without Content-Encoding")
         principal: Principal | None = scope.get("principal")
         sender = principal.node if principal is not None else None
         with self._arriving.place(sender) as place:
@@ -135,7 +135,7 @@ class Ingest:
             try:
                 host = await asyncio.to_thread(self._hosts.learn, agent, batch.header.sent_at, gpus)
             except RegistryError as error:
-                raise BatchError(503, "registry", f"nobody can say whose its GPUs are: {error}") from error
+                raise BatchError(503, "registry", f"which host its GPUs belong to is not known: {error}") from error
         return own_part(host, batch) if is_key_of_host else batch
 
     async def _found_fine(self, body: bytes, principal: Principal | None) -> Batch | None:

@@ -133,7 +133,7 @@ class Bounded(logging.Filter):
                 self._kinds.clear()
             self._kinds[kind] = (began, count + 1)
         if left_out:
-            record.msg = f"{record.getMessage()} (and {left_out:,} more like it, which were not written)"
+            record.msg = f"{record.getMessage()} (and {left_out:,} more like it were not logged)"
             record.args = ()
         return count < AT_ONCE
 
@@ -191,7 +191,7 @@ class SupervisedServer(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._answers()
-            self._supervisor.tell("READY=1\nSTATUS=takes batches")
+            self._supervisor.tell("READY=1\nSTATUS=accepting batches")
             if self._supervisor.feed_seconds:
                 self._feeding = asyncio.create_task(self._feed(self._supervisor.feed_seconds))
 
@@ -199,7 +199,7 @@ class SupervisedServer(uvicorn.Server):
         """Say that the end has begun, and that it may take its time: what waits is written first."""
         if self._feeding is not None:
             self._feeding.cancel()
-        self._supervisor.tell(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={STOPPING_MICROSECONDS}\nSTATUS=writes what waits")
+        self._supervisor.tell(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={STOPPING_MICROSECONDS}\nSTATUS=writing queued batches")
         await super().shutdown(sockets)
 
     async def _feed(self, every_seconds: float) -> None:
@@ -211,7 +211,9 @@ class SupervisedServer(uvicorn.Server):
 
 _LOG = logging.getLogger(__name__)
 STOPPING_SECONDS = 20  # for what is on its way; agents send the rest again
-_WRITERS = frozenset({"sealer", "upkeep", "pulse", "collector-writer", "backup", "analysis"})  # threads, once stopped
+_WRITERS = frozenset(
+    {"sealer", "maintenance", "metrics", "collector-writer", "backup", "analysis"}
+)  # threads, once stopped
 _RING_OBJECTS = 20_000  # made and still there, before rings are looked for among them
 
 
@@ -226,7 +228,7 @@ def serve(config: CollectorConfig, settings: Path | None = None) -> None:
     with open_store(config) as store:
         app = create_app(config, store, Writer(store, config, tenant=tenant_of(config, store)))
         require_way_in(app.state.access, config, settings)
-        listen(app, config, "batches are taken at %s/v1/batches")
+        listen(app, config, "accepting batches at %s/v1/batches")
 
 
 def listen(app: FastAPI, config: CollectorConfig, words: str) -> None:
@@ -285,7 +287,7 @@ def _leave_the_busy() -> None:
     """
     busy = sorted({thread.name for thread in threading.enumerate()} & _WRITERS)
     if busy:
-        _LOG.warning("ended while busy, which does no harm: %s", ", ".join(busy))
+        _LOG.warning("stopped while busy, which is safe: %s", ", ".join(busy))
         logging.shutdown()
         os._exit(0)
 

@@ -39,18 +39,18 @@ class MetricsPoller:
         self._newest_us: int | None = None
         self._oldest_us: int | None = None
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._failing = False
         registry = metrics.registry
         self._waiting = Gauge(f"{_PREFIX}_arrivals_waiting", "Batches committed and not yet sealed.", registry=registry)
         metrics.watch(
             "ingest_lag_seconds",
-            "Since the newest batch came that readers can see; before the first, and of a store at rest, it grows.",
+            "Age of the newest batch that readers can see; it grows before the first one and while nothing arrives.",
             lambda: self._since(self._newest_us),
         )
         metrics.watch(
             "unsealed_age_seconds",
-            "Since the oldest batch came that is not sealed; 0 where all are, or where there is no lake.",
+            "Age of the oldest unsealed batch; 0 where all are sealed, or where there is no lake.",
             lambda: self._since(self._oldest_us),
         )
 
@@ -71,7 +71,7 @@ class MetricsPoller:
                 self._look(session)
         except StoreError as error:
             if not self._failing:
-                _LOG.error("/metrics shows what was so a while ago: %s", error)
+                _LOG.error("/metrics shows earlier values: %s", error)
             self._failing = True
             return
         self._failing = False
@@ -97,7 +97,7 @@ class MetricsPoller:
             with self._store.hot_session() as session:
                 self._metrics.agents.remember(session, _now_us())
         except StoreError as error:
-            _LOG.error("who was heard before the start is not known: %s", error)
+            _LOG.error("hosts last seen before the start are not known: %s", error)
         while True:
             self.once()
             if self._ending.wait(_EVERY_SECONDS):
@@ -118,7 +118,7 @@ class RequestCounts:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         made = Families(registry, "gpuledger_server")
-        answered = "Requests by route and status; none where the client had gone."
+        answered = "Requests by route and status; without a status where the client had disconnected."
         self._answered = made.counter("requests", answered, "method", "route", "status")
         took = "Time from a request's head to the end of its answer."
         self._seconds = made.histogram("request_seconds", took, "method", "route", buckets=_SECONDS_BUCKETS)

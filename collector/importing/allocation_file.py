@@ -88,9 +88,7 @@ def _of_json(path: Path) -> pa.RecordBatch:
     """Return a list of objects, or an object a line, as text: one bad value must cost its row and not the file."""
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise FileRefusedError(
-                f"{path} is larger than {_MOST_BYTES >> 20} MiB; make it Parquet, or make it in parts"
-            )
+            raise FileRefusedError(f"{path} is larger than {_MOST_BYTES >> 20} MiB; use Parquet, or split it")
         said = path.read_text("utf-8")
         found = _listed(said) if said.lstrip()[:1] == "[" else [json_said(one) for one in said.splitlines() if one]
     except OSError as error:
@@ -98,10 +96,10 @@ def _of_json(path: Path) -> pa.RecordBatch:
     except ValueError as error:
         raise FileRefusedError(f"cannot read {path} as JSON: {str(error)[:200]}") from error
     if not found or not all(isinstance(one, dict) for one in found):
-        raise FileRefusedError(f"{path} is no list of objects, one an allocation")
+        raise FileRefusedError(f"{path} is not a list of objects, one per allocation")
     names = list(dict.fromkeys(name for one in found for name in one))
     if len(names) > _COLUMNS_MOST:
-        raise FileRefusedError(f"{path} has {len(names):,} names of columns; an allocation has at most {_COLUMNS_MOST}")
+        raise FileRefusedError(f"{path} has {len(names):,} names of columns; the maximum is {_COLUMNS_MOST}")
     columns = {name: pa.array([_text(one.get(name)) for one in found], pa.string()) for name in names}
     return pa.RecordBatch.from_pydict(columns)
 

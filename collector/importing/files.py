@@ -67,7 +67,9 @@ def _kind_of(path: Path) -> str:
     suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     kind = _ENDINGS.get(suffix.lower())
     if kind is None or (path.suffix == ".gz" and kind != "csv"):
-        raise FileRefusedError(f"cannot import {path}: name it .csv, .csv.gz, .parquet or .arrow, after what it is")
+        raise FileRefusedError(
+            f"cannot import {path}: its name must end in .csv, .csv.gz, .parquet or .arrow, as its format is"
+        )
     return kind
 
 
@@ -119,7 +121,7 @@ def _opened(path: Path, skipped: Skipped) -> Iterator[Any]:
         why = (isinstance(error, OSError) and error.strerror) or str(error).splitlines()[0][:200]
         raise FileRefusedError(f"cannot read {path} as {kind}: {why}") from error
     except MemoryError as error:
-        raise FileRefusedError(f"cannot read {path} as {kind}: it says that a part of it is beyond memory") from error
+        raise FileRefusedError(f"cannot read {path} as {kind}: it declares a part larger than memory") from error
 
 
 def _csv(file: Any, path: Path, skipped: Skipped) -> Any:  # noqa: ANN401 - pyarrow's readers share no type
@@ -233,11 +235,11 @@ def require_keys(table: Table, path: Path, columns: Sequence[str], node: str | N
     """
     twice = [name for name in columns if columns.count(name) > 1]
     if twice:
-        raise FileRefusedError(f"{path} has two columns {twice[0]}; nobody can tell which is meant")
+        raise FileRefusedError(f"{path} has two columns {twice[0]}; which one is meant is ambiguous")
     given = {*columns, "node"} if node else set(columns)
     missing = [column.name for column in table.columns if column.required and column.name not in given]
     if missing:
-        way_out = "; --node gives one for the whole file" if "node" in missing else ""
+        way_out = "; --node sets one for the whole file" if "node" in missing else ""
         raise FileRefusedError(f"{path} lacks {', '.join(missing)}, which every row of {table.name} needs{way_out}")
 
 
@@ -248,5 +250,7 @@ def _by_columns(path: Path, columns: set[str]) -> Table:
     found = [name for name, count in shared.items() if count == best]
     keys = {column.name for column in TABLES[found[0]].columns if column.required}
     if len(found) > 1 or not columns & set(TABLES[found[0]].names) - keys:
-        raise FileRefusedError(f"cannot tell which table {path} is; say it with --table, one of {', '.join(TABLES)}")
+        raise FileRefusedError(
+            f"cannot tell which table {path} belongs to; use --table with one of {', '.join(TABLES)}"
+        )
     return TABLES[found[0]]

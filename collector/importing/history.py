@@ -133,13 +133,13 @@ def _unplaced(placed: Iterable[Placed], hosts: Hosts) -> dict[str, int]:
 
 def _reason(one: Placed, hosts: Hosts) -> str:
     if one.claim.node in hosts.partitioned:
-        return "on hosts that partition their GPUs (MIG), and so on none of the ledger"
+        return "on hosts with partitioned GPUs (MIG), so not assigned in the ledger"
     if not one.claim.gpus:
-        return "that share GPUs, and so on none of the ledger"
+        return "that share GPUs, so not assigned in the ledger"
     return (
         "with GPUs that no metric shows"
         if one.claim.node in hosts.gpus
-        else "on hosts without metrics, and so on no GPU"
+        else "on hosts without metrics, so not assigned to a GPU"
     )
 
 

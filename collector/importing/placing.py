@@ -15,7 +15,7 @@ from typing import Literal
 from collector.schedulers.poller import Value
 
 # How a GPU was found for a claim, from the surest down. `told`: somebody named it. `whole`: the claim takes all that
-# the host has. `seen`: the samples leave no other. `assumed`: any would do, and the first that is free was taken.
+# the host has. `seen`: the samples allow no other. `assumed`: any would do, and the first that is free was taken.
 Ground = Literal["told", "whole", "seen", "assumed"]
 GROUNDS: tuple[Ground, ...] = ("told", "whole", "seen", "assumed")
 PLACEMENT = "placement"  # the label that says so, on allocations that were seen or assumed

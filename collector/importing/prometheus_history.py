@@ -260,7 +260,7 @@ def pod_history(session: Session, state: State, cluster: str, labels: Labels, un
         claims.append(_claim(state, pod, run_id, names, started_at, ended_at, labels))
         member = f"{pod.namespace}/{pod.name}"
         aliases += [{"alias_run_id": name, "run_id": run_id, "member": member} for name in names]
-    notes = (f"{unscheduled:,} pods asked for GPUs and never began: left out",) if unscheduled else ()
+    notes = (f"{unscheduled:,} pods requested GPUs and never started: left out",) if unscheduled else ()
     return History(f"kubernetes/{cluster}", until, _with_requests(claims), aliases=aliases, notes=notes)
 
 

@@ -82,7 +82,7 @@ class _Notes:
 
     def sentences(self) -> Iterable[str]:
         """Yield a sentence for each kind."""
-        way_out = "left out; sacctmgr show runawayjobs mends them"
+        way_out = "left out; sacctmgr show runawayjobs corrects them"
         if self.gone:
             yield f"{len(self.gone):,} jobs run in accounting and are not in the queue: {way_out}"
         if self.overdue:
@@ -262,7 +262,7 @@ def _or_note(ask: Callable[[], T], what: str, notes: list[str]) -> T | None:
 def _read(path: Path) -> bytes:
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise FileRefusedError(f"{path} is larger than {_MOST_BYTES >> 20} MiB; make it in parts, month by month")
+            raise FileRefusedError(f"{path} is larger than {_MOST_BYTES >> 20} MiB; split it, month by month")
         return path.read_bytes()
     except OSError as error:
         raise FileRefusedError(f"cannot read {path}: {error.strerror}") from error

@@ -1,1 +1,1 @@
-"""The lake: sealing into it, rolling up, upkeep, damage."""
+"""The lake: sealing into it, rolling up, maintenance, damage."""

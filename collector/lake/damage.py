@@ -71,7 +71,7 @@ def set_aside(store: "Store", damages: Sequence[Damage]) -> list[Lost]:
     with store.turn, store.session() as session:
         by_name = {file.name: file for file in named_files(session)}
         if unknown := sorted({damage.name for damage in damages} - set(by_name)):
-            raise StoreError(f"the lake names no file {unknown[0]}; gpuledger admin lake check says which are damaged")
+            raise StoreError(f"the lake has no file {unknown[0]}; gpuledger admin lake check lists the damaged ones")
         with session.transaction():
             make_notes(session)
             gone = [rows for damage in damages for rows in _lost(session, damage, now_us)]
@@ -186,7 +186,7 @@ def _move(folder: Path, files: Iterable[Named]) -> None:
                 (folder / file.path).rename(aside / file.name)
     except OSError as error:
         raise StoreError(
-            f"the lake goes on without it, but {error.filename} was not moved: {error.strerror}"
+            f"the lake continues without it, but {error.filename} was not moved: {error.strerror}"
         ) from error
 
 

@@ -40,7 +40,7 @@ def damage_sentence(damages: Iterable[Damage]) -> str:
     found = list(damages)
     more = f", and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
     return (
-        f"the lake is damaged: {'; '.join(map(str, found[:_SHOWN]))}{more}. Put back what a backup still has, "
+        f"the lake is damaged: {'; '.join(map(str, found[:_SHOWN]))}{more}. Restore what a backup still has, "
         "or set it aside: gpuledger admin lake aside --all"
     )
 
@@ -51,7 +51,9 @@ def _at_a_glance(folder: Path, file: Named) -> str | None:
         size = (folder / file.path).stat().st_size
     except OSError as error:
         return (
-            _NO_FILE if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f"is not read: {error.strerror}"
+            _NO_FILE
+            if isinstance(error, (FileNotFoundError, NotADirectoryError))
+            else f"cannot be read: {error.strerror}"
         )
     if size != file.bytes:
         return f"has {size:,} bytes and was written with {file.bytes:,}"
@@ -66,11 +68,11 @@ def _looked_through(folder: Path, file: Named) -> tuple[str | None, str | None]:
     try:
         found = sha256(path)
     except OSError as error:
-        return file.sha256, f"is not read: {error.strerror}"
+        return file.sha256, f"cannot be read: {error.strerror}"
     if file.sha256 is None:
         why = unreadable(path)
         return (found, None) if why is None else (None, f"cannot be read: {why}")
-    return file.sha256, None if found == file.sha256 else "has changed since it was written: its sha256 is another"
+    return file.sha256, None if found == file.sha256 else "has changed since it was written: its sha256 differs"
 
 
 def glanced(store: "Store") -> list[Damage]:
@@ -178,7 +180,7 @@ def require_catalogue(store: "Store") -> None:
         said = session.row(f"FROM sqlite_query('{CATALOGUE}', 'PRAGMA quick_check(1)')")[0]
     if said != "ok":
         raise StoreError(
-            f"the lake's catalogue {file} is damaged ({said}): stop the server, put back a backup (gpuledger "
+            f"the lake's catalogue {file} is damaged ({said}): stop the server and restore a backup (gpuledger "
             "admin restore)"
         )
 

@@ -1,4 +1,4 @@
-"""The thread that keeps the store up: one job at a time, each when it is due, none longer than it may be.
+"""The maintenance thread: one job at a time, each when it is due, none longer than it may be.
 
 A job that fails is counted, told to the log once and tried again; what it did before stays done. Where several
 collectors share a lake, each has this thread, and each job's turn goes to whoever takes it first: it is a row a job,
@@ -26,7 +26,7 @@ from collector.lake.compaction import compact, merge_recent
 from collector.lake.file_check import note_written, snapshot_of
 from collector.lake.lake_files import Outcome, writing
 from collector.lake.retention import Dropped, Keeping, drop
-from collector.lake.sealing import UPKEEP, let_others_go_first
+from collector.lake.sealing import MAINTENANCE, let_others_go_first
 from collector.lake.tidying import check_files, expire, forget_receipts, remove_orphans, shrink
 from collector.lake.tiers import roll_up
 from collector.pipeline.metrics import Families, Metrics
@@ -43,16 +43,20 @@ class Counters:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         made = Families(registry, "gpuledger_upkeep")
-        turns = "Turns of a job, by how they ended: done, failed, interrupted as the server ended, or elsewhere."
+        turns = "Runs of a maintenance job by outcome: done, failed, interrupted by a server stop, or run elsewhere."
         self.runs = made.counter("runs", turns, "job", "outcome")
-        self.seconds = made.counter("seconds", "Time that a job took.", "job")
-        self.done = made.counter("done", "What a job did, in its own unit: hours, files, rows, bytes.", "job")
-        self.last_success = made.gauge("last_success_timestamp_seconds", "When a job last went well.", "job")
-        self.due = made.gauge("due_timestamp_seconds", "When a job is next due.", "job")
+        self.seconds = made.counter("seconds", "Time that maintenance jobs took.", "job")
+        self.done = made.counter(
+            "done", "Work done by a maintenance job, in its own unit: hours, files, rows, bytes.", "job"
+        )
+        self.last_success = made.gauge(
+            "last_success_timestamp_seconds", "When a maintenance job last succeeded.", "job"
+        )
+        self.due = made.gauge("due_timestamp_seconds", "When a maintenance job is next due.", "job")
         self.dropped = made.counter("dropped_rows", "Rows that retention dropped, by table.", "table")
-        lost = "Samples dropped for want of room before they were in the ledger: they are lost. Must stay 0."
+        lost = "Samples dropped for lack of space before they were in the ledger: they are lost. Must stay 0."
         self.unjudged = made.counter("dropped_unjudged_rows", lost)
-        held = "Days that are over their age and kept, because they are not rolled up or not in the ledger."
+        held = "Days past their retention that are kept because they are not rolled up or not in the ledger."
         self.held_days = made.gauge("held_back", held)  # promtool: a name that ends in _days is no base unit
 
 
@@ -129,7 +133,7 @@ def _own(session: "Session", job: str, until_us: int) -> JobState:
     """Return the state of a job whose turn is still the one that was taken until then."""
     state = states(session).get(job, JobState(job))
     if (state.outcome, state.due_at) != (_BEGUN, until_us):
-        raise StoreError(f"the turn of {job} was over, and another collector has taken it")
+        raise StoreError(f"the turn of {job} has expired, and another collector has taken it")
     return state
 
 
@@ -226,8 +230,8 @@ _TURNS = 6  # times its time, after which another collector takes a job over; it
 WAY_SECONDS = 0.5  # how often it is looked whether the sealing has caught up
 
 
-class Upkeep:
-    """The upkeep of one store by one collector."""
+class Maintenance:
+    """The maintenance of one store by one collector."""
 
     def __init__(
         self,
@@ -248,7 +252,7 @@ class Upkeep:
         self._failing: set[str] = set()
         self._is_made = False
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
 
     def start(self) -> None:
         """Begin."""
@@ -261,7 +265,7 @@ class Upkeep:
             self._thread.join(_STOPPING_SECONDS)
 
     def _run(self) -> None:
-        let_others_go_first(UPKEEP)
+        let_others_go_first(MAINTENANCE)
         while not self._ending.wait(LOOK_SECONDS):
             self.once()
 
@@ -274,9 +278,9 @@ class Upkeep:
             with self._store.session() as session:
                 known = states(session)
         except StoreError as error:
-            self._failed("upkeep", error)
+            self._failed("maintenance", error)
             return []
-        self._failing.discard("upkeep")
+        self._failing.discard("maintenance")
         for job in self._jobs:
             self._show(known.get(job.name, JobState(job.name)))
         due = [job for job in self._jobs if known.get(job.name, JobState(job.name)).due_at <= self._now_us()]
@@ -322,7 +326,7 @@ class Upkeep:
         """
         self._wait_for_sealing()
         if self._ending.is_set():
-            raise StoreError("the server ends; what is left is done after the next start")
+            raise StoreError("the server is stopping; the rest is done after the next start")
         if self._until_us - self._now_us() < self._longest_us // 2:
             longer = self._longer_us()
             prolong(self._store, self._turn_of, self._until_us, longer)
@@ -356,11 +360,11 @@ class Upkeep:
         try:
             give(self._store, state, self._until_us)
         except StoreError as error:  # the turn then ends by itself
-            _LOG.warning("%s ended, and this could not be written down: %s", job.name, error)
+            _LOG.warning("%s ended, and its outcome could not be recorded: %s", job.name, error)
 
     def _failed(self, name: str, error: StoreError) -> None:
         if name not in self._failing:
-            _LOG.error("%s failed, and is tried again: %s", name, error)
+            _LOG.error("%s failed and will be retried: %s", name, error)
         self._failing.add(name)
 
     def _show(self, state: JobState) -> None:
@@ -375,6 +379,6 @@ class Upkeep:
         if dropped.unjudged:
             self._counters.unjudged.inc(dropped.unjudged)
             _LOG.error(
-                "%d samples were dropped before they were in the ledger: raise keep_bytes, or the disk",
+                "%d samples were dropped before they were in the ledger: raise keep_bytes, or enlarge the disk",
                 dropped.unjudged,
             )

@@ -1,6 +1,6 @@
 """The lake's files as its catalogue knows them: of which table, how large, and what span of time they hold.
 
-And one transaction of the upkeep where the samples are: in the lake, or in the file of a store without one.
+And one maintenance transaction where the samples are: in the lake, or in the file of a store without one.
 """
 
 from collections.abc import Iterator

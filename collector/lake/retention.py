@@ -206,7 +206,7 @@ def _bytes_before(file: LakeFile, moment: int) -> int:
 def _said(dropped: Dropped) -> str:
     parts = [f"{sum(dropped.rows.values())} rows of {len(dropped.rows)} tables dropped"]
     if dropped.unjudged:
-        parts.append(f"{dropped.unjudged} of them had never been judged: there is less room than keep_bytes needs")
+        parts.append(f"{dropped.unjudged} of them were never analyzed: there is less space than keep_bytes allows for")
     if dropped.held_days:
-        parts.append(f"{dropped.held_days} days wait until they are rolled up and in the ledger")
+        parts.append(f"{dropped.held_days} days wait to be rolled up and booked in the ledger")
     return "; ".join(parts)

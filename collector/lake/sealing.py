@@ -8,8 +8,8 @@ start. Readers of samples look at the lake alone, so that nothing is ever counte
 A body was validated when it came; its checksum says that it is still the same. What was written below a folder is
 brought to the disk: DuckDB closes the Parquet files that it writes, and syncs none.
 
-Where all cores are busy those threads go first that answer, then sealing, then upkeep. What has been answered is safe,
-and may be sealed a little later; who waits for an answer keeps what it has in memory.
+Where all cores are busy those threads go first that answer, then sealing, then maintenance. What has been answered is
+safe, and may be sealed a little later; who waits for an answer keeps what it has in memory.
 """
 
 import ctypes
@@ -104,7 +104,7 @@ def _syncfs(descriptor: int) -> None:
 
 
 SEALING = 5
-UPKEEP = 10
+MAINTENANCE = 10
 
 
 def let_others_go_first(nice: int) -> None:
@@ -199,7 +199,7 @@ def _owned(store: "Store", mark: Mark, upto: int, tenant: "Tenant | None") -> It
         with tenant.guard(streams) as since:
             left = disown(hot, {stream: since.get(stream, NEVER) for stream in streams}, mark.upto, upto)
             if left:
-                _LOG.warning("%d batches belong to another collector now and are forgotten here", left)
+                _LOG.warning("%d batches belong to another collector now and are dropped here", left)
             yield
 
 
@@ -263,7 +263,7 @@ class _Pass:
         try:
             tables = unpack(body)
         except BrokenBodyError as error:
-            _LOG.error("batch %d was whole when it came and cannot be read any more: %s", number, error)
+            _LOG.error("batch %d was intact when it arrived and can no longer be read: %s", number, error)
             self._broken += 1
             return
         for name, rows in tables.items():
@@ -334,7 +334,7 @@ class Sealer:
         Pages that were made meanwhile would stay, since the ledger does not change by it.
         """
         if has_rows_of_no_lake(self._store):
-            _LOG.warning("this store had no lake: what lies in the file is taken into one, once; it may take minutes")
+            _LOG.warning("this store had no lake: its file's contents are moved into one, once; this may take minutes")
             while (sealed := self.once()) is not None and sealed.more:
                 pass
         self._thread.start()
@@ -391,7 +391,7 @@ class Sealer:
         self._failures = min(self._failures + 1, 16)
         self._metrics.sealing.failures.inc()
         if self.failing is None:
-            _LOG.error("sealing failed, and is tried again; batches are kept in the hot file: %s", sentence)
+            _LOG.error("sealing failed and will be retried; batches are kept in the hot file: %s", sentence)
         self.failing = sentence
 
     def _succeeded(self, sealed: Sealed, seconds: float) -> None:

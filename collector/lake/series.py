@@ -199,7 +199,7 @@ def series(
 
     Raises:
         StoreError: the store does not answer.
-        KeyError: the table has no such column, or it is no number over time.
+        KeyError: the table has no such column, or it is not a number over time.
     """
     table = subject.tiered
     wanted = [_charted(table.source.column(name)) for name in columns]
@@ -223,7 +223,7 @@ def series(
 
 def _charted(column: Column) -> Column:
     if column.kind not in CHARTED or column.type not in ("int64", "float64"):
-        raise KeyError(f"{column.name} is no number over time")
+        raise KeyError(f"{column.name} is not a number over time")
     return column
 
 

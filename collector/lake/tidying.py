@@ -64,7 +64,7 @@ def remove_orphans(store: "Store") -> Outcome:
     """
     with store.turn, store.session() as session:
         removed = session.rows(f"CALL ducklake_delete_orphaned_files('lake', older_than => {_ago(_WRITING_SECONDS)})")
-    return Outcome(f"{len(removed)} files removed that nobody had named", len(removed))
+    return Outcome(f"{len(removed)} orphaned files removed", len(removed))
 
 
 def shrink(store: "Store") -> Outcome:
@@ -77,12 +77,12 @@ def shrink(store: "Store") -> Outcome:
     """
     file = store.lake.file if store.lake is not None else None
     if file is None:
-        return Outcome("the catalogue is a server's")
+        return Outcome("the catalogue is on a server")
     before = file.stat().st_size
     with store.turn:
         vacuum(file, max(_FREE_BYTES, before // _FREE_SHARE))
     freed = max(0, before - file.stat().st_size)
-    return Outcome(f"{freed} bytes given back", freed)
+    return Outcome(f"{freed} bytes freed", freed)
 
 
 def vacuum(file: Path, free_bytes: int) -> None:
@@ -94,7 +94,9 @@ def vacuum(file: Path, free_bytes: int) -> None:
     words = child.command("collector.lake.vacuum", str(file), str(free_bytes))
     done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603  our own module
     if done.returncode:
-        raise StoreError(f"the catalogue {file} cannot be tidied up now: {done.stderr.strip()}; run the same again")
+        raise StoreError(
+            f"the catalogue {file} cannot be compacted now: {done.stderr.strip()}; run the same command again"
+        )
 
 
 def _trim_markers(store: "Store") -> None:
@@ -121,10 +123,10 @@ def check_files(store: "Store", deadline: float, now_us: int) -> Outcome:
     if damages:
         raise StoreError(damage_sentence(damages))
     if not waiting:
-        return Outcome("every file of the lake is as it was written")
+        return Outcome("every file of the lake is intact")
     with store.session() as session:
         oldest = min((file.checked_at for file in named_files(session)), default=now_us)
-    return Outcome(f"{waiting:,} files were not read in this turn", again=oldest < now_us - DAY_US)
+    return Outcome(f"{waiting:,} files were not read in this run", again=oldest < now_us - DAY_US)
 
 
 _BROUGHT = ("import", "prometheus")
@@ -146,9 +148,9 @@ def forget_receipts(store: "Store", receipts_before_us: int) -> Outcome:
         unsealed = f" AND batch NOT IN (SELECT batch FROM {store.hot}.arrivals)"
         forgotten += _forget(store, f"{store.hot}.receipts", receipts_before_us, unsealed)
         if not store.checkpoint():
-            said = f"{forgotten} receipts forgotten; the log is folded in another time: batches were being written"
+            said = f"{forgotten} receipts removed; the log is checkpointed later: batches were being written"
             return Outcome(said, forgotten)
-    return Outcome(f"{forgotten} receipts forgotten", forgotten)
+    return Outcome(f"{forgotten} receipts removed", forgotten)
 
 
 def _forget(store: "Store", receipts: str, before_us: int, unless: str = "") -> int:

@@ -309,7 +309,7 @@ class BatchCommit:
         sequence, stream = batch.header.sequence, batch.header.stream
         if taken != batch.body_hash:
             return BatchError(
-                409, "conflict", f"stream {stream} has used sequence {sequence} for another batch; begin a new stream"
+                409, "conflict", f"stream {stream} has used sequence {sequence} for another batch; start a new stream"
             )
         return Receipt(sequence, self._streams.sealed(stream), repeated)
 

@@ -92,19 +92,19 @@ class FreshnessPage:
         return list(self._families(self._ages))
 
     def _families(self, ages: Ages) -> Iterator[GaugeMetricFamily]:
-        yield GaugeMetricFamily(f"{_PREFIX}_agents", "Agents that were heard within a week.", ages.known)
+        yield GaugeMetricFamily(f"{_PREFIX}_agents", "Agents last seen within a week.", ages.known)
         yield GaugeMetricFamily(
-            f"{_PREFIX}_agents_silent", f"Of them not heard for {SILENT_SECONDS} seconds.", ages.silent
+            f"{_PREFIX}_agents_silent", f"Of them not seen for {SILENT_SECONDS} seconds.", ages.silent
         )
         heard = GaugeMetricFamily(
-            f"{_PREFIX}_agents_heard", "Agents heard within so many seconds.", labels=["within_seconds"]
+            f"{_PREFIX}_agents_heard", "Agents last seen within this many seconds.", labels=["within_seconds"]
         )
         for bound, count in ages.within.items():
             heard.add_metric([str(bound)], count)
         yield heard
         longest = GaugeMetricFamily(
             f"{_PREFIX}_silent_agent_age_seconds",
-            f"Since when the {NAMED} agents that are silent longest were not heard.",
+            f"When the {NAMED} agents silent for the longest were last seen.",
             labels=["agent"],
         )
         for agent, age in ages.longest:
@@ -145,17 +145,17 @@ class Metrics:
         self.agents = Freshness()
         self.agents_page = FreshnessPage(self.registry)
         self._families = made = Families(self.registry, _PREFIX)
-        results = "Batches answered, by result: accepted, repeated, or the reason of the refusal."
+        results = "Batches by result: accepted, repeated, or the reason for the refusal."
         self.batches = made.counter("batches", results, "result")
         self.rows = made.counter("rows", "Rows committed, by table.", "table")
         self.received_bytes = made.counter("received_bytes", "Bytes of bodies that were read in full.")
-        ignored = "Columns, and tables, of newer agents that this release does not know."
+        ignored = "Columns and tables of newer agents that this release does not know."
         self.ignored = made.counter("ignored_columns", ignored, "kind")
-        aside = "Rows that cannot be true and were put aside, by table."
+        aside = "Rows with impossible values that were quarantined, by table."
         self.quarantined = made.counter("quarantined_rows", aside, "table")
-        dropped = "Rows put aside of which nothing is kept any more but their count."
+        dropped = "Quarantined rows of which only the count is kept."
         self.quarantine_dropped = made.counter("quarantine_dropped_rows", dropped)
-        ended = "Processes that decode batches and ended without being told to."
+        ended = "Crashes of the processes that decode batches."
         self.decoder_ends = made.counter("decoder_ends", ended)
         durable = "Time from the start of a transaction until it was durable."
         self.commit_seconds = made.histogram("commit_seconds", durable, buckets=_COMMIT_BUCKETS)
@@ -164,7 +164,7 @@ class Metrics:
         self.scheduler_failures = made.counter("scheduler_failures", "Polls of a scheduler that failed.", "scheduler")
         answered = "How long ago the scheduler last answered in full."
         self.scheduler_age = made.gauge("scheduler_age_seconds", answered, "scheduler")
-        unplaced = "Runs that hold GPUs which are not known by name."
+        unplaced = "Runs holding GPUs that are not known by name."
         self.scheduler_unplaced = made.gauge("scheduler_unplaced_runs", unplaced, "scheduler")
         self.sealing = SealCounts(made)
 
@@ -185,10 +185,10 @@ class SealCounts:
     """The families of sealing."""
 
     def __init__(self, made: Families) -> None:
-        took = "Time to bring what had arrived into the lake."
+        took = "Time to seal new data into the lake."
         self.seconds = made.histogram("seal_seconds", took, buckets=_SEAL_BUCKETS)
-        self.rows = made.counter("sealed_rows", "Rows brought into the lake.")
+        self.rows = made.counter("sealed_rows", "Rows sealed into the lake.")
         self.failures = made.counter("seal_failures", "Sealings that failed; what they held stays in the hot file.")
-        broken = "Batches that were whole when they came and could not be read when they were sealed."
+        broken = "Batches that arrived intact and could not be read when they were sealed."
         self.broken = made.counter("broken_batches", broken)
         self.last = made.gauge("last_seal_timestamp_seconds", "When the last sealing ended.")

@@ -61,11 +61,11 @@ class BatchQueue:
         delivery = Delivery(batch, batch.byte_count, epoch)
         with self._changed:
             if self._closed:
-                raise BatchError(503, "stopping", "the collector is stopping; send the batch again in a moment")
+                raise BatchError(503, "stopping", "the collector is stopping; retry in a few seconds")
             # One batch always fits an empty queue, or a bound below its size would refuse it for ever.
             over = self._bytes + delivery.size > self._max_bytes and self._waiting
             if over or len(self._waiting) >= self._max_batches:
-                raise BatchError(429, "busy", "the collector has more batches waiting than it may hold; send it later")
+                raise BatchError(429, "busy", "the collector's queue of batches is full; retry in a few seconds")
             self._waiting.append(delivery)
             self._bytes += delivery.size
             self._changed.notify()
@@ -186,8 +186,8 @@ class Writer:
         self._ended = False
         self.committed: Callable[[int], None] = lambda _: None  # told how many rows each commit had
         self._thread = threading.Thread(target=self._run, name="collector-writer", daemon=True)
-        self.metrics.watch("queue_depth", "Batches that wait to be committed.", lambda: self._batch_queue.batches)
-        self.metrics.watch("queue_bytes", "Bytes that they hold.", lambda: self._batch_queue.bytes)
+        self.metrics.watch("queue_depth", "Batches waiting to be committed.", lambda: self._batch_queue.batches)
+        self.metrics.watch("queue_bytes", "Bytes of batches waiting to be committed.", lambda: self._batch_queue.bytes)
         self.metrics.watch("store_bytes", "Size of the store's file and its log.", store.size_bytes)
 
     def start(self) -> None:
@@ -242,7 +242,7 @@ class Writer:
         while group := self._batch_queue.take(0, 1):
             for delivery in group:
                 delivery.receipt.set_exception(
-                    BatchError(503, "stopping", "the collector has stopped writing; send it later")
+                    BatchError(503, "stopping", "the collector has stopped writing; retry later")
                 )
 
     def _ours(self, batch_commit: BatchCommit, group: list[Delivery]) -> list[Delivery]:
@@ -254,7 +254,9 @@ class Writer:
             batch_commit.take_over(judged.acquired)
         except (RegistryError, StoreError) as error:
             for delivery in group:
-                delivery.receipt.set_exception(BatchError(503, "registry", f"nobody can say whose it is: {error}"))
+                delivery.receipt.set_exception(
+                    BatchError(503, "registry", f"which collector it belongs to is not known: {error}")
+                )
             return []
         for delivery, answer in zip(group, judged.answers, strict=True):
             if answer is not None:
@@ -268,7 +270,7 @@ class Writer:
         except StoreError as error:
             self._failed(error)
             if len(group) == 1:
-                answer = BatchError(503, "store", "the store did not take the batch; it is safe to send it again")
+                answer = BatchError(503, "store", "the store did not accept the batch; it is safe to send it again")
                 group[0].receipt.set_exception(answer)
                 return
             for delivery in group:
@@ -283,7 +285,7 @@ class Writer:
             self.committed(sum(delivery.batch.row_count for delivery in group))
         self.metrics.quarantine_dropped.inc(batch_commit.dropped())
         if self._failing:
-            log.warning("the store takes batches again")
+            log.warning("the store accepts batches again")
         self._failing = None
         for delivery, answer in zip(group, answers, strict=True):
             self._answer(delivery, answer)

@@ -145,7 +145,7 @@ def _slow_matrix(body: bytes) -> SeriesAnswer:
     said = _json(body)
     data = said.get("data")
     if said.get("status") != "success" or not isinstance(data, dict) or data.get("resultType") != "matrix":
-        raise ServerError(f"the server's answer is no matrix of samples: {str(said)[:200]}")
+        raise ServerError(f"the server's answer is not a matrix of samples: {str(said)[:200]}")
     if said.get("warnings") or said.get("isPartial"):
         raise ServerError(f"the server could not read all that it has: {str(said.get('warnings'))[:200]}")
     try:
@@ -153,7 +153,7 @@ def _slow_matrix(body: bytes) -> SeriesAnswer:
         told = [series.get("values") or [] for series in data["result"]]
         flat = list(itertools.chain.from_iterable(itertools.chain.from_iterable(told)))
         if len(flat) != 2 * sum(map(len, told)):
-            raise ValueError("a sample is no pair")
+            raise ValueError("a sample is not a pair")
         times = pa.array(flat[0::2], pa.float64())
         texts = pc.if_else(
             pc.is_in(pa.array(flat[1::2], pa.string()), pa.array(_NAN)), None, pa.array(flat[1::2], pa.string())
@@ -188,7 +188,7 @@ def _json(text: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise _not_understood(error) from error
     if not isinstance(said, dict):
-        raise ServerError("the server's answer is no JSON object")
+        raise ServerError("the server's answer is not a JSON object")
     return said
 
 
@@ -253,12 +253,12 @@ class Server:
         try:
             place = address(self.url)
             if place.query or place.fragment:
-                raise ValueError("an address of a server has no query")
+                raise ValueError("a server's address must not contain a query")
         except ValueError as error:
-            words = f"{self.url!r} is no address of a server; it looks like http://prometheus:9090"
+            words = f"{self.url!r} is not a valid server address; use a form like http://prometheus:9090"
             raise ServerError(words) from error
         if place.username or place.password:
-            raise ServerError("an address must not bear a password, which others could read; put it into a file")
+            raise ServerError("an address must not contain a password, which others could read; put it in a file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +378,7 @@ class Client:
         try:
             said = orjson.loads(self._read(path, query, get=True))
         except orjson.JSONDecodeError as error:
-            raise ServerError(f"{self.server.url}{path} is no Prometheus: its answer is no JSON") from error
+            raise ServerError(f"{self.server.url}{path} is not Prometheus: its answer is not JSON") from error
         return said.get("data") if isinstance(said, dict) else None
 
     @property
@@ -419,7 +419,7 @@ class Client:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             reply = connection.reply("POST", target, form, headers, most_bytes=most, whole_seconds=seconds)
         if not reply.is_whole:
-            raise ServerError(f"{self.server.url} said more than {most} bytes at once")
+            raise ServerError(f"{self.server.url} sent more than {most} bytes at once")
         self.received_bytes += len(reply.body)
         return reply.status, reply.body
 
@@ -445,16 +445,16 @@ class Client:
         except orjson.JSONDecodeError:
             words = ""
         words = words or said[:_COMPLAINT_BYTES].decode(errors="replace").strip() or "-"
-        hint = "; name a file with --token-file, or --user and --password-file" if status in (401, 403) else ""
+        hint = "; use --token-file, or --user and --password-file" if status in (401, 403) else ""
         return f"{self.server.url}{path} refuses with {status}: {words[:500]}{hint}"
 
     def _lost(self, error: Exception) -> ServerError:
-        return ServerError(f"{self.server.url} cannot be asked: {error or type(error).__name__}")
+        return ServerError(f"{self.server.url} cannot be reached: {error or type(error).__name__}")
 
 
 def _secret_in(file: Path) -> str:
     try:
         return file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise ServerError(f"the secret in {file} cannot be read: {why}") from error

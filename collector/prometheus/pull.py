@@ -218,12 +218,12 @@ class _Puller:
         """Return what was left out, and why."""
         told = []
         if self._found.scrape_seconds is None and self._found.gpus:
-            told.append("no GPU was scraped twice in a row: there is no interval that a sample could stand for")
+            told.append("no GPU was scraped twice in a row: no sample has an interval")
         if self._strangers:
             theirs, ours = min(self._strangers), min(self._found.nodes, default="none")
             told.append(
-                f"{len(self._strangers)} hosts of node_exporter have no GPU, or another name than the GPUs' exporter "
-                f"gives them (such as {theirs} beside {ours}): left out"
+                f"{len(self._strangers)} hosts of node_exporter have no GPU, or a name that "
+                f"differs from the GPU exporter's (such as {theirs} beside {ours}): left out"
             )
         if self._nameless:
             told.append(

@@ -117,7 +117,7 @@ class Receiver:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for their answer."""
+        """Requests waiting for their answer."""
         return self._held
 
     def take(self, content: bytes, proto: str) -> Future[Written]:
@@ -130,7 +130,7 @@ class Receiver:
             many = self._held >= _MOST_REQUESTS
             large = self._held_bytes > 0 and self._held_bytes + len(content) > _MOST_BYTES  # one alone always fits
             if self._is_stopping or many or large:
-                raise BatchError(503, "busy", "the collector holds as many requests as it may; send it again later")
+                raise BatchError(503, "busy", "too many concurrent requests; retry in a few seconds")
             self._held += 1
             self._held_bytes += len(content)
         pending = Pending()
@@ -203,7 +203,7 @@ class Receiver:
         for sample in series.samples:
             at, value = sample.timestamp, sample.value
             if not EARLIEST <= at * MILLISECOND_US <= latest:
-                pending.refuse("a sample is of the future, or of before 2015")
+                pending.refuse("a sample is in the future, or before 2015")
             else:
                 self._sample(target, found, at, value, pending)
 
@@ -212,7 +212,7 @@ class Receiver:
             self._repeated(target, found, at, value, pending)
             return
         if len(target.unsettled) >= _MOST_UNSETTLED or self._held_samples >= _MOST_SAMPLES:
-            pending.fail(temporary(BatchError(503, "busy", "too much waits to be stored already")))
+            pending.fail(temporary(BatchError(503, "busy", "too much is waiting to be stored; retry in a few seconds")))
             return
         bucket = target.buckets.get(at)
         if bucket is None:
@@ -243,7 +243,7 @@ class Receiver:
         is_last = at == target.last_time and not target.is_resumed and value == value
         if is_last and found.components[0] not in target.last:
             self.counts.late += 1
-            pending.refuse("a sample came after the rest of its scrape had been stored")
+            pending.refuse("a sample arrived after the rest of its scrape had been stored")
         if target.stream in pending.repeats:
             return
         pending.repeats.add(target.stream)
@@ -320,7 +320,7 @@ class Receiver:
         return receipt
 
     def _refuse_rest(self) -> None:
-        stopping = BatchError(503, "stopping", "the collector is stopping; send it again in a moment")
+        stopping = BatchError(503, "stopping", "the collector is stopping; retry in a few seconds")
         while True:
             try:
                 arrived = self._incoming.get_nowait()
@@ -360,5 +360,5 @@ def last_scrapes(store: Store) -> dict[str, int]:
                 for stream, last in session.rows(asked, [since, STREAM]):
                     found[stream] = max(last, found.get(stream, -1))
     except StoreError as error:
-        _LOG.warning("remote write cannot see where it stopped: %s", error)
+        _LOG.warning("where remote write stopped is not known: %s", error)
     return found

@@ -117,7 +117,7 @@ class LabelsOf:
         try:
             return [(label.name, label.value) for label in map(kind.FromString, self._parts)]
         except DecodeError as error:
-            raise ValueError("a label is no text") from error
+            raise ValueError("a label is not text") from error
 
     def _pairs_of_symbols(self) -> list[tuple[str, str]]:
         names, values = self._parts[0::2], self._parts[1::2]
@@ -138,7 +138,9 @@ def unpacked(body: bytes, most_bytes: int) -> bytes:
             raise BatchError(413, "too_large", sentence)
         content = bytes(cramjam.snappy.decompress_raw(body)) if body else b""
     except (cramjam.DecompressionError, ValueError) as error:
-        raise BatchError(400, "snappy", "the request is no block of snappy (the framed format is not meant)") from error
+        raise BatchError(
+            400, "snappy", "the request is not a snappy block (the framed format is not supported)"
+        ) from error
     if len(content) != declared:
         raise BatchError(400, "snappy", f"the request holds {len(content)} bytes and declares {declared}")
     return content
@@ -153,7 +155,7 @@ def sent(content: bytes, proto: str) -> Iterator[Sent]:
     try:
         yield from {V1: _first, V2: _second}[proto](content)
     except DecodeError as error:
-        raise BatchError(400, "protobuf", f"the request is no {proto}") from error
+        raise BatchError(400, "protobuf", f"the request is not a {proto}") from error
 
 
 def _first(content: bytes) -> Iterator[Sent]:

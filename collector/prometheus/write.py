@@ -42,13 +42,13 @@ class RemoteWrite:
         self._results = writer.metrics.batches
         self._received = writer.metrics.received_bytes
         watch, counts = writer.metrics.watch, self.receiver.counts
-        watch("remote_write_series", "Series whose last value is remembered.", lambda: self.receiver.series)
-        watch("remote_write_waiting", "Requests that wait for their answer.", lambda: self.receiver.waiting)
+        watch("remote_write_series", "Series whose last value is kept in memory.", lambda: self.receiver.series)
+        watch("remote_write_waiting", "Requests waiting for their answer.", lambda: self.receiver.waiting)
         for name, about in {
             "accepted": "that were read",
-            "left_out": "of metrics that the contract has no word for, or of a GPU that a better exporter tells of",
-            "late": "that came after the rest of their scrape had been stored",
-            "implausible": "that no GPU or host can have",
+            "left_out": "of metrics that the schema does not have, or of a GPU that a better exporter covers",
+            "late": "that arrived after the rest of their scrape had been stored",
+            "implausible": "with impossible values",
         }.items():
             watch(f"remote_write_{name}_samples", f"Samples {about}.", _counted(counts, name))
 
@@ -75,7 +75,7 @@ class RemoteWrite:
         headers = dict(scope["headers"])
         proto = _proto(headers.get(b"content-type", b"").decode("latin-1"))
         if headers.get(b"content-encoding", b"").strip().lower() != b"snappy":
-            raise BatchError(415, "content_encoding", "a remote write comes with Content-Encoding: snappy")
+            raise BatchError(415, "content_encoding", "remote write needs Content-Encoding: snappy")
         with self._arriving.place() as place:
             body = await place.body(headers, receive)
             self._received.inc(len(body))
@@ -103,7 +103,7 @@ def _proto(content_type: str) -> str:
         value.strip().strip('"') for name, _, value in (one.partition("=") for one in parameters) if name == "proto"
     ]
     if kind.lower() != _MEDIA_TYPE or any(value not in (V1, V2) for value in named):
-        raise BatchError(415, "content_type", f"a remote write comes with Content-Type: {_MEDIA_TYPE}, of {V1} or {V2}")
+        raise BatchError(415, "content_type", f"remote write needs Content-Type: {_MEDIA_TYPE}, of {V1} or {V2}")
     return named[0] if named else V1
 
 
@@ -120,7 +120,7 @@ async def _answer(send: Send, written: Written) -> None:
     if not written.refused:
         await _send(send, HTTPStatus.NO_CONTENT, headers, b"")
         return
-    sentence = f"{written.refused} of {written.refused + written.samples} samples are refused: {written.why}"
+    sentence = f"{written.refused} of {written.refused + written.samples} samples were refused: {written.why}"
     headers.append((b"content-type", PROBLEM_TYPE.encode()))
     text = json.dumps(problem(400, sentence, error=sentence, reason="samples")).encode()
     await _send(send, HTTPStatus.BAD_REQUEST, headers, text)

@@ -16,7 +16,7 @@ from collector.registry.tables import ALARM_POSTS, ALARMS
 State = Literal["queued", "sent", "failed"]
 KEPT_US = 90 * 86_400_000_000  # a quarter of what was said
 WAITING_MOST = 10_000  # posts; beyond them the oldest go first
-_FORGOTTEN = "left out: more wait than are kept"
+_FORGOTTEN = "left out: too many were waiting"
 
 
 @dataclass(frozen=True, slots=True)

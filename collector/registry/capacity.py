@@ -96,7 +96,7 @@ class CapacityRequests:
             own = select(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == request.id).with_for_update()
             there = connection.execute(own).one()
             if there.digest != request.digest:
-                raise RegistryError(f"{request.id} is another request; ask again")
+                raise RegistryError(f"{request.id} is a different request; submit it again")
             _append(connection, event, "ask for capacity", f"{request.team}: {event.verdict}")
             return True
 
@@ -166,7 +166,9 @@ class CapacityRequests:
 def _append(connection: Connection, event: CapacityEvent, action: str, detail: str) -> None:
     own = CAPACITY_EVENTS.c.request_id == event.request_id
     if connection.execute(select(func.count()).select_from(CAPACITY_EVENTS).where(own)).scalar_one() >= _MOST_EVENTS:
-        raise RegistryError(f"{event.request_id} has {_MOST_EVENTS:,} entries, and takes no more: ask anew")
+        raise RegistryError(
+            f"{event.request_id} has {_MOST_EVENTS:,} entries, which is the maximum: submit a new request"
+        )
     connection.execute(insert(CAPACITY_EVENTS).values(**values_of(event)))
     holds = update(CAPACITY_REQUESTS).where(CAPACITY_REQUESTS.c.id == event.request_id).values(verdict=event.verdict)
     connection.execute(holds)
@@ -181,8 +183,8 @@ def _count(connection: Connection, team: str) -> int:
 def _full(team: str, bounds: Bounds) -> str:
     counted = f"{bounds.of_a_team:,} capacity request{'' if bounds.of_a_team == 1 else 's'}"
     return (
-        f"{team} has {counted}, as many as are kept of one team (capacity_requests); each "
-        f"goes {bounds.days:,} days after its last entry (capacity_days)"
+        f"{team} has {counted}, the maximum per team (capacity_requests); each is removed {bounds.days:,} "
+        f"days after its last entry (capacity_days)"
     )
 
 

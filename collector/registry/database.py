@@ -141,7 +141,7 @@ def postgres_database(conninfo: str) -> Database:
             application_name=known.get("application_name") or "gpuledger",
         )
     except psycopg.ProgrammingError as error:
-        raise RegistryError("the registry's PostgreSQL connection string is none; write dbname=… host=…") from error
+        raise RegistryError("the registry's PostgreSQL connection string is not valid; use dbname=… host=…") from error
     name = " ".join(f"{key}={known[key]}" for key in ("host", "port", "dbname") if known.get(key))
     engine = create_engine(
         "postgresql+psycopg://",

@@ -218,22 +218,22 @@ def _settle(connection: Connection, join: Join, own: list[str], lost: list[str],
     """Close the keys that the new one replaces, and count the use."""
     if len(lost) < len(own) and not join.replaces:
         raise JoinError(
-            409, "enrolled", f"{node} has a key already; revoke that one, or use a join token made with --replace"
+            409, "enrolled", f"{node} has a key already; revoke that one, or use a join token created with --replace"
         )
     if own:
         revoke_keys(connection, own, now)
     if lost:
         return
     if join.used >= join.uses:
-        raise JoinError(403, "used_up", "this join token is used up; make another: gpuledger admin access join")
+        raise JoinError(403, "used_up", "this join token is used up; create another: gpuledger admin access join")
     connection.execute(update(JOINS).where(JOINS.c.id == join.id).values(used=JOINS.c.used + 1))
 
 
 def _checked(join: Join | None, node: str, now: int) -> Join:
     if join is None or join.revoked_at is not None:
-        raise JoinError(403, "join_token", "no such join token; make one: gpuledger admin access join")
+        raise JoinError(403, "join_token", "no such join token; create one: gpuledger admin access join")
     if now >= join.expires_at:
-        raise JoinError(403, "expired", "this join token is over; make another: gpuledger admin access join")
+        raise JoinError(403, "expired", "this join token has expired; create another: gpuledger admin access join")
     if not fnmatchcase(node, join.node_glob):
         raise JoinError(403, "node", f"this join token is for hosts named {join.node_glob}, not for {node}")
     return join

@@ -89,8 +89,8 @@ def _free(taken: set[int]) -> int:
     free = next((number for number in range(_MOST) if number not in taken), None)
     if free is None:
         raise RegistryError(
-            f"all {_MOST} numbers of collectors are given out; start them under lasting names, like those of a "
-            "StatefulSet, not under new ones at each start"
+            f"all {_MOST} collector numbers are in use; start collectors under stable names, like those of a "
+            "StatefulSet, not under a new name at each start"
         )
     return free
 

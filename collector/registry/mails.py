@@ -22,8 +22,8 @@ CLAIM_US = 15 * 60_000_000  # after this, who claimed a mail is taken to be dead
 _KEPT_US = 400 * 86_400_000_000  # how long it is known what was sent: as the audit
 _KEY_BYTES = 32
 _KEY = "stop"
-_STOPPED = "its reader has stopped it"
-_UNKNOWN = "interrupted twice between sending and noting it; whether it arrived is not known"
+_STOPPED = "its recipient has unsubscribed"
+_UNKNOWN = "interrupted twice between sending and recording it; whether it arrived is not known"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ class Right(Enum):
     READ = "read"  # money, names, runs
     JUDGE = "judge"  # say of a finding whether it is right, mute it, or decide on a recommendation
     ASK = "ask for capacity"  # a request for more GPUs, with its profile
-    APPROVE = "waive a gate"  # of such a request
-    RECONCILE = "hold an invoice against the ledger"
+    APPROVE = "override a policy check"  # of such a request
+    RECONCILE = "reconcile an invoice with the ledger"
     CHANGE = "change"  # prices, gates, keys
 
 

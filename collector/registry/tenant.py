@@ -60,7 +60,7 @@ class BookingLease:
             raise HeldElsewhereError(_elsewhere(self.holder))
         if lease.taken_over_from is not None:
             before = names.get(lease.taken_over_from, "?")
-            _LOG.warning("the lake's books are kept here now; %s, which kept them, has been silent", before)
+            _LOG.warning("this analyzer now writes the lake's books; %s, which wrote them, has been silent", before)
         return self.holder
 
     @contextmanager
@@ -75,7 +75,7 @@ class BookingLease:
             if NAME not in held:
                 self.holder = None
                 raise HeldElsewhereError(
-                    "the analyzer's lease went to another during this pass, of which nothing was booked"
+                    "the analyzer's lease went to another during this pass; nothing of the pass was booked"
                 )
             yield
 
@@ -84,7 +84,7 @@ class BookingLease:
         try:
             self._registry.leases.release([NAME], self._number)
         except RegistryError as error:
-            _LOG.warning("the analyzer's lease could not be given back, and ends by itself: %s", error)
+            _LOG.warning("the analyzer's lease could not be released and will expire: %s", error)
         self.holder = None
 
 
@@ -144,7 +144,7 @@ class Tenant:
             RegistryError: nobody can say whose these streams are; agents try again.
         """
         if time.monotonic() >= self._alive_until:
-            raise RegistryError("this collector could not show the others that it is alive; send the batch again")
+            raise RegistryError("this collector could not renew its lease; send the batch again")
         mine = self._mine  # the heartbeat may put another in its place meanwhile
         epochs = {stream: mine.get(stream) for stream, _ in asked}
         unknown = {stream for stream, epoch in epochs.items() if epoch is None}
@@ -185,7 +185,7 @@ class Tenant:
             except RegistryError as error:
                 if not self._failing:
                     _LOG.error(
-                        "the registry does not answer; batches are taken for %g s more: %s", _LEASE_SECONDS, error
+                        "the registry does not answer; batches are accepted for %g s more: %s", _LEASE_SECONDS, error
                     )
                 self._failing = True
 
@@ -206,9 +206,9 @@ def _answer(stream: str, said: int | None, lease: Lease | None, epoch: int | Non
         sentence = f"stream {stream} belongs to another collector; send its batches there"
         return BatchError(421, "elsewhere", sentence, location=f"{lease.url.rstrip('/')}/v1/batches")
     if epoch is None:
-        raise RegistryError(f"the registry does not say whose stream {stream} is; send the batch again")
+        raise RegistryError(f"the registry does not say which collector has the stream {stream}; send the batch again")
     if epoch > _FIRST_EPOCH and said != epoch:
-        sentence = f"stream {stream} has changed hands; send what you keep of it again, under epoch {epoch}"
+        sentence = f"stream {stream} has moved to another collector; resend what you have of it, under epoch {epoch}"
         return BatchError(412, "epoch", sentence, epoch=epoch)
     return None
 

@@ -59,7 +59,7 @@ def _api_server(config: "CollectorConfig") -> "Server":
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise ConfigError(
-            "collector.kubernetes is set, and this is no pod of a cluster; set collector.kubernetes_api, as to the "
+            "collector.kubernetes is set, and this is not a pod of a cluster; set collector.kubernetes_api, as to the "
             "address of a `kubectl proxy`"
         )
     url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

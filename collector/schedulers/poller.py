@@ -167,7 +167,7 @@ class Poller:
 
     @property
     def unplaced(self) -> int:
-        """Runs that hold GPUs which are not known by name."""
+        """Runs holding GPUs that are not known by name."""
         return self._source.unplaced if self._source else 0
 
     def once(self, session: Session) -> bool:
@@ -204,10 +204,10 @@ class Poller:
         try:
             self._landing.land(self._source.closing(time.time_ns() // 1000))
         except (CollectorError, TimeoutError) as error:
-            _LOG.warning("%s: the last of it could not be told: %s", self._name, error)
+            _LOG.warning("%s: its last rows could not be written: %s", self._name, error)
 
     def _failed(self, error: Exception) -> None:
         self._failures.labels(self._name).inc()
         if self._failing is None:
-            _LOG.warning("%s is not read: %s; asked again every %g s", self._name, error, self._every)
+            _LOG.warning("%s cannot be read: %s; retried every %g s", self._name, error, self._every)
         self._failing = str(error)

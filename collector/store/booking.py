@@ -149,8 +149,8 @@ def stand(session: "Session", hot: str, place: BookingPosition) -> None:
 def taken(by: Booking) -> str:
     """Return the sentence for a pass that comes too late."""
     return (
-        f"{by.holder or 'another analyzer'} has booked into this lake since this pass began; nothing of the pass was "
-        "booked, and the next goes on from the lake's books"
+        f"{by.holder or 'another analyzer'} has booked into this lake since this pass began; nothing of "
+        f"the pass was booked, and the next continues from the lake's books"
     )
 
 

@@ -318,8 +318,8 @@ def _require_adoptable(session: "Session") -> None:
         )
     if days := days_doubled(session):
         raise StoreError(
-            f"the lake's books have hours of {len(days)} days twice, from two analyzers of an older release; first "
-            "start the one that has the ledger in its hot file, which puts them right"
+            f"the lake's books have hours of {len(days)} days twice, from two analyzers of an older "
+            f"release; first start the one with the ledger in its hot file, which corrects them"
         )
 
 

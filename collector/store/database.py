@@ -285,12 +285,12 @@ def _opening_failed(path: Path | None, error: str) -> str:
     if "lock on file" in error:  # DuckDB allows one process that writes, and then none that reads
         holder = re.search(r"PID (\d+)", error)
         by = f"process {holder[1]}" if holder else "another process"
-        return f"the store {path} is in use by {by}; stop that first, or ask it, where a command has --server URL"
+        return f"the store {path} is in use by {by}; stop it first, or use --server URL where the command has it"
     if "already attached" in error:
         return f"the store {path} is already open in this process; use that one"
     if path is not None and not path.absolute().parent.is_dir():
-        return f"cannot open the store {path}: there is no folder {path.absolute().parent}; make it first"
-    said = "it is no DuckDB file" if "in-memory database" in error else error.splitlines()[0]
+        return f"cannot open the store {path}: there is no folder {path.absolute().parent}; create it first"
+    said = "it is not a DuckDB file" if "in-memory database" in error else error.splitlines()[0]
     return f"cannot open the store {path}: {said}"
 
 
@@ -322,9 +322,11 @@ def lake_of(config: "CollectorConfig") -> LakeSettings | None:
     if not config.lake:
         return LakeSettings(own.catalogue, data, s3, own.extensions)
     if not config.lake.startswith(SHARED):
-        raise ConfigError(f"collector.lake is {config.lake!r}: write postgres:dbname=... host=..., none, or nothing")
+        raise ConfigError(
+            f"collector.lake is {config.lake!r}: use postgres:dbname=... host=..., none, or leave it empty"
+        )
     if not config.data:
         raise ConfigError(
-            "collector.data is missing: several collectors need a folder or an s3:// address that all reach"
+            "collector.data is missing: several collectors need a folder or an s3:// address that all of them reach"
         )
     return LakeSettings(config.lake, data, s3, own.extensions)

@@ -89,18 +89,18 @@ def _pinned(platform: str, name: str) -> Path:
     wheel = f"duckdb-extension-{_WHEEL_OF.get(name, name)}=={DUCKDB_VERSION}"
     package = find_spec(f"duckdb_extension_{name}")
     if package is None or package.origin is None:
-        raise StoreError(f"DuckDB's extension {name} is not installed; type: pip install {wheel}")
+        raise StoreError(f"DuckDB's extension {name} is not installed; run: pip install {wheel}")
     path = Path(package.origin).parent / "extensions" / f"v{DUCKDB_VERSION}" / f"{name}.duckdb_extension"
     expected = PINNED.get(platform, {}).get(name)
     if expected is None:
         raise StoreError(
-            f"no hash is known of DuckDB's extension {name} for {platform}; "
-            "put the files that you trust into a folder and name it: extensions = FOLDER"
+            f"no hash is known for DuckDB's extension {name} on {platform}; put trusted files "
+            "in a folder and name it: extensions = FOLDER"
         )
     if not path.is_file():
-        raise StoreError(f"{path} is missing; type: pip install --force-reinstall {wheel}")
+        raise StoreError(f"{path} is missing; run: pip install --force-reinstall {wheel}")
     if _sha256(path) != expected:
-        raise StoreError(f"{path} is not the file that this release was tested with; type: pip install {wheel}")
+        raise StoreError(f"{path} is not the file that this release was tested with; run: pip install {wheel}")
     return path
 
 
@@ -242,8 +242,8 @@ def named_damage(settings: LakeSettings, error: StoreError) -> StoreError:
     if settings.file is None or not any(words in str(error) for words in _DAMAGED):
         return error
     return StoreError(
-        f"the lake's catalogue {settings.file} is damaged, and was left as it is: put back a backup "
-        f"(gpuledger admin restore); a copy of it may say more ({error})"
+        f"the lake's catalogue {settings.file} is damaged, and was left as it is: restore a backup (gpuledger admin "
+        f"restore); a copy of it may tell more ({error})"
     )
 
 

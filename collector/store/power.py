@@ -85,7 +85,7 @@ class Safety:
                 _write(copy_of(self.path), Copy(_iteration(headers), blocks))
                 self._headers = headers
         except OSError as error:
-            _LOG.warning("the store's metadata cannot be copied, a power cut may damage it: %s", error)
+            _LOG.warning("the store's metadata cannot be copied; a power loss may damage it: %s", error)
         finally:
             self._copying.release()
 
@@ -133,7 +133,9 @@ def mend(path: Path) -> int:
             os.pwrite(descriptor, kept.blocks[number], _place(number))
         if torn:
             os.fsync(descriptor)
-            _LOG.warning("%s: a checkpoint was cut off; %d blocks are as they were before it", path, len(torn))
+            _LOG.warning(
+                "%s: a checkpoint was interrupted; %d blocks were restored to their state before it", path, len(torn)
+            )
         return len(torn)
 
 
@@ -278,7 +280,7 @@ def rewrite(path: Path, memory_limit: str = "1GB") -> None:
         _replace(aside, path)
     except (duckdb.Error, OSError) as error:
         _remove(aside)
-        raise StoreError(f"cannot write {path} anew: {str(error).splitlines()[0]}") from error
+        raise StoreError(f"cannot rewrite {path}: {str(error).splitlines()[0]}") from error
 
 
 def _replace(aside: Path, path: Path) -> None:

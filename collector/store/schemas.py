@@ -5,8 +5,8 @@ collectors, of several releases, attach it at once; each adds the tables and col
 there, and leaves alone what it does not know. Columns are only ever added. Its tables are the contract's and the
 receipts as they are declared.
 
-The tables of the tiers and of their upkeep follow from the contract, and are made where the samples are. A store that
-nobody keeps up (`gpuledger run`, a file that is only read) has none of them but what the ledger asks for.
+The tables of the tiers and of their maintenance follow from the contract, and are made where the samples are. A store
+without maintenance (`gpuledger run`, a file that is only read) has none of them but what the ledger asks for.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,9 +56,7 @@ def require_current(session: "Session") -> None:
         StoreError: the store is of a newer release or of an older one.
     """
     if waiting := _pending(session):
-        raise StoreError(
-            f"this store lacks migration {waiting[0][0]}; start gpuledger serve on it once, which brings it up to date"
-        )
+        raise StoreError(f"this store lacks migration {waiting[0][0]}; start gpuledger serve on it once to upgrade it")
 
 
 def _pending(session: "Session") -> list[tuple[int, Path]]:
@@ -130,7 +128,7 @@ EXPIRED: dict[str, tuple[str, ...]] = {
 }
 # Up to which batch of each collector it is known what hours its rows touch, and the newest hour that is rolled up; the
 # hours that wait to be; what each job did last, and when it is due.
-_UPKEEP: dict[str, tuple[str, ...]] = {
+_MAINTENANCE: dict[str, tuple[str, ...]] = {
     "tier_marks": ("collector BIGINT", "upto BIGINT"),
     "tier_due": ("hour BIGINT",),
     "upkeep": (
@@ -145,8 +143,8 @@ _UPKEEP: dict[str, tuple[str, ...]] = {
 
 
 def _tier_schema() -> dict[str, tuple[str, ...]]:
-    """Return the definitions of the columns of each table of the tiers and their upkeep."""
-    return {**EXPIRED, **tier_tables(), **_UPKEEP}
+    """Return the definitions of the columns of each table of the tiers and their maintenance."""
+    return {**EXPIRED, **tier_tables(), **_MAINTENANCE}
 
 
 def samples_schema(store: "OpenStore") -> str:

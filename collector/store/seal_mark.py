@@ -146,6 +146,6 @@ def require_data(folder: Path, files: list[Path], path: Path | None) -> None:
 
 def _out(path: Path | None) -> str:
     return (
-        "mount the disk that it is on, or put back a backup (gpuledger admin restore); "
-        f"to go on without what it held: gpuledger admin lake aside --all --store {path}"
+        "mount the disk that it is on, or restore a backup (gpuledger admin restore); "
+        f"to continue without what it held: gpuledger admin lake aside --all --store {path}"
     )

@@ -40,20 +40,20 @@ def test_every_key_has_a_default_and_a_help_text() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[collector]\nstor = 'x'", "collector.stor is no setting; the nearest is store"),
-        ("[collector]\nbody = 1", "collector.body is no setting; the nearest is body_bytes"),
+        ("[collector]\nstor = 'x'", "collector.stor is not a setting; the nearest is store"),
+        ("[collector]\nbody = 1", "collector.body is not a setting; the nearest is body_bytes"),
         ("[collector]\nthreads = 'two'", "collector.threads is 'two': not a whole number"),
-        ("[collector]\nthreads = 0", "collector.threads is 0: less than 1"),
+        ("[collector]\nthreads = 0", "collector.threads is 0: must be at least 1"),
         ("[collector]\nthreads = true", "collector.threads is True: not a whole number"),
         ("[collector]\nthreads = 1.5", "collector.threads is 1.5: not a whole number"),
-        ("[collector]\ngather_seconds = nan", "collector.gather_seconds is nan: less than 0"),
+        ("[collector]\ngather_seconds = nan", "collector.gather_seconds is nan: must be at least 0"),
         ("[collector]\nstore = ''", "collector.store is '': not a text"),
         ("[collector]\ntokens = [1]", "collector.tokens is what was given: not a list of texts"),
         ("[collector]\ntokens = ['short']", "collector.tokens: a token has fewer than 16 characters; use a longer one"),
         ("[collector]\nlisten = '8470'", "collector.listen is '8470': not an address and port like 127.0.0.1:8470"),
         ("[collector]\nlisten = 'host:99999'", "collector.listen is 'host:99999': not an address and port"),
         ("[colector]\nthreads = 1", "have a table [colector]; the nearest is [collector]"),
-        ("collector = 1", "have a value collector where a table [collector] is meant"),
+        ("collector = 1", "have a value collector where a table [collector] is expected"),
         ("threads = 1\n[collector]", "have threads outside any table; put it below [collector]"),
         ("collector", "are not TOML"),
     ],
@@ -79,7 +79,7 @@ def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
 
 def test_a_misspelt_variable_is_refused() -> None:
     """A setting that is silently not obeyed is worse than none."""
-    with pytest.raises(ConfigError, match=r"collector\.thread is no setting; the nearest is threads"):
+    with pytest.raises(ConfigError, match=r"collector\.thread is not a setting; the nearest is threads"):
         load(None, {"GPULEDGER_COLLECTOR_THREAD": "2"})
 
 

@@ -94,7 +94,7 @@ def test_a_store_in_use_says_by_whom_and_what_to_do(tmp_path: Path) -> None:
     collector = CollectorProcess(tmp_path / "store.duckdb")
     collector.start()
     try:
-        with pytest.raises(Exception, match=r"is in use by process \d+; stop that first, or ask it"):
+        with pytest.raises(Exception, match=r"is in use by process \d+; stop it first, or use"):
             Store.open(collector.store)
     finally:
         collector.stop()

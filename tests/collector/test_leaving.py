@@ -27,7 +27,7 @@ def test_a_thread_that_is_busy_aborts_nothing() -> None:
     """Python unwinds such threads, which DuckDB answers with SIGABRT: a stop would look like a crash."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
-        [sys.executable, "-c", BUSY, "upkeep"],
+        [sys.executable, "-c", BUSY, "maintenance"],
         env=environment,
         capture_output=True,
         text=True,

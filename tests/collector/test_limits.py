@@ -82,7 +82,7 @@ def test_the_wait_that_is_asked_for_is_enough() -> None:
     clock = FakeClock()
     limits = _limits(clock, batches_per_second=0.5)
     _taken(limits, "n1", 1, 100)
-    with pytest.raises(BatchError, match="n1 sends more batches a second") as refused:
+    with pytest.raises(BatchError, match="n1 sends more batches per second") as refused:
         limits.spend("n1", 1)
     assert refused.value.status == 429
     assert refused.value.retry_after is not None

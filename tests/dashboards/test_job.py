@@ -65,7 +65,7 @@ def test_a_missing_token_is_a_sentence_with_the_way_out(monkeypatch: pytest.Monk
         config = ServerConfig(CollectorConfig(tokens=(TOKEN,)), Settings(), None, collects=False)
         with served(create_server(config, store)) as client, pytest.raises(LedgerError) as refused:
             ask(str(client.base_url), Request("week"))
-    assert "answers 401: this collector asks for a token; " in str(refused.value)
+    assert "answers 401: this collector requires a token; " in str(refused.value)
     assert "; put a key into GPULEDGER_TOKEN; on the server gpuledger admin access add --role read" in str(
         refused.value
     )

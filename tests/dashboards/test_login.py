@@ -172,7 +172,7 @@ def test_a_key_of_a_team_sees_that_team_s_money_alone(site: Guarded, browser: ht
     for path in ("/", "/health", "/runs/slurm/alpha/81234"):
         refused = browser.get(path)
         assert refused.status_code == 403
-        assert "this key is for team-nlp alone" in refused.text
+        assert "this key is limited to team-nlp" in refused.text
         assert 'href="/health"' not in refused.text
     for sheet in ("costs", "days", "budgets", "burn", "units", "runs", "prices", "savings"):
         text = browser.get(f"/money/{sheet}.csv").text

@@ -189,7 +189,7 @@ def test_a_team_s_key_finds_its_pages_and_is_told_of_the_others(browser: Browser
     assert visit.page.locator("nav.ways a").all_inner_texts() == ["Money", "Placement", "Requests"]
     assert "team-vision" not in visit.page.inner_text("body")
     visit.page.goto(f"{site.address}/health")
-    expect(visit.page.locator("main")).to_contain_text("this key is for team-nlp alone")
+    expect(visit.page.locator("main")).to_contain_text("this key is limited to team-nlp")
     visit.page.click('main >> text="Money"')
     expect(visit.page.locator("h1")).to_have_text("Money")
     visit.page.context.close()

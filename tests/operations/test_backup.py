@@ -222,7 +222,7 @@ def test_a_backup_can_be_read_where_it_lies(site: Site, folder: Path, tmp_path: 
 
 def test_two_backups_at_once_are_refused(site: Site, folder: Path) -> None:
     """They would clear away each other's half."""
-    with new_backup(folder, 1), pytest.raises(BackupError, match="another backup is being made"):
+    with new_backup(folder, 1), pytest.raises(BackupError, match="another backup is being written"):
         make_backup(site.store, folder)
 
 

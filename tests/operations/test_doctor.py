@@ -164,10 +164,13 @@ def test_a_host_that_tells_what_is_not_its_own_is_named(site: Site, sight: Sight
     with site.store.hot_session() as session:
         session.execute(
             "INSERT INTO quarantine VALUES (1, ?, 'n1', 'ownership', 'node', ?, '{}')",
-            [NOW - SECOND, "a scheduler tells ownership, no host"],
+            [NOW - SECOND, "ownership comes from a scheduler or the operator, not from a host"],
         )
     (said,) = told(agents(sight), "note")
-    assert said == "1 row of n1 put aside within a day; n1: a scheduler tells ownership, no host"
+    assert (
+        said
+        == "1 row of n1 put aside within a day; n1: ownership comes from a scheduler or the operator, not from a host"
+    )
 
 
 def test_what_waits_too_long_to_be_sealed_is_said(site: Site, sight: Sight) -> None:

@@ -210,7 +210,7 @@ def test_readiness_is_a_metric_too(collector: Running) -> None:
 
 @pytest.mark.parametrize(
     ("state", "running", "words"),
-    [("D", 1, "a disk may hang"), ("R", 1, "the processors are busy"), ("S", 999, "the processors are busy")],
+    [("D", 1, "a disk may hang"), ("R", 1, "the CPUs are busy"), ("S", 999, "the CPUs are busy")],
 )
 def test_what_holds_the_checks_up_is_what_the_kernel_says(tmp_path: Path, state: str, running: int, words: str) -> None:
     """ "A disk may hang" sends somebody to a disk; where the processors are busy there is nothing to be found."""
@@ -218,4 +218,4 @@ def test_what_holds_the_checks_up_is_what_the_kernel_says(tmp_path: Path, state:
     (tmp_path / "7" / "stat").write_text(f"7 (a) b) {state} 1 7 7")
     (tmp_path / "loadavg").write_text(f"9.0 9.0 9.0 {running}/2000 4711")
     assert held_up(7, tmp_path, tmp_path / "loadavg") == words
-    assert held_up(8, tmp_path, tmp_path / "loadavg") == "why is not known"
+    assert held_up(8, tmp_path, tmp_path / "loadavg") == "the reason is not known"

@@ -102,7 +102,7 @@ def test_a_whole_lake_is_said_to_be(path: Path, tmp_path: Path, capsys: pytest.C
         with store.session() as session:
             assert [file.name for file in named_files(session) if file.sha256 is None] == []
         assert look_through(store, NEVER, NOW) == (0, [])
-        assert check_files(store, NEVER, NOW).said == "every file of the lake is as it was written"
+        assert check_files(store, NEVER, NOW).said == "every file of the lake is intact"
         assert LakeFiles(store)().ok
         assert not [what for what in doctor(store, path) if "lake" in what]
         assert verify(make_backup(store, tmp_path / "backups").path).is_whole
@@ -395,7 +395,7 @@ def test_what_a_backup_still_has_is_put_back(
     copy.write_bytes(b"rubbish")
     damage(file)
     assert aside(["--all", "--store", str(path)]) == 0
-    assert f"put back from a backup: {file.name}" in capsys.readouterr().out
+    assert f"restored from a backup: {file.name}" in capsys.readouterr().out
     assert file.read_bytes() == before
     assert check(["--store", str(path)]) == 0
     assert whole.path.is_dir()

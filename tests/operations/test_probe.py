@@ -28,7 +28,7 @@ def test_a_server_that_is_not_ready_says_why(tmp_path: Path) -> None:
             session.execute("DROP TABLE gpu_samples")
         collector.client.post(body())
         said = trouble(replace(config, listen=f"127.0.0.1:{collector.client.port}"))
-    assert said == "the last commit failed, so agents keep their batches; the log says why"
+    assert said == "the last commit failed, so agents keep their batches; see the log"
 
 
 def test_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def read_message(table: Table, message: memoryview, schema_version: int) -> Mess
     try:
         parsed = pyarrow.ipc.read_message(pa.py_buffer(message))  # verifies the metadata, which we may then walk
         if parsed.type != "record batch":
-            raise _refused(table, f"is an Arrow {parsed.type} and no record batch")
+            raise _refused(table, f"is an Arrow {parsed.type} not a record batch")
         sent, buffers = _layout(table, parsed)
         beyond = _columns_beyond(table, sent, schema_version)
         rows = pyarrow.ipc.read_record_batch(parsed, arrow_schema(table, sent - beyond))

@@ -115,10 +115,10 @@ class Decoders:
         """Answer for a body with which a process ended: by chance the first time, and no more the second."""
         body_hash = hashlib.sha256(one.question.body).hexdigest()
         if body_hash in self._suspects:
-            error = BatchError(400, "crash", "the process that reads batches ended twice with this one; it is refused")
+            error = BatchError(400, "crash", "the decoding process crashed twice on this batch; it is refused")
         else:
             self._suspects.append(body_hash)
-            error = BatchError(503, "decoder", "the process that reads batches ended; send the batch again")
+            error = BatchError(503, "decoder", "the decoding process crashed; send the batch again")
         if not one.batch.done():
             one.batch.set_exception(error)
 
@@ -148,7 +148,7 @@ class _Line:
         try:
             await self._said([], _STARTING_SECONDS)
         except _EndedError as error:
-            raise OSError("the process that reads batches does not start") from error
+            raise OSError("the decoding process does not start") from error
 
     async def _said(self, questions: list[Question], patience_seconds: float) -> list[Batch | None]:
         try:

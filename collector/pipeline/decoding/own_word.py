@@ -49,7 +49,7 @@ def check_host(principal: Principal | None, batch: Batch) -> None:
         return
     if (what := foreign_part(principal.node, batch)) is not None:
         raise BatchError(
-            403, "node", f"the key {principal.id} is of the host {principal.node!r}, and the batch has {what}"
+            403, "node", f"the key {principal.id} belongs to the host {principal.node!r}, and the batch has {what}"
         )
 
 
@@ -60,7 +60,7 @@ def foreign_part(node: str, batch: Batch) -> str | None:
     sought = _scalar(node)
     for name, rows in batch.tables.items():
         if name in _PLACED and not _all_of(rows, sought):
-            return f"rows of {name} that are of another host"
+            return f"rows of {name} that belong to another host"
     return None
 
 
@@ -131,7 +131,7 @@ def _broken(host: Host, table: Table, rows: pa.RecordBatch) -> Iterator[tuple[Re
     for column, says, bad in _rules_of(table.name):
         yield from _told(Reason(column, says), bad(rows))
     names = rows.schema.names
-    says = f"not a GPU of {host.node}: another host told of it first, or this one tells of too many"
+    says = f"not a GPU of {host.node}: another host reported it first, or this one reports too many"
     for name in (name for name in _GPUS if name in names):
         yield from _told(Reason(name, says), _of_others(rows.column(name), host))
     says = f"a process of another host than {host.node}"
@@ -153,13 +153,17 @@ def _rules_of(name: str) -> tuple[tuple[str, str, Callable[[pa.RecordBatch], Mas
     """Return (column, why, which rows are bad) of what holds for a table whatever host tells it."""
     table = TABLES[name]
     if "host" not in table.tellers:
-        return ((table.columns[0].name, f"a scheduler or the operator tells {name}, no host", _all),)
+        return ((table.columns[0].name, f"{name} comes from a scheduler or the operator, not from a host", _all),)
     others = [column.name for column in table.columns if not table.may_tell("host", column)]
-    rules = [(each, "a scheduler tells this, no host", _is_told(each)) for each in others]
+    rules = [(each, "this comes from a scheduler, not from a host", _is_told(each)) for each in others]
     if name == "allocations":
         rules += [
-            ("gpu_uuid", "a host tells of GPUs that it has", lambda rows: pc.is_null(rows.column("gpu_uuid"))),
-            ("scheduler", "no authority of a host", lambda rows: _none_of(rows.column("scheduler"), HOST_AUTHORITIES)),
+            ("gpu_uuid", "a host reports only its own GPUs", lambda rows: pc.is_null(rows.column("gpu_uuid"))),
+            (
+                "scheduler",
+                "not for a host to report",
+                lambda rows: _none_of(rows.column("scheduler"), HOST_AUTHORITIES),
+            ),
         ]
     return tuple(rules)
 

@@ -194,7 +194,7 @@ class Api:
         if taken > self._server.most_bytes:
             self.close()
             raise SchedulerError(
-                f"the API server said more than {self._server.most_bytes} bytes; raise collector.kubernetes_bytes"
+                f"the API server sent more than {self._server.most_bytes} bytes; raise collector.kubernetes_bytes"
             )
         if time.monotonic() > until:
             self.close()
@@ -219,9 +219,9 @@ class Api:
         try:
             found = json.loads(said)
         except (ValueError, RecursionError) as error:
-            raise SchedulerError(f"the answer to {path} is no JSON: {error}") from error
+            raise SchedulerError(f"the answer to {path} is not JSON: {error}") from error
         if not isinstance(found, dict):
-            raise SchedulerError(f"the answer to {path} is no object")
+            raise SchedulerError(f"the answer to {path} is not an object")
         return found
 
     def _lost(self, error: Exception) -> SchedulerError:

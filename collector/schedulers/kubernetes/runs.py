@@ -139,7 +139,7 @@ class Owners:
         if error.status == 404 or what in self._untold:
             return  # gone, as happens
         self._untold.add(what)
-        _LOG.warning("what owns a %s is not known, so that it counts as the run itself: %s", what, error)
+        _LOG.warning("the owner of a %s is not known, so it counts as the run itself: %s", what, error)
 
 
 QUEUES = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "kai.scheduler/queue", "runai/queue")

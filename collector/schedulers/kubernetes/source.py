@@ -81,7 +81,7 @@ class KubernetesSource:
         """Return the pods whose owners are known, by uid."""
         found = {one.uid: (one, top) for one in pods if (top := self._owners.top(one)) is not None}
         if self._owners.exhausted:
-            _LOG.info("%s: the owners of %d pods are asked for next time", self.name, len(pods) - len(found))
+            _LOG.info("%s: the owners of %d pods are read at the next poll", self.name, len(pods) - len(found))
         return found
 
     def _of_pods(self, tops: dict[str, tuple[Pod, Top]], now: int) -> Iterator[Row]:

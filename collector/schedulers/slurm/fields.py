@@ -154,7 +154,7 @@ def host_names(text: str) -> tuple[str, ...]:
         for choice in choices:
             total = max(1, total) * len(choice)
         if total > MOST_NAMES or any(bracket in piece for piece in pieces[::2] for bracket in "[]"):
-            raise SchedulerError(f"{text[:80]!r} is no host list that can be read")
+            raise SchedulerError(f"{text[:80]!r} is not a valid host list")
         found.extend(map("".join, itertools.product(*choices)))
     return tuple(found)
 
@@ -165,9 +165,9 @@ def _host_numbers(inside: str, whole: str) -> list[str]:
     for part in inside.split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isascii() and first.isdecimal()) or (dash and not (last.isascii() and last.isdecimal())):
-            raise SchedulerError(f"{whole[:80]!r} is no host list: {part[:40]!r} is no number")
+            raise SchedulerError(f"{whole[:80]!r} is not a valid host list: {part[:40]!r} is not a number")
         span = range(int(first[:18]), int((last or first)[:18]) + 1)
         if not span or len(span) > MOST_NAMES:
-            raise SchedulerError(f"{whole[:80]!r} is no host list: {part[:40]!r} is no range")
+            raise SchedulerError(f"{whole[:80]!r} is not a valid host list: {part[:40]!r} is not a range")
         numbers.extend(str(number).zfill(len(first)) for number in span)
     return numbers

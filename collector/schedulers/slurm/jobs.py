@@ -242,9 +242,9 @@ def printed_jobs(said: bytes) -> tuple[list[Job] | None, list[Job]]:
     """
     records = document(said, "the file's command").get("jobs")
     if not isinstance(records, list):
-        raise SchedulerError("it is JSON without jobs, and so of neither sacct nor squeue")
+        raise SchedulerError("it is JSON without jobs, so not from sacct or squeue")
     if len(records) > _MOST_JOBS:
-        raise SchedulerError(f"it has {len(records):,} jobs, and {_MOST_JOBS:,} are read at once; make it in parts")
+        raise SchedulerError(f"it has {len(records):,} jobs, and {_MOST_JOBS:,} is the maximum; split it")
     known = [record for record in records if isinstance(record, Mapping)]
     if any("job_state" in record for record in known):
         return _queued(known), []
@@ -262,14 +262,14 @@ def document(said: bytes, command: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise SchedulerError(f"{command} printed no JSON: {str(error)[:200]}") from error
     if not isinstance(found, Mapping):
-        raise SchedulerError(f"{command} printed JSON of another kind than a release of Slurm that is known")
+        raise SchedulerError(f"{command} printed JSON of an unsupported Slurm release")
     return found
 
 
 def _records(said: bytes, command: str) -> Iterable[Mapping[str, Any]]:
     jobs = document(said, command).get("jobs")
     if not isinstance(jobs, list):
-        raise SchedulerError(f"{command} printed JSON without jobs; is its release one that is known?")
+        raise SchedulerError(f"{command} printed JSON without jobs; is its Slurm release supported?")
     return (job for job in jobs[:_MOST_JOBS] if isinstance(job, Mapping))
 
 
@@ -410,7 +410,7 @@ def _seconds(value: str, zone: ZoneInfo | None) -> str:
         return value
     if moment.tzinfo is None and zone is None:
         raise SchedulerError(
-            f"its times, as {value}, have no zone: say --timezone, such as Europe/Berlin, or {_MADE_BY}"
+            f"its times, as {value}, have no time zone: use --timezone, such as Europe/Berlin, or {_MADE_BY}"
         )
     return str(int((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()))
 

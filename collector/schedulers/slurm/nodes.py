@@ -42,7 +42,7 @@ def nodes_in_json(said: bytes) -> list[NodeState]:
     """
     nodes = document(said, "Slurm").get("nodes")
     if not isinstance(nodes, list):
-        raise SchedulerError("Slurm printed JSON without nodes; is its release one that is known?")
+        raise SchedulerError("Slurm printed JSON without nodes; is its Slurm release supported?")
     found = (_from_record(node) for node in nodes[:_MOST_NODES] if isinstance(node, Mapping))
     return [node for node in found if node is not None]
 

@@ -82,7 +82,7 @@ class Commands:
             code = process.wait()
             alarm.cancel()
         if late.is_set():
-            raise SchedulerError(f"{name} took longer than {self.timeout_seconds:g} s; is the scheduler well?")
+            raise SchedulerError(f"{name} took longer than {self.timeout_seconds:g} s; is the scheduler healthy?")
         if len(said) > self.most_bytes:
             raise SchedulerError(f"{name} printed more than {self.most_bytes} bytes; raise collector.slurm_bytes")
         if code:
@@ -105,7 +105,7 @@ def _environment(own: Mapping[str, str], is_json: bool) -> dict[str, str]:
 def _first_line(complaints: IO[bytes]) -> str:
     complaints.seek(0)
     lines = complaints.read(_COMPLAINT_BYTES).decode("utf-8", "replace").strip().splitlines()
-    return lines[0] if lines else "it said nothing"
+    return lines[0] if lines else "it printed nothing"
 
 
 class SlurmReader:

@@ -148,7 +148,7 @@ def test_a_team_that_asks_too_much_is_told(tmp_path: Path) -> None:
     """In a sentence with the bound; what it asked before can still be asked again, and others go on."""
     with open_registry(tmp_path / "registry.sqlite", Bounds(2, 400)) as registry:
         made = [keep(registry, decided(why=why), OWNER).decided for why in ("a", "b")]
-        with pytest.raises(ConfigError, match="team-nlp has 2 capacity requests, as many as are kept of one team"):
+        with pytest.raises(ConfigError, match="team-nlp has 2 capacity requests, the maximum per team"):
             keep(registry, decided(why="c"), OWNER)
         assert keep(registry, made[0], OWNER).decided == made[0]
         theirs = decided(profile(team="team-vision"), team="team-vision")

@@ -38,5 +38,5 @@ def test_a_lake_that_hosts_share_is_left_to_those_who_take_turns(tmp_path: Path,
         (accept, ["r-aaaaa"]),
         (reject, ["r-aaaaa", *why]),
     ):
-        with pytest.raises(ConfigError, match="with --server URL"):
+        with pytest.raises(ConfigError, match="--server URL"):
             say([*words, *where])

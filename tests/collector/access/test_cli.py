@@ -37,7 +37,7 @@ def test_a_key_goes_to_standard_output_alone(run: Callable[..., tuple[int, str, 
     """`gpuledger admin access add … > file` leaves a file that holds the key and nothing else."""
     code, out, err = run("add", "--role", "read", "--team", "vision", "--team", "speech", "--name", "grafana")
     assert (code, out.count("\n"), out.startswith("gl_read_")) == (0, 1, True)
-    assert "shown this once" in err
+    assert "shown only once" in err
     assert out.strip() not in err
     assert run("list")[1].splitlines()[1].split()[1:6] == ["read", "grafana", "team", "speech,", "vision"]
 
@@ -49,7 +49,7 @@ def test_what_is_revoked_and_what_is_not_there(run: Callable[..., tuple[int, str
     assert "gpu*" in run("list")[1]
     code, _, err = run("revoke", key, "nosuch", join)
     assert code == 1
-    assert "no open key or join token nosuch" in err
+    assert "no active key or join token nosuch" in err
     assert run("list")[1] == "there are no keys\n"
     listed = run("list", "--all")[1]
     assert listed.count("revoked") == 2
@@ -82,11 +82,11 @@ def test_json_has_all_but_the_hash(run: Callable[..., tuple[int, str, str]]) -> 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["add", "--role", "agent", "--name", "x"], "needs it"),
-        (["join", "--uses", "0"], "not 1 to"),
-        (["join", "--for", "never"], "--for has an end"),
-        (["rotate", "nosuch"], "there is no open key nosuch"),
-        (["audit", "--since", "yesterday"], "is no time"),
+        (["add", "--role", "agent", "--name", "x"], "requires it"),
+        (["join", "--uses", "0"], "must be 1 to"),
+        (["join", "--for", "never"], "--for must end"),
+        (["rotate", "nosuch"], "there is no active key nosuch"),
+        (["audit", "--since", "yesterday"], "is not a valid duration"),
     ],
 )
 def test_wrong_usage_is_one_sentence(run: Callable[..., tuple[int, str, str]], words: list[str], sentence: str) -> None:
@@ -124,7 +124,7 @@ def test_a_name_is_erased_by_one_command(run: Callable[..., tuple[int, str, str]
     code, out, err = run("erase-user", "mira", "--as", "erased-1234")
     assert (code, out) == (0, "erased-1234\n")
     assert "1 rows changed" in err
-    assert "spools of agents, the scheduler, a backup" in err
+    assert "agents' spools, the scheduler, a backup" in err
     assert "mira" not in err
     with open_store(config) as opened, opened.session() as session:
         assert session.rows("SELECT user FROM allocations") == [("erased-1234",)]

@@ -142,4 +142,4 @@ def test_a_key_of_a_team_meets_no_page_of_the_whole_site(app: FastAPI, client: h
                 assert answer.status_code in (200, 404, 422), endpoint
             else:
                 assert answer.status_code == 403, endpoint
-                assert "this key is for vision alone; ask the API below /v1" in answer.json()["detail"]
+                assert "this key is limited to vision; use the API below /v1" in answer.json()["detail"]

@@ -126,7 +126,7 @@ def test_what_is_measured_waits_for_a_join_token_that_works(
     with caplog.at_level(logging.WARNING, "agent.delivery.sender"):
         assert delivered(config, spool, 3) == [False] * 3
     assert [record.message for record in caplog.records] == [
-        f"http://127.0.0.1:{guarded.port} answered 403: not enrolled: no such join token; make one: "
+        f"http://127.0.0.1:{guarded.port} answered 403: not enrolled: no such join token; create one: "
         "gpuledger admin access join; batches wait in the spool"
     ]
     assert (spool.waiting, guarded.batches()) == (3, 0)

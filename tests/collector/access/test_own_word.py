@@ -50,7 +50,7 @@ def test_rows_of_its_own_host_pass() -> None:
 )
 def test_one_row_of_another_host_refuses_the_batch(tables: dict[str, list[dict[str, Any]]]) -> None:
     """A host that is taken over cannot invent what others did; nor say of nobody's host that it waits."""
-    with pytest.raises(BatchError, match="the key k is of the host 'n14'") as refusal:
+    with pytest.raises(BatchError, match="the key k belongs to the host 'n14'") as refusal:
         check_host(OWN, _batch(**tables))
     assert refusal.value.status == 403
     check_host(Principal("w", "writer"), _batch(**tables))
@@ -142,7 +142,7 @@ def test_a_gpu_is_of_the_host_that_told_of_it_first_until_it_is_moved(guarded: S
     ]
     answer = guarded.client.post(theirs[0], bearer(second))
     assert (answer.status, answer.json["quarantined"]) == (200, 1)
-    assert "not a GPU of n15: another host told of it first" in answer.json["reasons"][0]
+    assert "not a GPU of n15: another host reported it first" in answer.json["reasons"][0]
     guarded.registry.homes.move("GPU-7", "n15", NOW, "cli:mira")
     assert HostBook(guarded.registry.homes).learn("n15", NOW, ["GPU-7"]).gpus == {"GPU-7"}
 

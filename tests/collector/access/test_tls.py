@@ -150,7 +150,7 @@ def test_plain_text_on_a_network_is_warned_of(
         secure = settings(signed)
         access_of(replace(secure, listen=listen), None).registry.close()
     said = [record.message for record in caplog.records]
-    assert [f"keys and names go to and from {listen} as plain text" in one for one in said] == [True] * warns
+    assert [f"keys and names travel to and from {listen} unencrypted" in one for one in said] == [True] * warns
 
 
 def test_old_versions_of_tls_are_spoken_with_nobody() -> None:

@@ -101,7 +101,7 @@ def test_what_cannot_be_written_waits(
         usage.flush()
         usage.flush()
     assert [record.message for record in caplog.records] == [
-        "the audit cannot be written, and waits: the registry failed: disk full"
+        "the audit log cannot be written; its entries wait: the registry failed: disk full"
     ]
     usage.flush()
     assert told(registry) == [("read", "k1", "/", 1)]

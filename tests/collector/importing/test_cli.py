@@ -38,7 +38,7 @@ def test_files_from_elsewhere_are_enough(files: list[str], tmp_path: Path, capsy
     code, out, _ = said(capsys, *files, *SINCE, "--store", str(store))
     assert code == 0
     assert out.startswith("slurm/testcluster: ")
-    assert "on hosts without metrics, and so on no GPU" in out
+    assert "on hosts without metrics, so not assigned to a GPU" in out
     code, again, _ = said(capsys, *files, *SINCE, "--store", str(store), "--cluster", "testcluster")
     assert "new: 0 allocations, 0 other names, 0 states of hosts" in again
     with Store.open(store, read_only=True) as opened, opened.session() as session:
@@ -60,7 +60,7 @@ def test_a_dry_run_leaves_no_store(files: list[str], tmp_path: Path, capsys: pyt
         (("--timezone", "Mars/Olympus"), 2, "Mars/Olympus"),
         (("--file", "absent.json"), 3, "cannot read absent.json"),
         (("--slurm-commands", "/nowhere"), 3, "is Slurm's client installed?"),
-        (("--slurm-cluster", "beta"), 2, "not of beta"),
+        (("--slurm-cluster", "beta"), 2, "not beta"),
     ],
 )
 def test_what_is_wrong_is_a_sentence_and_an_exit_code(

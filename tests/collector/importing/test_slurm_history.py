@@ -138,7 +138,7 @@ def test_a_job_that_nobody_believes_to_run_is_left_out_and_told(site: Site) -> N
     brought = site.bring()
     assert brought.runs == {"slurm/alpha/8"}
     assert brought.history.notes == (
-        "1 jobs run in accounting and are not in the queue: left out; sacctmgr show runawayjobs mends them",
+        "1 jobs run in accounting and are not in the queue: left out; sacctmgr show runawayjobs corrects them",
     )
 
 
@@ -167,8 +167,8 @@ def test_hosts_without_telemetry_are_told_as_hosts(site: Site) -> None:
         ("slurm/alpha/8", "n1", None, 0),
     ]
     assert brought.unplaced == {
-        "on hosts without metrics, and so on no GPU": 1,
-        "that share GPUs, and so on none of the ledger": 1,
+        "on hosts without metrics, so not assigned to a GPU": 1,
+        "that share GPUs, so not assigned in the ledger": 1,
         "with GPUs that no metric shows": 1,
     }
 

@@ -143,7 +143,7 @@ def test_a_body_that_the_disk_did_not_keep_stops_no_other(store: Store, caplog: 
         session.execute("UPDATE arrivals SET body = 'rotten'::BLOB WHERE batch = (SELECT min(batch) FROM arrivals)")
     sealed = seal(store, mark)
     assert (sealed.rows, sealed.broken) == (2, 1)
-    assert "cannot be read any more" in caplog.text
+    assert "can no longer be read" in caplog.text
 
 
 def test_another_process_reads_the_lake_while_the_store_is_open(store: Store) -> None:

@@ -10,7 +10,7 @@ from agent.exposition import exposition
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, StoreError
 from collector.lake import keeper
-from collector.lake.keeper import JobState, Upkeep, give, jobs, states, take
+from collector.lake.keeper import JobState, Maintenance, give, jobs, states, take
 from collector.pipeline.metrics import Metrics
 from collector.store.database import Store
 from collector.store.noted import named_files
@@ -44,7 +44,7 @@ def test_every_job_runs_when_it_is_due_and_says_when_it_is_next(tmp_path: Path) 
     clock, metrics = Clock(DAY + 3 * DAY_US), Metrics()
     with site(tmp_path) as store:
         land(store, rows(DAY, 300, batch=256), 256, received_at=clock.now_us)
-        upkeep = Upkeep(store, CONFIG, metrics, clock)
+        upkeep = Maintenance(store, CONFIG, metrics, clock)
         names = [job.name for job in jobs(store, CONFIG, lambda _: None, lambda: None)]
         assert upkeep.once() == names
         assert upkeep.once() == []
@@ -70,7 +70,7 @@ def test_the_lake_is_asked_for_its_files_only_by_jobs_that_write_some(
     clock = Clock(DAY + 3 * DAY_US)
     with site(tmp_path) as store:
         land(store, rows(DAY, 300, batch=256), 256, received_at=clock.now_us)
-        upkeep = Upkeep(store, CONFIG, Metrics(), clock)
+        upkeep = Maintenance(store, CONFIG, Metrics(), clock)
         upkeep.once()
         with store.session() as session:
             rolled = [file.sha256 for file in named_files(session) if file.table in ("gpu_minutes", "gpu_hours")]
@@ -93,14 +93,14 @@ def _noted(function: Callable[..., object], name: str, asked: list[str]) -> Call
 def test_a_store_without_a_lake_has_nothing_to_compact(tmp_path: Path) -> None:
     """Its file is DuckDB's own business."""
     with site(tmp_path, lake=False) as store:
-        assert Upkeep(store, CONFIG, Metrics(), Clock(DAY)).once() == JOBS
+        assert Maintenance(store, CONFIG, Metrics(), Clock(DAY)).once() == JOBS
 
 
 def test_a_restart_does_not_begin_the_day_anew(tmp_path: Path) -> None:
     """A collector that is restarted every hour would compact the same days every hour."""
     with site(tmp_path, lake=False) as store:
-        Upkeep(store, CONFIG, Metrics(), Clock(DAY)).once()
-        assert Upkeep(store, CONFIG, Metrics(), Clock(DAY + HOUR_US // 2)).once() == []
+        Maintenance(store, CONFIG, Metrics(), Clock(DAY)).once()
+        assert Maintenance(store, CONFIG, Metrics(), Clock(DAY + HOUR_US // 2)).once() == []
 
 
 def test_two_collectors_share_the_jobs_of_a_lake(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_two_collectors_share_the_jobs_of_a_lake(tmp_path: Path) -> None:
     clock = Clock(DAY + 3 * DAY_US)
     with site(tmp_path) as store, Store.open(tmp_path / "other.duckdb", lake=store.lake) as other:
         make_tier_tables(other)
-        assert Upkeep(store, CONFIG, Metrics(), clock).once() != []
-        assert Upkeep(other, CONFIG, Metrics(), clock).once() == []
+        assert Maintenance(store, CONFIG, Metrics(), clock).once() != []
+        assert Maintenance(other, CONFIG, Metrics(), clock).once() == []
 
 
 def test_of_two_who_take_a_turn_at_once_one_gets_it(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_a_turn_that_nobody_gave_back_ends_by_itself(tmp_path: Path) -> None:
     """A collector that died in the middle must not stop a job for ever; until then nobody else begins one."""
     with site(tmp_path, lake=False) as store:
         assert take(store, "roll_up", DAY, DAY + 4 * 60 * SECOND)
-        assert Upkeep(store, CONFIG, Metrics(), Clock(DAY + 60 * SECOND)).once() == []
-        assert Upkeep(store, CONFIG, Metrics(), Clock(DAY + 5 * 60 * SECOND)).once() == JOBS
+        assert Maintenance(store, CONFIG, Metrics(), Clock(DAY + 60 * SECOND)).once() == []
+        assert Maintenance(store, CONFIG, Metrics(), Clock(DAY + 5 * 60 * SECOND)).once() == JOBS
 
 
 def test_two_jobs_of_two_collectors_do_not_meet(tmp_path: Path) -> None:
@@ -170,17 +170,17 @@ def test_jobs_let_the_sealing_catch_up_first_but_not_for_ever(tmp_path: Path, mo
 
     with site(tmp_path, lake=False) as store:
         clock = Clock(DAY)
-        assert Upkeep(store, replace(CONFIG, job_seconds=3600), Metrics(), clock, is_behind).once() == JOBS
+        assert Maintenance(store, replace(CONFIG, job_seconds=3600), Metrics(), clock, is_behind).once() == JOBS
         assert len(asked) >= behind_until
         clock.now_us, behind_until = clock.now_us + HOUR_US, 10**9
-        assert Upkeep(store, replace(CONFIG, job_seconds=0.1), Metrics(), clock, is_behind).once() == JOBS
+        assert Maintenance(store, replace(CONFIG, job_seconds=0.1), Metrics(), clock, is_behind).once() == JOBS
 
 
 def test_a_job_that_fails_is_tried_again_and_the_others_go_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is told once, counted each time, and soon due again; when it works, that is told too."""
     clock, metrics = Clock(DAY), Metrics()
     with site(tmp_path, lake=False) as store:
-        upkeep = Upkeep(store, CONFIG, metrics, clock)
+        upkeep = Maintenance(store, CONFIG, metrics, clock)
         assert "roll_up" in upkeep.once()
         land(store, rows(DAY, 5, batch=256), 256)
         clock.now_us += HOUR_US
@@ -210,12 +210,12 @@ def test_a_server_that_ends_does_not_wait_for_a_long_job(tmp_path: Path, caplog:
 
     with site(tmp_path, lake=False) as store:
         land(store, rows(DAY, 5, batch=256), 256)
-        upkeep = Upkeep(store, CONFIG, metrics, clock, stop_in_the_middle)
+        upkeep = Maintenance(store, CONFIG, metrics, clock, stop_in_the_middle)
         assert upkeep.once() == []
         assert 'gpuledger_upkeep_runs_total{job="roll_up",outcome="interrupted"} 1.0' in _page(metrics)
         assert caplog.text == ""
         clock.now_us += 6 * SECOND
-        assert Upkeep(store, CONFIG, Metrics(), clock).once()[0] == "roll_up"
+        assert Maintenance(store, CONFIG, Metrics(), clock).once()[0] == "roll_up"
     with pytest.raises(StoreError, match="has been closed"):
         store.session()
 
@@ -224,9 +224,9 @@ def test_a_server_that_ends_does_not_wait_for_a_long_job(tmp_path: Path, caplog:
     ("kept", "sentence"),
     [
         ("gpu_minuets=3", "the nearest is gpu_minutes"),
-        ("ledger=3", "no table that expires"),
-        ("gpu_minutes=0", "write a whole number of days"),
-        ("gpu_minutes", "write a whole number of days"),
+        ("ledger=3", "not a table that expires"),
+        ("gpu_minutes=0", "use a whole number of days"),
+        ("gpu_minutes", "use a whole number of days"),
     ],
 )
 def test_a_table_s_own_age_is_checked_at_the_start(kept: str, sentence: str) -> None:

@@ -80,7 +80,7 @@ def test_a_turn_is_prolonged_by_whoever_has_it(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="another collector has taken it"):
             prolong(store, "roll_up", until, until + DAY_US)
         give(store, JobState("roll_up", "done", "", until, until, until + DAY_US), until + HOUR_US)
-        with pytest.raises(StoreError, match="was over"):
+        with pytest.raises(StoreError, match="has expired"):
             prolong(store, "roll_up", until + DAY_US, until + 2 * DAY_US)
 
 

@@ -111,7 +111,7 @@ def test_who_says_no_is_not_asked_again(status: int, hint: str) -> None:
 def test_a_server_that_is_not_there() -> None:
     """The sentence names it."""
     client, _ = asking("http://127.0.0.1:1")
-    with client, pytest.raises(ServerError, match=r"http://127\.0\.0\.1:1 cannot be asked"):
+    with client, pytest.raises(ServerError, match=r"http://127\.0\.0\.1:1 cannot be reached"):
         client.evaluated("up", 0, 1000, 1000)
 
 

@@ -231,7 +231,7 @@ def test_hosts_beside_their_gpus(url: str) -> None:
     assert (busy, iowait) == (pytest.approx(0.3, abs=0.01), pytest.approx(0.1, abs=0.01))
     assert disk == [("n0", "nvme0n1", 239, 239e6)]
     assert pulled.notes == (
-        "1 hosts of node_exporter have no GPU, or another name than the GPUs' exporter gives them "
+        "1 hosts of node_exporter have no GPU, or a name that differs from the GPU exporter's "
         "(such as login1 beside n0): left out",
     )
     assert pulled.columns["host_samples"] >= {"cpu_busy_ratio", "memory_used_bytes"}

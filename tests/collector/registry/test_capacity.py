@@ -114,7 +114,7 @@ def test_an_id_is_one_request(registry: Registry) -> None:
     registry.capacity.add(one, decided(one))
     registry.capacity.add(replace(one, asked_at=NOW + 5), decided(one, "PASS"))
     assert registry.capacity.find(one.id) == replace(one, verdict="PASS")
-    with pytest.raises(RegistryError, match="is another request"):
+    with pytest.raises(RegistryError, match="is a different request"):
         registry.capacity.add(replace(one, digest="of something else"), decided(one))
     assert len(registry.capacity.history(one.id)) == 2
 
@@ -167,7 +167,7 @@ def test_a_team_has_so_many_requests_and_no_more(where: str | Path) -> None:
     with open_registry(where, Bounds(2, 400)) as registry:
         mine = [asked(f"q-aaaa{number}") for number in range(3)]
         assert all(registry.capacity.add(one, decided(one)) for one in mine[:2])
-        with pytest.raises(FullError, match="2 capacity requests, as many as are kept of one team"):
+        with pytest.raises(FullError, match="2 capacity requests, the maximum per team"):
             registry.capacity.add(mine[2], decided(mine[2]))
         assert registry.capacity.find(mine[2].id) is None
         assert registry.capacity.add(mine[0], decided(mine[0], "PASS"))

@@ -71,7 +71,7 @@ def test_no_error_says_the_password(form: str, secret: str) -> None:
 
 def test_what_is_no_address_is_told_without_it() -> None:
     """It may be a password that slipped."""
-    with pytest.raises(RegistryError, match="write dbname=… host=…") as told:
+    with pytest.raises(RegistryError, match="use dbname=… host=…") as told:
         open_registry("postgres:p4ssw0rd")
     assert "p4ssw0rd" not in str(told.value)
 

@@ -107,9 +107,9 @@ def test_a_connection_that_was_closed_meanwhile_is_made_anew() -> None:
     [
         (b"", "cannot be reached"),
         (b"\x00\x01garbage", "cannot be reached"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nno JSON..", "no JSON"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "no object"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100000, "no JSON"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nno JSON..", "not JSON"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "not an object"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100000, "not JSON"),
         (b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops", "500"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "it was cut off: 49 bytes are missing"),
     ],

@@ -45,7 +45,7 @@ def test_a_cluster_that_does_not_answer_harms_nothing_else(tmp_path: Path, caplo
     with serving(config) as collector:
         until(lambda: failed in collector.client.get("/metrics").text, "the failure is counted")
         assert collector.client.get("/healthz").status == 200
-    told = [record for record in caplog.records if "slurm/alpha is not read" in record.message]
+    told = [record for record in caplog.records if "slurm/alpha cannot be read" in record.message]
     assert len(told) == 1
     assert "is Slurm's client installed" in told[0].message
 
@@ -58,7 +58,7 @@ def test_failures_are_logged_when_they_begin_and_end(cluster: SmallCluster, capl
     cluster.said.controller = True
     assert poller.once(cluster.session)
     assert [record.message.split(":")[0] for record in caplog.records] == [
-        "slurm/alpha is not read",
+        "slurm/alpha cannot be read",
         "slurm/alpha answers again",
     ]
 
@@ -85,7 +85,7 @@ def test_a_row_that_cannot_be_true_keeps_no_other_out(cluster: SmallCluster) -> 
     [
         ("SLURM", "a/b", "a name has letters"),
         ("SLURM_FORMAT", "yaml", "not auto, json or text"),
-        ("SLURM_SECONDS", "0", "less than 1"),
+        ("SLURM_SECONDS", "0", "must be at least 1"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(key: str, value: str, says: str) -> None:
