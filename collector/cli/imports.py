@@ -6,10 +6,12 @@ And the flags of the settings, with which `serve` starts too.
 import argparse
 import csv
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -20,9 +22,10 @@ from collector.importing.history import Brought, bring
 from collector.importing.importer import Imported, import_file
 from collector.importing.placing import Ground
 from collector.importing.slurm_history import SlurmAnswer, clusters, from_commands, from_files, history, of_cluster
-from collector.importing.span import Span, span, zone
+from collector.importing.span import Span, counted, span, zone
 from collector.schedulers.slurm.reader import Commands, Form, SlurmReader
 from collector.store.database import NO_LAKE, Store, lake_of
+from collector.store.lake import LakeSettings
 
 _OK, _CHECK_FAILED = 0, 1
 _SHOWN_REJECTS = 5
@@ -61,13 +64,44 @@ def import_(argv: list[str]) -> int:
     for path in options.files:
         column_names(path)  # a mistyped name should not leave a store behind
     results = []
-    with Store.open(store_path) as store:
+    with _filled_store(store_path) as store:
         try:
             for path in options.files:
-                results.append(import_file(store, path, options.table, options.node))
+                results.append(import_file(store, path, options.table, options.node, partial(_show_rows, path)))
         finally:  # what landed before a file was refused is told all the same
+            show_progress("")
             _report(results, options.reject, dry_run=False)
     return _CHECK_FAILED if any(result.rejected and not result.landed for result in results) else _OK
+
+
+def show_progress(text: str) -> None:
+    """Show a line on a terminal's standard error, in place of the last one; elsewhere nothing."""
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def _show_rows(path: Path, rows: int) -> None:
+    show_progress(f"{path.name}: {counted(rows, 'row')} read")
+
+
+@contextmanager
+def _filled_store(path: Path, lake: LakeSettings | None = None) -> Iterator[Store]:
+    """Open a store to import into; a file that is made for it and in which nothing lands is removed again.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    is_new = not path.exists()
+    with Store.open(path, lake=lake) as store:
+        try:
+            yield store
+        finally:
+            with store.session() as session:
+                is_empty = not session.rows("SELECT 1 FROM receipts WHERE row_count > 0 LIMIT 1")
+            if is_new and is_empty:
+                store.close()
+                path.unlink()
 
 
 def _import_parser() -> argparse.ArgumentParser:
@@ -77,12 +111,14 @@ def _import_parser() -> argparse.ArgumentParser:
         epilog="Times are microseconds UTC or ISO 8601, UTC where no zone is given; units as in docs/metrics.md.",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=".csv, .csv.gz, .parquet or .arrow")
-    parser.add_argument("--store", help="the store to land them in (default: from the settings)")
+    parser.add_argument("--store", help="the store to import into (default: from the settings)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, for the store's path")
-    parser.add_argument("--table", help="the table they are (default: by the file's name, then by its columns)")
-    parser.add_argument("--node", help="the host they are of, where they have no column node")
-    parser.add_argument("--dry-run", action="store_true", help="read and check, write nothing; exit 1 if rows are bad")
-    parser.add_argument("--reject", type=Path, metavar="OUT", help="write the rows that are not taken to this CSV file")
+    parser.add_argument("--table", help="the table they belong to (default: by the file's name, then by its columns)")
+    parser.add_argument("--node", help="the host they belong to, where they have no column node")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="read and check, write nothing; exit 1 if rows are invalid"
+    )
+    parser.add_argument("--reject", type=Path, metavar="OUT", help="write the rejected rows to this CSV file")
     return parser
 
 
@@ -97,8 +133,8 @@ def _report(results: Sequence[Imported], reject: Path | None, *, dry_run: bool) 
 
 def _summary(result: Imported, *, dry_run: bool) -> str:
     if result.repeated:
-        return f"{result.path} -> {result.table}: was imported before; nothing added"
-    landed = f"{result.landed:,} {'good' if dry_run else 'landed'}"
+        return f"{result.path} -> {result.table}: already imported; nothing added"
+    landed = f"{result.landed:,} {'valid' if dry_run else 'imported'}"
     counts = f"{result.read:,} rows read, {landed}, {result.rejected:,} rejected"
     return f"{result.path} -> {result.table}: {counts}{_span(result)}"
 
@@ -119,9 +155,9 @@ def _remarks(result: Imported, reject: Path | None) -> list[str]:
     if result.rejected > len(lines):
         lines.append(f"and {result.rejected - len(lines):,} more{'' if reject else '; --reject FILE writes them out'}")
     if result.rejected:
-        lines.append("to bring them too, mend them in a file of their own: the others are already counted")
+        lines.append("to import them too, correct them in a file of their own: the others are already counted")
     if result.ignored_columns:
-        lines.append(f"columns that the table does not have were left out: {', '.join(result.ignored_columns)}")
+        lines.append(f"unknown columns were ignored: {', '.join(result.ignored_columns)}")
     return lines
 
 
@@ -139,8 +175,8 @@ def _write_rejects(results: Sequence[Imported], path: Path) -> None:
 _GROUNDS: tuple[tuple[Ground, str], ...] = (
     ("told", "named by Slurm, an agent or an exporter"),
     ("whole", "whole hosts"),
-    ("seen", "the samples leave no other"),
-    ("assumed", "assumed: the first that were free"),
+    ("seen", "the samples allow no other"),
+    ("assumed", "assumed: the first free ones"),
 )
 
 
@@ -161,7 +197,7 @@ def import_slurm(argv: list[str]) -> int:
 
 def add_slurm(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
     """Add the flags that say where Slurm's word is found; `import prometheus --allocations slurm` has them too."""
-    parser.add_argument("--cluster", help="what the cluster is called here (default: as Slurm calls it)")
+    parser.add_argument("--cluster", help="the cluster's name here (default: Slurm's)")
     parser.add_argument("--slurm-cluster", metavar="NAME", help="another cluster of the same accounting database")
     parser.add_argument(
         "--file",
@@ -169,9 +205,11 @@ def add_slurm(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> No
         type=Path,
         default=[],
         metavar="FILE",
-        help="what sacct, squeue or sacctmgr printed elsewhere, instead of asking them; may be given several times",
+        help="output of sacct, squeue or sacctmgr from elsewhere, instead of running them; may be repeated",
     )
-    parser.add_argument("--slurm-format", choices=["text", "json"], default="text", help="how sacct is asked")
+    parser.add_argument(
+        "--slurm-format", choices=["text", "json"], default="text", help="which output of sacct to ask for"
+    )
     parser.add_argument("--slurm-commands", type=Path, metavar="DIR", help="directory of Slurm's commands")
 
 
@@ -192,26 +230,31 @@ def slurm_told(options: argparse.Namespace, asked: Span) -> tuple[SlurmAnswer, s
         config = load(options.config, os.environ)
         commands = Commands(options.slurm_commands or _directory(config.slurm_commands), 600.0, config.slurm_bytes)
         reader = SlurmReader(commands, cast("Form", options.slurm_format))
-        told, notes = from_commands(reader, asked.since, asked.until, options.slurm_cluster)
+        told, notes = from_commands(reader, asked.since, asked.until, options.slurm_cluster, _show_days)
+        show_progress("")
     names = clusters(told)
     return told, options.cluster or options.slurm_cluster or (names[0] if names else "cluster"), notes
+
+
+def _show_days(done: int, days: int) -> None:
+    show_progress(f"Slurm's accounting: {done} of {counted(days, 'day')}")
 
 
 def _history_summary(brought: Brought, asked: Span) -> list[str]:
     """Return what was brought, as lines."""
     new = brought.new
     lines = [
-        f"{brought.history.name}: {_counted(len(brought.runs), 'run')} with GPUs in {asked.label}; "
-        f"new: {_counted(new['allocations'], 'allocation')}, {_counted(new['run_aliases'], 'other name')}, "
-        f"{_counted(new['node_states'], 'state')} of hosts"
+        f"{brought.history.name}: {counted(len(brought.runs), 'run')} with GPUs in {asked.label}; "
+        f"new: {counted(new['allocations'], 'allocation')}, {counted(new['run_aliases'], 'other name')}, "
+        f"{counted(new['node_states'], 'state')} of hosts"
     ]
     total = sum(brought.grounds.values())
     for ground, words in _GROUNDS:
         if milliseconds := brought.grounds.get(ground, 0):
             lines.append(f"  {milliseconds / 3.6e6:12,.1f} GPU-hours  {100 * milliseconds / total:5.1f}%  {words}")
-    lines += [f"  {_counted(count, 'run')} {reason}" for reason, count in brought.unplaced.items()]
+    lines += [f"  {counted(count, 'run')} {reason}" for reason, count in brought.unplaced.items()]
     if brought.implausible:
-        lines.append(f"  {_counted(brought.implausible, 'row')} that cannot be true: left out")
+        lines.append(f"  {counted(brought.implausible, 'row')} with impossible values: left out")
     return lines
 
 
@@ -225,7 +268,11 @@ def open_target(config: CollectorConfig, path: Path | None, *, dry_run: bool) ->
     place = path or config.store
     lake = None if config.lake in ("", NO_LAKE) else lake_of(config)  # the one beside the store is found by itself
     is_absent = dry_run and lake is None and not place.exists()
-    with Store.open(None) if is_absent else Store.open(place, lake=lake, read_only=dry_run) as store:
+    if is_absent:
+        target: AbstractContextManager[Store] = Store.open(None)
+    else:
+        target = Store.open(place, lake=lake, read_only=True) if dry_run else _filled_store(place, lake)
+    with target as store:
         yield store
 
 
@@ -233,31 +280,27 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpuledger import slurm",
         description=import_slurm.__doc__,
-        epilog="Brought twice, it counts once; what ended meanwhile gets its end. See docs/import-slurm.md.",
+        epilog="Imported twice, it counts once; jobs that ended meanwhile get their end. See docs/import-slurm.md.",
     )
     parser.add_argument("--since", default="4w", metavar="TIME", help="4w, 30d, 12h, 2026-11-01 (default: 4w)")
-    parser.add_argument("--until", metavar="TIME", help="how things were then (default: now)")
+    parser.add_argument("--until", metavar="TIME", help="end of the period (default: now)")
     add_slurm(parser)
     parser.add_argument(
-        "--timezone", default="", metavar="ZONE", help="of times without one (default: UTC; files need it)"
+        "--timezone", default="", metavar="ZONE", help="time zone of times without one (default: UTC; files need it)"
     )
     parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, for the store's path")
-    parser.add_argument("--dry-run", action="store_true", help="ask and place, write nothing")
+    parser.add_argument("--dry-run", action="store_true", help="read and assign, write nothing")
     return parser
 
 
 def _chosen(wanted: str | None, names: Sequence[str]) -> str:
     if wanted is None:
-        raise ConfigError(f"the files tell of {', '.join(names)}: choose one with --slurm-cluster")
+        raise ConfigError(f"the files have the clusters {', '.join(names)}: choose one with --slurm-cluster")
     if names and wanted not in names:
-        raise ConfigError(f"the files tell of {', '.join(names)}, and not of {wanted}")
+        raise ConfigError(f"the files have the clusters {', '.join(names)}, not {wanted}")
     return wanted
 
 
 def _directory(name: str) -> Path | None:
     return Path(name) if name else None
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

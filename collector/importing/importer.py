@@ -165,8 +165,16 @@ class Imported:
             self.rejects.append(reject)
 
 
-def import_file(store: Store | None, path: Path, table: str | None = None, node: str | None = None) -> Imported:
+def import_file(
+    store: Store | None,
+    path: Path,
+    table: str | None = None,
+    node: str | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Imported:
     """Land the good rows of a file, once; without a store nothing is written and the rest is the same.
+
+    `progress` gets the number of rows read so far, every hundred thousand or so.
 
     Raises:
         FileRefusedError: the file cannot be read, or it cannot be told what it is.
@@ -179,7 +187,7 @@ def import_file(store: Store | None, path: Path, table: str | None = None, node:
     result = Imported(path, found.name, ignored_columns=ignored)
     with _sink(store, path, found, result) as land:
         if land is not None:
-            _read(path, found, node, result, land)
+            _read(path, found, node, result, land, progress)
     return result
 
 
@@ -198,7 +206,14 @@ def _sink(
         yield None if taking is None else lambda rows: taking.add(table.name, rows)
 
 
-def _read(path: Path, table: Table, node: str | None, result: Imported, land: Callable[[pa.Table], None]) -> None:
+def _read(
+    path: Path,
+    table: Table,
+    node: str | None,
+    result: Imported,
+    land: Callable[[pa.Table], None],
+    progress: Callable[[int], None],
+) -> None:
     now = time.time_ns() // 1000
     skipped = Skipped()
     for piece in pieces(path, skipped):
@@ -211,6 +226,7 @@ def _read(path: Path, table: Table, node: str | None, result: Imported, land: Ca
             land(pa.Table.from_batches([good]))
             _note_span(good, result)
         result.landed += good.num_rows
+        progress(result.read)
     for line, text in skipped.lines:
         result.read += 1
         result.refuse(Reject(line, "has more or fewer values than the header has names", text))

@@ -26,8 +26,8 @@ class Span:
         hours = round((self.until - self.since) / 3600 / SECOND_US)
         for name, length in (("week", 168), ("day", 24)):
             if hours >= length and hours % length == 0:
-                return _counted(hours // length, name)
-        return _counted(round(hours / 24), "day") if hours > 48 else _counted(hours, "hour")
+                return counted(hours // length, name)
+        return counted(round(hours / 24), "day") if hours > 48 else counted(hours, "hour")
 
 
 def zone(name: str) -> ZoneInfo:
@@ -39,7 +39,9 @@ def zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ConfigError(f"this host knows no time zone {name!r}: use a name such as Europe/Berlin") from error
+        raise ConfigError(
+            f"{name!r} is not a time zone known to this host: use a name such as Europe/Berlin"
+        ) from error
 
 
 def span(since: str, until: str | None, now: int, timezone: ZoneInfo) -> Span:
@@ -51,7 +53,7 @@ def span(since: str, until: str | None, now: int, timezone: ZoneInfo) -> Span:
     end = now if until is None or until == "now" else _moment(until, now, timezone, "--until")
     start = _moment(since, end, timezone, "--since")
     if end > now:
-        raise ConfigError(f"--until {until} has not come yet: history ends now")
+        raise ConfigError(f"--until {until} is in the future: history ends now")
     if start >= end:
         raise ConfigError(f"--since {since} is not before --until {until or 'now'}")
     return Span(start, end)
@@ -63,10 +65,11 @@ def _moment(text: str, end: int, timezone: ZoneInfo, flag: str) -> int:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise ConfigError(f"{flag} {text!r} names no time: say {_EXAMPLES}") from error
+        raise ConfigError(f"{flag} {text!r} is not a valid time: use {_EXAMPLES}") from error
     moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone)
     return round(moment.timestamp() * SECOND_US)
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, "2 days"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

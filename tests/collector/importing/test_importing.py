@@ -162,7 +162,7 @@ def test_the_table_is_told_by_flag_then_by_name_then_by_columns(tmp_path: Path) 
     assert _imported(_csv(tmp_path, HEADER, GOOD, name="x.csv"), table="inventory")[0].ignored_columns == (
         "utilization_ratio",
     )
-    with pytest.raises(FileRefusedError, match=r"cannot tell which table .*keys\.csv is; say it with --table"):
+    with pytest.raises(FileRefusedError, match=r"cannot tell which table .*keys\.csv belongs to; use --table"):
         _imported(_csv(tmp_path, "node,started_at,ended_at", f"n1,{NOW - 1},{NOW}", name="keys.csv"))
     with pytest.raises(FileRefusedError, match="there is no table gpus; there are gpu_samples"):
         _imported(allocations, table="gpus")
@@ -184,7 +184,7 @@ def test_a_node_may_be_given_for_the_whole_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("gpu_samples.txt", b"", r"name it \.csv, \.csv\.gz, \.parquet or \.arrow"),
+        ("gpu_samples.txt", b"", r"its name must end in \.csv, \.csv\.gz, \.parquet or \.arrow"),
         ("gpu_samples.parquet", b"PAR1 and nothing else", "as parquet"),
         ("gpu_samples.arrow", b"not arrow at all", "as arrow"),
         ("gpu_samples.csv", b"", "as csv"),
@@ -235,10 +235,10 @@ def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixt
     rejects = tmp_path / "rejects.csv"
     assert import_([str(path), "--store", str(tmp_path / "s.duckdb"), "--reject", str(rejects)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{path} -> gpu_samples: 2 rows read, 1 landed, 1 rejected, 2025-11-13 02:13:19 to 2025-11-13 02:13:20 UTC",
+        f"{path} -> gpu_samples: 2 rows read, 1 imported, 1 rejected, 2025-11-13 02:13:19 to 2025-11-13 02:13:20 UTC",
         "  line 3: gpu_samples.utilization_ratio: outside 0 to 1",
-        "  to bring them too, mend them in a file of their own: the others are already counted",
-        "  columns that the table does not have were left out: colour",
+        "  to import them too, correct them in a file of their own: the others are already counted",
+        "  unknown columns were ignored: colour",
     ]
     with rejects.open(newline="") as file:
         assert list(csv.reader(file)) == [
@@ -260,13 +260,14 @@ def test_a_dry_run_writes_nothing_and_fails_on_bad_rows(tmp_path: Path, capsys: 
     assert import_([str(good), "--dry-run", "--store", str(store)]) == 0
     assert import_([str(good), str(bad), "--dry-run", "--store", str(store)]) == 1
     assert not store.exists()
-    assert "1 good, 1 rejected" in capsys.readouterr().out
+    assert "1 valid, 1 rejected" in capsys.readouterr().out
 
 
 def test_a_file_of_nothing_but_bad_rows_is_a_failure(tmp_path: Path) -> None:
     """A wrong unit rejects every row; a script should notice."""
     path = _csv(tmp_path, HEADER, f"n1,{NOW - 10},{NOW},GPU-0,50", f"n1,{NOW - 10},{NOW},GPU-1,70")
     assert import_([str(path), "--store", str(tmp_path / "s.duckdb")]) == 1
+    assert list(tmp_path.iterdir()) == [path], "an empty store would answer the next question with an empty fleet"
 
 
 def test_what_landed_before_a_refused_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,7 +276,34 @@ def test_what_landed_before_a_refused_file_is_told(tmp_path: Path, capsys: pytes
     keyless = _csv(tmp_path, "node,colour", "n1,red", name="other_gpu_samples.csv")
     with pytest.raises(FileRefusedError):
         import_([str(good), str(keyless), "--store", str(tmp_path / "s.duckdb")])
-    assert "1 landed" in capsys.readouterr().out
+    assert "1 imported" in capsys.readouterr().out
+    assert (tmp_path / "s.duckdb").exists()
+
+
+def test_an_import_that_fails_leaves_no_empty_store_behind(tmp_path: Path) -> None:
+    """What is wrong with a file may be found only while it is read; a store that was there before stays."""
+    keyless = _csv(tmp_path, "node,colour", "n1,red")
+    store = tmp_path / "s.duckdb"
+    with pytest.raises(FileRefusedError):
+        import_([str(keyless), "--store", str(store)])
+    assert list(tmp_path.iterdir()) == [keyless]
+    Store.open(store).close()
+    with pytest.raises(FileRefusedError):
+        import_([str(keyless), "--store", str(store)])
+    assert store.exists()
+
+
+def test_a_terminal_is_told_that_an_import_is_working(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A year of samples takes minutes; a log or a pipe gets nothing of it."""
+    path = _csv(tmp_path, HEADER, GOOD)
+    assert import_([str(path), "--store", str(tmp_path / "a.duckdb")]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert import_([str(path), "--store", str(tmp_path / "b.duckdb")]) == 0
+    assert "gpu_samples.csv: 1 row read" in capsys.readouterr().err
 
 
 def test_a_mistyped_file_leaves_no_store_behind(tmp_path: Path) -> None:
