@@ -282,7 +282,7 @@ def _of_kind(model: Model, work: Work, kind: GpuKind, asked: GpuRequest) -> Fit 
 def _apart(gpus: int, hosts: int) -> str:
     return (
         f"{gpus} would hold it, on {hosts} hosts of {-(-gpus // hosts)}: it is not known that such hosts have links "
-        "that a model can be spread over; where yours have, say --sharding"
+        "that a model can be spread over; where yours have, use --sharding"
     )
 
 

@@ -153,9 +153,9 @@ def cannot(sku: str, precision: Precision) -> str | None:
     """Say why GPUs of a SKU do not compute in a precision; None where nothing is known against it."""
     chip = sku.rpartition("-")[0] or sku
     if precision.name == "bf16" and chip in _BEFORE_AMPERE:
-        return "no BF16 there: say fp16"
+        return "no BF16 there: use fp16"
     if precision.name == "fp8" and chip in (*_BEFORE_AMPERE, *_AMPERE):
-        return "no FP8 there: say int8"
+        return "no FP8 there: use int8"
     return None
 
 
@@ -308,12 +308,12 @@ def _check(work: Work) -> None:
     if work.purpose == "full" and work.precision.quantises:
         raise ConfigError(
             f"--precision {name} does not go with --for full: all weights are trained in 16 or 32 bits, and {name} "
-            "matrix products save none of it; say bf16, or --for qlora"
+            "matrix products save none of it; use bf16, or --for qlora"
         )
     if work.purpose == "qlora" and not work.precision.quantises:
-        raise ConfigError(f"--precision {name} does not go with --for qlora, which quantises: say nf4, or --for lora")
+        raise ConfigError(f"--precision {name} does not go with --for qlora, which quantizes: use nf4, or --for lora")
     if work.cache is not None and work.cache.name not in ("bf16", "fp16", "fp32", "fp8", "int8"):
-        raise ConfigError(f"--kv-precision {work.cache.name} is not kept by servers: say fp8, int8 or bf16")
+        raise ConfigError(f"--kv-precision {work.cache.name} is not kept by servers: use fp8, int8 or bf16")
     if work.optimizer not in MOMENT_BYTES:
         raise ConfigError(f"--optimizer {work.optimizer} is not one of {', '.join(MOMENT_BYTES)}")
     for flag, value in (("batch", work.batch), ("sequences", work.sequences), ("rank", work.rank)):
@@ -367,7 +367,7 @@ def sharding_of(said: str, gpus: int) -> Sharding:
         match = _PART.fullmatch(part)
         if match is None or (match[2] and match[1] not in ("tensor", "pipeline")) or match[1] in ways:
             raise ConfigError(
-                f"--sharding {said} cannot be read: say none, zero1, zero2, zero3 (or fsdp), tensor, pipeline, or "
+                f"--sharding {said} cannot be read: use none, zero1, zero2, zero3 (or fsdp), tensor, pipeline, or "
                 "several such as tensor=8,pipeline=2"
             )
         if match[1] in ("tensor", "pipeline"):
@@ -379,7 +379,7 @@ def sharding_of(said: str, gpus: int) -> Sharding:
     for count in ways.values():
         fixed *= count if count is not None else 1
     if len(open_ways) > 1 or fixed < 1 or gpus % fixed or not 1 <= gpus <= MOST_GPUS:
-        raise ConfigError(f"--sharding {said} does not divide {gpus} GPUs: say --gpus, and how many each way takes")
+        raise ConfigError(f"--sharding {said} does not divide {gpus} GPUs: set --gpus, and how many each way takes")
     degrees = {way: count if count is not None else gpus // fixed for way, count in ways.items()}
     tensor, pipeline = degrees.get("tensor", 1), degrees.get("pipeline", 1)
     return Sharding(stage, gpus // (tensor * pipeline), tensor, pipeline)

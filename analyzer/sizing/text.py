@@ -118,7 +118,7 @@ def _heading(one: Sized, layout: TextLayout) -> list[str]:
         of += f", {_billions(shape.active_parameters)} of them active"
     lines = [f"{plain(one.model.name)}: {of}; {_PURPOSE[one.work.purpose]}"]
     if shape is None:
-        why = "Its shape is not known: say --layers and --hidden, and what depends on batch and context is counted too."
+        why = "Its shape is not known: set --layers and --hidden, and what depends on batch and context is counted too."
         lines += layout.wrap(why)
     return lines
 

@@ -60,7 +60,7 @@ def _gpus(entry: TomlEntry, key: str) -> int:
 def _hours(entry: TomlEntry, _: str) -> int:
     given = [key for key in ("weeks", "hours") if entry.has(key)]
     if len(given) != 1:
-        raise ConfigError(f"{entry.where}: say for how long, with either 'weeks' or 'hours'")
+        raise ConfigError(f"{entry.where}: set either 'weeks' or 'hours'")
     (key,) = given
     hours = _number(entry, key) * (HOURS_A_WEEK if key == "weeks" else 1)
     if not 1 <= hours <= HOURS_MOST or hours != hours.to_integral_value():

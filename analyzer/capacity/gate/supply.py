@@ -153,7 +153,7 @@ def check_known(request: Request, read: ReadProfile | None, names: Names | None,
     if names is not None and request.team not in names.teams and not _is_vouched(request.team, read):
         told = _nearest(request.team, names.told)
         raise ConfigError(
-            f"'team' is {plain(request.team)}, which neither the teams file nor the ledger knows{told or _NO_TEAM}"
+            f"'team' is {plain(request.team)}, which is neither in the teams file nor in the ledger{told or _NO_TEAM}"
         )
     skus = (names.skus if names else frozenset()) | (_skus(read.profile) if read else frozenset())
     if skus and request.sku not in skus:

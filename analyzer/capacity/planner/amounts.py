@@ -88,7 +88,7 @@ def moment_us(value: object, base: int, zone: ZoneInfo) -> int:
     if at is not None:
         return _micros(at) if at.tzinfo else _on_clock(at, zone)
     if isinstance(value, date) or re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-        raise ValueError("is a whole day; say the hour as well, as in 2026-11-23T18:00")
+        raise ValueError("is a whole day; give the hour as well, as in 2026-11-23T18:00")
     raise must_be("a moment, as in Friday 18:00, tomorrow 08:00, in 20 h or 2026-11-23T08:00", value)
 
 
@@ -104,7 +104,7 @@ def _on_clock(said: datetime, zone: ZoneInfo) -> int:
     """Return a time of the site's clock. Of the hour that it shows twice it is the first."""
     at = said.replace(tzinfo=zone)
     if at.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != said:
-        raise ValueError(f"never comes: clocks of {zone.key} go forward over {said:%Y-%m-%d %H:%M}; say another time")
+        raise ValueError(f"never comes: clocks of {zone.key} go forward over {said:%Y-%m-%d %H:%M}; give another time")
     return _micros(at)
 
 

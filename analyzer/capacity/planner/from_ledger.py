@@ -211,7 +211,7 @@ def _kinds(task: Task, nodes: Sequence[Node]) -> list[str | None]:
 def _no_kind(task: Task) -> str:
     return (
         f"duration: history: {plain(task.history or '')}: its runs tell how long {plain(task.name)} takes on their own "
-        "kind of GPU alone, and no node says which kind it has; say sku of the nodes, as in sku: H100-80GB, or how "
+        "kind of GPU alone, and no node says which kind it has; set sku of the nodes, as in sku: H100-80GB, or how "
         "long the task takes"
     )
 

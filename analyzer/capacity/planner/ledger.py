@@ -267,9 +267,11 @@ def _seen_on(known: Sequence[RunCount], name: str, gpus: int, sku: str | None) -
         return there[0]
     if len(there) > 1 and enough:
         kinds = " and ".join(sorted(plain(one.sku or "") for one in there))
-        raise UnseenError(f"{called}: its runs with {_gpus(gpus)} were on {kinds}; say which, as in sku={there[0].sku}")
+        raise UnseenError(
+            f"{called}: its runs with {_gpus(gpus)} were on {kinds}; choose one, as in sku={there[0].sku}"
+        )
     if not any(one.completed for one in known):
-        raise UnseenError(f"{called}: the ledger has no completed run of this name; say how long the task takes")
+        raise UnseenError(f"{called}: the ledger has no completed run of this name; give the task's duration")
     raise UnseenError(f"{called}: {_too_few(known, sum(one.completed for one in there), gpus, sku)}")
 
 
@@ -282,10 +284,10 @@ def _too_few(known: Sequence[RunCount], completed: int, gpus: int, sku: str | No
     enough = {
         one.gpus for one in known if one.is_told and one.completed >= LEAST_RUNS and (sku is None or _is_of(one, sku))
     }
-    way_out = f"say gpu: {next(iter(enough))}, or " if len(enough) == 1 and gpus not in enough else ""
+    way_out = f"set gpu: {next(iter(enough))}, or " if len(enough) == 1 and gpus not in enough else ""
     return (
         f"{counted(completed, 'run')} with {_gpus(gpus)} completed, and a spread needs {LEAST_RUNS} "
-        f"(the ledger has {seen}); {way_out}say how long the task takes"
+        f"(the ledger has {seen}); {way_out}give the task's duration"
         + (f" there, as in {{history: NAME, {plain(sku)}: 25 h}}" if sku is not None else "")
     )
 

@@ -236,11 +236,11 @@ class Problem:
         _not_negative(about, *_figures(task), task.hbm_bytes, task.earliest_start_seconds, *sizes)
         if task.duration is None and not task.durations:
             of = f" of runs named {task.history!r}" if task.history else ""
-            raise ProblemError(f"{about}: its duration{of} is not known; say it, as in duration: 3 h")
+            raise ProblemError(f"{about}: its duration{of} is not known; give it, as in duration: 3 h")
         if task.gpus and task.avoids_gpu_nodes:
-            raise ProblemError(f"{about} needs {task.gpus} GPUs and is to avoid nodes with GPUs: say one of both")
+            raise ProblemError(f"{about} needs {task.gpus} GPUs and is to avoid nodes with GPUs: set only one of them")
         if task.ssd_bytes and not task.needs_ssd:
-            raise ProblemError(f"{about} reserves SSD and does not need one: say ssd once, with the size")
+            raise ProblemError(f"{about} reserves SSD and does not need one: set ssd once, with the size")
         before = [each.task for each in task.inputs]
         for name in before:
             if name not in self.task_by_name:
@@ -262,7 +262,7 @@ class Problem:
         told = [f"{node.name} {lacks(node, task)}" for node in self.nodes[:3]]
         rest = f"; nor does any of {counted(len(self.nodes) - 3, 'more node')} fit" if len(self.nodes) > 3 else ""
         if any(lacks_parts(node, task) is None for node in self.nodes):
-            return "; ".join(told) + rest + ". Say in duration how long it takes there, as in {A100-80GB: 25 h}"
+            return "; ".join(told) + rest + ". Give in duration how long it takes there, as in {A100-80GB: 25 h}"
         return "; ".join(told) + rest + ". Ask for less, or add a node"
 
     @cached_property

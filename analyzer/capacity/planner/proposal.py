@@ -91,7 +91,7 @@ def _placed(number: int, said: object) -> Placed:
     table = _table(where, said, _PLACEMENT)
     start = _seconds(where, table, "start_seconds")
     if start is None:
-        raise ProposalError(f"{where}: 'start_seconds' is missing; say how many seconds after the plan's start")
+        raise ProposalError(f"{where}: 'start_seconds' is missing; give the seconds after the plan's start")
     end = _seconds(where, table, "end_seconds")
     return Placed(_name(where, table, "task"), _name(where, table, "node"), start, end)
 

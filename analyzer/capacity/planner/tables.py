@@ -30,6 +30,7 @@ from analyzer.text.words import (
     span_words,
 )
 
+NOT_APPLICABLE = "N/A"
 _OPTIMAL = "shortest"
 _NAMES_SHOWN = 4
 _WHOLE_FROM_MICROS = 1_000_000_000  # one that costs a thousand is told, as all beside it, without cents
@@ -94,7 +95,7 @@ def _placed(one: TaskFact, facts: PlanFacts) -> PlacedRow:
         short_when(one.start_at, facts.timezone, facts.start_at),
         short_when(one.end_at, facts.timezone, facts.start_at),
         exact((one.end_at - one.start_at) // SECOND_US),
-        UNKNOWN if one.slack_seconds is None else about(one.slack_seconds),
+        NOT_APPLICABLE if one.slack_seconds is None else about(one.slack_seconds),
         about(waits) if waits else UNKNOWN,
         one.is_critical,
     )
@@ -134,7 +135,9 @@ def _compared(one: Compared, facts: PlanFacts, decimals: int | None) -> Compared
         f"{one.moves:,}",
         bytes_words(one.moved_bytes),
         brief(one.moving_seconds),
-        money(one.cost_micros, facts.currency, money_decimals(one.cost_micros) if decimals is None else decimals),
+        NOT_APPLICABLE
+        if one.cost_micros is None
+        else money(one.cost_micros, facts.currency, money_decimals(one.cost_micros) if decimals is None else decimals),
         one.is_answer,
     )
 
@@ -142,7 +145,7 @@ def _compared(one: Compared, facts: PlanFacts, decimals: int | None) -> Compared
 def _above(ratio: float | None) -> str:
     """Return how far above the bound a plan is; what is above it is never told as nothing."""
     if ratio is None:
-        return UNKNOWN
+        return NOT_APPLICABLE
     if ratio <= 0:
         return _OPTIMAL
     tenths = nearest(round(ratio * 1_000_000), 1000)
@@ -195,8 +198,8 @@ def history_words(one: History, timezone: str) -> str:
     peaks = one.peaks
     used = [
         *([] if peaks.cores is None else [f"{peaks.cores:.1f} cores"]),
-        *([] if peaks.memory_bytes is None else [f"{bytes_words(peaks.memory_bytes)} of memory on a host"]),
-        *([] if peaks.gpu_memory_bytes is None else [f"{bytes_words(peaks.gpu_memory_bytes)} on a GPU"]),
+        *([] if peaks.memory_bytes is None else [f"{bytes_words(peaks.memory_bytes)} of memory per host"]),
+        *([] if peaks.gpu_memory_bytes is None else [f"{bytes_words(peaks.gpu_memory_bytes)} per GPU"]),
     ]
     of = f" of {plain(one.sku)}" if one.sku is not None else ""
     size = f"{counted(one.gpus, 'GPU')}{of}" if one.gpus else "no GPU"
@@ -228,17 +231,17 @@ def unjudged_rows(facts: PlanFacts) -> list[tuple[str, str]]:
             )
         )
     if facts.cost_micros is None:
-        rows.append(("cost", "a node that the plan uses has no price: say price_per_hour"))
+        rows.append(("cost", "a node that the plan uses has no price: set price_per_hour"))
     return rows
 
 
 def _unseen_words(one: Unseen) -> str:
     off = f"{plain(one.task)} is kept off {counted(one.nodes, 'node')}"
     if one.sku is None:
-        return f"{off} whose kind is not known: say sku of the node"
+        return f"{off} whose kind is not known: set sku of the node"
     kind = plain(one.sku)
     return (
-        f"{off} of {kind}: how long it takes there is not known; say it in duration, as in {kind}: 25 h, or complete "
+        f"{off} of {kind}: how long it takes there is not known; give it in duration, as in {kind}: 25 h, or complete "
         "some runs there"
     )
 
@@ -252,9 +255,9 @@ def _links_words(cost_seconds: int | None) -> str:
 
 def _spread_words(facts: PlanFacts) -> str:
     if not has_spread(facts):
-        return "every duration is one figure: say p10 and p90, or a history, for a probability"
+        return "every duration is one figure: give p10 and p90, or a history, for a probability"
     alone = "each task is drawn independently; what slows several at once makes the true spread wider"
     without = facts.finish.without_spread if facts.finish is not None else ()
     if not without:
         return alone
-    return f"one figure for the duration of {_named(without)}: say p10 and p90, or a history; {alone}"
+    return f"one figure for the duration of {_named(without)}: give p10 and p90, or a history; {alone}"

@@ -105,7 +105,7 @@ def _of_kinds(task: Task, kinds: Sequence[str]) -> tuple[tuple[str, Duration], .
     found = {kind: name for kind in kinds if (name := meant(said, kind)) is not None}
     for name in said:
         if len(several := [kind for kind, of in found.items() if of == name]) > 1:
-            raise ProblemError(f"task {task.name}: {name} may be {' or '.join(several)}; say a duration for each")
+            raise ProblemError(f"task {task.name}: {name} may be {' or '.join(several)}; give a duration for each")
     others = {name: name for name in said if name not in found.values()}
     return tuple((kind, said[name]) for kind, name in (found | others).items())
 
@@ -121,7 +121,7 @@ class _Clock:
         """Return a moment in whole seconds from the start, rounded down."""
         after = moment_us(value, self.starts_at, ZoneInfo(self.timezone)) - self.starts_at
         if after < 0:
-            raise ValueError("is before the start; say a later moment, or an earlier start")
+            raise ValueError("is before the start; give a later time, or an earlier start")
         return after // SECOND_US
 
     def earliest(self, value: object) -> int:
@@ -155,7 +155,7 @@ def _price(value: object) -> int:
         amount = None
     micros = whole_micros(amount) if amount is not None and amount.is_finite() else None
     if micros is None:
-        raise must_be("an amount such as 2.60, with at most six decimals", value)
+        raise must_be("an amount such as 2.60, with no more than six decimals", value)
     return micros
 
 
@@ -254,8 +254,8 @@ def _task_columns(clock: _Clock) -> _Columns:
 
 
 _MISSING = {
-    "gpu": "; say how many, none (it needs none), or forbidden (it must stay off GPU nodes)",
-    "duration": "; say it, as in 3 h, {H100: 10 h, A100: 25 h}, or {history: NAME}",
+    "gpu": "; set how many, none (it needs none), or forbidden (it must stay off GPU nodes)",
+    "duration": "; give it, as in 3 h, {H100: 10 h, A100: 25 h}, or {history: NAME}",
 }
 
 
@@ -341,7 +341,7 @@ class _Reading:
         """Return the fields of a task, and `output`."""
         found = self.fields(where, values, _task_columns(self.clock), ("cpus", "memory", "gpu", "duration"))
         if found.get("durations") and not found.get("gpus", 1):
-            self.mistakes.append(f"{where}: a duration by kind of GPU needs gpu: how many; else say one duration")
+            self.mistakes.append(f"{where}: a duration by kind of GPU needs gpu: how many; else give one duration")
         if "planned" in found:
             columns: _Columns = {"node": ("node", _name), "start": ("start_seconds", self.clock.until)}
             found["planned"] = Planned(**self.fields(f"{where}, planned", found["planned"], columns))

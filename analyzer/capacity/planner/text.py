@@ -9,6 +9,7 @@ from analyzer.capacity.planner.problem import MEDIA, Medium
 from analyzer.capacity.planner.sentence import sentence
 from analyzer.capacity.planner.tables import (
     MEDIUM_HEADS,
+    NOT_APPLICABLE,
     ComparedRow,
     MovedRow,
     PlacedRow,
@@ -26,7 +27,7 @@ from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.templating import environment
-from analyzer.text.words import NO_BREAK, UNKNOWN, counted, day, moment_words, plain
+from analyzer.text.words import NO_BREAK, counted, day, moment_words, plain
 
 _STEPS = (
     *(count * MINUTE_SECONDS for count in (1, 2, 5, 10, 15, 30)),
@@ -307,7 +308,7 @@ def _view(facts: PlanFacts) -> dict[str, object]:
         "moved": moved_rows(facts),
         "media": [MEDIUM_HEADS[medium] for medium in MEDIA],
         "compared": compared,
-        "has_cost": any(row.cost not in ("", UNKNOWN) for row in compared),
+        "has_cost": any(row.cost not in ("", NOT_APPLICABLE) for row in compared),
         "why": why_words(facts),
         "ledger": ledger_rows(facts),
         "unjudged": unjudged_rows(facts),

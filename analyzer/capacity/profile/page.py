@@ -230,7 +230,7 @@ def _input(profile: CapacityProfile) -> Table:
         ("busiest worker, of a core", _share(path.busiest_worker_ratio)),
         ("busiest disk, busy", _share(path.disk_busy_ratio)),
         ("read from disks and mounts, per run", _speed(path.input_bytes_per_second)),
-        ("into a GPU over PCIe, mean", _speed(path.pcie_bytes_per_second)),
+        ("per GPU over PCIe, mean", _speed(path.pcie_bytes_per_second)),
     )
     return Table("Data path", ("what", "measured"), rows, 2)
 

@@ -145,5 +145,5 @@ def _period(session: Session, calendar: Calendar, asked: ProfileRequest, named: 
     if not named:
         return calendar.last_complete_week(now)
     if (held := held_span(session, named)) is None:
-        raise LedgerError(f"the ledger has no GPU time of {named[0]}: it waited, or its hours are not analysed yet")
+        raise LedgerError(f"the ledger has no GPU time of {named[0]}: it waited, or its hours are not analyzed yet")
     return Period(*held, "the runs' own hours", calendar.timezone)

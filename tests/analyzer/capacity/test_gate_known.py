@@ -26,7 +26,7 @@ def judged(names: Names | None = SITE, state: str | None = None, **changes: obje
 @pytest.mark.parametrize(
     ("team", "says"),
     [
-        ("team-nlpp", "which neither the teams file nor the ledger knows; did you mean team-nlp?"),
+        ("team-nlpp", "which is neither in the teams file nor in the ledger; did you mean team-nlp?"),
         ("TEAM-NLP", "; known are team-nlp, team-vision"),
         ("x", "; known are team-nlp, team-vision"),
     ],
@@ -43,7 +43,7 @@ def test_a_team_is_told_no_other_teams_names() -> None:
     """Who sees one team alone learns from a slip what to do, and not who else there is."""
     with pytest.raises(ConfigError) as error:
         judged(replace(SITE, told=frozenset()), team="team-visio")
-    assert str(error.value).endswith("knows: a rule of the teams file makes one known")
+    assert str(error.value).endswith("ledger: a rule of the teams file makes one known")
 
 
 def test_a_collector_that_is_trusted_vouches_for_its_teams() -> None:
@@ -51,10 +51,10 @@ def test_a_collector_that_is_trusted_vouches_for_its_teams() -> None:
     elsewhere = replace(SITE, teams=frozenset({"team-vision"}))
     assert judged(elsewhere, "trusted").evidence is not None
     for state in ("edited", "unsigned", "unknown_key"):
-        with pytest.raises(ConfigError, match="neither the teams file nor the ledger knows"):
+        with pytest.raises(ConfigError, match="neither in the teams file nor in the ledger"):
             judged(elsewhere, state)
     own_word = replace(read(), profile=profile(made=replace(profile().made, by="run")))
-    with pytest.raises(ConfigError, match="neither the teams file nor the ledger knows"):
+    with pytest.raises(ConfigError, match="neither in the teams file nor in the ledger"):
         check_request(request(), own_word, policy(), Supply(names=elsewhere), NOW)
 
 

@@ -65,7 +65,7 @@ def test_its_peaks_are_the_most_that_any_run_used(session: Session) -> None:
 def test_too_few_runs_are_a_sentence_and_no_guess(session: Session) -> None:
     """It names what there is of the name, and the size that would do."""
     with pytest.raises(
-        ConfigError, match=f"3 runs with 2 GPUs completed, and a spread needs {LEAST_RUNS}.*say gpu: 1,"
+        ConfigError, match=f"3 runs with 2 GPUs completed, and a spread needs {LEAST_RUNS}.*set gpu: 1,"
     ):
         read_history(session, "nightly", 2)
     with pytest.raises(ConfigError, match="no completed run of this name"):

@@ -153,7 +153,7 @@ def test_a_kind_that_the_file_names_takes_what_the_file_says(
     assert "Estimated finish Tue 11:00" in told
     file.write_text(file_of(task_of("prep", "{H100: 10 h}"), KINDS[1:]))
     with pytest.raises(
-        ProblemError, match=r"A100-80GB is of A100-80GB, and how long the task takes is known only on H100.*Say in"
+        ProblemError, match=r"A100-80GB is of A100-80GB, and how long the task takes is known only on H100.*Give in"
     ):
         plan([str(file)])
 
@@ -161,7 +161,7 @@ def test_a_kind_that_the_file_names_takes_what_the_file_says(
 @pytest.mark.parametrize(
     ("duration", "told"),
     [
-        ("{A100: 5 h}", "A100 may be A100-40GB or A100-80GB; say a duration for each"),
+        ("{A100: 5 h}", "A100 may be A100-40GB or A100-80GB; give a duration for each"),
         ("{p50: 5 h}", "p10 is missing"),
         ("{history: some, H100: never}", "H100"),
         ("{}", "its duration is not known"),
@@ -195,7 +195,7 @@ def test_a_kind_needs_a_gpu() -> None:
 def test_a_node_that_does_not_say_its_kind_gets_no_job_by_history(session: Session) -> None:
     """It is asked for: nobody knows whether the runs were on such GPUs."""
     text = file_of(task_of("prep", "{history: some}"), KINDS[:1]).replace(", sku: H100-80GB", "")
-    with pytest.raises(UnseenError, match="no node says which kind it has; say sku of the nodes, as in sku: H100-80GB"):
+    with pytest.raises(UnseenError, match="no node says which kind it has; set sku of the nodes, as in sku: H100-80GB"):
         look_up(StoreLedger(session), read_tasks(text, 0))
 
 
@@ -227,7 +227,7 @@ def test_a_node_costs_what_it_costs_and_not_the_mean_of_all_clouds(tmp_path: Pat
 
 def test_a_job_of_several_kinds_is_asked_of_which(session: Session) -> None:
     """Mixed into one spread they would be a time that no GPU takes."""
-    with pytest.raises(UnseenError, match=r"were on A100-80GB and H100-80GB and L4-24GB; say which, as in sku="):
+    with pytest.raises(UnseenError, match=r"were on A100-80GB and H100-80GB and L4-24GB; choose one, as in sku="):
         read_history(session, "some", 1)
     assert read_history(session, "some", 1, "H100").sku == "H100-80GB"
 

@@ -113,7 +113,7 @@ def test_nodes_may_be_left_to_the_inventory(nodes: str, groups: tuple[str, ...])
         ("  t2:", "  t1:", "one key is said twice"),
         ("nodes:", "notes:", "unknown key 'notes'; did you mean 'nodes'"),
         ("tasks:", "finish_by: yesterday\ntasks:", "finish_by must be a moment"),
-        ("tasks:", "finish_by: 2026-11-24\ntasks:", "say the hour as well"),
+        ("tasks:", "finish_by: 2026-11-24\ntasks:", "give the hour as well"),
         ("tasks:", "finish_by: 2026-11-20T08:00\ntasks:", "before the start"),
         ("tasks:", "network: {rack: fast}\ntasks:", "rack must be a rate"),
         ("tasks:", "network: {path: carrier-pigeon}\ntasks:", "path must be direct or storage"),
@@ -140,7 +140,7 @@ def test_all_that_is_wrong_is_named_at_once() -> None:
         "the task file, node gpuA: unknown key 'gpu'; did you mean 'gpus'?;",
         "the task file, node cpuB: cpus must be a whole number, 0 or more, not 'many';",
     ]
-    assert told[2].startswith("the task file, task t1: gpu is missing; say how many, none (it needs none), or ")
+    assert told[2].startswith("the task file, task t1: gpu is missing; set how many, none (it needs none), or ")
     assert told[3].startswith("the task file, task t2: after must be a name of 1 to 200 printable characters, ")
     assert told[3].endswith("not '7'; write a number in quotes")
 

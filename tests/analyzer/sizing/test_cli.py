@@ -118,7 +118,7 @@ def test_a_server_says_the_same_as_its_store(tmp_path: Path, capsys: pytest.Capt
         (["llama-3-8b", "--for", "full", "--gpus", "0"], "--gpus 0 must be"),
         (["llama-3-8b", "--for", "full", "--batch", "0"], "--batch 0 must be"),
         (["llama-3-8b", "--for", "full", "--context", "-1"], "--context -1 must be"),
-        (["llama-3-8b", "--for", "inference", "--kv-precision", "nf4"], "say fp8, int8 or bf16"),
+        (["llama-3-8b", "--for", "inference", "--kv-precision", "nf4"], "use fp8, int8 or bf16"),
         (["llama-3-8b", "--for", "full", "--like", "x"], "say --store or --server too"),
         (["llama-3-8b", "--for", "full", "--gpus", "8", "--sharding", "sideways"], "cannot be read"),
     ],

@@ -170,9 +170,9 @@ def test_heads_are_not_cut() -> None:
 @pytest.mark.parametrize(
     ("purpose", "precision", "why"),
     [
-        ("full", "fp8", "say bf16"),
+        ("full", "fp8", "use bf16"),
         ("full", "nf4", "qlora"),
-        ("qlora", "bf16", "say nf4"),
+        ("qlora", "bf16", "use nf4"),
         ("lora", "fp5", "not one of"),
     ],
 )
