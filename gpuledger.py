@@ -57,10 +57,12 @@ COMMANDS: dict[str, Command] = {
     for command in (
         Command("demo", "dashboards.cli:demo", "a simulated site through the real pipeline; no GPU needed"),
         Command("run", "agent.cli.agent:run", "profile one command on this machine"),
-        Command("agent", "agent.cli.agent:agent", "sample this host, keep what cannot be sent, serve /metrics"),
+        Command("agent", "agent.cli.agent:agent", "sample this host, spool what cannot be sent, serve /metrics"),
         Command("agent top", "agent.cli.top:top", "the GPUs of this host now, from its agent alone"),
         Command("agent doctor", "agent.cli.doctor:doctor", "what this host can measure, and what leaves it"),
-        Command("agent probe", "agent.cli.top:main", "does the agent here beat: exit code 0, or 1 and why not"),
+        Command(
+            "agent probe", "agent.cli.top:main", "is the agent here taking readings: exit code 0, or 1 and why not"
+        ),
         Command("serve", "dashboards.cli:serve", "collector, analyzer and pages in one process"),
         Command("import", "collector.cli.imports:import_", "telemetry from Parquet, CSV or Arrow files"),
         Command(

@@ -65,7 +65,7 @@ def address(url: str) -> SplitResult:
     """
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname or parts.port == 0:
-        raise ValueError(f"{url!r} is no address of HTTP")
+        raise ValueError(f"{url!r} is not an HTTP or HTTPS address")
     return parts
 
 
@@ -95,7 +95,7 @@ class Response:
             if piece := self._response.read1(most_bytes):
                 return piece
         if self._response.length:  # the library says nothing where a connection ends early
-            raise BrokenAnswerError(f"it was cut off: {self._response.length} bytes are missing")
+            raise BrokenAnswerError(f"the response was cut off: {self._response.length} bytes are missing")
         self._has_ended = True
         self._response.close()
         return b""
@@ -137,7 +137,7 @@ class Connection:
         self.tls = (tls or trusting(authority)) if parts.scheme == "https" else None
         self._proxy = address(proxy) if proxy else None
         if self._proxy and not self.tls:
-            raise ValueError("a proxy is for https:// alone: it would read what else we say")
+            raise ValueError("a proxy requires https://; it could read plain HTTP")
         self._timeout_seconds = timeout_seconds
         self._open: http.client.HTTPConnection | None = None
         self._answer: Response | None = None  # holds the socket itself where the server ends the connection
@@ -270,7 +270,7 @@ def why(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
-        return "it speaks no TLS there; is it http://?"
+        return "it does not speak TLS; is it http://?"
     return error.strerror or str(error) or type(error).__name__
 
 

@@ -69,7 +69,7 @@ def write_pause(directory: Path, for_seconds: float, why: str, now: Callable[[],
     """
     if not 0 < for_seconds <= PAUSE_SECONDS_MAX:
         raise ConfigError(
-            f"a pause lasts at most {PAUSE_SECONDS_MAX / DAY_SECONDS:g} days; stop the service for longer"
+            f"a pause can last up to {PAUSE_SECONDS_MAX / DAY_SECONDS:g} days; to stop for longer, stop the service"
         )
     pause = Pausing(now() + for_seconds, why)
     path, fresh = directory / PAUSE_FILE, directory / f".{PAUSE_FILE}.{os.getpid()}"
@@ -79,7 +79,7 @@ def write_pause(directory: Path, for_seconds: float, why: str, now: Callable[[],
         fresh.replace(path)
     except OSError as error:
         raise ConfigError(
-            f"cannot write {path} ({error.strerror}); be root or the agent's user, on the agent's host"
+            f"cannot write {path} ({error.strerror}); run this as root or the agent's user, on the agent's host"
         ) from error
     return pause
 
@@ -96,7 +96,7 @@ def end_pause(directory: Path) -> bool:
         return False
     except OSError as error:
         raise ConfigError(
-            f"cannot remove {directory / PAUSE_FILE} ({error.strerror}); be root or the agent's user"
+            f"cannot remove {directory / PAUSE_FILE} ({error.strerror}); run this as root or the agent's user"
         ) from error
     return True
 
@@ -130,7 +130,7 @@ class PauseWatch:
                 length, why = duration(pause.until - self._now()), f" ({pause.why})" if pause.why else ""
                 _LOG.warning("paused for %s%s: nothing is read", length, why)
             else:
-                _LOG.warning("the pause is over: this host is read again")
+                _LOG.warning("the pause is over: reading this host again")
         return self.paused
 
 
@@ -162,7 +162,7 @@ def make_directory(control: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(_QUIET_MODE)
     except OSError as error:
-        _LOG.info("no run can ask to be left alone: %s cannot be made (%s)", directory, error.strerror)
+        _LOG.info("quiet requests are unavailable: cannot create %s (%s)", directory, error.strerror)
 
 
 def write_wish(control: Path, for_seconds: float, gpus: Set[str], now: Callable[[], float] = time.time) -> Path:
@@ -172,16 +172,16 @@ def write_wish(control: Path, for_seconds: float, gpus: Set[str], now: Callable[
         ConfigError: it is too long, no GPU is named, or this host's agent offers no place to ask.
     """
     if not 0 < for_seconds <= QUIET_SECONDS_MAX:
-        raise ConfigError(f"a GPU is left alone for at most {QUIET_SECONDS_MAX / HOUR_SECONDS:g} hours")
+        raise ConfigError(f"a GPU can be quiet for up to {QUIET_SECONDS_MAX / HOUR_SECONDS:g} hours")
     if not gpus:
-        raise ConfigError("no GPU is named: use --gpu, or set CUDA_VISIBLE_DEVICES to the GPUs of the benchmark")
+        raise ConfigError("no GPU given: use --gpu, or set CUDA_VISIBLE_DEVICES to the GPUs of the benchmark")
     path = control / QUIET_DIRECTORY / f"{os.geteuid()}-{os.getpid()}"
     try:
         path.write_text(json.dumps({"until": now() + for_seconds, "gpus": sorted(gpus)}))
         path.chmod(0o644)  # for the agent's user to read
     except OSError as error:
         raise ConfigError(
-            f"cannot ask in {path.parent} ({error.strerror}); is the agent running on this host?"
+            f"cannot write to {path.parent} ({error.strerror}); is the agent running on this host?"
         ) from error
     return path
 
@@ -230,17 +230,15 @@ class Quiet:
         wishes = dict(self._wishes(directory))
         granted = {name: gpus for name, wish in wishes.items() if (gpus := self._allowed(name, wish))}
         for name in granted.keys() - self._granted.keys():
-            _LOG.warning("left alone, as %r asks: %s", name, ", ".join(sorted(granted[name])))
+            _LOG.warning("not reading, as %r requests: %s", name, ", ".join(sorted(granted[name])))
         for name in self._granted.keys() - granted.keys():
-            _LOG.warning("read again: %s", ", ".join(sorted(self._granted[name])))
+            _LOG.warning("reading again: %s", ", ".join(sorted(self._granted[name])))
         self._granted = granted
         self._pass_over({wish.uid: name for name, wish in wishes.items() if name not in granted})
 
     def _pass_over(self, asking: Mapping[int, str]) -> None:
         for uid in asking.keys() - self._passed_over:
-            _LOG.warning(
-                "not left alone, though %r asks: no such GPU, or no process of user %d on it", asking[uid], uid
-            )
+            _LOG.warning("quiet request %r ignored: no such GPU, or no process of user %d on it", asking[uid], uid)
         self._passed_over |= asking.keys()
 
     def _allowed(self, name: str, wish: Wish) -> frozenset[str]:

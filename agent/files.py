@@ -158,7 +158,7 @@ class StateFile:
                 raise ValueError(f"larger than {_MOST_BYTES} bytes")
             content = json_said(text)
             if not isinstance(content, dict):
-                raise ValueError("no JSON object")
+                raise ValueError("not a JSON object")
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError) as error:
@@ -179,4 +179,4 @@ class StateFile:
     def _fails(self, what: str, error: Exception) -> None:
         self.failures += 1
         if self.failures == 1:
-            _LOG.warning("%s cannot be %s (%s); a restart will know less of what was before", self._path, what, error)
+            _LOG.warning("%s cannot be %s (%s); less state will survive a restart", self._path, what, error)

@@ -98,7 +98,7 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
-    logging.getLogger("gpuledger").critical("BUG: nobody caught an exception", exc_info=(kind, error, trace))
+    logging.getLogger("gpuledger").critical("BUG: uncaught exception", exc_info=(kind, error, trace))
 
 
 def _uncaught_in_thread(ended: threading.ExceptHookArgs) -> None:

@@ -81,7 +81,7 @@ def understanding(place: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, IndexError) as error:
-        raise SourceError(f"a file under {place} has a form that is not known ({error}); report it with it") from error
+        raise SourceError(f"a file under {place} has an unknown format ({error}); please report it") from error
 
 
 def difference(before: int | None, now: int | None) -> int | None:

@@ -1,7 +1,8 @@
-"""Durations and sizes as people write them, 0.1s, 500ms, 2m, 64MB, and durations as they read them."""
+"""Durations and sizes as people write them, 0.1s, 500ms, 2m, 64MB; durations and columns as they read them."""
 
 import math
 import re
+from collections.abc import Iterable
 
 from agent.errors import ConfigError
 from agent.wire.units import MINUTE_SECONDS
@@ -18,7 +19,7 @@ def seconds(given: str | float) -> float:
     Raises:
         ConfigError: it is no duration.
     """
-    return _quantity(given, _SECONDS, "a duration like 10s, 500ms or 2m")
+    return _quantity(given, _SECONDS, "a valid duration; examples: 10s, 500ms, 2m")
 
 
 def size_bytes(given: str | float) -> int:
@@ -27,7 +28,7 @@ def size_bytes(given: str | float) -> int:
     Raises:
         ConfigError: it is no size.
     """
-    return round(_quantity(given, _BYTES, "a size like 256MB or 1GiB"))
+    return round(_quantity(given, _BYTES, "a valid size; examples: 256MB, 1GiB"))
 
 
 def duration(seconds_: float) -> str:
@@ -37,6 +38,12 @@ def duration(seconds_: float) -> str:
     minutes, rest = divmod(round(seconds_), MINUTE_SECONDS)
     hours, minutes = divmod(minutes, _MINUTES_PER_HOUR)
     return f"{hours} h {minutes:02} min {rest:02} s" if hours else f"{minutes} min {rest:02} s"
+
+
+def in_columns(cells: Iterable[str], widths: Iterable[int]) -> str:
+    """Return a line of cells two spaces apart: numbers flush right (width > 0), words flush left (width < 0)."""
+    pairs = zip(cells, widths, strict=True)
+    return "  ".join(cell.rjust(width) if width > 0 else cell.ljust(-width) for cell, width in pairs)
 
 
 def _quantity(given: str | float, units: dict[str, float] | dict[str, int], wanted: str) -> float:

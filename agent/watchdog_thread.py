@@ -87,11 +87,11 @@ class WatchdogThread(Generic[T]):
             SourceHungError: none came in time; at once where an older question has none yet.
         """
         if self._given_up >= self._asked:
-            raise SourceHungError(f"{self._name} still does not answer; left alone until it does")
+            raise SourceHungError(f"{self._name} is still not responding; skipped until it does")
         if not self.ready(timeout_seconds) or self._held is None:
             self._given_up = self._asked
             self.hung += 1
-            raise SourceHungError(f"{self._name} does not answer; left alone until it does")
+            raise SourceHungError(f"{self._name} is not responding; skipped until it does")
         held, self._held = self._held, None
         self._answered = held.number
         if held.error is not None:
@@ -115,7 +115,7 @@ class WatchdogThread(Generic[T]):
             self._held, self._answered, self.lost_answer = None, came.number, True
             if came.error is None:
                 self.late = Late(cast("T", came.value), came.came_at)
-            _LOG.info("%s answers again", self._name)
+            _LOG.info("%s is responding again", self._name)
 
     def _attend(self) -> None:
         questions, answers = self._questions, self._answers

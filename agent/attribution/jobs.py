@@ -281,7 +281,7 @@ def _files(directory: Path) -> list[_File] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SourceError(f"{directory} cannot be read ({error}); let the agent's user read it") from error
+        raise SourceError(f"{directory} cannot be read ({error}); make it readable for the agent's user") from error
 
 
 def _read(directory: Path) -> Iterator[_File]:

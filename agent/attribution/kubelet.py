@@ -162,7 +162,7 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         else:
             length = {_FIXED64: 8, _FIXED32: 4}.get(kind, len(message) + 1)
         if number == 0 or at + length > len(message):
-            raise ValueError(f"byte {at} of a message of {len(message)} begins no field")
+            raise ValueError(f"byte {at} of a message of {len(message)} does not start a field")
         yield number, message[at : at + length]
         at += length
 
@@ -173,7 +173,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
             return value, at + place + 1
-    raise ValueError(f"byte {at} of a message of {len(message)} begins no number")
+    raise ValueError(f"byte {at} of a message of {len(message)} does not start a number")
 
 
 # What a kubelet's PodResources answers say: which container holds which devices.
@@ -324,7 +324,7 @@ class Kubelet:
             if self._replicas_at is None or self._seconds() - self._replicas_at >= _ALLOCATABLE_SECONDS:
                 self._look_for_replicas()
         except ValueError as error:
-            raise SourceError(f"the kubelet at {self._socket} answers in a form that is not known: {error}") from error
+            raise SourceError(f"the kubelet at {self._socket} answered in an unknown format: {error}") from error
         self._count_claims(sum(one.claims for one in listed))
         return self._told(listed)
 
@@ -340,7 +340,7 @@ class Kubelet:
         except (FileNotFoundError, NotADirectoryError):
             there = False
         except OSError as error:
-            raise SourceError(f"{self._socket} may not be looked at ({error}); let the agent's group in") from error
+            raise SourceError(f"{self._socket} cannot be accessed ({error}); give the agent's group access") from error
         if not there and self._was_there:
             self.close()
             raise SourceError(f"the kubelet's socket {self._socket} is gone")
@@ -357,7 +357,7 @@ class Kubelet:
         except grpc.RpcError as error:
             self.close()  # a connection to a kubelet that was restarted is of no use, and a new one costs nothing
             code = error.code().name.lower().replace("_", " ")
-            raise SourceError(f"the kubelet at {self._socket} does not answer: {code}, {error.details()}") from error
+            raise SourceError(f"the kubelet at {self._socket} is not responding: {code}, {error.details()}") from error
         return answer
 
     def _look_for_replicas(self) -> None:
@@ -366,11 +366,11 @@ class Kubelet:
         try:
             self._replicas = replicas(allocatable(self._ask("GetAllocatableResources")))
         except SourceError as error:
-            _LOG.info("in how many parts GPUs are shared is not known: %s", error)
+            _LOG.info("the number of shares per GPU is not known: %s", error)
 
     def _count_claims(self, claims: int) -> None:
         if claims and not self.claims:
-            _LOG.warning("%d devices are held by resource claims, whose GPUs only the cluster knows by name", claims)
+            _LOG.warning("%d devices are held by resource claims; only the cluster knows which GPUs those are", claims)
         self.claims = claims
 
     def _told(self, listed: Iterable[Container]) -> ProviderReport:

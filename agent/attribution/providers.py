@@ -285,7 +285,7 @@ class HolderProviders:
 
     def _take(self, one: _Asked, told: ProviderReport | None, at: float) -> None:
         if one.failing:
-            _LOG.info("%s says again what is held", one.provider.name)
+            _LOG.info("%s reports allocations again", one.provider.name)
         one.told, one.told_at, one.failing = told, at, False
 
     def _fails(self, one: _Asked, why: str) -> None:
@@ -293,7 +293,7 @@ class HolderProviders:
         one.why = why
         if not one.failing:
             _LOG.warning(
-                "%s does not say what is held: %s; what it said last stands for an hour", one.provider.name, why
+                "%s does not report allocations: %s; its last report stays valid for one hour", one.provider.name, why
             )
         one.failing = True
 
@@ -301,7 +301,9 @@ class HolderProviders:
         if one.told is None or one.told_at is None or not one.failing:
             return
         if self._seconds() - one.told_at > GOOD_FOR_SECONDS:
-            _LOG.warning("%s has not said for an hour what is held: it is no longer taken for true", one.provider.name)
+            _LOG.warning(
+                "%s has not reported allocations for one hour: its last report is discarded", one.provider.name
+            )
             one.told = None
 
 

@@ -19,12 +19,12 @@ from agent.run.command import NOT_EXECUTABLE, NOT_FOUND, CommandError, step_patt
 from agent.run.report import Wanted, profile, report
 from agent.run.watch import reports_here, spoken, watch
 from agent.sampling.wiring import open_host_sources
-from agent.settings.config import DEFAULT_FILE, SECRETS, AgentConfig, load, settings, settings_file
+from agent.settings.config import SECRETS, AgentConfig, add_config_option, load, settings, settings_file
 
 WORDS = {
-    "pause": "let this host be for a while: nothing is read, and the time is booked as not measured",
+    "pause": "stop reading this host for a while; the time is recorded as not measured",
     "resume": "end a pause",
-    "quiet": "let some GPUs be for a while, for a benchmark; whoever holds a GPU may ask that",
+    "quiet": "stop reading some GPUs for a while, for a benchmark; anyone who holds a GPU may ask for it",
 }
 
 
@@ -34,32 +34,36 @@ def control(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog=f"gpuledger agent {word}", description=f"{WORDS[word][0].upper()}{WORDS[word][1:]}."
     )
-    parser.add_argument("--config", metavar="FILE", help=f"settings; {DEFAULT_FILE} where it exists")
+    add_config_option(parser)
     if word != "resume":
-        parser.add_argument("--for", dest="length", metavar="TIME", required=True, help="how long, like 2h")
+        parser.add_argument("--for", dest="length", metavar="TIME", required=True, help="how long, for example 2h")
     if word == "pause":
-        parser.add_argument("--why", metavar="TEXT", default="", help="a word for the log and for who comes next")
+        parser.add_argument("--why", metavar="TEXT", default="", help="reason, for the log and the next operator")
     if word == "quiet":
-        parser.add_argument("--gpu", metavar="ID", nargs="+", help="index or UUID; those of CUDA_VISIBLE_DEVICES else")
+        parser.add_argument(
+            "--gpu", metavar="ID", nargs="+", help="index or UUID; default: those in CUDA_VISIBLE_DEVICES"
+        )
     given = parser.parse_args(argv[1:])
     directory = _directory(given.config)
     if word == "resume":
         print("the pause is over" if end_pause(directory) else "the agent was not paused")
     elif word == "pause":
         write_pause(directory, seconds(given.length), given.why)
-        print(f"paused for {given.length}; gpuledger agent resume ends it sooner")
+        print(f"paused for {given.length}; to end it sooner: gpuledger agent resume")
     else:
         gpus = frozenset(given.gpu or filter(None, os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")))
         path = write_wish(directory, seconds(given.length), gpus)
-        whose = "" if os.geteuid() == 0 else ", where a process of yours holds them"
-        print(f"asked for {given.length}: {', '.join(sorted(gpus))}{whose}; rm {path} ends it sooner")
+        whose = "" if os.geteuid() == 0 else ", if a process of yours holds them"
+        print(f"quiet for {given.length}: {', '.join(sorted(gpus))}{whose}; to end it sooner: rm {path}")
     return 0
 
 
 def _directory(named: str | None) -> Path:
     directory = load(settings_file(named), os.environ).control
     if directory is None:
-        raise ConfigError("agent.control is empty, so that this agent cannot be asked; name a directory there")
+        raise ConfigError(
+            "agent.control is empty, so this agent cannot be paused or asked for quiet; set it to a directory"
+        )
     return directory
 
 
@@ -80,7 +84,7 @@ def agent(argv: list[str]) -> int:
     try:
         config = read()
         if not given.once and (given.json or given.every):
-            raise ConfigError("--json and --every go with --once; without it the agent runs until a signal ends it")
+            raise ConfigError("--json and --every require --once; without it the agent runs until a signal stops it")
         if given.once:
             return _once(config, _every(given.every or "1s"), as_json=given.json)
         return _for_ever(config, read)
@@ -93,14 +97,14 @@ def agent(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpuledger agent",
-        description="Sample this host, keep what cannot be sent, serve /metrics.",
-        epilog="gpuledger agent pause, resume and quiet let a host or some GPUs be for a while; each has its --help.",
+        description="Sample this host, spool what cannot be sent, serve /metrics.",
+        epilog="gpuledger agent pause, resume and quiet stop and resume readings; each has its own --help.",
     )
-    parser.add_argument("--config", metavar="FILE", help=f"settings; {DEFAULT_FILE} where it exists")
-    parser.add_argument("--once", action="store_true", help="read once, print it, and end; nothing is sent")
+    add_config_option(parser)
+    parser.add_argument("--once", action="store_true", help="read once, print the reading and exit; nothing is sent")
     parser.add_argument("--json", action="store_true", help="with --once: print it as JSON, as it would be sent")
-    parser.add_argument("--every", metavar="TIME", help="with --once: the time between its two readings; 1s")
-    keys = parser.add_argument_group("settings", "each is a key of [agent] and a GPULEDGER_AGENT_… variable too")
+    parser.add_argument("--every", metavar="TIME", help="with --once: time between its two readings; default 1s")
+    keys = parser.add_argument_group("settings", "each is also a key of [agent] and a GPULEDGER_AGENT_… variable")
     for name, (default, words) in settings().items():
         text = f"{words} ({default})" if default else words
         about = argparse.SUPPRESS if name in SECRETS else text.replace("%", "%%")
@@ -112,7 +116,7 @@ def _every(given: str) -> float:
     """Return the time between two readings in seconds."""
     every = seconds(given)
     if every < _LEAST_EVERY:
-        raise ConfigError(f"--every {given} is too short: {_LEAST_EVERY * 1000:g}ms is the least")
+        raise ConfigError(f"--every {given} is too short: the minimum is {_LEAST_EVERY * 1000:g}ms")
     return every
 
 
@@ -147,7 +151,7 @@ def run(argv: list[str]) -> int:
     words = given.command[1:] if given.command[:1] == ["--"] else given.command
     try:
         if not words:
-            raise ConfigError("there is no command to run; write it after two dashes: gpuledger run -- python train.py")
+            raise ConfigError("no command to run; write it after two dashes: gpuledger run -- python train.py")
         if not reports_here(os.environ):
             return _become(words)
         return _watched(given, words)
@@ -163,21 +167,23 @@ def _run_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpuledger run",
         usage="gpuledger run [OPTIONS] -- COMMAND [ARGUMENTS]",
-        description="Run a command, watch the GPUs and this host meanwhile, and say where the time went.",
-        epilog="The command's input, output, exit code and signals are its own; all of ours goes to stderr.",
+        description="Run a command, record the GPUs and this host while it runs, and report where the time went.",
+        epilog="The command keeps its own input, output, exit code and signals; gpuledger writes only to stderr.",
     )
     parser.add_argument("--against", metavar="FILE", help="compare with an earlier recording")
-    parser.add_argument("--price", metavar="P", help="price of a GPU-hour; without it no money is shown")
+    parser.add_argument("--price", metavar="P", help="price per GPU-hour; without it no costs are shown")
     parser.add_argument(
-        "--steps-from", metavar="RE", help="count steps in the lines it prints: (group 1) is the number"
+        "--steps-from",
+        metavar="RE",
+        help="count steps in its output; (group 1) of the regular expression is the number",
     )
-    parser.add_argument("--every", metavar="TIME", help="time between two readings; 0.1s where there is a GPU, else 1s")
-    parser.add_argument("--report", metavar="FILE", help="write the report there too: .html, .json or text")
+    parser.add_argument("--every", metavar="TIME", help="time between readings; default 0.1s with a GPU, else 1s")
+    parser.add_argument("--report", metavar="FILE", help="also write the report to this file: .html, .json or text")
     parser.add_argument(
-        "--profile", metavar="FILE", help="write a signed capacity profile too: .html (and .json) or .json"
+        "--profile", metavar="FILE", help="also write a signed capacity profile: .html (and .json) or .json"
     )
-    parser.add_argument("--open", action="store_true", help="open the report as a page when the command has ended")
-    parser.add_argument("--quiet", action="store_true", help="say nothing; only the recording is left")
+    parser.add_argument("--open", action="store_true", help="open the report in a browser when the command ends")
+    parser.add_argument("--quiet", action="store_true", help="print nothing; only write the recording")
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 

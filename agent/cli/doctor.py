@@ -10,11 +10,13 @@ from typing import Any
 
 from agent.doctor.checks import HostCheckLine
 from agent.doctor.examine import Examination, examine
-from agent.settings.config import DEFAULT_FILE, load, settings_file
+from agent.quantity import in_columns
+from agent.settings.config import add_config_option, load, settings_file
 from agent.wire.units import MINUTE_SECONDS
 
 WIDTH = 80
-_ANSWER = 7  # columns before what is said
+_NAME = 12  # columns of what is sent
+_ANSWER = 4
 _MEGA = 10**6
 
 
@@ -26,7 +28,7 @@ def doctor_lines(found: Examination) -> Iterator[str]:
     yield "MEASURES"
     for line in found.measures:
         yield from _line(line)
-    yield f"  cost   {_cost(found)}"
+    yield from _item("cost", _cost(found), _ANSWER)
     yield ""
     yield from _leaves(found)
 
@@ -48,9 +50,9 @@ def document(found: Examination) -> dict[str, Any]:
 
 
 def _line(line: HostCheckLine) -> Iterator[str]:
-    yield from _wrapped(line.what, f"  {line.answer:<4} ")
+    yield from _item(line.answer, line.what, _ANSWER)
     if line.remedy:
-        yield from _wrapped(line.remedy, " " * _ANSWER + "-> ", " " * (_ANSWER + 3))
+        yield from _wrapped(line.remedy, in_columns(("", "", "-> "), (0, -_ANSWER, 0)))
 
 
 def _cost(found: Examination) -> str:
@@ -62,9 +64,9 @@ def _cost(found: Examination) -> str:
 def _leaves(found: Examination) -> Iterator[str]:
     leaves = found.leaves
     yield from _wrapped(f"LEAVES THIS HOST ({leaves.connection})", later="  ")
-    rows = f"all of the above, {_time(leaves.rows_seconds)} a row"
+    rows = f"all of the above, one row every {_time(leaves.rows_seconds)}"
     if leaves.bytes_per_hour is not None:
-        yield from _item("numbers", f"{rows}, about {leaves.bytes_per_hour / _MEGA:.1f} MB an hour")
+        yield from _item("numbers", f"{rows}, about {leaves.bytes_per_hour / _MEGA:.1f} MB per hour")
     else:
         yield from _item("numbers", "none")
     identity = f"{', '.join(leaves.identity)}: identity = {leaves.identity_mode} (hashed: pseudonyms; none: ids only)"
@@ -78,8 +80,8 @@ def _time(seconds: float) -> str:
     return f"{seconds:g} s" if seconds < MINUTE_SECONDS else f"{seconds / MINUTE_SECONDS:g} min"
 
 
-def _item(name: str, words: str) -> Iterator[str]:
-    yield from _wrapped(words, f"  {name:<12} ")
+def _item(name: str, words: str, width: int = _NAME) -> Iterator[str]:
+    yield from _wrapped(words, in_columns(("", name, ""), (0, -width, 0)))
 
 
 def _wrapped(words: str, first: str = "", later: str | None = None) -> Iterator[str]:
@@ -93,13 +95,13 @@ _FAILED = 1
 
 
 def doctor(argv: list[str]) -> int:
-    """Say what this host can measure, what it costs, and what leaves it; 1 where something must be mended."""
+    """Say what this host can measure, what it costs, and what leaves it; 1 where something needs fixing."""
     parser = argparse.ArgumentParser(
         prog="gpuledger agent doctor",
         description="What this host can and cannot measure, what to do about it, and exactly what leaves it.",
-        epilog="Run it as the agent's user to see what the agent sees. It sends nothing. 1: something is bad.",
+        epilog="Run it as the agent's user to see what the agent sees. It sends nothing. Exit code 1: a check failed.",
     )
-    parser.add_argument("--config", metavar="FILE", help=f"settings; {DEFAULT_FILE} where it exists")
+    add_config_option(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
     given = parser.parse_args(argv)
     found = examine(load(settings_file(given.config), os.environ))

@@ -16,7 +16,8 @@ from pathlib import Path
 from agent.clock import Clock, SystemClock
 from agent.connection import ask, trusting
 from agent.errors import AgentError, ConfigError, SourceError
-from agent.settings.config import DEFAULT_FILE, AgentConfig, load, settings_file
+from agent.quantity import in_columns
+from agent.settings.config import AgentConfig, add_config_option, load, settings_file
 from agent.sources.service_page import Sample, samples
 from agent.wire.units import GIB, SECOND_US
 
@@ -25,7 +26,7 @@ _PAGE_BYTES_MAX = 8 * 2**20
 _SECONDS = 5.0
 # Who listens on all addresses is asked on loopback.
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  nothing is bound here
-_AGENT_AWAY = "is it running? gpuledger agent --once reads this host without one"
+_AGENT_AWAY = "is it running? To read this host without an agent: gpuledger agent --once"
 
 
 def page(config: AgentConfig) -> str:
@@ -36,7 +37,7 @@ def page(config: AgentConfig) -> str:
         SourceError: it does not answer, or refuses; the sentence says what to do.
     """
     if config.address is None or config.address[1] == 0:
-        raise ConfigError(f"agent.listen is {config.listen}: the agent has no page of metrics that could be read here")
+        raise ConfigError(f"agent.listen is {config.listen}: the agent serves no /metrics page to read")
     host, port = _ANYWHERE.get(config.address[0], config.address[0]), config.address[1]
     where = f"the agent at {host}:{port}"
     name = f"[{host}]" if ":" in host else host
@@ -48,7 +49,9 @@ def page(config: AgentConfig) -> str:
     except OSError as error:
         raise SourceError(f"{where} cannot be reached ({error or type(error).__name__}): {_AGENT_AWAY}") from error
     if reply.status != HTTPStatus.OK:
-        raise SourceError(f"{where} answers {reply.status}; --config names the settings with its secret")
+        raise SourceError(
+            f"{where} returned {reply.status}; use --config to name the settings file that has its token or password"
+        )
     if not reply.is_whole:
         raise SourceError(f"the page of {where} is larger than {_PAGE_BYTES_MAX} bytes")
     return reply.body.decode("utf-8", "replace")
@@ -174,7 +177,7 @@ def _held(uuid: str, found: Mapping[str, list[Sample]]) -> tuple[HoldingRun, ...
     )
 
 
-def slowed(before: GpuNow | None, now: GpuNow, seconds: float) -> tuple[str, float] | None:
+def throttled(before: GpuNow | None, now: GpuNow, seconds: float) -> tuple[str, float] | None:
     """Return what held a GPU's clock down most between two looks, and for which share of the time.
 
     None: nothing did, or there is nothing to compare with. Counters that began anew say nothing.
@@ -193,39 +196,49 @@ def slowed(before: GpuNow | None, now: GpuNow, seconds: float) -> tuple[str, flo
 _UNKNOWN = "-"
 NARROWEST, _WIDE = 64, 100  # from WIDE on there is room for users
 _WORDS = {"thermal": "heat", "hardware": "board", "power": "power", "sync_boost": "peers"}
-_HEAD = f"{'GPU':>3}{'UTIL':>6}{'SM':>6}{'HBM':>7}{'W':>6}{'C':>5}  {'NOW':<6}{'SLOWED':<11}{'PROCS':>5}  "
+# Columns and their widths; words stand left (below 0).
+_WIDTHS = {"GPU": 3, "UTIL": 4, "SM": 4, "HBM": 5, "W": 4, "C": 3, "NOW": -5, "THROTTLED": -10, "PROCS": 5,
+           "USER": -11, "HELD BY": -1}  # fmt: skip
 _FOOT = (
     "NOW: lost, busy, or quiet (no kernel in the agent's last seconds). HBM in GiB.",
-    "Why, and at what price: gpuledger top --node {node} --server URL",
+    "Causes and costs: gpuledger top --node {node} --server URL",
 )
 
 
 def screen(now: HostNow, before: HostNow | None, seconds: float, width: int) -> list[str]:
-    """Return the lines; `before` is the look `seconds` earlier, without which nobody knows what was slowed since."""
+    """Return the lines; `before` is the look `seconds` earlier, without which no throttling since is known."""
     width = max(NARROWEST, width)
     earlier = {gpu.gpu_uuid: gpu for gpu in before.gpus} if before is not None else {}
     count = sum(not gpu.parent_uuid for gpu in now.gpus)
     title = f"host {_clean(now.node) or _UNKNOWN}   {count} GPU{'s' * (count != 1)}"
-    user = f"{'USER':<12}" if width >= _WIDE else ""
-    lines = [f"{title}   agent {_clean(now.agent_version) or _UNKNOWN}", "", f"{_HEAD}{user}HELD BY"]
+    columns = {name: size for name, size in _WIDTHS.items() if name != "USER" or width >= _WIDE}
     split = {gpu.parent_uuid for gpu in now.gpus}
+    rows = [{name: name for name in columns}]
     for gpu in now.gpus:
-        nobody = "(nobody)" if gpu.lists_holders else "(not known)"
-        lines += _lines(gpu, earlier, seconds, width, nobody="(split)" if gpu.gpu_uuid in split else nobody)
+        nobody = "(nobody)" if gpu.lists_holders else "(unknown)"
+        rows += _rows(gpu, earlier.get(gpu.gpu_uuid), seconds, "(split)" if gpu.gpu_uuid in split else nobody)
+    lines = [f"{title}   agent {_clean(now.agent_version) or _UNKNOWN}", ""]
+    lines += [in_columns([row.get(name, "") for name in columns], columns.values()) for row in rows]
     if not now.gpus:
-        lines.append("  the agent sees no GPU; gpuledger agent doctor says why")
+        lines.append("  the agent sees no GPU; to find out why: gpuledger agent doctor")
     foot = [line.format(node=_clean(now.node) or "HOST") for line in _FOOT]
     return [line[:width].rstrip() for line in [*lines, "", *foot]]
 
 
-def _lines(gpu: GpuNow, earlier: Mapping[str, GpuNow], seconds: float, width: int, nobody: str) -> list[str]:
-    figures = (
-        f"{_index(gpu):>3}{_percent(gpu.utilization_ratio):>6}{_percent(gpu.sm_active_ratio):>6}"
-        f"{_gib(gpu.memory_used_bytes):>7}{_whole(gpu.power_watts):>6}{_whole(gpu.temperature_celsius):>5}"
-        f"  {state(gpu):<6}{_slowed(earlier.get(gpu.gpu_uuid), gpu, seconds):<11}"
-    )
-    rest = [_holder(one, width) for one in gpu.held] or [f"{_UNKNOWN:>5}  {' ' * 12 * (width >= _WIDE)}{nobody}"]
-    return [(figures if place == 0 else " " * len(figures)) + one for place, one in enumerate(rest)]
+def _rows(gpu: GpuNow, before: GpuNow | None, seconds: float, nobody: str) -> list[dict[str, str]]:
+    """Return a row for each holder, the first of them with the GPU's own figures."""
+    figures = {
+        "GPU": _index(gpu),
+        "UTIL": _percent(gpu.utilization_ratio),
+        "SM": _percent(gpu.sm_active_ratio),
+        "HBM": _UNKNOWN if gpu.memory_used_bytes is None else f"{gpu.memory_used_bytes / GIB:.1f}",
+        "W": _whole(gpu.power_watts),
+        "C": _whole(gpu.temperature_celsius),
+        "NOW": state(gpu),
+        "THROTTLED": _throttled(before, gpu, seconds),
+    }
+    first, *others = [_holder(run) for run in gpu.held] or [{"PROCS": _UNKNOWN, "HELD BY": nobody}]
+    return [figures | first, *others]
 
 
 def state(gpu: GpuNow) -> str:
@@ -241,26 +254,22 @@ def _index(gpu: GpuNow) -> str:
     return f"{number}*" if gpu.parent_uuid else number  # a MIG instance bears its GPU's number
 
 
-def _holder(one: HoldingRun, width: int) -> str:
-    short = one.run_id.rpartition("/")[2]
-    name = f"{one.name} {short}" if one.name and one.name != one.run_id else short
-    user = f"{_clean(one.user)[:11]:<12}" if width >= _WIDE else ""
-    return f"{_UNKNOWN if one.processes is None else one.processes:>5}  {user}{_clean(name)}"
+def _holder(run: HoldingRun) -> dict[str, str]:
+    short = run.run_id.rpartition("/")[2]
+    name = f"{run.name} {short}" if run.name and run.name != run.run_id else short
+    processes = _UNKNOWN if run.processes is None else str(run.processes)
+    return {"PROCS": processes, "USER": _clean(run.user)[:11], "HELD BY": _clean(name)}
 
 
-def _slowed(before: GpuNow | None, now: GpuNow, seconds: float) -> str:
+def _throttled(before: GpuNow | None, now: GpuNow, seconds: float) -> str:
     if before is None:
         return _UNKNOWN
-    found = slowed(before, now, seconds)
-    return "" if found is None else f"{_WORDS[found[0]]} {_percent(found[1])}"
+    most = throttled(before, now, seconds)
+    return "" if most is None else f"{_WORDS[most[0]]} {_percent(most[1])}"
 
 
 def _percent(ratio: float | None) -> str:
     return _UNKNOWN if ratio is None else f"{round(100 * ratio)}%"
-
-
-def _gib(count: int | None) -> str:
-    return _UNKNOWN if count is None else f"{count / GIB:.1f}"
 
 
 def _whole(value: float | None) -> str:
@@ -282,16 +291,16 @@ def top(argv: list[str]) -> int:
     """Show each GPU of this host, what the driver says of it now, and who holds it; until Ctrl-C on a terminal."""
     parser = argparse.ArgumentParser(
         prog="gpuledger agent top",
-        description="The GPUs of this host now, from its agent alone: no server, no store, no rights.",
-        epilog="In a pipe, or with --once, it looks once. gpuledger top has the fleet, with states and prices.",
+        description="The GPUs of this host now, from its agent alone: no server, no store, no privileges.",
+        epilog="In a pipe or with --once it reads once. For the fleet, with states and prices: gpuledger top.",
     )
-    parser.add_argument("--every", type=float, default=_EVERY_SECONDS, metavar="S", help="seconds between two looks")
-    parser.add_argument("--once", action="store_true", help="look once, and end")
-    parser.add_argument("--json", action="store_true", help="as JSON, once")
-    parser.add_argument("--config", metavar="FILE", help=f"the agent's settings; {DEFAULT_FILE} where it exists")
+    parser.add_argument("--every", type=float, default=_EVERY_SECONDS, metavar="S", help="seconds between refreshes")
+    parser.add_argument("--once", action="store_true", help="read once and exit")
+    parser.add_argument("--json", action="store_true", help="print JSON, once")
+    add_config_option(parser)
     given = parser.parse_args(argv)
     if given.every < _LEAST_SECONDS:
-        raise ConfigError(f"--every is {given.every:g}: not {_LEAST_SECONDS:g} s or more")
+        raise ConfigError(f"--every is {given.every:g}: the minimum is {_LEAST_SECONDS:g} s")
     config = load(settings_file(given.config), os.environ)
     now = host_now(page(config))
     if given.json:
@@ -343,21 +352,21 @@ def _trouble(config: AgentConfig) -> str | None:
     """
     if samples(page(config), {OF_EACH_BEAT}):
         return None
-    return f"the agent answers, and has not read its host for three beats ({config.beat_seconds:g} s each)"
+    return f"the agent responds but has not read its host for three intervals ({config.beat_seconds:g} s each)"
 
 
 def main(argv: list[str]) -> int:
-    """Ask the agent of this host whether it beats; on stderr what is wrong, and exit code 1.
+    """Check that this host's agent takes readings; if not, print why on stderr and exit with 1.
 
-    One that serves no /metrics cannot be asked: that is said, and accuses nobody.
+    An agent that serves no /metrics cannot be checked: that is printed, and the exit code is 0.
     """
     parser = argparse.ArgumentParser(prog="gpuledger agent probe", description=main.__doc__)
-    parser.add_argument("--config", metavar="FILE", help=f"the agent's settings; {DEFAULT_FILE} where it exists")
+    add_config_option(parser)
     given = parser.parse_args(argv)
     try:
         config = load(settings_file(given.config), os.environ)
         if config.address is None:
-            sys.stderr.write("not looked: agent.listen is off\n")
+            sys.stderr.write("not checked: agent.listen is off\n")
             return 0
         wrong = _trouble(config)
     except AgentError as error:

@@ -96,9 +96,9 @@ def _counters(state: AgentState) -> dict[str, float]:
 def own_families(state: AgentState) -> Iterable[Metric]:
     """Yield what the agent's operator needs beyond the contract: which sources fail, and what became of batches."""
     sampler, spool, sender = state.sampler, state.spool, state.sender
-    up = GaugeMetricFamily("gpuledger_agent_source_up", "1 where the last reading succeeded.", labels=("source",))
+    up = GaugeMetricFamily("gpuledger_agent_source_up", "1 if the last reading succeeded.", labels=("source",))
     failures = CounterMetricFamily("gpuledger_agent_source_failures_total", "Readings that failed.", labels=("source",))
-    hung = CounterMetricFamily("gpuledger_agent_source_hung_total", "Readings without an answer.", labels=("source",))
+    hung = CounterMetricFamily("gpuledger_agent_source_hung_total", "Readings that timed out.", labels=("source",))
     for track in sampler.tracks:
         up.add_metric((track.source.name,), track.failing is None)
         failures.add_metric((track.source.name,), track.failures)
@@ -108,27 +108,41 @@ def own_families(state: AgentState) -> Iterable[Metric]:
         yield from _providers(conditions)
     yield _lateness(sampler.beats)
     implausible = sampler.plausibility.refused
-    yield _counter("gpuledger_agent_implausible_values_total", "Values that cannot be true, left out.", implausible)
+    yield _counter("gpuledger_agent_implausible_values_total", "Implausible values left out.", implausible)
     if spool is not None:
         yield GaugeMetricFamily("gpuledger_agent_spool_batches", "Batches waiting on disk.", value=spool.waiting)
-        by_table = CounterMetricFamily("gpuledger_agent_dropped_table_rows_total", "Lost rows.", labels=("table",))
+        by_table = CounterMetricFamily("gpuledger_agent_dropped_table_rows_total", "Rows lost.", labels=("table",))
         for table, rows in sorted(spool.dropped_rows.items()):
             by_table.add_metric((table,), rows)
         yield by_table
-        yield _counter("gpuledger_agent_quarantined_total", "Files and batches set aside.", spool.quarantined)
-        yield _counter("gpuledger_agent_unwritten_batches_total", "Batches the disk refused.", spool.unwritten)
+        yield _counter("gpuledger_agent_quarantined_total", "Files and batches quarantined.", spool.quarantined)
+        yield _counter(
+            "gpuledger_agent_unwritten_batches_total", "Batches that could not be written to disk.", spool.unwritten
+        )
     if sender is not None:
         counts = sender.counts
-        yield _counter("gpuledger_agent_delivered_batches_total", "Batches the collector has.", counts.delivered)
-        yield _counter("gpuledger_agent_rows_put_aside_total", "Rows it does not believe.", counts.rows_put_aside)
-        yield _counter("gpuledger_agent_refused_batches_total", "Batches it will never take.", counts.refused)
-        yield _counter("gpuledger_agent_send_failures_total", "Tries that ended without it.", counts.failures)
+        yield _counter(
+            "gpuledger_agent_delivered_batches_total", "Batches delivered to the collector.", counts.delivered
+        )
+        yield _counter(
+            "gpuledger_agent_rows_put_aside_total",
+            "Rows the collector set aside as implausible.",
+            counts.rows_put_aside,
+        )
+        yield _counter(
+            "gpuledger_agent_refused_batches_total", "Batches the collector permanently refused.", counts.refused
+        )
+        yield _counter("gpuledger_agent_send_failures_total", "Delivery attempts that failed.", counts.failures)
 
 
 def _providers(conditions: Iterable[Condition]) -> Iterable[Metric]:
     """Yield how those do who are asked what holds a GPU."""
-    age = GaugeMetricFamily("gpuledger_agent_holder_age_seconds", "Age of what each said last.", labels=("holder",))
-    failures = CounterMetricFamily("gpuledger_agent_holder_failures_total", "Failures of each.", labels=("holder",))
+    age = GaugeMetricFamily(
+        "gpuledger_agent_holder_age_seconds", "Age of the provider's last report.", labels=("holder",)
+    )
+    failures = CounterMetricFamily(
+        "gpuledger_agent_holder_failures_total", "Failures of the provider.", labels=("holder",)
+    )
     for one in conditions:
         if one.age_seconds is not None:
             age.add_metric((one.name,), one.age_seconds)
@@ -140,7 +154,7 @@ def _lateness(beats: Beats) -> Metric:
     buckets = [(str(bound), float(count)) for bound, count in zip(LATENESS_SECONDS, beats.within, strict=True)]
     return HistogramMetricFamily(
         "gpuledger_agent_beat_lateness_seconds",
-        "How late each beat began.",
+        "How late each sampling interval began.",
         buckets=[*buckets, ("+Inf", float(beats.count))],
         sum_value=beats.late_seconds,
     )
@@ -357,10 +371,10 @@ def _started(config: AgentConfig, good: AgentConfig | None, clock: Clock) -> Age
     except AgentError as error:
         if good is None:
             raise
-        _LOG.error("the settings are wrong, and the old ones stay: %s", error)
+        _LOG.error("invalid settings, keeping the old ones: %s", error)
         return _start(good, clock)
     if good is not None:
-        _LOG.info("the settings were read again")
+        _LOG.info("settings reloaded")
     return started
 
 
@@ -379,8 +393,8 @@ def _greeting(running: Agent) -> str:
     config, no_gpu = running.config, running.host_sources.gpus.no_gpu
     what = f"no GPU here ({no_gpu})" if no_gpu else "reading GPUs and host"
     metrics = "off" if running.port is None else f"on port {running.port}"
-    sending = config.collector or "nobody, since no collector is set"
-    return f"{config.node_name}: {what}; every {config.beat_seconds:g} s; metrics {metrics}; sending to {sending}"
+    sending = f"sending to {config.collector}" if config.collector else "not sending: no collector is set"
+    return f"{config.node_name}: {what}; every {config.beat_seconds:g} s; metrics {metrics}; {sending}"
 
 
 def _beat(running: Agent, stop: threading.Event) -> None:
@@ -408,5 +422,5 @@ def _read(read_again: Callable[[], AgentConfig]) -> AgentConfig | None:
     try:
         return read_again()
     except ConfigError as error:
-        _LOG.error("the settings are wrong, and the old ones stay: %s", error)
+        _LOG.error("invalid settings, keeping the old ones: %s", error)
         return None

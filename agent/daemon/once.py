@@ -58,7 +58,7 @@ def reading_lines(reading: IntervalReading) -> list[str]:
     inventory = {str(row.get("gpu_uuid")): row for row in reading.tables.get("inventory", [])}
     gpus = reading.tables.get("gpu_samples", [])
     seconds = reading.interval_seconds
-    none = f"no GPU ({reading.no_gpu})" if reading.no_gpu else "no GPU answered"
+    none = f"no GPU ({reading.no_gpu})" if reading.no_gpu else "no GPU responded"
     what = f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}" if gpus else none
     return [
         f"{reading.node}: {what}, over {seconds:.1f} s",
@@ -80,7 +80,7 @@ def reading_lines(reading: IntervalReading) -> list[str]:
 def _gpu(row: Row, found: Row) -> str:
     name = f"gpu {_or(found.get('gpu_index'), '?')}  {_or(found.get('sku'), 'GPU')}  {row['gpu_uuid']}"
     if row.get("up") is False:
-        return f"{name}  does not answer"
+        return f"{name}  not responding"
     return _joined(
         name,
         _percent("busy", row.get("utilization_ratio")),
@@ -96,7 +96,7 @@ def _host(row: Row) -> str:
     return _joined(
         "host",
         _percent("CPU busy", row.get("cpu_busy_ratio")),
-        _percent("waiting for disks", row.get("cpu_iowait_ratio")),
+        _percent("waiting for disk", row.get("cpu_iowait_ratio")),
         _gigabytes("memory used", row.get("memory_used_bytes"), None),
     )
 

@@ -75,7 +75,7 @@ class Batcher:
         try:
             self._append(Draft(self._node, self._clock, tables))
         except EnvelopeError:
-            _LOG.exception("BUG: rows that were checked cannot be encoded; they are lost")
+            _LOG.exception("BUG: validated rows cannot be encoded; they are lost")
 
 
 MOST_WAITING = 32  # batches for a disk that hangs; what comes then is lost, and counted
@@ -100,7 +100,7 @@ class Scribe:
             self._drafts.put_nowait(draft)
         except queue.Full:
             if not self._overflowing:
-                _LOG.warning("the disk of the spool does not answer: what is read now is lost, and counted")
+                _LOG.warning("the spool's disk is not responding: new readings are lost and counted")
             self._overflowing = True
             self._spool.lose(draft.rows)
             return False
@@ -120,5 +120,5 @@ class Scribe:
             try:
                 self._spool.append(draft, draft.tells)
             except Exception:  # noqa: BLE001  one bad draft must not end the writing of all others
-                _LOG.exception("BUG: rows that were checked cannot be kept; they are lost")
+                _LOG.exception("BUG: validated rows cannot be spooled; they are lost")
                 self._spool.lose(draft.rows)

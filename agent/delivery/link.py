@@ -115,7 +115,7 @@ class Link:
         except ValueError as error:  # a port that is none, a bracket that is not closed
             raise ConfigError(f"{url!r} is not a collector's address; write it as http://host:8470") from error
         if token and not (token.isascii() and token.isprintable()):
-            raise ConfigError("the token for the collector has characters that no HTTP header may have")
+            raise ConfigError("the collector token has characters that are not valid in an HTTP header")
         self.host, self.url = parts.hostname or "", url.rstrip("/")
         self.secure = parts.scheme == "https"
         self._base = parts.path.rstrip("/")
@@ -213,7 +213,7 @@ class JoiningLink(Link):
         super().__init__(config.collector, None, config.ca_file)
         self._join, self._key_file, self._node = join_token_file, key_file, config.node_name
         if not self.secure and not is_loopback(self.host):
-            _LOG.warning("the key of this host will come from %s as plain text; use https://", self.url)
+            _LOG.warning("this host's key will be sent from %s as plain text; use https://", self.url)
 
     def post(self, body: bytes, *more: int | None) -> PostAnswer:
         """Send one batch; without a key ask for one first, and return the refusal where there is none to be had.
@@ -292,9 +292,11 @@ def _read(path: Path) -> str:
         with path.open(encoding="ascii") as file:
             text = file.read(_LONGEST).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no text'}") from error
+        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is not text'}") from error
     if not _is_shown(text):
-        raise ConfigError(f"{path} holds no key or token; it has one line, as gpuledger admin access showed it")
+        raise ConfigError(
+            f"{path} does not hold a key or token; expected the one line that gpuledger admin access printed"
+        )
     return text
 
 

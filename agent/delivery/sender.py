@@ -173,11 +173,13 @@ class Sender:
         self._sealed_through = -1
         self._epoch = None  # a new stream has never changed hands
         self.counts.streams_begun += 1
-        _LOG.warning("the collector knows batch %d with other content: going on as stream %s", sequence, self._begun)
+        _LOG.warning(
+            "the collector has batch %d with different content: continuing as stream %s", sequence, self._begun
+        )
 
     def _begin_epoch(self, epoch: int) -> None:
         """Send again what is kept: another collector has our stream now, and knows only what the earlier one sealed."""
-        _LOG.warning("another collector takes our stream now: what it may not have is sent again")
+        _LOG.warning("another collector now owns this stream: resending what it may not have")
         self._epoch = epoch
         self._spool.release()
         self._spool.send_again()
@@ -188,11 +190,11 @@ class Sender:
         self.counts.delivered += 1
         self._backoff.succeeded()
         if self._trouble:
-            _LOG.info("%s takes batches again", self._link.url)
+            _LOG.info("%s accepts batches again", self._link.url)
             self._trouble = ""
         if sealed < self._sealed_through:
             _LOG.warning(
-                "the collector has sealed through %d, and had through %d: what is kept is sent again",
+                "the collector has sealed through %d, down from %d: resending what is kept",
                 sealed,
                 self._sealed_through,
             )
@@ -202,7 +204,9 @@ class Sender:
     def _note_disbelief(self, answer: PostAnswer) -> None:
         """Count the rows that the collector does not believe; say so once, for a faulty driver says it every second."""
         if answer.put_aside and not self.counts.rows_put_aside:
-            _LOG.warning("the collector does not believe a row: %s; further ones are only counted", answer.disbelief)
+            _LOG.warning(
+                "the collector set a row aside as implausible: %s; further ones are only counted", answer.disbelief
+            )
         self.counts.rows_put_aside += answer.put_aside
 
     def _later(self, kind: str, trouble: str, asked: float | None = None) -> float:
@@ -217,5 +221,5 @@ class Sender:
 
 def _said(answer: PostAnswer) -> str:
     if answer.status == 421:
-        return f"{answer.error}; its {answer.location!r} is no address, or without TLS and on another host"
-    return answer.error if answer.reason else f"{answer.error} (and not as a collector does)"
+        return f"{answer.error}; its {answer.location!r} is not a valid address, or is on another host without TLS"
+    return answer.error if answer.reason else f"{answer.error} (not a collector's response)"

@@ -70,8 +70,8 @@ def health_lines(counts: tuple[int, int] | None, rows: Sequence[Mapping[str, Val
     """Return what is wrong with the GPUs: missing ones, lost ones, links narrower than they could be, dead memory."""
     lines = []
     if counts is not None and counts[1] < counts[0]:
-        missing = f"{counts[0] - counts[1]} of {counts[0]} GPUs do not answer"
-        lines.append(HostCheckLine("bad", missing, "see the kernel's log for XID 79; reset or reseat them"))
+        missing = f"{counts[0] - counts[1]} of {counts[0]} GPUs are not responding"
+        lines.append(HostCheckLine("bad", missing, "check the kernel log for XID 79; reset or reseat them"))
     for row in rows:
         lines += _of_one(row)
     return lines
@@ -83,18 +83,18 @@ def _of_one(row: Mapping[str, Value]) -> list[HostCheckLine]:
     action = row.get("recovery_action") or "none"
     faults = (
         (row.get("up") is False, f"{uuid} is lost", "reset the GPU or the host"),
-        (is_narrow, f"{uuid} has a PCIe link of {width} lanes where {most} are possible", "reseat the board"),
+        (is_narrow, f"{uuid} has a PCIe link of {width} lanes; it supports {most}", "reseat the board"),
         (
             row.get("row_remap_failure"),
-            f"{uuid} could not replace a broken row of its memory",
-            "have the board replaced",
+            f"{uuid} could not remap a broken memory row",
+            "replace the board",
         ),
         (
             row.get("row_remap_pending"),
-            f"{uuid} waits for a reset to replace a row of its memory",
+            f"{uuid} needs a reset to remap a memory row",
             "drain and reset it",
         ),
-        (action != "none", f"{uuid}: the driver asks for {str(action).replace('_', ' ')}", "drain the host"),
+        (action != "none", f"{uuid}: the driver recommends {str(action).replace('_', ' ')}", "drain the host"),
     )
     return [HostCheckLine("bad", what, remedy) for is_so, what, remedy in faults if is_so]
 
@@ -154,20 +154,22 @@ def holder_lines(config: AgentConfig) -> list[HostCheckLine]:
         else:
             found.append(
                 HostCheckLine(
-                    "no", f"Kubernetes pods: {config.kubelet} is closed to this user", "give the agent's user access"
+                    "no",
+                    f"Kubernetes pods: {config.kubelet} cannot be opened by this user",
+                    "give the agent's user access",
                 )
             )
     elif _any(config.sys, _PODS):
         found.append(
-            HostCheckLine("some", "Kubernetes pods by their cgroups, without their names", "mount the kubelet's socket")
+            HostCheckLine("some", "Kubernetes pods by cgroup, without their names", "mount the kubelet's socket")
         )
     for directory, what in ((config.jobstats, "jobstats"), (config.dcgm_mapping, "dcgm-exporter's mapping")):
         if directory is not None and directory.is_dir():
-            found.append(HostCheckLine("yes", f"holders by {what} files, also where no process runs"))
+            found.append(HostCheckLine("yes", f"GPU holders from {what} files, even with no process running"))
     return found or [
         HostCheckLine(
             "some",
-            "no scheduler here: a GPU belongs to the user of its processes",
+            "no scheduler here: a GPU is attributed to the user of its processes",
             "start runs with gpuledger run, or set GPULEDGER_RUN_ID",
         )
     ]
@@ -176,12 +178,12 @@ def holder_lines(config: AgentConfig) -> list[HostCheckLine]:
 def process_lines(config: AgentConfig) -> list[HostCheckLine]:
     """Return what of other users' processes may be seen."""
     if not (config.proc / str(_INIT) / "stat").exists():
-        words = f"processes of other users, and so who holds a GPU: {config.proc} hides them (hidepid)"
-        return [HostCheckLine("no", words, "remount it with gid= of the agent's group")]
+        words = f"other users' processes, and so who holds a GPU: hidden by {config.proc} (hidepid)"
+        return [HostCheckLine("no", words, "remount it with gid= set to the agent's group")]
     lines = [HostCheckLine("yes", "CPU use of loader workers (world-readable)")]
     if may_trace(text(config.proc / "self/status") or ""):
         return [*lines, HostCheckLine("yes", "bytes and environments of other users' processes (CAP_SYS_PTRACE)")]
-    hidden = "bytes that other users' processes read: needs CAP_SYS_PTRACE"
+    hidden = "bytes read by other users' processes: needs CAP_SYS_PTRACE"
     remedy = (
         "optional drop-in 50-process-io.conf; causes stay sure without it in most cases (disk and network totals "
         "are seen)"
@@ -194,7 +196,7 @@ def rack_line(tables: _Tables) -> list[HostCheckLine]:
     for row in tables.get("inventory", ()):
         if row.get("rack"):
             return [HostCheckLine("yes", f"rack {row['rack']} (from {row.get('topology_source')})")]
-    return [HostCheckLine("no", "rack: nobody says", 'set rack = "...", topology_slurm or topology_table = "file.csv"')]
+    return [HostCheckLine("no", "rack: not known", 'set rack = "...", topology_slurm or topology_table = "file.csv"')]
 
 
 def may_trace(status: str) -> bool:
@@ -220,24 +222,26 @@ def spool_line(config: AgentConfig) -> list[HostCheckLine]:
     if os.access(place, os.W_OK | os.X_OK):
         return []
     return [
-        HostCheckLine("bad", f"{place} cannot be written by this user", "give it to the agent's user, or set spool")
+        HostCheckLine(
+            "bad",
+            f"{place} cannot be written by this user",
+            "make it writable for the agent's user, or set spool to another directory",
+        )
     ]
 
 
 def collector_line(config: AgentConfig) -> list[HostCheckLine]:
     """Return whether the collector answers. Nothing is sent to it but the question, without the token."""
     if not config.collector:
-        return [
-            HostCheckLine("some", "no collector is set: only /metrics is served", 'set collector = "https://host:8470"')
-        ]
+        return [HostCheckLine("some", "no collector is set: /metrics only", 'set collector = "https://host:8470"')]
     try:
         url = config.collector.rstrip("/") + _HEALTH
         status = ask(url, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=_ANSWER_BYTES, authority=config.ca_file).status
     except (OSError, ValueError) as error:
         host = urlsplit(config.collector).hostname
-        what = f"the collector at {config.collector} does not answer ({error})"
-        return [HostCheckLine("bad", what, f"see whether {host} can be reached from here, and its certificate")]
+        what = f"the collector at {config.collector} is not responding ({error})"
+        return [HostCheckLine("bad", what, f"check that {host} is reachable from here, and its certificate")]
     if status != HTTPStatus.OK:
-        return [HostCheckLine("bad", f"{config.collector}{_HEALTH} answers {status}", "see the collector's log")]
-    untried = "; whether it takes the token, the agent's log says" if config.token else ""
-    return [HostCheckLine("yes", f"the collector answers at {config.collector}{untried}")]
+        return [HostCheckLine("bad", f"{config.collector}{_HEALTH} answers {status}", "check the collector's log")]
+    untried = "; the token was not tried (see the agent's log)" if config.token else ""
+    return [HostCheckLine("yes", f"the collector responds at {config.collector}{untried}")]

@@ -126,7 +126,7 @@ def connection(config: AgentConfig) -> str:
     parts = urlsplit(config.collector)
     default = 443 if parts.scheme == "https" else 80
     secure = "TLS" if parts.scheme == "https" else "not encrypted"
-    return f"one connection, out only, {secure}, to {parts.hostname}:{parts.port or default}"
+    return f"one outbound connection, {secure}, to {parts.hostname}:{parts.port or default}"
 
 
 def identity_columns(tables: Iterable[Table]) -> list[str]:
@@ -140,7 +140,7 @@ def listens_on(config: AgentConfig) -> str:
         return "nothing"
     host, port = config.address
     guarded = ", with TLS" if config.tls_certificate else ""
-    asked = ", asks for a secret" if config.scrape_token or config.scrape_user else ""
+    asked = ", password or token required" if config.scrape_token or config.scrape_user else ""
     only = " only" if is_loopback(host) else ""
     return f"{host}:{port}{only}{guarded}{asked}"
 
@@ -183,9 +183,9 @@ def examine(config: AgentConfig) -> Examination:
     return Examination(
         node=config.node_name,
         gpus=", ".join(f"{skus.count(sku)} x {sku}" for sku in dict.fromkeys(skus))
-        or f"no GPU ({host_sources.gpus.no_gpu or 'none answered'})",
+        or f"no GPU ({host_sources.gpus.no_gpu or 'none responded'})",
         driver=next((str(row["driver_version"]) for row in inventory if row.get("driver_version")), None),
-        version=installed_version() or "(a checkout that is not installed)",
+        version=installed_version() or "(source checkout, not installed)",
         user=_user(),
         measures=tuple(lines),
         cost=cost,

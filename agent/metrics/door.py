@@ -49,7 +49,7 @@ class Certificate:
             self._failing = False
         except OSError as error:
             if not self._failing:
-                _LOG.warning("the certificate %s cannot be read again: %s", self._certificate, _why(error))
+                _LOG.warning("the certificate %s cannot be reloaded: %s", self._certificate, _why(error))
             self._failing = True
         return self._context
 
@@ -142,7 +142,7 @@ class Door:
             return
         if not self.secret.asks:
             _LOG.warning(
-                "/metrics on %s can be read by everybody who reaches it; set scrape_token, or listen on 127.0.0.1", host
+                "/metrics on %s can be read by anyone who can reach it; set scrape_token, or listen on 127.0.0.1", host
             )
         elif self._certificate is None:
-            _LOG.warning("the secret of /metrics on %s goes over the network as plain text; set tls_certificate", host)
+            _LOG.warning("the credentials for /metrics on %s are sent as plain text; set tls_certificate", host)

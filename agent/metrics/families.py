@@ -45,7 +45,7 @@ def _series(names: Labels, values: Mapping[Labels, Value]) -> Iterator[tuple[Map
 
 def _gpu_info(view: View) -> Metric:
     series = [({name: label(row.get(name)) for name in _INFO_LABELS}, 1.0) for row in view.gpus.values()]
-    return family("gpuledger_gpu_info", "What a GPU is: join it by gpu_uuid. Always 1.", "gauge", series)
+    return family("gpuledger_gpu_info", "Identity of a GPU; join by gpu_uuid. Always 1.", "gauge", series)
 
 
 def _run_info(view: View) -> Metric:
@@ -54,12 +54,12 @@ def _run_info(view: View) -> Metric:
          | {name: label(one.identity.get(name)) for name in IDENTITY}, 1.0)
         for one in view.holders
     ]  # fmt: skip
-    words = "A run that holds the GPU, and whose it is: join it by gpu_uuid. Always 1."
+    words = "A run that holds the GPU, and its owner; join by gpu_uuid. Always 1."
     return family("gpuledger_gpu_run_info", words, "gauge", series)
 
 
 def _left_out(view: View) -> Metric:
-    words = "Rows that are not shown, since their table has too many."
+    words = "Rows not exposed because their table has too many."
     series = [({"table": table}, float(count)) for table, count in view.left_out.items() if count]
     return family("gpuledger_agent_series_left_out_total", words, "counter", series)
 
@@ -70,7 +70,7 @@ def supported_family(supported: Iterable[Supported]) -> Metric:
         ({"gpu_uuid": label(one.gpu_uuid), "subject": label(one.subject), "reason": label(one.reason)}, float(one.ok))
         for one in supported
     ]
-    words = "1 where this can be measured of the GPU, else 0, and the reason."
+    words = "1 if this can be measured on the GPU, else 0, with the reason."
     return family("gpuledger_gpu_supported", words, "gauge", series[:MOST_SERIES])
 
 
@@ -81,14 +81,14 @@ def xid_family(counts: Mapping[str, Mapping[str, int]]) -> Metric:
         for uuid, by_class in counts.items()
         for name, count in by_class.items()
     ]
-    words = "XID errors since the agent began: the hardware's, the program's own, and others."
+    words = "XID errors since the agent started, by origin: hardware, application, other."
     return family("gpuledger_gpu_xid_class_events_total", words, "counter", series[:MOST_SERIES])
 
 
 def build_family(version: str | None, node: str) -> Metric:
     """Return the family that names an agent's version, "unknown" in a checkout that is not installed, and its host."""
     series = [({"version": label(version or "unknown"), "node": label(node)}, 1.0)]
-    return family("gpuledger_agent_build_info", "Which agent this is, and of which host. Always 1.", "gauge", series)
+    return family("gpuledger_agent_build_info", "Version of the agent and name of its host. Always 1.", "gauge", series)
 
 
 @dataclass(frozen=True, slots=True)

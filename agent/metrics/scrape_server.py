@@ -107,7 +107,7 @@ def read_head(stream: socket.socket, deadline: float) -> bytes:
         stream.settimeout(left(deadline))
         received = stream.recv(4096)
         if not received:
-            raise ConnectionError("the client went away before it had asked")
+            raise ConnectionError("the client disconnected before it sent a request")
         head += received
         if len(head) > MOST_HEAD:
             raise RefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
@@ -261,7 +261,7 @@ class ScrapeServer:
 
     def family(self) -> Metric:
         """Return the family of what became of connections; a scrape counts itself when it has been taken."""
-        made = Metric("gpuledger_agent_scrapes", "Connections to /metrics, by what became of them.", "counter")
+        made = Metric("gpuledger_agent_scrapes", "Connections to /metrics, by outcome.", "counter")
         for outcome in _OUTCOMES:
             made.add_sample("gpuledger_agent_scrapes_total", {"outcome": outcome}, self.answered[outcome])
         return made
@@ -297,7 +297,7 @@ class ScrapeServer:
         try:
             outcome = self._talk(connection)
         except OSError as error:
-            _LOG.debug("a scrape broke off: %s", error)
+            _LOG.debug("a scrape was cut off: %s", error)
         except Exception:  # noqa: BLE001  a mistake of ours in one scrape must not cost its place
             _LOG.exception("BUG: a scrape failed")
         finally:

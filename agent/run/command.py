@@ -152,9 +152,11 @@ def step_pattern(given: str) -> re.Pattern[bytes]:
     try:
         pattern = re.compile(given.encode())
     except re.error as error:
-        raise ConfigError(f"--steps-from {given!r} is no regular expression: {error}") from error
+        raise ConfigError(f"--steps-from {given!r} is not a valid regular expression: {error}") from error
     if pattern.match(b""):
-        raise ConfigError(f"--steps-from {given!r} matches nothing at all; say what a step's line has in it")
+        raise ConfigError(
+            f"--steps-from {given!r} matches an empty line; use a pattern that only a step's line matches"
+        )
     return pattern
 
 

@@ -43,15 +43,15 @@ class Wanted:
         except ValueError:
             worth = -1.0
         if not 0 <= worth < float("inf"):
-            raise ConfigError(f"--price {price!r} is no price of a GPU-hour; write it as 2.60")
+            raise ConfigError(f"--price {price!r} is not a valid price per GPU-hour; example: 2.60")
         if against is not None and not Path(against).is_file():
-            raise ConfigError(f"--against {against}: there is no such recording")
+            raise ConfigError(f"--against {against}: no such recording")
         if file is not None and not Path(file).absolute().parent.is_dir():
-            raise ConfigError(f"--report {file}: there is no folder {Path(file).absolute().parent}")
+            raise ConfigError(f"--report {file}: no such folder: {Path(file).absolute().parent}")
         if profile is not None and Path(profile).suffix.lower() not in _PROFILES:
-            raise ConfigError(f"--profile {profile} ends with neither .html nor .json")
+            raise ConfigError(f"--profile {profile} must end with .html or .json")
         if profile is not None and not Path(profile).absolute().parent.is_dir():
-            raise ConfigError(f"--profile {profile}: there is no folder {Path(profile).absolute().parent}")
+            raise ConfigError(f"--profile {profile}: no such folder: {Path(profile).absolute().parent}")
         named = [Path(each) if each else None for each in (against, file, profile)]
         return cls(price, named[0], named[1], open_page, named[2])
 

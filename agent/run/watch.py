@@ -155,7 +155,7 @@ def chosen_sources(
             no_gpu = str(error)
         else:
             gpus = visible(visible_gpus(first.get("inventory", [])), environment)
-            no_gpu = "" if gpus else "the environment's list of visible GPUs names none of this host's"
+            no_gpu = "" if gpus else "the environment's list of visible GPUs does not include any GPU of this host"
     paced: list[Source] = [Paced(source, max(HOST_SECONDS, every or 0)) for source in sources]
     return ([ChosenGpus(host_sources.gpus, gpus, first), *paced] if gpus else paced), gpus, no_gpu
 
@@ -231,7 +231,7 @@ class Observation:
         try:
             self._sampler.run(self._stop, self._deliver)
         except AgentError as error:
-            _LOG.warning("nothing is read any more: %s", error)
+            _LOG.warning("readings have stopped: %s", error)
 
     def _deliver(self, stamped: Sequence[Stamped]) -> None:
         self._take(stamped)
@@ -351,7 +351,7 @@ def watch(
         try:
             sources, gpus, no_gpu = chosen_sources(host_sources, environment, every_seconds)
             subject = Subject(run_id, spoken(words), tuple(gpus), no_gpu)
-            say(f"watching {subject.what}; the report comes at the end")
+            say(f"watching {subject.what}; the report follows when the command ends")
             place = _Place()
             sources += [*([counter] if counter else []), *([Paced(said.source, HOST_SECONDS)] if said.source else [])]
             observed = Observation(config, subject, sources, clock, every_seconds, place.open)

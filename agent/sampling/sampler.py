@@ -120,7 +120,7 @@ class Track:
             self._fails(f"BUG: {error!r}", trace=True)
         else:
             if self.failing is not None:
-                _LOG.info("%s is read again", self.source.name)
+                _LOG.info("%s can be read again", self.source.name)
             self.failing, self._in_a_row = None, 0
             return reading
         self._pause(now, beat)
@@ -133,7 +133,7 @@ class Track:
     def _fails(self, why: str, *, trace: bool = False) -> None:
         self.failures += 1
         if self.failing is None:
-            _LOG.warning("%s cannot be read: %s; it is tried again", self.source.name, why, exc_info=trace)
+            _LOG.warning("%s cannot be read: %s; retrying", self.source.name, why, exc_info=trace)
         self.failing = why
 
     def _pause(self, now: int, beat: int) -> None:
@@ -294,7 +294,7 @@ class Sampler:
         step = self._timeline.anchor_again()
         if not step:
             return
-        _LOG.warning("the wall clock was set by %+.3f s: intervals start anew, and a gap is declared", step / 1e6)
+        _LOG.warning("the wall clock was stepped by %+.3f s: intervals start over, and a gap is recorded", step / 1e6)
         self.beats.missed += 1
         for track in self.tracks:
             track.move(step)

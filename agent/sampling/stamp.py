@@ -84,7 +84,7 @@ class RangeChecks:
         subject = f"{table.name}.{name}"
         if subject not in self._named and len(self._named) < _MAX_NAMED:
             self._named.add(subject)
-            _LOG.warning("%s cannot be %.80r: treated as not reported, counted, and not logged again", subject, value)
+            _LOG.warning("%s cannot be %.80r: treated as not reported; counted, and not logged again", subject, value)
 
 
 def _can_be(column: Column, value: Value) -> bool:

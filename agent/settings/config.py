@@ -1,5 +1,6 @@
 """The agent's settings: the [agent] table of one TOML file, environment over it, flags over both, one frozen object."""
 
+import argparse
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -26,7 +27,7 @@ DcgmNames = Literal["legacy", "v4.9", "both", "off"]
 
 def _text(given: object) -> str:
     if not isinstance(given, str):
-        raise ConfigError(f"{given!r} is not a text")
+        raise ConfigError(f"{given!r} is not text")
     return given
 
 
@@ -54,7 +55,7 @@ def _list(given: object) -> tuple[str, ...]:
     """Return a list of texts, as TOML has it, or separated by blanks, as a variable has it."""
     entries = given.split() if isinstance(given, str) else given
     if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, str) for entry in entries):
-        raise ConfigError(f"{given!r} is not a list of texts")
+        raise ConfigError(f"{given!r} is not a list of strings")
     return tuple(entries)
 
 
@@ -76,95 +77,101 @@ def _key(default: object, help: str, read: Reader = _text, least: float | None =
 class AgentConfig:
     """Every key with its default and its help; docs/settings.md is tested against it."""
 
-    node: str = _key("", "name of this host, as its scheduler calls it; the host name where empty")
-    collector: str = _key("", "address of the collector, like http://host:8470; where empty nothing is sent")
-    token: str = _key("", "what the collector asks for; keep the file readable by the agent alone")
+    node: str = _key("", "name of this host, as its scheduler calls it; default: the host name")
+    collector: str = _key("", "address of the collector, for example http://host:8470; if empty, nothing is sent")
+    token: str = _key("", "token for the collector; keep the file readable by the agent only")
     join_token_file: Path | None = _key(
-        None, "file of a join token; without a token or key the agent gets a key of its own for it", _path
+        None, "file with a join token; with no token or key, the agent exchanges it for its own key", _path
     )
     key_file: Path | None = _key(
         Path("/var/lib/gpuledger/agent.key"),
-        "file of this host's own key, which the agent writes there when it joins",
+        "file of this host's own key, written by the agent when it joins",
         _path,
     )
-    ca_file: Path | None = _key(None, "certificates to trust for https, instead of the system's", _path)
-    beat_seconds: float = _key(10.0, "how often everything is read", seconds, 0.05)
+    ca_file: Path | None = _key(None, "CA certificates to trust for https, instead of the system's", _path)
+    beat_seconds: float = _key(10.0, "sampling interval", seconds, 0.05)
     batch_seconds: float = _key(
-        10.0, "how much time one batch holds; what is not yet in one dies with the agent", seconds
+        10.0, "time span of one batch; readings not yet in a batch are lost if the agent dies", seconds
     )
-    process_seconds: float = _key(10.0, "how often processes and their runs are read", seconds, 0.05)
-    hang_seconds: float = _key(0.5, "how long a source may take before it is left alone", seconds, 0.01)
-    spool: Path = _key(Path("/var/lib/gpuledger/spool"), "directory of what is not yet delivered", _path)
-    spool_bytes: int = _key(256 * 10**6, "most that waits there; beyond it the oldest goes first", size_bytes, 10**5)
-    kept_bytes: int = _key(64 * 10**6, "most that is kept of what is delivered and not yet sealed", size_bytes, 0)
+    process_seconds: float = _key(10.0, "sampling interval for processes and their runs", seconds, 0.05)
+    hang_seconds: float = _key(0.5, "how long a source may take before the agent stops waiting for it", seconds, 0.01)
+    spool: Path = _key(Path("/var/lib/gpuledger/spool"), "directory for batches not yet delivered", _path)
+    spool_bytes: int = _key(
+        256 * 10**6, "maximum size of undelivered batches; beyond it the oldest are dropped first", size_bytes, 10**5
+    )
+    kept_bytes: int = _key(64 * 10**6, "maximum size of batches kept after delivery, until sealed", size_bytes, 0)
     spool_sync: _SpoolSync = _key(
         "batch",
-        "batch: each is on the disk before it counts as kept; off: the kernel decides when",
+        "batch: sync each batch to disk; off: leave it to the kernel",
         _one_of("batch", "off"),
     )
     state: Path | None = _key(
         Path("/var/lib/gpuledger/agent.json"),
-        "file of what outlives a restart: GPUs seen, energy counters, open allocations",
+        "file for state that survives a restart: GPUs seen, energy counters, open allocations",
         _path,
     )
-    expected_gpus: int = _key(0, "GPUs that this host should have; 0 for as many as it has had", _whole, 0)
-    listen: str = _key("127.0.0.1:9477", "address and port of /metrics; off for none")
+    expected_gpus: int = _key(0, "number of GPUs that this host should have; 0: as many as it has had", _whole, 0)
+    listen: str = _key("127.0.0.1:9477", "address and port of /metrics; off to disable")
     dcgm_names: DcgmNames = _key(
         "legacy",
         "names of dcgm-exporter to serve as well: legacy, v4.9, both or off",
         _one_of("legacy", "v4.9", "both", "off"),
     )
-    tls_certificate: Path | None = _key(None, "certificate of /metrics, for https; read again when it changes", _path)
-    tls_key: Path | None = _key(None, "key of that certificate", _path)
-    scrape_token: str = _key("", "bearer token that /metrics asks for")
-    scrape_user: str = _key("", "user that /metrics asks for, with scrape_password")
+    tls_certificate: Path | None = _key(None, "TLS certificate for /metrics; reloaded when it changes", _path)
+    tls_key: Path | None = _key(None, "private key of that certificate", _path)
+    scrape_token: str = _key("", "bearer token required by /metrics")
+    scrape_user: str = _key("", "user name required by /metrics, with scrape_password")
     scrape_password: str = _key("", "password of scrape_user")
     identity: IdentityMode = _key(
         "full", "names of users, accounts, projects, runs: full, hashed or none", _one_of("full", "hashed", "none")
     )
-    identity_key: str = _key("", f"key of the pseudonyms where identity is hashed; {_MIN_KEY} characters or more")
-    cluster: str = _key("default", "name of the cluster in the ids of its runs")
-    rack: str = _key("", "rack of this host, where no file says it")
-    block: str = _key("", "block or spine group of this host, where no file says it")
-    zone: str = _key("", "zone or data hall of this host, where no file says it")
+    identity_key: str = _key("", f"key for the pseudonyms if identity is hashed; {_MIN_KEY} characters or more")
+    cluster: str = _key("default", "cluster name used in run ids")
+    rack: str = _key("", "rack of this host, if no file has it")
+    block: str = _key("", "block or spine group of this host, if no file has it")
+    zone: str = _key("", "zone or data hall of this host, if no file has it")
     topology_table: Path | None = _key(None, "CSV file of node, rack, block, zone", _path)
     topology_slurm: Path | None = _key(None, "Slurm's topology.conf or topology.yaml", _path)
-    node_group: str = _key("", "name of the group of like hosts that this one is in")
+    node_group: str = _key("", "name of this host's group of identical hosts")
     region: str = _key("", "region of this host")
-    instance_type: str = _key("", "the cloud's name of this type of host")
+    instance_type: str = _key("", "the cloud's instance type")
     kubelet: Path | None = _key(
         Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
-        "socket of the kubelet that says which pod holds which GPU, where there is one",
+        "kubelet socket that reports which pod holds which GPU, if present",
         _path,
     )
     dcgm_mapping: Path | None = _key(
-        None, "directory of dcgm-exporter's mapping files: one for each GPU, of job ids", _path
+        None, "directory of dcgm-exporter's mapping files: one per GPU, with job ids", _path
     )
-    jobstats: Path | None = _key(Path("/run/gpustat"), "directory of jobstats' files: one for each GPU", _path)
-    flows: bool = _key(True, "whether TCP bytes by run and peer are read", _flag)
+    jobstats: Path | None = _key(Path("/run/gpustat"), "directory of jobstats files: one per GPU", _path)
+    flows: bool = _key(True, "read TCP bytes by run and peer", _flag)
     peers_table: Path | None = _key(
-        None, "CSV file of address,node (networks too, as 10.1.0.0/16), to name peers", _path
+        None, "CSV file of address,node that names peers; networks such as 10.1.0.0/16 are allowed", _path
     )
     services: tuple[str, ...] = _key((), "addresses of /metrics of vLLM, Triton or TGI on this host", _list)
     progress: Path | None = _key(
-        Path("/run/gpuledger/progress.sock"), "socket on which runs tell their steps (GPULEDGER_PROGRESS)", _path
+        Path("/run/gpuledger/progress.sock"), "socket on which runs report their steps (GPULEDGER_PROGRESS)", _path
     )
     control: Path | None = _key(
-        Path("/run/gpuledger"), "directory in which an operator pauses the agent, and runs ask to be left alone", _path
+        Path("/run/gpuledger"), "directory for pause files (operators) and quiet requests (runs)", _path
     )
-    log_format: LogFormat = _key("text", "the log on stderr, an event a line: text or json", _one_of(*FORMATS))
-    log_level: LogLevel = _key("info", "the least that is logged: debug, info, warning or error", _one_of(*LEVELS))
-    proc: Path = _key(Path("/proc"), "where procfs is", _path)
-    sys: Path = _key(Path("/sys"), "where sysfs is", _path)
+    log_format: LogFormat = _key(
+        "text", "format of the log on stderr, one event per line: text or json", _one_of(*FORMATS)
+    )
+    log_level: LogLevel = _key("info", "minimum log level: debug, info, warning or error", _one_of(*LEVELS))
+    proc: Path = _key(Path("/proc"), "mount point of procfs", _path)
+    sys: Path = _key(Path("/sys"), "mount point of sysfs", _path)
 
     def __post_init__(self) -> None:
         self.address  # noqa: B018  a bad address is found at the start, not at the first scrape
         if self.identity == "hashed" and len(self.identity_key) < _MIN_KEY:
             raise ConfigError(f"agent.identity is hashed, and agent.identity_key has fewer than {_MIN_KEY} characters")
         if bool(self.tls_certificate) != bool(self.tls_key):
-            raise ConfigError("agent.tls_certificate and agent.tls_key go together; one of them is missing")
+            raise ConfigError("agent.tls_certificate and agent.tls_key must be set together; one of them is missing")
         if bool(self.scrape_user) != bool(self.scrape_password):
-            raise ConfigError("agent.scrape_user and agent.scrape_password go together; one of them is missing")
+            raise ConfigError(
+                "agent.scrape_user and agent.scrape_password must be set together; one of them is missing"
+            )
         if self.services:
             from agent.sources.services import declared_services
 
@@ -178,7 +185,7 @@ class AgentConfig:
         host, _, port = self.listen.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
             raise ConfigError(
-                f"agent.listen is {self.listen!r}: not an address and port like 127.0.0.1:9477, and not off"
+                f"agent.listen is {self.listen!r}: expected an address and port such as 127.0.0.1:9477, or off"
             )
         return host.strip("[]"), int(port)
 
@@ -199,8 +206,8 @@ def load(
     for name in SECRETS:
         if (flags or {}).get(name) is not None:
             raise ConfigError(
-                f"--{name.replace('_', '-')} is no flag, which every user of this host could read (ps): put it into "
-                f"{_ENVIRONMENT}{name.upper()}, or as {_TABLE}.{name} into a file of settings"
+                f"--{name.replace('_', '-')} is not a flag, because every user of this host could read it (ps): set "
+                f"{_ENVIRONMENT}{name.upper()}, or {_TABLE}.{name} in a settings file"
             )
     values = _from_file(file) if file else {}
     values |= {
@@ -212,7 +219,7 @@ def load(
     known = {key.name: key for key in fields(AgentConfig)}
     for name in values:
         if name not in known:
-            raise ConfigError(f"agent.{name} is no setting{_nearest(name, known)}")
+            raise ConfigError(f"agent.{name} is not a setting{_nearest(name, known)}")
     read = {name: _value(known[name], given) for name, given in values.items()}
     return AgentConfig(**cast("dict[str, Any]", read))
 
@@ -222,6 +229,11 @@ def settings_file(named: str | None) -> Path | None:
     if named is not None:
         return Path(named)
     return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+
+
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    """Give a command the option that names its settings file."""
+    parser.add_argument("--config", metavar="FILE", help=f"settings file; default {DEFAULT_FILE} if it exists")
 
 
 def settings() -> dict[str, tuple[str, str]]:
@@ -241,12 +253,12 @@ def _from_file(file: Path) -> dict[str, Any]:
         raise ConfigError(f"the settings {file} are not TOML: {error}") from error
     for name, value in content.items():  # other packages have tables of their own; a slip of the pen is not passed over
         if name != _TABLE and not isinstance(value, dict):
-            raise ConfigError(f"the settings {file} have {name} outside any table; put it below [{_TABLE}]")
+            raise ConfigError(f"the settings {file} have {name} outside any table; put it under [{_TABLE}]")
         if name != _TABLE and get_close_matches(name, [_TABLE], cutoff=0.8):
             raise ConfigError(f"the settings {file} have a table [{name}]; the nearest is [{_TABLE}]")
     table = content.get(_TABLE, {})
     if not isinstance(table, dict):
-        raise ConfigError(f"the settings {file} have a value {_TABLE} where a table [{_TABLE}] is meant")
+        raise ConfigError(f"the settings {file} have a value {_TABLE} where the table [{_TABLE}] is expected")
     return dict(table)
 
 
@@ -255,12 +267,12 @@ def _value(key: Field[Any], given: object) -> object:
     try:
         value = key.metadata["read"](given)
     except ConfigError as error:
-        raise ConfigError(f"agent.{key.name}: {error if key.name not in SECRETS else 'not a text'}") from error
+        raise ConfigError(f"agent.{key.name}: {error if key.name not in SECRETS else 'not text'}") from error
     if value is None and type(None) not in get_args(key.type):
-        raise ConfigError(f"agent.{key.name} is empty; leave it out for {key.default}")
+        raise ConfigError(f"agent.{key.name} is empty; omit it to use {key.default}")
     least = key.metadata["least"]
     if least is not None and value < least:
-        raise ConfigError(f"agent.{key.name} is {shown}: less than {least:g}")
+        raise ConfigError(f"agent.{key.name} is {shown}: the minimum is {least:g}")
     return value
 
 

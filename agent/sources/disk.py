@@ -355,7 +355,7 @@ class DiskSource:
     def _counters(self) -> _DiskCounters:
         blocks, mountinfo = block_counters(self._proc), text(self._proc / "self" / "mountinfo")
         if blocks is None and mountinfo is None:
-            raise SourceError(f"{self._proc} names no disks and no mounts; mount procfs there or name its place")
+            raise SourceError(f"{self._proc} lists no disks and no mounts; mount procfs there, or set its path")
         mounts = network_mounts(mountinfo or "")
         return _DiskCounters(self._monotonic(), blocks or {}, mounts, self._counted(mounts))
 
@@ -378,9 +378,9 @@ class DiskSource:
         told = {_name(mount) for mount in mounts if mount.point in counted}
         lines = [_uncounted(mount) for mount in mounts if _name(mount) not in told]
         others = uncounted_mounts(text(self._proc / "self" / "mountinfo") or "")
-        lines += [f"mounts of {fstype} are not told: their client shows no bytes" for fstype in others]
+        lines += [f"mounts of {fstype} are not reported: the client exposes no byte counts" for fstype in others]
         if self.devices_left_out:
-            lines.append(f"{self.devices_left_out} disks and mounts are too many and are not told")
+            lines.append(f"{self.devices_left_out} disks and mounts exceed the limit and are not reported")
         return lines
 
 
@@ -409,10 +409,10 @@ def _name(mount: Mount) -> tuple[str, str]:
 def _uncounted(mount: Mount) -> str:
     if mount.kind == "lustre":
         return (
-            f"{mount.point} (lustre) is told without bytes: its counters are in /sys/kernel/debug, which only root may"
-            " enter; remount it with gid= and mode=0750 for the agent's group"
+            f"{mount.point} (lustre) is reported without bytes: its counters are in /sys/kernel/debug, which only root "
+            "may enter; remount it with gid= and mode=0750 for the agent's group"
         )
-    return f"{mount.point} ({mount.kind}) is told without bytes: its client counts none"
+    return f"{mount.point} ({mount.kind}) is reported without bytes: its client does not count them"
 
 
 def _mount_row(mount: Mount, before: MountCounters | None, now: MountCounters | None) -> Row:

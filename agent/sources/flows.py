@@ -101,7 +101,7 @@ def read_peers(path: Path) -> Names:
     reader = csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True)
     try:
         if not set(_COLUMNS) <= {name.strip() for name in reader.fieldnames or ()}:
-            raise ConfigError(f"{path} has no columns {','.join(_COLUMNS)}; begin it with that line")
+            raise ConfigError(f"{path} has no columns {','.join(_COLUMNS)}; add that header line")
         reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
         return Names(_pairs(reader))
     except (ValueError, csv.Error) as error:
@@ -252,12 +252,12 @@ def estimate(moved: MovedBytes | None, peers: Mapping[str, Sequence[str]]) -> Es
     `peers` are those nodes by run. The ports count for the host as a whole, and nothing tells two runs apart.
     """
     if moved is None:
-        return Estimate({}, "a port does not tell what it moved")
+        return Estimate({}, "a port does not report what it moved")
     talking = {run: nodes for run, nodes in peers.items() if nodes}
     if not talking:
-        return Estimate({}, "no run is connected to a host whose name is known; name them in agent.peers_table")
+        return Estimate({}, "no run is connected to a host with a known name; add names in agent.peers_table")
     if len(talking) > 1:
-        return Estimate({}, f"{len(talking)} runs share the ports, and nothing tells them apart")
+        return Estimate({}, f"{len(talking)} runs share the ports, and their traffic cannot be separated")
     run, nodes = next(iter(talking.items()))
     names = sorted(set(nodes))
     received, sent = equal_parts(moved.receive_bytes, len(names)), equal_parts(moved.transmit_bytes, len(names))
@@ -387,19 +387,19 @@ class FlowSource:
 
     def coverage(self) -> list[str]:
         """Return what of this host's traffic is not seen, in words. To be asked after a reading."""
-        lines = [f"connections that last less than {self.period_seconds:g} s are seen in part or not at all"]
+        lines = [f"connections shorter than {self.period_seconds:g} s are seen partly or not at all"]
         try:
             if others := self._neighbours():
-                lines.append(f"{others} other network namespaces (pods, containers) are not seen without privilege")
+                lines.append(f"{others} other network namespaces (pods, containers) cannot be seen without privileges")
         except SourceError as error:
             lines.append(f"whether there are other network namespaces is not known: {error}")
         if self.sockets_left_out:
             lines.append(f"{self.sockets_left_out} connections beyond the first {SOCKETS_MAX} are not seen")
         if self.pairs_summed:
-            lines.append(f"{self.pairs_summed} pairs of run and peer are told as peer=other")
+            lines.append(f"{self.pairs_summed} pairs of run and peer are reported as peer=other")
         lines += self._cgroups.coverage()
         if self._ports.ports and self._estimate.why:
-            lines.append(f"RDMA is not told by peer: {self._estimate.why}")
+            lines.append(f"RDMA is not reported by peer: {self._estimate.why}")
         return lines
 
 

@@ -75,9 +75,9 @@ def _below(proc: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SourceError(f"{error.filename or proc} cannot be read; mount procfs there or name its place") from error
+        raise SourceError(f"{error.filename or proc} cannot be read; mount procfs there, or set its path") from error
     except _FORM as error:
-        raise SourceError(f"a file under {proc} has a form that is not known ({error}); report it with it") from error
+        raise SourceError(f"a file under {proc} has an unknown format ({error}); please report it") from error
 
 
 PRESSURES = ("cpu", "io", "memory")

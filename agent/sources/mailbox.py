@@ -79,7 +79,7 @@ def _name(value: object) -> str:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 _EVERYONE_MAY_WRITE = 0o666  # to the socket; whose message it is the kernel says
@@ -161,7 +161,7 @@ def _check_directory(directory: Path) -> None:
     mode = directory.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         raise SourceError(
-            f"{directory} may be written by everyone, who could put a socket there; chmod o-w {directory}"
+            f"{directory} is writable by everyone, so anyone could put a socket there; chmod o-w {directory}"
         )
 
 
@@ -172,14 +172,14 @@ def _remove_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found):
-        raise SourceError(f"{path} is there and is no socket; remove it, or set agent.progress elsewhere")
+        raise SourceError(f"{path} exists and is not a socket; remove it, or set agent.progress to another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
             path.unlink()
             return
-    raise SourceError(f"another agent listens on {path}; stop it, or set agent.progress elsewhere")
+    raise SourceError(f"another agent listens on {path}; stop it, or set agent.progress to another path")
 
 
 def _cannot(path: Path, error: OSError) -> str:

@@ -176,7 +176,7 @@ class NetworkSource:
     def coverage(self) -> list[str]:
         """Return what of this host's links is not seen, in words."""
         unknown = sorted(name for name, link in self._last.items() if link.receive_bytes is None)
-        lines = [f"{name} counts no bytes that can be read" for name in unknown]
+        lines = [f"{name} has no readable byte counter" for name in unknown]
         if self.devices_left_out:
-            lines.append(f"{self.devices_left_out} links beyond the first {_DEVICES_MAX} are not told")
+            lines.append(f"{self.devices_left_out} links beyond the first {_DEVICES_MAX} are not reported")
         return lines

@@ -70,7 +70,7 @@ def read_table(proc: Path, limit: int = _PROCESSES_MAX, wanted: Collection[int] 
     try:
         pids = [entry for entry in os.listdir(proc) if entry.isdigit()]  # noqa: PTH208 (a Path for each costs as much as the reading)
     except OSError as error:
-        raise SourceError(f"{proc} cannot be listed ({error}); mount procfs there or name its place") from error
+        raise SourceError(f"{proc} cannot be listed ({error}); mount procfs there, or set its path") from error
     if len(pids) > limit:
         first = {str(pid) for pid in wanted}
         pids.sort(key=lambda pid: pid not in first)

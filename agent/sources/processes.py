@@ -335,10 +335,10 @@ class ProcessSource:
         lines = []
         if self.unseen:
             lines.append(
-                f"processes on GPUs that {self._proc} does not show: {self.unseen}; whose they are is not known"
+                f"processes on GPUs that {self._proc} does not show: {self.unseen}; their owners are not known"
             )
         if self.left_out:
-            lines.append(f"processes that are too many and are not looked at: {self.left_out}")
+            lines.append(f"processes beyond the limit, not read: {self.left_out}")
         return lines
 
     def _reading(self, holders: list[GpuProcess], watched: frozenset[int], left_out: int) -> Reading:

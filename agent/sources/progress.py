@@ -360,7 +360,7 @@ class ProgressSource:
         drops = {why: count for why, count in self.drops().items() if count and why != "another_voice"}
         if drops and not self._dropping:
             self._dropping = True
-            _LOG.warning("messages of runs on %s are not heard (%s); counted, and not logged again", self._path, drops)
+            _LOG.warning("messages of runs on %s are ignored (%s); counted, and not logged again", self._path, drops)
 
 
 class OwnProgress:
@@ -381,7 +381,7 @@ class OwnProgress:
             source = ProgressSource(path, one_run(run_id, proc), proc, columns, self._to(agent))
             source.open()
         except (OSError, SourceError) as error:
-            _LOG.warning("the run cannot tell its progress: %s", error)
+            _LOG.warning("the run cannot report its progress: %s", error)
         else:
             self.source, self.environment = source, {VARIABLE: str(path)}
 

@@ -69,7 +69,7 @@ class Holders:
                 continue
             stat = read_stat(self._proc, pid)  # of a thread of somebody else's, where the number is used again
             if stat is None or stat.started_ticks == one.started_ticks:
-                raise SourceError(f"{here}/stat cannot be read now; who holds GPUs stays as it was until it can")
+                raise SourceError(f"{here}/stat cannot be read now; GPU holders stay unchanged until it can")
 
     def living(self, asserted: Sequence[GpuProcess], processes: Mapping[int, Stat]) -> list[GpuProcess]:
         """Return the same without those of an earlier word that have ended, and remember who is there.
@@ -209,7 +209,7 @@ def _kept_holdings(section: Mapping[str, Any]) -> tuple[dict[HoldingKey, tuple[i
 
 def _hold_of_row(row: Mapping[str, Any]) -> GpuHold:
     if row["scheduler"] not in PRECEDENCE:
-        raise ValueError(f"no authority is named {row['scheduler']!r}")
+        raise ValueError(f"no authority with the name {row['scheduler']!r}")
     attribution = Attribution(
         run_id=str(row["run_id"]),
         scheduler=row["scheduler"],

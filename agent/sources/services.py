@@ -54,7 +54,9 @@ def declared_services(entries: Iterable[str], node: str) -> tuple[Service, ...]:
     """
     services = tuple(_service(entry, node) for entry in entries)
     if len(services) > _SERVICES_MAX:
-        raise ConfigError(f"agent.services names {len(services)} addresses; one agent reads {_SERVICES_MAX} at most")
+        raise ConfigError(
+            f"agent.services has {len(services)} addresses; the maximum number per agent is {_SERVICES_MAX}"
+        )
     return services
 
 
@@ -99,7 +101,10 @@ def _slo(options: list[str], entry: str) -> float | None:
 
 
 def _not_one(entry: str) -> str:
-    return f"agent.services has {entry!r}: not like http://127.0.0.1:8000, myrun=http://127.0.0.1:8000 or …;slo=0.5"
+    return (
+        f"agent.services has {entry!r}: expected the form http://127.0.0.1:8000, myrun=http://127.0.0.1:8000 "
+        "or …;slo=0.5"
+    )
 
 
 PAGE_BYTES_MAX = 2 * 2**20
@@ -124,7 +129,9 @@ def fetch(service: Service, ca_file: Path | None = None, seconds: Callable[[], f
     except OSError as error:
         raise SourceError(f"{service.url} cannot be read ({error or type(error).__name__})") from error
     if reply.status != HTTPStatus.OK:
-        raise SourceError(f"{service.url} answers {reply.status}; agent.services should name its /metrics")
+        raise SourceError(
+            f"{service.url} returned {reply.status}; agent.services must have the address of its /metrics"
+        )
     if not reply.is_whole:
         raise SourceError(f"{service.url} is larger than {PAGE_BYTES_MAX} bytes")
     return reply.body.decode("utf-8", "replace")
@@ -259,7 +266,7 @@ class Followed:
             self._fails(str(error))
             return None
         if self._failing:
-            _LOG.info("%s is read again", self.service.url)
+            _LOG.info("%s can be read again", self.service.url)
         self._failing = False
         before = self._last[1] if self._last is not None and self._last[0] >= oldest else None
         self._last = now, page
@@ -272,13 +279,13 @@ class Followed:
     def _ask(self, fetch: Callable[[Service], str]) -> tuple[str, Page]:
         page = read_page(fetch(self.service))
         if page is None:
-            raise SourceError(f"{self.service.url} is not a page of vLLM, Triton or TGI")
+            raise SourceError(f"{self.service.url} is not a metrics page of vLLM, Triton or TGI")
         return self.service.run_id or self._run_of(self.service), page
 
     def _fails(self, why: str) -> None:
         self.failures += 1
         if not self._failing:
-            _LOG.warning("%s; it is tried again every %g s", why, _PERIOD_SECONDS)
+            _LOG.warning("%s; retrying every %g s", why, _PERIOD_SECONDS)
         self._failing = True
 
 

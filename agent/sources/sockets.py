@@ -50,10 +50,10 @@ def listing(protocol: int, kind: int, question: bytes) -> Iterator[bytes]:
                     seen += 1
                     yield body
     except TimeoutError as error:
-        raise SourceError(f"the kernel did not answer over netlink in {_ANSWER_SECONDS:g} s; tried again") from error
+        raise SourceError(f"the kernel did not answer over netlink in {_ANSWER_SECONDS:g} s; retrying") from error
     except (OSError, ValueError) as error:
         raise SourceError(
-            f"the kernel's list cannot be had over netlink ({error}); allow AF_NETLINK, and load tcp_diag"
+            f"the kernel's socket list is not available over netlink ({error}); allow AF_NETLINK, and load tcp_diag"
         ) from error
 
 
@@ -66,10 +66,10 @@ def messages(datagram: bytes) -> Iterator[tuple[int, bytes]]:
     offset = 0
     while offset < len(datagram):
         if len(datagram) - offset < _HEADER.size:
-            raise ValueError(f"a netlink message of {len(datagram) - offset} bytes is none")
+            raise ValueError(f"{len(datagram) - offset} bytes are not a netlink message")
         length, type_, *_ = _HEADER.unpack_from(datagram, offset)
         if not _HEADER.size <= length <= len(datagram) - offset:
-            raise ValueError(f"a netlink message says that it has {length} bytes")
+            raise ValueError(f"a netlink message declares {length} bytes")
         yield type_, datagram[offset + _HEADER.size : offset + length]
         offset += _aligned(length)
 
@@ -83,7 +83,7 @@ def attributes(body: bytes, offset: int) -> Iterator[tuple[int, int, int]]:
     while len(body) - offset >= _ATTRIBUTE.size:
         length, type_ = _ATTRIBUTE.unpack_from(body, offset)
         if not _ATTRIBUTE.size <= length <= len(body) - offset:
-            raise ValueError(f"a netlink attribute says that it has {length} bytes")
+            raise ValueError(f"a netlink attribute declares {length} bytes")
         yield type_, offset + _ATTRIBUTE.size, offset + length
         offset += _aligned(length)
 
@@ -179,7 +179,7 @@ def socket_of(body: bytes) -> Socket | None:
         ValueError: it is no such message.
     """
     if len(body) < _CONNECTION_MESSAGE.size:
-        raise ValueError(f"a socket of {len(body)} bytes is none")
+        raise ValueError(f"{len(body)} bytes are not a socket")
     family, local, peer, cookie = _CONNECTION_MESSAGE.unpack_from(body)
     info: tuple[int, int, int] | None = None
     cgroup: int | None = None
@@ -236,7 +236,7 @@ def listener_of(body: bytes) -> Listener:
         ValueError: it is no such message.
     """
     if len(body) < _LISTENER_MESSAGE.size:
-        raise ValueError(f"a socket of {len(body)} bytes is none")
+        raise ValueError(f"{len(body)} bytes are not a socket")
     family, port, address, uid = _LISTENER_MESSAGE.unpack_from(body)
     cgroup: int | None = None
     for kind, start, end in attributes(body, _LISTENER_MESSAGE.size):
@@ -320,7 +320,9 @@ class CgroupRuns:
         """Return what of this host's runs cannot be found, in words."""
         lines = []
         if not (self._sys / "fs/cgroup/cgroup.controllers").exists():
-            lines.append("connections of jobs under cgroup v1 are unattributed: the kernel names sockets by cgroup v2")
+            lines.append(
+                "connections of jobs under cgroup v1 are unattributed: the kernel identifies sockets by cgroup v2"
+            )
         if self.cut_short:
             lines.append(f"there are more than {DIRECTORIES_MAX} cgroups; some jobs' connections are unattributed")
         return lines

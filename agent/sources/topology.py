@@ -67,7 +67,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no UTF-8 text; save it as such") from error
+        raise ConfigError(f"{path} is not UTF-8 text; save it as UTF-8") from error
 
 
 # A CSV table of nodes: `node,rack[,block,zone]`, or one switch a column as network operators export it.
@@ -88,7 +88,7 @@ def read_table(path: Path) -> Mapping[str, NodePlace]:
     try:
         return _table_sites(path, reader)
     except csv.Error as error:
-        raise ConfigError(f"{path}, line {reader.line_num}: no CSV: {error}") from error
+        raise ConfigError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
 
 
 def _table_sites(path: Path, reader: "csv.DictReader[str]") -> Mapping[str, NodePlace]:
@@ -102,7 +102,7 @@ def _table_sites(path: Path, reader: "csv.DictReader[str]") -> Mapping[str, Node
             continue
         site = _switch_site(row) if key == TOR_COLUMNS[0] else _rack_site(row)
         if sites.setdefault(node, site) != site:
-            raise ConfigError(f"{path}, line {reader.line_num}: {node} was in another rack before; keep one of the two")
+            raise ConfigError(f"{path}, line {reader.line_num}: {node} is already in another rack; keep one of the two")
         if len(sites) > MOST_NODES:
             raise ConfigError(f"{path} lists more than {MOST_NODES} nodes; is it a topology file?")
     return sites
@@ -166,10 +166,10 @@ def read_yaml(path: Path, text: str) -> list[YamlTopology]:
             continue
         setting = _YAML_SETTING.match(line)
         if setting is None or (setting["value"] or "").startswith(("&", "*", "|", ">", "{", "!")):
-            raise ConfigError(f"{path}, line {number}: {line.strip()[:60]!r} is of no form that is read here")
+            raise ConfigError(f"{path}, line {number}: {line.strip()[:60]!r} is not in a supported form")
         last = _yaml_place(setting, open_items, found)
         if last is None:
-            raise ConfigError(f"{path}, line {number}: a topology begins with '- topology: NAME'")
+            raise ConfigError(f"{path}, line {number}: a topology must begin with '- topology: NAME'")
     return sorted(found, key=lambda topology: not topology.is_default)
 
 
@@ -253,7 +253,7 @@ def hostlist(text: str) -> Iterator[str]:
         for choice in choices:
             total *= len(choice)
         if total > MOST_NODES:
-            raise ValueError(f"{name} stands for more than {MOST_NODES} names")
+            raise ValueError(f"{name} expands to more than {MOST_NODES} names")
         yield from map("".join, itertools.product(*choices))
 
 
@@ -263,10 +263,10 @@ def _numbers(inside: str) -> list[str]:
     for part in inside.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f"{part or 'nothing'} is no number and no range in [{inside}]")
+            raise ValueError(f"{part or 'nothing'} is neither a number nor a range in [{inside}]")
         span = range(int(first), int(last or first) + 1)
         if not span or len(span) > MOST_NODES:
-            raise ValueError(f"{part} is no range of at most {MOST_NODES} numbers")
+            raise ValueError(f"{part} is not a range of up to {MOST_NODES} numbers")
         numbers.extend(str(number).zfill(len(first)) for number in span)
     return numbers
 
@@ -300,7 +300,7 @@ def _hosts(path: Path, text: str) -> list[str]:
     try:
         return list(hostlist(text))
     except ValueError as error:
-        raise ConfigError(f"the topology file {path} cannot be understood: {error}") from error
+        raise ConfigError(f"the topology file {path} cannot be parsed: {error}") from error
 
 
 # Which rack, block and zone a node is in: from the settings, a table, or Slurm's topology.conf, in this order.

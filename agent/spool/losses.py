@@ -52,7 +52,7 @@ class Losses:
     def add(self, sequence: int, rows: Mapping[str, int]) -> None:
         """Note that a batch is lost, and with it what it told."""
         if not self._lost or not self.batches:
-            _LOG.warning("batches are lost, from %d on; the collector will be told which", sequence)
+            _LOG.warning("batches are lost, starting at %d; the collector will be told which", sequence)
         self.count(rows)
         self.tell_again(sequence)
         self._add(sequence, sequence)

@@ -43,7 +43,7 @@ class Bodies:
                 return False
             self._write_down()
             return True
-        self._hold(sequence, body, OSError(errno.ENOSPC, "whatever is removed is used by others at once"))
+        self._hold(sequence, body, OSError(errno.ENOSPC, "the space freed is used by other files at once"))
         return False
 
     def read(self, sequence: int) -> bytes:
@@ -64,7 +64,7 @@ class Bodies:
     def _hold(self, sequence: int, body: bytes, error: OSError) -> None:
         if not self._refused:
             _LOG.warning(
-                "batch %d cannot be written: %s; until the disk is well, batches wait in memory", sequence, error
+                "batch %d cannot be written: %s; batches wait in memory until the disk recovers", sequence, error
             )
         self._refused = True
         self.unwritten += 1
@@ -83,7 +83,7 @@ class Bodies:
             del self.held[sequence]
             self.held_bytes -= len(body)
         self._refused = False
-        _LOG.info("the disk takes batches again")
+        _LOG.info("the disk accepts batches again")
 
 
 # Trouble of the process or of the whole disk that passes: no batch is at fault.

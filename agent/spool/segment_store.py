@@ -42,7 +42,7 @@ def fault_of(path: Path, stream: str) -> str:
     """Return why a file is no batch of this stream; empty where it is one."""
     sequence = sequence_of(path.name)
     if sequence is None or path.is_symlink() or not path.is_file():
-        return "not named as a batch"
+        return "not a batch file name"
     try:
         if path.stat().st_size > MAX_BYTES:
             return "larger than any batch"
@@ -141,7 +141,7 @@ class Quarantine:
     def take(self, path: Path, stream: str, why: str) -> bool:
         """Move something in here, with the stream in its name; return whether it is out of the way."""
         self.count += 1
-        _LOG.warning("%r is set aside in %s: %s", path.name, self._directory, why)
+        _LOG.warning("%r is quarantined in %s: %s", path.name, self._directory, why)
         try:
             # With its stream in the name, so that a number that was set aside is known to be given.
             kept = self._directory / f"{path.name[:_NAME_CHARACTERS]}.{stream}.{uuid.uuid4().hex[:8]}"
@@ -150,7 +150,7 @@ class Quarantine:
         except FileNotFoundError:
             return True
         except OSError as error:
-            _LOG.warning("%r cannot be set aside: %s", path.name, error)
+            _LOG.warning("%r cannot be quarantined: %s", path.name, error)
             return False
         self._forget_oldest()
         return True
@@ -165,7 +165,7 @@ class Quarantine:
         aside = self._directory.with_name(self._directory.name + ASIDE)
         self._disk.rename(self._directory, aside)
         self._disk.make_directory(self._directory)
-        self.take(aside, "none", "no directory")
+        self.take(aside, "none", "not a directory")
 
     def _forget_oldest(self) -> None:
         """Remove the oldest beyond the bounds; the newest stays, however large somebody made it."""
@@ -250,7 +250,7 @@ class StreamNote:
         newest = max(streams, key=lambda path: path.stat().st_mtime_ns, default=None)
         if newest is None:
             return None
-        _LOG.warning("the spool's note of its stream is lost: going on with %s", newest.name)
+        _LOG.warning("the spool's stream file is lost: continuing with %s", newest.name)
         return newest.name
 
     def _made(self) -> str:
@@ -297,7 +297,7 @@ class SegmentStore:
                 self._disk.sync_directory(directory.parent)
             self._lock = hold_lock(directory / _LOCK)
         except OSError as error:
-            raise SpoolError(f"cannot use {directory} as a spool ({error}); give each agent its own") from error
+            raise SpoolError(f"cannot use {directory} as a spool ({error}); each agent needs its own") from error
         try:
             self._quarantine = Quarantine(directory / _QUARANTINE, self._disk)
             self._note = StreamNote(directory, self._disk, self._quarantine)
@@ -402,7 +402,7 @@ class SegmentStore:
         try:
             return renumbered(self.read(sequence) if body is None else body, stream, number)
         except (OSError, EnvelopeError) as error:
-            self.set_aside(sequence, f"it cannot be numbered anew: {error}")
+            self.set_aside(sequence, f"it cannot be renumbered: {error}")
             return None
 
     def _look(self) -> None:
@@ -441,7 +441,7 @@ class SegmentStore:
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:
-            self._quarantine.take(path, "none", f"it is no list of ranges: {error}")
+            self._quarantine.take(path, "none", f"it is not a list of ranges: {error}")
             return []
 
     def _clear_others(self) -> None:
@@ -451,7 +451,7 @@ class SegmentStore:
                 with contextlib.suppress(OSError):
                     self._disk.remove(path)
             elif path.name not in (_LOCK, NOTE, _LOST, _QUARANTINE, self.stream):
-                self._quarantine.take(path, "none", "nothing of this stream's")
+                self._quarantine.take(path, "none", "not of this stream")
 
     def _path(self, sequence: int, suffix: str = SUFFIX) -> Path:
         return self._directory / self.stream / file_name(sequence, suffix)

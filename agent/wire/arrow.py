@@ -137,7 +137,7 @@ def _finite(values: Sequence[object]) -> Sequence[object]:
     """Refuse what is no number: unknown is None, and a NaN would poison every mean that it enters."""
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{value} is no number; unknown is None")
+            raise ValueError(f"{value} is not a number; use None for unknown")
     return values
 
 

@@ -96,11 +96,11 @@ _DEVICE = (
     _dev("Device memory free", "memory_free_bytes", "FB_FREE", _MEBIBYTES, "FB_FREE_BYTES", _BYTES),
     _dev("Device memory used", "memory_used_bytes", "FB_USED", _MEBIBYTES, "FB_USED_BYTES", _BYTES),
     _dev("Device memory reserved", "memory_reserved_bytes", "FB_RESERVED", _MEBIBYTES, "FB_RESERVED_BYTES", _BYTES),
-    _dev("Used part of the device memory", "memory_used_ratio", "FB_USED_PERCENT", _RATIO, "FB_USED_RATIO", _RATIO),
+    _dev("Share of the device memory in use", "memory_used_ratio", "FB_USED_PERCENT", _RATIO, "FB_USED_RATIO", _RATIO),
 )
 
 _HEALTH = (
-    _dev("Number of the newest XID error; 0 for none", "xid_last", "XID_ERRORS", COUNT, "XID_ERROR", COUNT),
+    _dev("Code of the latest XID error; 0 for none", "xid_last", "XID_ERRORS", COUNT, "XID_ERROR", COUNT),
     _total(
         "Rows remapped for uncorrectable errors",
         "remapped_rows_uncorrected",
@@ -118,9 +118,16 @@ _HEALTH = (
         COUNT,
     ),
     _dev("A row could not be remapped", "row_remap_failure", "ROW_REMAP_FAILURE", _FLAG, "ROW_REMAP_FAILED", _FLAG),
-    _dev("A remap waits for a reset", "row_remap_pending", "ROW_REMAP_PENDING", _FLAG, "ROW_REMAP_PENDING", _FLAG),
+    _dev(
+        "A row remap is waiting for a reset",
+        "row_remap_pending",
+        "ROW_REMAP_PENDING",
+        _FLAG,
+        "ROW_REMAP_PENDING",
+        _FLAG,
+    ),
     _total(
-        "Time held back for power, since the agent began",
+        "Time throttled for power since the agent started",
         "throttle_power_seconds",
         "POWER_VIOLATION",
         NANOSECONDS,
@@ -128,7 +135,7 @@ _HEALTH = (
         _SECONDS,
     ),
     _total(
-        "Time held back for heat, since the agent began",
+        "Time throttled for heat since the agent started",
         "throttle_thermal_seconds",
         "THERMAL_VIOLATION",
         NANOSECONDS,
@@ -136,7 +143,7 @@ _HEALTH = (
         _SECONDS,
     ),
     _total(
-        "Time held to the clock of other GPUs, since the agent began",
+        "Time held to the clock of other GPUs (sync boost) since the agent started",
         "throttle_sync_boost_seconds",
         "SYNC_BOOST_VIOLATION",
         NANOSECONDS,
@@ -147,7 +154,7 @@ _HEALTH = (
 
 _LINKS = (
     _total(
-        "PCIe packets sent again, since the agent began",
+        "PCIe packets retransmitted since the agent started",
         "pcie_replay_events",
         "PCIE_REPLAY_COUNTER",
         COUNT,
@@ -156,7 +163,7 @@ _LINKS = (
     ),
     # dcgm-exporter calls it a counter, and serves a rate.
     _dev(
-        "NVLink traffic, both ways",
+        "NVLink traffic, both directions",
         "nvlink_bytes_per_second",
         "NVLINK_BANDWIDTH_TOTAL",
         _NVLINK_MEGABYTES,
@@ -171,8 +178,8 @@ _LINKS = (
 
 _PROFILING = (
     _prof("Graphics or compute engine active", "graphics_active_ratio", "GR_ENGINE_ACTIVE", "GR_ENGINE_UTIL_RATIO"),
-    _prof("SMs with a warp", "sm_active_ratio", "SM_ACTIVE", "SM_UTIL_RATIO"),
-    _prof("Resident warps of the possible", "sm_occupancy_ratio", "SM_OCCUPANCY", "SM_OCCUPANCY_RATIO"),
+    _prof("SMs with a resident warp", "sm_active_ratio", "SM_ACTIVE", "SM_UTIL_RATIO"),
+    _prof("Resident warps as a share of the maximum", "sm_occupancy_ratio", "SM_OCCUPANCY", "SM_OCCUPANCY_RATIO"),
     _prof("Tensor pipe active", "tensor_active_ratio", "PIPE_TENSOR_ACTIVE", "TENSOR_UTIL_RATIO"),
     _prof("FP64 pipe active", "fp64_active_ratio", "PIPE_FP64_ACTIVE", "FP64_UTIL_RATIO"),
     _prof("FP32 pipe active", "fp32_active_ratio", "PIPE_FP32_ACTIVE", "FP32_UTIL_RATIO"),

@@ -69,14 +69,14 @@ def unpacked(frame: bytes, max_bytes: int) -> bytes:
     """
     declared = declared_bytes(frame)
     if declared > max_bytes:
-        raise EnvelopeError(f"the batch unpacks to {declared} bytes, and {max_bytes} are allowed")
+        raise EnvelopeError(f"the batch unpacks to {declared} bytes; the maximum is {max_bytes}")
     reader = zstd.ZstdDecompressor()
     try:
         content = reader.decompress(frame, max_length=declared + 1)  # at its end exactly, the checksum would be unread
     except zstd.ZstdError as error:
         raise EnvelopeError(f"the batch is damaged: {error}") from error
     if not reader.eof:
-        raise EnvelopeError("the batch is damaged: it ends before its frame does")
+        raise EnvelopeError("the batch is damaged: it ends before its frame")
     if reader.unused_data:
         raise EnvelopeError("the batch is damaged: something follows its frame")
     if len(content) != declared:
@@ -216,13 +216,13 @@ def _header_length(content: memoryview) -> int:
         raise EnvelopeError("the batch is too short to have a header")
     (length,) = _LENGTH.unpack_from(content)
     if length > _MAX_HEADER_BYTES:
-        raise EnvelopeError(f"the batch declares a header of {length} bytes, more than it has or than is allowed")
+        raise EnvelopeError(f"the batch declares a header of {length} bytes, more than it has or more than is allowed")
     return int(length)
 
 
 def _header_in(text: memoryview, length: int) -> Header:
     if length > len(text):
-        raise EnvelopeError(f"the batch declares a header of {length} bytes, more than it has or than is allowed")
+        raise EnvelopeError(f"the batch declares a header of {length} bytes, more than it has or more than is allowed")
     try:
         return _header(json_said(bytes(text)))
     except ValueError as error:
@@ -238,7 +238,7 @@ def _header(fields: object) -> Header:
     numbers = {name: _integer(fields.get(name), name) for name in _INTEGERS}
     tables = fields.get("tables")
     if not isinstance(tables, list) or len(tables) > _MAX_TABLES:
-        raise EnvelopeError(f"the header's tables are not a list of at most {_MAX_TABLES}")
+        raise EnvelopeError(f"the header's tables are not a list of up to {_MAX_TABLES}")
     parts = tuple(map(_part, tables))
     if len({part.name for part in parts}) != len(parts):
         raise EnvelopeError("the header names a table twice")
@@ -253,13 +253,13 @@ def _part(entry: object) -> TablePart:
 
 def _integer(value: object, name: str) -> int:
     if type(value) is not int or not 0 <= value < _MAX_INTEGER:  # a bool is no number here
-        raise EnvelopeError(f"the header's {name} is not a whole number from 0 on")
+        raise EnvelopeError(f"the header's {name} is not a non-negative whole number")
     return value
 
 
 def _name(value: object, name: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= _MAX_NAME or not value.isprintable():
-        raise EnvelopeError(f"the header's {name} is not a printable text of 1 to {_MAX_NAME} characters")
+        raise EnvelopeError(f"the header's {name} is not printable text of 1 to {_MAX_NAME} characters")
     return value
 
 

@@ -134,7 +134,7 @@ def _part(kind: type[PartT], line: Mapping[str, Any], path: Path) -> PartT:
     try:
         values = {name: line[name] for name in wanted}
     except KeyError as error:
-        raise EnvelopeError(f"{path} is not a recording of gpuledger run: it does not say {error}") from error
+        raise EnvelopeError(f"{path} is not a recording of gpuledger run: {error} is missing") from error
     for name, type_ in wanted.items():
         if not isinstance(values[name], _TYPES[str(type_)]) or isinstance(values[name], bool):
             raise EnvelopeError(f"{path} is not a recording of gpuledger run: {name} is {values[name]!r}")

@@ -61,8 +61,8 @@ _RUN = _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.", sensitivit
 _RUN_WITH_GPU = _key("gpu_uuid", "The GPU that the process tree holds; none for a host-only process.", required=False)
 _TOLD_BY = _fact(
     "told_by",
-    "The host whose own key brought the row; none where a scheduler, a Prometheus or the operator told it. "
-    "The collector writes it.",
+    "The host whose own key sent the row; none if it came from a scheduler, Prometheus or the operator. "
+    "Set by the collector.",
     since=4,
 )
 _DEVICE = _key("device", "Kernel name of the device, or the mount point.", sensitivity="id")
@@ -74,9 +74,7 @@ GPU_SAMPLES = Table(
         *_INTERVAL,
         _GPU,
         _fact("parent_uuid", "The GPU that a MIG instance is a part of."),
-        Column(
-            "up", "bool", "gauge", "", "1 where the driver answers for this GPU, 0 where it is lost or off the bus."
-        ),
+        Column("up", "bool", "gauge", "", "1 if the driver answers for this GPU, 0 if it is lost or off the bus."),
         _gauge(
             "utilization_ratio",
             "ratio",
@@ -112,7 +110,7 @@ GPU_SAMPLES = Table(
         _gauge(
             "memory_reserved_bytes",
             "bytes",
-            "Device memory that the driver keeps for itself.",
+            "Device memory reserved by the driver.",
             "nvmlDeviceGetMemoryInfo(v2)",
             "DCGM_FI_DEV_FB_RESERVED",
         ),
@@ -123,7 +121,13 @@ GPU_SAMPLES = Table(
             "GPM 2 (Hopper and newer)",
             "DCGM_FI_PROF_SM_ACTIVE",
         ),
-        _gauge("sm_occupancy_ratio", "ratio", "Resident warps of the possible.", "GPM 3", "DCGM_FI_PROF_SM_OCCUPANCY"),
+        _gauge(
+            "sm_occupancy_ratio",
+            "ratio",
+            "Resident warps as a share of the maximum.",
+            "GPM 3",
+            "DCGM_FI_PROF_SM_OCCUPANCY",
+        ),
         _gauge(
             "tensor_active_ratio",
             "ratio",
@@ -146,9 +150,11 @@ GPU_SAMPLES = Table(
             "GPM 20, else a slow thread",
             "DCGM_FI_PROF_PCIE_TX_BYTES",
         ),
-        _amount("nvlink_receive_bytes", "bytes", "Bytes in over NVLink.", "field 139", "DCGM_FI_PROF_NVLINK_RX_BYTES"),
         _amount(
-            "nvlink_transmit_bytes", "bytes", "Bytes out over NVLink.", "field 138", "DCGM_FI_PROF_NVLINK_TX_BYTES"
+            "nvlink_receive_bytes", "bytes", "Bytes received over NVLink.", "field 139", "DCGM_FI_PROF_NVLINK_RX_BYTES"
+        ),
+        _amount(
+            "nvlink_transmit_bytes", "bytes", "Bytes sent over NVLink.", "field 138", "DCGM_FI_PROF_NVLINK_TX_BYTES"
         ),
         _gauge(
             "power_watts", "watts", "Board power.", "field 186, else nvmlDeviceGetPowerUsage", "DCGM_FI_DEV_POWER_USAGE"
@@ -159,11 +165,11 @@ GPU_SAMPLES = Table(
             "float64",
             "counter",
             "joules",
-            "The driver's energy counter, so that a lost batch loses no joule.",
+            "The driver's energy counter, so that no energy is lost with a batch.",
             "nvmlDeviceGetTotalEnergyConsumption",
             "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
         ),
-        _fact("energy_epoch", "Changes whenever the driver's energy counter starts anew.", "int64", "count"),
+        _fact("energy_epoch", "Changes whenever the driver's energy counter restarts.", "int64", "count"),
         _gauge(
             "temperature_celsius", "celsius", "Core temperature.", "nvmlDeviceGetTemperatureV", "DCGM_FI_DEV_GPU_TEMP"
         ),
@@ -171,15 +177,22 @@ GPU_SAMPLES = Table(
         _gauge(
             "sm_clock_reference_hertz",
             "hertz",
-            "The SM clock this GPU would run at under this load with nothing limiting it.",
+            "The SM clock that this GPU would run at under this load without any limit.",
             "nvmlDeviceGetMaxClockInfo",
         ),
-        _amount("throttle_power_seconds", "seconds", "Time below the wanted clock for power.", "field 74"),
-        _amount("throttle_thermal_seconds", "seconds", "Time below the wanted clock for heat.", "fields 75, 269, 270"),
+        _amount(
+            "throttle_power_seconds", "seconds", "Time below the requested clock because of power limits.", "field 74"
+        ),
+        _amount(
+            "throttle_thermal_seconds",
+            "seconds",
+            "Time below the requested clock because of thermal limits.",
+            "fields 75, 269, 270",
+        ),
         _amount(
             "throttle_hardware_seconds",
             "seconds",
-            "Time slowed by the board: brake, reliability.",
+            "Time throttled by the board: power brake, reliability voltage.",
             "fields 77, 79, 271",
         ),
         _amount("xid_events", "events", "XID errors in the interval.", "nvmlEventSetWait_v2", "DCGM_FI_DEV_XID_ERRORS"),
@@ -245,14 +258,14 @@ GPU_SAMPLES = Table(
         _gauge(
             "power_watts_min",
             "watts",
-            "Least power of the driver's samples within the interval.",
+            "Lowest power of the driver's samples within the interval.",
             "nvmlDeviceGetSamples(TOTAL_POWER)",
             since=2,
         ),
         _gauge(
             "power_watts_max",
             "watts",
-            "Most power of the driver's samples within the interval.",
+            "Highest power of the driver's samples within the interval.",
             "nvmlDeviceGetSamples(TOTAL_POWER)",
             since=2,
         ),
@@ -277,7 +290,7 @@ GPU_SAMPLES = Table(
         _amount(
             "throttle_sync_boost_seconds",
             "seconds",
-            "Time held to the clock of a group of GPUs.",
+            "Time held to the clock of a sync boost group.",
             "field 76",
             "DCGM_FI_DEV_SYNC_BOOST_VIOLATION",
             since=2,
@@ -285,22 +298,22 @@ GPU_SAMPLES = Table(
         _amount(
             "pcie_replay_events",
             "events",
-            "PCIe packets sent again in the interval.",
+            "PCIe packets retransmitted in the interval.",
             "field 94",
             "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
             since=2,
         ),
-        _gauge("pcie_generation", "count", "Generation of the PCIe link now.", since=2),
-        _gauge("pcie_generation_max", "count", "Generation that GPU and slot can do.", since=2),
-        _gauge("pcie_width", "count", "Lanes of the PCIe link now.", since=2),
-        _gauge("pcie_width_max", "count", "Lanes that GPU and slot have.", since=2),
-        _fact("xid_last", "Number of the newest XID error of the interval.", "int64", "count", since=2),
+        _gauge("pcie_generation", "count", "Current PCIe link generation.", since=2),
+        _gauge("pcie_generation_max", "count", "Maximum PCIe link generation of GPU and slot.", since=2),
+        _gauge("pcie_width", "count", "Current PCIe link width, in lanes.", since=2),
+        _gauge("pcie_width_max", "count", "Maximum PCIe link width of GPU and slot, in lanes.", since=2),
+        _fact("xid_last", "Code of the latest XID error of the interval.", "int64", "count", since=2),
         Column(
             "xid_last_timestamp_seconds",
             "float64",
             "gauge",
             "unix_seconds",
-            "When the newest XID error that this agent heard came, seconds since 1970.",
+            "Time of the latest XID error that this agent received, in seconds since 1970.",
             "nvmlEventSetWait_v2",
             since=2,
         ),
@@ -314,7 +327,7 @@ GPU_SAMPLES = Table(
         _gauge(
             "remapped_rows_corrected",
             "count",
-            "Rows of device memory replaced after corrected errors.",
+            "Device memory rows remapped after corrected errors.",
             "field 142",
             "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
             since=2,
@@ -322,7 +335,7 @@ GPU_SAMPLES = Table(
         _gauge(
             "remapped_rows_uncorrected",
             "count",
-            "Rows of device memory replaced after uncorrected errors.",
+            "Device memory rows remapped after uncorrected errors.",
             "field 143",
             "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
             since=2,
@@ -332,7 +345,7 @@ GPU_SAMPLES = Table(
             "bool",
             "gauge",
             "",
-            "1 where a reset is needed before a row is replaced.",
+            "1 if a reset is needed to complete a row remap.",
             "field 144",
             since=2,
         ),
@@ -341,20 +354,20 @@ GPU_SAMPLES = Table(
             "bool",
             "gauge",
             "",
-            "1 where a row could not be replaced.",
+            "1 if a row could not be remapped.",
             "field 145",
             "DCGM_FI_DEV_ROW_REMAP_FAILURE",
             since=2,
         ),
         _fact(
             "recovery_action",
-            "What the driver asks for: none, gpu_reset, node_reboot, drain_p2p, drain_and_reset.",
+            "Recovery action that the driver recommends: none, gpu_reset, node_reboot, drain_p2p, drain_and_reset.",
             source="field 230",
             since=2,
         ),
         _fact(
             "xid_numbers",
-            "Numbers of all XID errors of the interval, each once, in the order in which they came: 48,63,43.",
+            "Codes of all XID errors of the interval, each once, in order of arrival: 48,63,43.",
             source="nvmlEventSetWait_v2",
             since=4,
         ),
@@ -368,15 +381,22 @@ _HOST_SAMPLES = Table(
     "one host over one interval",
     (
         *_INTERVAL,
-        _gauge("cpu_busy_ratio", "ratio", "Share of all cores' time not idle and not waiting.", "/proc/stat"),
-        _gauge("cpu_iowait_ratio", "ratio", "Share of all cores' time waiting for a disk.", "/proc/stat"),
-        _gauge("pressure_cpu_some_ratio", "ratio", "Share of time some task waited for a core.", "/proc/pressure/cpu"),
-        _gauge("pressure_io_some_ratio", "ratio", "Share of time some task waited for I/O.", "/proc/pressure/io"),
+        _gauge("cpu_busy_ratio", "ratio", "Share of all cores' time neither idle nor in I/O wait.", "/proc/stat"),
+        _gauge("cpu_iowait_ratio", "ratio", "Share of all cores' time in I/O wait.", "/proc/stat"),
         _gauge(
-            "pressure_memory_some_ratio", "ratio", "Share of time some task waited for memory.", "/proc/pressure/memory"
+            "pressure_cpu_some_ratio", "ratio", "Share of time in which some task waited for CPU.", "/proc/pressure/cpu"
+        ),
+        _gauge(
+            "pressure_io_some_ratio", "ratio", "Share of time in which some task waited for I/O.", "/proc/pressure/io"
+        ),
+        _gauge(
+            "pressure_memory_some_ratio",
+            "ratio",
+            "Share of time in which some task waited for memory.",
+            "/proc/pressure/memory",
         ),
         _gauge("memory_used_bytes", "bytes", "Host memory in use.", "/proc/meminfo"),
-        _gauge("memory_available_bytes", "bytes", "Host memory that can be had without swapping.", "/proc/meminfo"),
+        _gauge("memory_available_bytes", "bytes", "Host memory available without swapping.", "/proc/meminfo"),
     ),
     family="host",
 )
@@ -396,7 +416,10 @@ _DISK_SAMPLES = Table(
         _amount("writes", "count", "Writes completed.", "/proc/diskstats, mountstats"),
         _gauge("busy_ratio", "ratio", "Share of time with a request in flight.", "/proc/diskstats"),
         _amount(
-            "read_wait_seconds", "seconds", "Time that reads took, added up over reads.", "/proc/diskstats, mountstats"
+            "read_wait_seconds",
+            "seconds",
+            "Total time spent on reads, summed over reads.",
+            "/proc/diskstats, mountstats",
         ),
     ),
     family="disk",
@@ -410,13 +433,13 @@ _NETWORK_SAMPLES = Table(
         *_INTERVAL,
         _DEVICE,
         _fact("link_kind", "ethernet, infiniband, roce or efa.", source="/sys/class/net, /sys/class/infiniband"),
-        _amount("receive_bytes", "bytes", "Bytes in.", "/proc/net/dev, port_rcv_data x 4"),
-        _amount("transmit_bytes", "bytes", "Bytes out.", "/proc/net/dev, port_xmit_data x 4"),
-        _amount("errors", "events", "Errors and drops, both ways.", "/proc/net/dev, symbol_error"),
+        _amount("receive_bytes", "bytes", "Bytes received.", "/proc/net/dev, port_rcv_data x 4"),
+        _amount("transmit_bytes", "bytes", "Bytes sent.", "/proc/net/dev, port_xmit_data x 4"),
+        _amount("errors", "events", "Errors and drops, both directions.", "/proc/net/dev, symbol_error"),
         _gauge(
             "speed_bytes_per_second",
             "bytes_per_second",
-            "What the link can carry one way.",
+            "Link speed in one direction.",
             "/sys/class/net/<device>/speed, /sys/class/infiniband/<device>/ports/<port>/rate",
             since=2,
         ),
@@ -434,10 +457,10 @@ _FLOW_SAMPLES = Table(
         _key("peer", "The host at the other end, as a node name where known.", sensitivity="id"),
         _amount("receive_bytes", "bytes", "Bytes from the peer.", "tcpi_bytes_received"),
         _amount("transmit_bytes", "bytes", "Bytes to the peer.", "tcpi_bytes_acked"),
-        _amount("retransmits", "events", "Segments sent again.", "tcpi_total_retrans"),
+        _amount("retransmits", "events", "TCP segments retransmitted.", "tcpi_total_retrans"),
         _fact(
             "transport",
-            "tcp, as counted; rdma_estimate, the ports' bytes shared out over the run's peers.",
+            "tcp, as counted; rdma_estimate, the ports' bytes divided among the run's peers.",
             source="sock_diag",
             since=2,
         ),
@@ -460,7 +483,7 @@ _PROCESS_SAMPLES = Table(
             "string",
             "fact",
             "",
-            "User of the process, where its run is not otherwise known.",
+            "User of the process, if its run is not known otherwise.",
             sensitivity="identity",
         ),
         _gauge("memory_used_bytes", "bytes", "Device memory of the tree.", "nvmlDeviceGetComputeRunningProcesses"),
@@ -468,11 +491,11 @@ _PROCESS_SAMPLES = Table(
         _amount("cpu_seconds", "seconds", "CPU time of the whole tree.", "/proc/<pid>/stat"),
         _gauge("workers", "count", "Processes of the tree below its root.", "/proc/<pid>/stat"),
         _gauge(
-            "workers_busiest_cpu_ratio", "ratio", "Share of one core that the busiest worker used.", "/proc/<pid>/stat"
+            "workers_busiest_cpu_ratio", "ratio", "Share of one core used by the busiest worker.", "/proc/<pid>/stat"
         ),
         _gauge("workers_waiting_ratio", "ratio", "Share of the workers in uninterruptible sleep.", "/proc/<pid>/stat"),
-        _amount("read_bytes", "bytes", "Bytes read; none without the right to see them.", "/proc/<pid>/io"),
-        _amount("written_bytes", "bytes", "Bytes written; none without the right to see them.", "/proc/<pid>/io"),
+        _amount("read_bytes", "bytes", "Bytes read; none without permission to read them.", "/proc/<pid>/io"),
+        _amount("written_bytes", "bytes", "Bytes written; none without permission to read them.", "/proc/<pid>/io"),
         _TOLD_BY,
     ),
     family="process",
@@ -488,12 +511,19 @@ _RUN_SAMPLES = Table(
         _amount("read_bytes", "bytes", "Bytes read from block devices.", "io.stat"),
         _amount("written_bytes", "bytes", "Bytes written to block devices.", "io.stat"),
         _amount("cpu_seconds", "seconds", "CPU time.", "cpu.stat usage_usec"),
-        _amount("cpu_throttled_seconds", "seconds", "CPU time refused by the quota.", "cpu.stat throttled_usec"),
-        _gauge("pressure_cpu_some_ratio", "ratio", "Share of time some task waited for a core.", "cpu.pressure"),
-        _gauge("pressure_io_some_ratio", "ratio", "Share of time some task waited for I/O.", "io.pressure"),
-        _gauge("pressure_memory_some_ratio", "ratio", "Share of time some task waited for memory.", "memory.pressure"),
+        _amount("cpu_throttled_seconds", "seconds", "CPU time throttled by the quota.", "cpu.stat throttled_usec"),
+        _gauge("pressure_cpu_some_ratio", "ratio", "Share of time in which some task waited for CPU.", "cpu.pressure"),
+        _gauge("pressure_io_some_ratio", "ratio", "Share of time in which some task waited for I/O.", "io.pressure"),
+        _gauge(
+            "pressure_memory_some_ratio",
+            "ratio",
+            "Share of time in which some task waited for memory.",
+            "memory.pressure",
+        ),
         _gauge("memory_used_bytes", "bytes", "Memory in use.", "memory.current"),
-        Column("cores_allotted", "float64", "gauge", "cores", "Cores it may use.", "cpu.max, cpuset.cpus.effective"),
+        Column(
+            "cores_allotted", "float64", "gauge", "cores", "Cores that it may use.", "cpu.max, cpuset.cpus.effective"
+        ),
         _TOLD_BY,
     ),
     family="run",
@@ -506,19 +536,19 @@ _SERVICE_SAMPLES = Table(
     (
         *_INTERVAL,
         _RUN,
-        _amount("requests", "count", "Requests completed with success.", "vLLM, Triton"),
+        _amount("requests", "count", "Requests completed successfully.", "vLLM, Triton"),
         _amount("tokens_in", "count", "Prompt tokens.", "vLLM, Triton"),
         _amount("tokens_out", "count", "Generated tokens.", "vLLM, Triton"),
-        _gauge("running", "count", "Requests being worked on.", "vLLM, Triton"),
+        _gauge("running", "count", "Requests running.", "vLLM, Triton"),
         _gauge("waiting", "count", "Requests queued.", "vLLM, Triton"),
         _gauge("kv_cache_ratio", "ratio", "Share of the KV cache in use.", "vLLM"),
         _gauge("first_token_seconds_p50", "seconds", "Time to the first token, median.", "vLLM"),
         _gauge("first_token_seconds_p99", "seconds", "Time to the first token, 99th percentile.", "vLLM"),
-        _gauge("slo_seconds", "seconds", "What the service promises for the latter.", "declared"),
-        _fact("engine", "vllm, triton or tgi: whose word this is.", since=2),
+        _gauge("slo_seconds", "seconds", "The service's target for the latter.", "declared"),
+        _fact("engine", "Source of the row: vllm, triton or tgi.", since=2),
         _fact(
             "model",
-            "The one model that it serves, as its server calls it; none where it serves several.",
+            "The model that it serves, as its server calls it; none if it serves several.",
             source="vLLM, Triton",
             sensitivity="identity",  # often a path, and in it a home
             since=3,
@@ -532,14 +562,14 @@ _SERVICE_SAMPLES = Table(
 
 _PROGRESS = Table(
     "progress",
-    "what a run itself says of one interval",
+    "what a run itself reports for one interval",
     (
         *_INTERVAL,
         _RUN,
         _amount("steps", "count", "Steps done.", "the run"),
         _amount("samples", "count", "Samples consumed.", "the run"),
         _amount("tokens", "count", "Tokens consumed.", "the run"),
-        _amount("requests", "count", "Requests answered.", "the run"),
+        _amount("requests", "count", "Requests served.", "the run"),
         _fact("checkpoint", "Name of the checkpoint that was complete at the end of the interval."),
         _TOLD_BY,
     ),
@@ -550,25 +580,25 @@ _PROGRESS = Table(
 
 ALLOCATIONS = Table(
     "allocations",
-    "a run asks for, takes and gives back one GPU",
+    "one GPU requested, held and released by one run",
     (
-        _key("node", "Host name; none while waiting.", required=False),
-        Column("submitted_at", "int64", "fact", "microseconds", "When it was asked for.", tellers=_SCHEDULER),
-        Column("started_at", "int64", "key", "microseconds", "When it was taken; none while waiting."),
-        Column("ended_at", "int64", "fact", "microseconds", "When it was given back; none while held."),
+        _key("node", "Host name; none while pending.", required=False),
+        Column("submitted_at", "int64", "fact", "microseconds", "When it was submitted.", tellers=_SCHEDULER),
+        Column("started_at", "int64", "key", "microseconds", "When it started; none while pending."),
+        Column("ended_at", "int64", "fact", "microseconds", "When it was released; none while held."),
         _RUN,
         _fact("member", "Pod, task or replica within the run.", sensitivity="identity"),
         _fact("attempt", "Requeues count up from 0.", "int64", "count"),
         _fact("parent_run_id", "The run that this one runs within.", sensitivity="id", tellers=_SCHEDULER),
         _RUN_WITH_GPU,
-        _fact("requested_gpus", "GPUs that the whole run asked for.", "int64", "count", tellers=_SCHEDULER),
+        _fact("requested_gpus", "GPUs requested for the whole run.", "int64", "count", tellers=_SCHEDULER),
         _fact("rank", "Position of this GPU in the run's order of ranks, from 0.", "int64", "count"),
-        Column("time_limit_seconds", "float64", "fact", "seconds", "What it may take.", tellers=_SCHEDULER),
+        Column("time_limit_seconds", "float64", "fact", "seconds", "Time limit of the run.", tellers=_SCHEDULER),
         Column("priority", "float64", "fact", "", "The scheduler's own number.", tellers=_SCHEDULER),
-        _fact("pending_reason", "Why it waits.", tellers=_SCHEDULER),
+        _fact("pending_reason", "Why it is pending.", tellers=_SCHEDULER),
         _fact("restarts_of", "The run that this one continues.", sensitivity="id", tellers=_SCHEDULER),
-        _fact("scheduler", "slurm, kubernetes, ray, cgroup, declared or process: sets its precedence."),
-        _fact("user", "Who asked.", sensitivity="identity"),
+        _fact("scheduler", "slurm, kubernetes, ray, cgroup, declared or process: decides precedence."),
+        _fact("user", "User who submitted it.", sensitivity="identity"),
         _fact("account", "Account or namespace charged.", sensitivity="identity", tellers=_SCHEDULER),
         _fact("project", "Project label.", sensitivity="identity", tellers=_SCHEDULER),
         _fact("name", "The run's name.", sensitivity="identity", tellers=_SCHEDULER),
@@ -579,7 +609,7 @@ ALLOCATIONS = Table(
             "completed, failed, cancelled, preempted, node_failed, timeout or out_of_memory.",
             tellers=_SCHEDULER,
         ),
-        _fact("gpu_fraction", "Part of the GPU that was asked for, where it is shared.", "float64", "ratio", since=2),
+        _fact("gpu_fraction", "Share of the GPU that was requested, if it is shared.", "float64", "ratio", since=2),
         _TOLD_BY,
     ),
     tellers=_SCHEDULER_OR_HOST,
@@ -587,7 +617,7 @@ ALLOCATIONS = Table(
 
 _RUN_ALIASES = Table(
     "run_aliases",
-    "a name under which hosts tell of a run that its scheduler knows by another",
+    "a name by which hosts report a run that its scheduler knows by another",
     (
         _key("alias_run_id", "The name that hosts use, as of a pod.", sensitivity="id", since=2),
         _key("run_id", "<scheduler>/<cluster>/<id> of the whole run.", sensitivity="id", since=2),
@@ -615,17 +645,19 @@ _AGENT_SAMPLES = Table(
         *_INTERVAL,
         _amount("cpu_seconds", "seconds", "CPU time of the agent.", "getrusage"),
         _gauge("rss_bytes", "bytes", "Memory of the agent.", "/proc/self/statm"),
-        _amount("beats_late", "events", "Beats that began more than half a period late."),
-        _amount("gaps", "events", "Beats that were missed altogether."),
+        _amount("beats_late", "events", "Sampling intervals that began more than half a period late."),
+        _amount("gaps", "events", "Sampling intervals that were missed."),
         _amount("dropped_batches", "events", "Batches that the full spool dropped, oldest first."),
         _fact("dropped_from", "First sequence of the newest dropped range.", "int64", "count"),
         _fact("dropped_until", "Last sequence of the newest dropped range.", "int64", "count"),
         _gauge("spool_bytes", "bytes", "Bytes waiting on disk."),
-        Column("clock_offset_seconds", "float64", "gauge", "offset_seconds", "The collector's clock less this host's."),
+        Column(
+            "clock_offset_seconds", "float64", "gauge", "offset_seconds", "The collector's clock minus this host's."
+        ),
         _gauge("gpus_expected", "count", "GPUs that this host should have.", since=2),
         _gauge("gpus_seen", "count", "GPUs that answer the driver.", since=2),
         _gauge("sources_failing", "count", "Sources whose last reading failed or is late.", since=2),
-        _gauge("attribution_age_seconds", "seconds", "Age of the oldest map of holders still in use.", since=2),
+        _gauge("attribution_age_seconds", "seconds", "Age of the oldest allocation map still in use.", since=2),
         Column("paused", "bool", "gauge", "", "1 while sampling is paused by the operator.", since=2),
         _amount("dropped_rows", "count", "Rows in the batches that the full spool dropped.", since=2),
     ),
@@ -634,13 +666,13 @@ _AGENT_SAMPLES = Table(
 
 _INVENTORY = Table(
     "inventory",
-    "a host (no gpu_uuid) or a GPU as found, from started_at on",
+    "a host (no gpu_uuid) or a GPU as detected, from started_at on",
     (
         *_INTERVAL,
         _RUN_WITH_GPU,
         _fact("parent_uuid", "The GPU that a MIG instance is a part of."),
         _fact("gpu_index", "The driver's index.", "int64", "count"),
-        _fact("pci_bus_id", "Where it sits."),
+        _fact("pci_bus_id", "PCI bus ID."),
         _fact("sku", "H100-80GB, A100-40GB, …: model and memory."),
         _fact("memory_bytes", "Device memory.", "int64", "bytes"),
         _fact("mig_slices", "Compute slices of a MIG instance.", "int64", "count"),
@@ -652,18 +684,18 @@ _INVENTORY = Table(
         _fact("block", "Block or spine group."),
         _fact("zone", "Zone or data hall."),
         _fact("region", "Region."),
-        _fact("topology_source", "Where rack, block and zone were read."),
-        _fact("node_group", "Group of like hosts."),
-        _fact("instance_type", "The cloud's name of the host type."),
+        _fact("topology_source", "Source of rack, block and zone."),
+        _fact("node_group", "Group of identical hosts."),
+        _fact("instance_type", "The cloud's instance type."),
         _fact("cpu_cores", "Cores of the host.", "int64", "count"),
         _fact("host_memory_bytes", "Memory of the host.", "int64", "bytes"),
         _fact("local_nvme_bytes", "Local NVMe of the host.", "int64", "bytes"),
-        _fact("pcie_generation", "Link generation now.", "int64", "count"),
-        _fact("pcie_generation_max", "Link generation possible.", "int64", "count"),
-        _fact("pcie_width", "Link width now.", "int64", "count"),
-        _fact("pcie_width_max", "Link width possible.", "int64", "count"),
+        _fact("pcie_generation", "Current link generation.", "int64", "count"),
+        _fact("pcie_generation_max", "Maximum link generation.", "int64", "count"),
+        _fact("pcie_width", "Current link width.", "int64", "count"),
+        _fact("pcie_width_max", "Maximum link width.", "int64", "count"),
         _fact("nvlink_peers", "GPUs reached by NVLink.", "int64", "count"),
-        _fact("driver_version", "Driver."),
+        _fact("driver_version", "Driver version."),
         _fact("architecture", "Architecture of the GPU, as the driver names it.", since=2),
         _fact("agent_version", "Version of the agent, with the host's own row.", since=2),
     ),
@@ -671,7 +703,7 @@ _INVENTORY = Table(
 
 OWNERSHIP = Table(
     "ownership",
-    "a GPU is owned from, until",
+    "when a GPU is owned",
     (
         _NODE,
         _RUN_WITH_GPU,

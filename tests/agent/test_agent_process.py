@@ -144,7 +144,7 @@ def test_it_ends_in_order(agents: Agents, number: signal.Signals) -> None:
 def test_without_a_collector_it_serves_metrics_and_keeps_nothing(agents: Agents, tmp_path: Path) -> None:
     """A site may begin with Prometheus alone."""
     agent = agents.start("", "--listen", "127.0.0.1:0")
-    assert "nobody, since no collector is set" in until_it_measures(agent)
+    assert "not sending: no collector is set" in until_it_measures(agent)
     assert not (tmp_path / "spool").exists()
     agent.terminate()
     assert agent.wait(PATIENCE_SECONDS) == 0
@@ -158,7 +158,7 @@ def test_two_agents_on_one_spool_are_refused(agents: Agents) -> None:
         second = agents.start(receiver.url)
         _, words = second.communicate(timeout=PATIENCE_SECONDS)
         assert second.returncode == 3
-        assert b"give each agent its own" in words
+        assert b"each agent needs its own" in words
 
 
 def test_wrong_settings_are_exit_2_and_one_sentence() -> None:
@@ -167,7 +167,7 @@ def test_wrong_settings_are_exit_2_and_one_sentence() -> None:
     environment = os.environ | {"GPULEDGER_AGENT_BEAT_SECONDS": "never"}
     ended = subprocess.run(line, cwd=ROOT, capture_output=True, env=environment, text=True)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "gpuledger: agent.beat_seconds: 'never' is not a duration like 10s, 500ms or 2m\n"
+    assert ended.stderr == "gpuledger: agent.beat_seconds: 'never' is not a valid duration; examples: 10s, 500ms, 2m\n"
 
 
 def test_an_agent_loads_nothing_heavy() -> None:
@@ -195,7 +195,7 @@ def test_what_belongs_to_once_starts_no_agent_without_it(flag: list[str]) -> Non
     line = [sys.executable, "-m", "gpuledger", "agent", *flag]
     ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "--json and --every go with --once" in ended.stderr
+    assert "--json and --every require --once" in ended.stderr
 
 
 def test_once_speaks_to_people_and_to_programs() -> None:

@@ -34,25 +34,25 @@ def test_every_key_explains_itself() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[agent]\nbeet_seconds = 1", "agent.beet_seconds is no setting; the nearest is beat_seconds"),
-        ("[agent]\nbeat = 1", "agent.beat is no setting; the nearest is beat_seconds"),
-        ("[agent]\nxyz = 1", "agent.xyz is no setting; known are node"),
-        ('[agent]\nbeat_seconds = "often"', "agent.beat_seconds: 'often' is not a duration"),
-        ("[agent]\nbeat_seconds = 0.001", "agent.beat_seconds is 0.001: less than 0.05"),
-        ("[agent]\nbeat_seconds = nan", "agent.beat_seconds: nan is not a duration"),
-        ("[agent]\nbeat_seconds = true", "agent.beat_seconds: True is not a duration"),
-        ("[agent]\nspool_bytes = -1", "agent.spool_bytes: -1 is not a size"),
-        ('[agent]\nspool_bytes = "12 parsecs"', "agent.spool_bytes: '12 parsecs' is not a size"),
-        ("[agent]\nspool = ''", "agent.spool is empty; leave it out for"),
-        ("[agent]\nnode = 14", "agent.node: 14 is not a text"),
-        ("[agent]\ntoken = 1234", "agent.token: not a text"),
-        ('[agent]\nlisten = "9477"', "agent.listen is '9477': not an address and port"),
+        ("[agent]\nbeet_seconds = 1", "agent.beet_seconds is not a setting; the nearest is beat_seconds"),
+        ("[agent]\nbeat = 1", "agent.beat is not a setting; the nearest is beat_seconds"),
+        ("[agent]\nxyz = 1", "agent.xyz is not a setting; known are node"),
+        ('[agent]\nbeat_seconds = "often"', "agent.beat_seconds: 'often' is not a valid duration"),
+        ("[agent]\nbeat_seconds = 0.001", "agent.beat_seconds is 0.001: the minimum is 0.05"),
+        ("[agent]\nbeat_seconds = nan", "agent.beat_seconds: nan is not a valid duration"),
+        ("[agent]\nbeat_seconds = true", "agent.beat_seconds: True is not a valid duration"),
+        ("[agent]\nspool_bytes = -1", "agent.spool_bytes: -1 is not a valid size"),
+        ('[agent]\nspool_bytes = "12 parsecs"', "agent.spool_bytes: '12 parsecs' is not a valid size"),
+        ("[agent]\nspool = ''", "agent.spool is empty; omit it to use"),
+        ("[agent]\nnode = 14", "agent.node: 14 is not text"),
+        ("[agent]\ntoken = 1234", "agent.token: not text"),
+        ('[agent]\nlisten = "9477"', "agent.listen is '9477': expected an address and port"),
         ('[agent]\nlisten = "host:99999"', "agent.listen is 'host:99999'"),
         ('[agent]\nidentity = "some"', "agent.identity: 'some' is not full, hashed or none"),
         ('[agent]\nidentity = "hashed"', "agent.identity_key has fewer than 16"),
-        ("node = 'x'\n[agent]", r"have node outside any table; put it below \[agent\]"),
+        ("node = 'x'\n[agent]", r"have node outside any table; put it under \[agent\]"),
         ("[agnet]\nnode = 'x'", r"have a table \[agnet\]; the nearest is \[agent\]"),
-        ("agent = 1", r"a value agent where a table \[agent\]"),
+        ("agent = 1", r"a value agent where the table \[agent\]"),
         ("[agent", "are not TOML"),
         ("node = \xff", "are not TOML"),
     ],
@@ -105,7 +105,7 @@ def test_sizes(given: str | float, expected: int) -> None:
 @pytest.mark.parametrize("given", ["", "s", "1e3s", "-1s", "1 s s", "ten", "1d2h"])
 def test_what_is_no_quantity_is_refused(given: str) -> None:
     """Better a sentence at the start than a beat of ten thousand seconds."""
-    with pytest.raises(ConfigError, match="is not a duration"):
+    with pytest.raises(ConfigError, match="is not a valid duration"):
         seconds(given)
 
 

@@ -18,7 +18,7 @@ def test_of_a_long_answer_the_beginning_is_read() -> None:
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [("200 OK\r\nContent-Length: 50", "it was cut off: 48 bytes are missing"), ("no status", "no status")],
+    [("200 OK\r\nContent-Length: 50", "the response was cut off: 48 bytes are missing"), ("no status", "no status")],
 )
 def test_what_is_cut_off_or_no_http_is_one_kind_of_error(status: str, words: str) -> None:
     """Who asks need not know the library's exceptions, and none is no OSError."""

@@ -56,10 +56,10 @@ def test_what_no_gpu_of_this_kind_has_is_not_missed() -> None:
     ("row", "words"),
     [
         ({"up": False}, "GPU-1 is lost"),
-        ({"pcie_width": 8, "pcie_width_max": 16}, "GPU-1 has a PCIe link of 8 lanes where 16 are possible"),
-        ({"row_remap_failure": True}, "GPU-1 could not replace a broken row of its memory"),
-        ({"row_remap_pending": True}, "GPU-1 waits for a reset to replace a row of its memory"),
-        ({"recovery_action": "node_reboot"}, "GPU-1: the driver asks for node reboot"),
+        ({"pcie_width": 8, "pcie_width_max": 16}, "GPU-1 has a PCIe link of 8 lanes; it supports 16"),
+        ({"row_remap_failure": True}, "GPU-1 could not remap a broken memory row"),
+        ({"row_remap_pending": True}, "GPU-1 needs a reset to remap a memory row"),
+        ({"recovery_action": "node_reboot"}, "GPU-1: the driver recommends node reboot"),
     ],
 )
 def test_a_sick_gpu_is_bad(row: dict[str, str | int | bool | None], words: str) -> None:
@@ -79,7 +79,7 @@ def test_a_healthy_gpu_is_not_mentioned() -> None:
 def test_a_gpu_that_is_missing_is_bad_although_it_has_no_row() -> None:
     """A GPU off the bus is in no list of the driver's."""
     assert health_lines((8, 7), []) == [
-        HostCheckLine("bad", "1 of 8 GPUs do not answer", "see the kernel's log for XID 79; reset or reseat them")
+        HostCheckLine("bad", "1 of 8 GPUs are not responding", "check the kernel log for XID 79; reset or reseat them")
     ]
 
 
@@ -100,9 +100,9 @@ def test_a_rack_that_nobody_says_is_a_no_with_a_way_out() -> None:
     ("settings", "words"),
     [
         ({}, "nothing: no collector is set"),
-        ({"collector": "https://gl.example:8470"}, "one connection, out only, TLS, to gl.example:8470"),
-        ({"collector": "http://gl.example:8470"}, "one connection, out only, not encrypted, to gl.example:8470"),
-        ({"collector": "https://gl.example"}, "one connection, out only, TLS, to gl.example:443"),
+        ({"collector": "https://gl.example:8470"}, "one outbound connection, TLS, to gl.example:8470"),
+        ({"collector": "http://gl.example:8470"}, "one outbound connection, not encrypted, to gl.example:8470"),
+        ({"collector": "https://gl.example"}, "one outbound connection, TLS, to gl.example:443"),
     ],
 )
 def test_the_connection_is_named(settings: dict[str, str], words: str) -> None:
@@ -114,7 +114,10 @@ def test_where_it_listens_is_named_with_its_locks() -> None:
     """A port without a lock on all interfaces must be seen here."""
     assert listens_on(AgentConfig()) == "127.0.0.1:9477 only"
     assert listens_on(AgentConfig(listen="off")) == "nothing"
-    assert listens_on(AgentConfig(listen="0.0.0.0:9477", scrape_token="x" * 20)) == "0.0.0.0:9477, asks for a secret"
+    assert (
+        listens_on(AgentConfig(listen="0.0.0.0:9477", scrape_token="x" * 20))
+        == "0.0.0.0:9477, password or token required"
+    )
 
 
 def test_what_names_people_comes_from_the_contract() -> None:
@@ -134,8 +137,8 @@ def test_a_collector_that_answers_is_a_yes_and_a_dead_one_is_bad() -> None:
         (unproved,) = collector_line(AgentConfig(collector=url, token="at least sixteen characters"))
     (gone,) = collector_line(AgentConfig(collector=url))
     assert (there.answer, gone.answer) == ("yes", "bad")
-    assert "can be reached from here" in gone.remedy
-    assert unproved.what.endswith("; whether it takes the token, the agent's log says"), "a yes must not cover that"
+    assert "is reachable from here" in gone.remedy
+    assert unproved.what.endswith("; the token was not tried (see the agent's log)"), "a yes must not cover that"
 
 
 def test_a_spool_that_cannot_be_written_is_bad(tmp_path: Path) -> None:

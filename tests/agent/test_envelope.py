@@ -184,16 +184,16 @@ def test_rows_name_the_column_that_is_unknown() -> None:
         (packed(b"[" * 60_000), "not JSON"),
         (packed(b"\xff\xfe{}"), "not JSON"),
         (packed([]), "not a JSON object"),
-        (packed({}), "sequence is not a whole number"),
-        (packed(GOOD | {"sequence": True}), "sequence is not a whole number"),
-        (packed(GOOD | {"sequence": -1}), "sequence is not a whole number"),
-        (packed(GOOD | {"sequence": 2**63}), "sequence is not a whole number"),
-        (packed(GOOD | {"sequence": 1.0}), "sequence is not a whole number"),
-        (packed(GOOD | {"agent": ""}), "agent is not a printable text"),
-        (packed(GOOD | {"agent": "a\nb"}), "agent is not a printable text"),
-        (packed(GOOD | {"stream": "x" * 256}), "stream is not a printable text"),
+        (packed({}), "sequence is not a non-negative whole number"),
+        (packed(GOOD | {"sequence": True}), "sequence is not a non-negative whole number"),
+        (packed(GOOD | {"sequence": -1}), "sequence is not a non-negative whole number"),
+        (packed(GOOD | {"sequence": 2**63}), "sequence is not a non-negative whole number"),
+        (packed(GOOD | {"sequence": 1.0}), "sequence is not a non-negative whole number"),
+        (packed(GOOD | {"agent": ""}), "agent is not printable text"),
+        (packed(GOOD | {"agent": "a\nb"}), "agent is not printable text"),
+        (packed(GOOD | {"stream": "x" * 256}), "stream is not printable text"),
         (packed(GOOD | {"tables": {}}), "not a list"),
-        (packed(GOOD | {"tables": [["a", 0, 0]] * 65}), "not a list of at most"),
+        (packed(GOOD | {"tables": [["a", 0, 0]] * 65}), "not a list of up to"),
         (packed(GOOD | {"tables": [["progress", 1]]}), "not \\[name, rows, bytes\\]"),
         (packed(GOOD | {"tables": [["progress", 1, 0], ["progress", 1, 0]]}), "names a table twice"),
         (packed(GOOD | {"tables": [["progress", 1, 8]]}), "do not add up"),
@@ -212,7 +212,7 @@ def test_the_declared_size_is_checked_before_unpacking() -> None:
     """A frame of 3 kB can declare and hold 100 MB: it is refused by what it declares."""
     bomb = framed(bytes(100 * 2**20))
     assert len(bomb) < 20_000
-    with pytest.raises(EnvelopeError, match="unpacks to 104857600 bytes, and 1048576 are allowed"):
+    with pytest.raises(EnvelopeError, match="unpacks to 104857600 bytes; the maximum is 1048576"):
         open_envelope(bomb, 2**20)
 
 

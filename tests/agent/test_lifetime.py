@@ -107,7 +107,7 @@ def test_bad_settings_keep_the_old_ones(daemon: Daemon, receiver: Receiver) -> N
     daemon.told("every 0.05 s")
     daemon.write(node="n15", beat_seconds="soon")
     daemon.process.send_signal(signal.SIGHUP)
-    daemon.told("the settings are wrong, and the old ones stay")
+    daemon.told("invalid settings, keeping the old ones")
     more_came(receiver, 3)
     assert nodes(receiver) == ["n14"]
 
@@ -124,7 +124,7 @@ def test_settings_with_which_it_cannot_start_keep_the_old_ones(daemon: Daemon, r
         }
         daemon.write(node="n15", **{slip: wrong[slip]})
         daemon.process.send_signal(signal.SIGHUP)
-        daemon.told("the settings are wrong, and the old ones stay")
+        daemon.told("invalid settings, keeping the old ones")
     more_came(receiver, 3)
     assert daemon.process.poll() is None
     daemon.write(node="n16")
@@ -136,14 +136,14 @@ def test_a_paused_agent_reads_nothing_and_says_so(daemon: Daemon, receiver: Rece
     """Who benchmarks a host wants it alone; who bills for it must see why it was silent."""
     daemon.told("every 0.05 s")
     paused = daemon.command("pause", "--for", "2h", "--why", "NCCL tests")
-    assert (paused.returncode, paused.stdout) == (0, "paused for 2h; gpuledger agent resume ends it sooner\n")
+    assert (paused.returncode, paused.stdout) == (0, "paused for 2h; to end it sooner: gpuledger agent resume\n")
     daemon.told("(NCCL tests): nothing is read")
     before = more_came(receiver, 5)
     later = receiver.bodies[before + 2 :]
     assert all(part.name == "agent_samples" for body in later for part in open_envelope(body)[0].tables)
     assert all(row["paused"] for body in later for row in rows_of(body, "agent_samples"))
     assert daemon.command("resume").stdout == "the pause is over\n"
-    daemon.told("the pause is over: this host is read again")
+    daemon.told("the pause is over: reading this host again")
 
 
 def test_a_pause_needs_its_length(daemon: Daemon) -> None:

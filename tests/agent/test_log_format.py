@@ -201,7 +201,7 @@ def test_in_text_an_event_is_a_line_with_its_traceback_below(tmp_path: Path) -> 
     assert said[1].startswith(f"WARNING py.warnings: {tmp_path}/script.py")
     assert said[2:] == [
         "CRITICAL gpuledger: BUG: thread sealer ended by an exception",
-        "CRITICAL gpuledger: BUG: nobody caught an exception",
+        "CRITICAL gpuledger: BUG: uncaught exception",
     ]
     assert all(re.match(f"{TIME} ", line) for line in events)
     assert lines[-1] == f"{INDENT}IndexError: list index out of range"

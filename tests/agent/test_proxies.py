@@ -214,7 +214,7 @@ def test_a_named_proxy_is_asked_for_a_tunnel_and_told_nothing_else(tmp_path: Pat
 
 def test_what_is_not_sealed_takes_no_proxy() -> None:
     """It would read all of it."""
-    with pytest.raises(ValueError, match="for https:// alone"):
+    with pytest.raises(ValueError, match="a proxy requires https://"):
         Connection("http://hooks.example", 1, proxy="http://127.0.0.1:1")
 
 

@@ -102,7 +102,7 @@ def test_a_wish_that_does_not_count_is_logged_once_for_each_user(
         os.chown(path, 4242, -1)
         assert asked.gpus() == frozenset()
         now[0] += 2
-    assert caplog.messages == ["not left alone, though 'first' asks: no such GPU, or no process of user 4242 on it"]
+    assert caplog.messages == ["quiet request 'first' ignored: no such GPU, or no process of user 4242 on it"]
 
 
 def test_a_thousand_files_cost_no_more_than_the_first(control: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_number_beyond_all_time_is_no_wish(control: Path) -> None:
 @pytest.mark.parametrize("length", [0, -1, QUIET_SECONDS_MAX + 1])
 def test_silence_has_an_end(control: Path, length: float) -> None:
     """A GPU nobody measures for a week is a GPU nobody can account for."""
-    with pytest.raises(ConfigError, match="at most 24 hours"):
+    with pytest.raises(ConfigError, match="up to 24 hours"):
         write_wish(control, length, {"0"})
 
 

@@ -88,7 +88,7 @@ def test_it_says_what_it_watches_and_how_it_ended(tmp_path: Path) -> None:
     assert ended.stdout == "out\n"
     first, second, third, *rest = ended.stderr.splitlines()
     assert first.startswith("gpuledger: watching this host only; no GPU here (")
-    assert first.endswith("; the report comes at the end")
+    assert first.endswith("; the report follows when the command ends")
     assert second == "err"
     assert third.startswith("gpuledger: sh -c 'echo out; echo err >&2; exit 3' ended after ")
     assert third.endswith(" s with exit code 3")
@@ -337,13 +337,13 @@ def test_where_nothing_can_be_written_the_recording_goes_elsewhere(tmp_path: Pat
     ("flags", "sentence"),
     [
         (("--price", "cheap"), "--price 'cheap' is no price"),
-        (("--against", "none.json"), "--against none.json: there is no such recording"),
-        (("--report", "none/report.html"), "--report none/report.html: there is no folder"),
-        (("--profile", "none/p.html"), "--profile none/p.html: there is no folder"),
-        (("--profile", "p.pdf"), "--profile p.pdf ends with neither .html nor .json"),
+        (("--against", "none.json"), "--against none.json: no such recording"),
+        (("--report", "none/report.html"), "--report none/report.html: no such folder"),
+        (("--profile", "none/p.html"), "--profile none/p.html: no such folder"),
+        (("--profile", "p.pdf"), "--profile p.pdf must end with .html or .json"),
         (("--every", "often"), "'often' is not a duration"),
-        (("--every", "0"), "--every 0 is too short: 20ms is the least"),
-        (("--steps-from", "("), "--steps-from '(' is no regular expression"),
+        (("--every", "0"), "--every 0 is too short: the minimum is 20ms"),
+        (("--steps-from", "("), "--steps-from '(' is not a valid regular expression"),
         (("--steps-from", "x*"), "--steps-from 'x*' matches nothing at all"),
     ],
 )
@@ -409,7 +409,9 @@ def test_visible_gpus_are_watched_and_held_by_the_run(tmp_path: Path, gpus: tupl
     """The ledger of a run is closed over the GPUs that it could use, whether it used them or not."""
     _, fake = gpus
     ended = run(tmp_path, "sh", "-c", "sleep 0.5; exit 9", flags=(), within={"CUDA_VISIBLE_DEVICES": "2,0", **fake})
-    assert ended.stderr.startswith("gpuledger: watching 2 x H100-80GB and this host; the report comes at the end\n")
+    assert ended.stderr.startswith(
+        "gpuledger: watching 2 x H100-80GB and this host; the report follows when the command ends\n"
+    )
     found = recording(tmp_path)
     assert found.end is not None
     held = [row for body in found.batches for row in rows_of(body, "allocations")]
@@ -445,7 +447,10 @@ def test_a_profile_is_written_without_any_server(tmp_path: Path, gpus: tuple[Sce
 def test_no_visible_gpu_is_no_gpu(tmp_path: Path, gpus: tuple[Scenario, Mapping[str, str]]) -> None:
     """A command that hides the GPUs from itself did not leave them idle."""
     ended = run(tmp_path, "true", flags=(), within={"CUDA_VISIBLE_DEVICES": "", **gpus[1]})
-    assert "watching this host only; no GPU here (the environment's list of visible GPUs names none" in ended.stderr
+    assert (
+        "watching this host only; no GPU here (the environment's list of visible GPUs does not include any"
+        in ended.stderr
+    )
     assert recording(tmp_path).header.gpus == 0
 
 

@@ -301,8 +301,8 @@ def test_what_became_of_connections_is_counted(serve: Server) -> None:
         ("127.0.0.1", "", None),
         ("::1", "", None),
         ("localhost", "", None),
-        ("0.0.0.0", "", "read by everybody who reaches it; set scrape_token"),
-        ("gpu7.example", "", "read by everybody"),
+        ("0.0.0.0", "", "read by anyone who can reach it; set scrape_token"),
+        ("gpu7.example", "", "read by anyone"),
         ("10.1.2.3", "right", "as plain text; set tls_certificate"),
     ],
 )
@@ -377,7 +377,7 @@ def test_a_certificate_in_the_making_leaves_the_old_one(
     key = authority.key.read_bytes()
     authority.key.write_text("half a")
     assert [authority.handshake(server.port) for _ in range(2)] == ["HTTP/1.1 200 OK"] * 2
-    assert caplog.text.count("cannot be read again") == 1
+    assert caplog.text.count("cannot be reloaded") == 1
     authority.key.write_bytes(key)
     assert authority.handshake(server.port) == "HTTP/1.1 200 OK"
 

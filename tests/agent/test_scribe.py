@@ -89,7 +89,7 @@ def test_a_disk_that_hangs_for_long_costs_rows_that_are_counted(spool: Spool, ca
     assert Hanging.asked.wait(PATIENCE_SECONDS), "that one is in the writer's hand"
     assert [scribe.append(draft()) for _ in range(9)] == [True] * 2 + [False] * 7
     assert (spool.dropped, spool.dropped_rows) == (7, {"agent_samples": 7})
-    assert sum("does not answer" in record.message for record in caplog.records) == 1
+    assert sum("is not responding" in record.message for record in caplog.records) == 1
     scribe.close(0.01)
     assert spool.waiting == 0, "and the end of the agent does not wait for it either"
     Hanging.go.set()

@@ -212,8 +212,8 @@ def test_rows_that_are_not_believed_are_counted_and_said_once(spool: Spool, capl
         sending = sender(spool, receiver.url)
         assert [sending.step(0) for _ in range(3)] == [0.0] * 3
         assert (sending.counts.delivered, sending.counts.rows_put_aside) == (3, 6)
-    said = [record.message for record in caplog.records if "believe" in record.message]
-    assert said == ["the collector does not believe a row: power_watts is 1e19; further ones are only counted"]
+    said = [record.message for record in caplog.records if "implausible" in record.message]
+    assert said == ["the collector set a row aside as implausible: power_watts is 1e19; further ones are only counted"]
 
 
 def test_trouble_is_logged_when_it_begins_and_when_it_ends(spool: Spool, caplog: pytest.LogCaptureFixture) -> None:

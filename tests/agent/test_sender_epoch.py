@@ -28,7 +28,7 @@ def test_what_is_kept_is_sent_again_under_the_new_epoch(tmp_path: Path, caplog: 
         assert [identity(body)[1] for body in receiver.bodies] == [0, 1, 2, 0, 1, 2]
         assert receiver.epochs == [None, None, None, "2", "2", "2"]
         sending.close()
-    assert "sent again" in caplog.text
+    assert "resending" in caplog.text
     spool.close()
 
 

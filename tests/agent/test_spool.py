@@ -290,7 +290,7 @@ def test_a_crash_while_changing_streams_leaves_one_of_the_two(tmp_path: Path, po
 def test_two_agents_cannot_share_a_spool(tmp_path: Path) -> None:
     """They would give out the same numbers."""
     queue = spool(tmp_path)
-    with pytest.raises(SpoolError, match="give each agent its own"):
+    with pytest.raises(SpoolError, match="each agent needs its own"):
         spool(tmp_path)
     queue.close()
     spool(tmp_path).close()

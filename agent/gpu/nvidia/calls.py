@@ -29,10 +29,10 @@ CLOSED = frozenset((pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_DRIVER_NO
 
 _WORDS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: "the driver says not supported",
-    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "this driver is too old to be asked",
-    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH: "this driver is too old to be asked",
-    pynvml.NVML_ERROR_INVALID_ARGUMENT: "this driver does not know the question",
-    pynvml.NVML_ERROR_NO_PERMISSION: "the driver does not permit it to this user",
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "this driver is too old to report it",
+    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH: "this driver is too old to report it",
+    pynvml.NVML_ERROR_INVALID_ARGUMENT: "this driver does not support the query",
+    pynvml.NVML_ERROR_NO_PERMISSION: "the driver does not permit it for this user",
 }
 
 
@@ -115,7 +115,7 @@ class Calls:
         """Note what a refusal means, from the driver's code; the same exceptions as `ask`."""
         if code in _LOST:
             why = f"{name}: {pynvml.NVMLError(code)}"
-            raise SourceLostError(f"{self._uuid} does not answer the driver ({why}); reset the GPU or the host")
+            raise SourceLostError(f"{self._uuid} is not responding to the driver ({why}); reset the GPU or the host")
         if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
             raise DriverChangedError(CHANGED)
         self._codes[name] = pynvml.NVML_SUCCESS if code in _NOTHING_NEW else code
@@ -127,12 +127,12 @@ class Calls:
 
 def in_words(code: int) -> str:
     """Return what the driver's refusal means to a person."""
-    return _WORDS.get(code) or f"the driver answers: {pynvml.NVMLError(code)}"
+    return _WORDS.get(code) or f"the driver returned: {pynvml.NVMLError(code)}"
 
 
 CHANGED = (
     "the NVIDIA library and the loaded kernel driver have different versions: the driver was replaced; "
-    "restart the agent, and reload the driver or reboot where that does not help"
+    "restart the agent; if that does not help, reload the driver or reboot"
 )
 
 
@@ -168,7 +168,7 @@ def device_count() -> int:
         if error.value in CLOSED:
             open_library()
         message = f"the NVIDIA driver does not list its GPUs ({error})"
-        raise SourceError(f"{message}; see whether it is loaded and whether this user may open it") from error
+        raise SourceError(f"{message}; check that it is loaded and that this user can open it") from error
 
 
 def driver_version() -> str | None:

@@ -182,8 +182,8 @@ class DeviceRegistry:
             if not self.gpus:
                 raise
             if not self._hangs:
-                _LOG.warning("%s; the GPUs that are known are still read", error)
-                self._around.failures["listing hangs"] += 1
+                _LOG.warning("%s; GPUs already known are still read", error)
+                self._around.failures["listing is hung"] += 1
             self._hangs = True
         self._apply()
 

@@ -266,7 +266,7 @@ class Gpu:
             self._lose(str(error))
             return self.lost_reading()
         if self.lost and reading.rows[0]["up"]:
-            _LOG.warning("GPU back: %s answers again", self.uuid)
+            _LOG.warning("GPU back: %s is responding again", self.uuid)
             self.lost = False
         return self.lost_reading() if self.lost else reading
 
@@ -349,7 +349,7 @@ SUBJECTS = (
     "utilization", "memory", "power", "energy", "clocks", "throttle", "activity", "pcie", "nvlink", "xid", "ecc",
     "remapped_rows", "processes", "mig",
 )  # fmt: skip
-_IN_MIG_MODE = "the driver has none for a GPU in MIG mode; see activity"
+_IN_MIG_MODE = "the driver does not report it for a GPU in MIG mode; see activity"
 
 
 def of_gpu(gpu: Gpu) -> tuple[Supported, ...]:
@@ -391,7 +391,7 @@ def _refusals(gpu: Gpu) -> Mapping[str, str | None]:
 def _no_gpm(gpu: Gpu) -> str:
     if gpu.architecture is not None and gpu.architecture < HOPPER:
         return f"GPM needs Hopper or newer; this is {architecture_name(gpu.architecture)}"
-    return gpu.calls.refusal("nvmlGpmQueryDeviceSupport") or "the driver says that this GPU has no GPM"
+    return gpu.calls.refusal("nvmlGpmQueryDeviceSupport") or "the driver reports no GPM for this GPU"
 
 
 def _processes(gpu: Gpu) -> str | None:

@@ -263,7 +263,7 @@ class ExpectedDevices:
         forgotten = [uuid for uuid in self.missing if self._is_to_forget(uuid, self._listed, complete)]
         self._known = {uuid: entry for uuid, entry in self._known.items() if uuid not in forgotten}
         for uuid in forgotten:
-            _LOG.info("%s is no longer missed", uuid)
+            _LOG.info("%s is no longer missing", uuid)
         self._name(now, [one.bus_id for one in kernels])
         self._log_missing()
         self._host.state_file.keep(SECTION, {uuid: dict(entry) for uuid, entry in self._known.items()})
@@ -297,7 +297,10 @@ class ExpectedDevices:
             self.places = dict(zip(self._nameless, places, strict=True))
         for name in self._nameless.keys() - before.keys():
             _LOG.warning(
-                "GPU %s%s does not tell its name (%s); reset it or the host", name, self.at(name), self._nameless[name]
+                "GPU %s%s does not report its UUID (%s); reset it or the host",
+                name,
+                self.at(name),
+                self._nameless[name],
             )
 
     def at(self, name: str) -> str:
@@ -322,8 +325,8 @@ class ExpectedDevices:
         for uuid in set(self.missing) - self._missed:
             entry = self._known[uuid]
             _LOG.warning(
-                "GPU lost: %s (%s at %s) was here and is not listed by the driver; reset it or the host, "
-                "or set expected_gpus to what this host has",
+                "GPU lost: %s (%s at %s) was present and is no longer listed by the driver; reset it or the host, "
+                "or set expected_gpus to the number that this host has",
                 uuid,
                 entry.get("sku"),
                 entry.get("pci_bus_id"),

@@ -25,8 +25,8 @@ _OPENING_SECONDS = 5.0  # for the first list of GPUs, and the first reading: a c
 _REACH_SECONDS = 15.0  # of the driver's rings
 _UNLISTED = {
     "lost": "the GPU is lost: the driver does not list it",
-    "hangs": "a question to the driver hangs",
-    "unknown": "the driver counts the GPU and does not tell its name",
+    "hangs": "a driver call is hung",
+    "unknown": "the driver counts the GPU but does not report its UUID",
 }
 
 
@@ -106,11 +106,11 @@ class NvmlSource:
         found: list[Supported] = []
         for uuid, one in list(self._devices.gpus.items()):
             if one.gpu.lost:
-                found += nothing(uuid, "the GPU is lost: it does not answer the driver")
+                found += nothing(uuid, "the GPU is lost: it is not responding to the driver")
             elif one.quiet:
-                found += nothing(uuid, "the GPU is left alone, as its holder asked")
+                found += nothing(uuid, "the GPU is not read, at its holder's request")
             else:
-                found += nothing(uuid, "a question to the driver hangs") if one.hung else of_gpu(one.gpu)
+                found += nothing(uuid, "a driver call is hung") if one.hung else of_gpu(one.gpu)
         for name, why in self._devices.ghosts.items():
             found += nothing(name, _UNLISTED[why] + self._devices.at(name))
         return found
@@ -193,7 +193,7 @@ class NvmlSource:
 
     def _note_hangs(self, new: Collection[str]) -> None:
         for uuid in sorted(new):
-            self.failures["reading hangs"] += 1
+            self.failures["reading is hung"] += 1
             _LOG.warning("%s", self._devices.gpus[uuid].hung)
 
     def _warn_of_long_beats(self, seconds: float | None) -> None:
@@ -224,7 +224,7 @@ def open_nvml(made: Callable[[], NvmlSource]) -> tuple[NvmlSource | None, str]:
 # other: the rest of the host is read meanwhile, and an order to end is obeyed.
 _TRY_AGAIN_SECONDS = 60.0
 _OPENING_DRIVER_SECONDS = 20.0  # a host whose driver rests wakes its GPUs one after another
-_HANGS = "the NVIDIA driver does not answer: opening it hangs"
+_HANGS = "the NVIDIA driver is not responding: opening it is hung"
 
 
 class WaitingNvml:
@@ -324,7 +324,7 @@ class WaitingNvml:
             self._opener.begin()
         self._opened()  # the same refusal as before is no news
         if self._source is not None:
-            _LOG.info("the NVIDIA driver is there now: its GPUs are read from here on")
+            _LOG.info("the NVIDIA driver is available now: reading its GPUs")
 
     def _opened(self) -> str:
         """Wait until the driver was opened or refused, and return why there is none, in words."""

@@ -40,7 +40,7 @@ def xid_class(number: int) -> _XidClass:
 # Count XID errors: the driver tells them as events, which a thread of its own waits for.
 _WAIT_MILLISECONDS = 200
 _ASKING_SECONDS = 1.0  # for all GPUs to say whether they tell events
-_HANGS = "a question to the driver hangs"
+_HANGS = "a driver call is hung"
 MOST_NUMBERS = 64  # of one GPU and one reading that are told apart; those of hardware always
 
 
@@ -137,7 +137,7 @@ class XidWatch:
         events, new = self._events, self._events is None
         if events is None:
             events = _event_set(self._failures)
-        none: dict[str, str | None] = dict.fromkeys(handles, "the driver gives no events")
+        none: dict[str, str | None] = dict.fromkeys(handles, "the driver reports no events")
         refusals = none if events is None else self._put(handles, events)
         told = [uuid for uuid, why in refusals.items() if why is None]
         with self._lock:
@@ -199,8 +199,8 @@ class XidWatch:
         """Return why nobody hears this GPU's errors, in words; None where somebody does."""
         with self._lock:
             if uuid in self._heard.values():
-                return "the driver stopped telling events; it is asked again" if self._deaf else None
-            return self._refusals.get(uuid, "the driver is not yet asked")
+                return "the driver stopped reporting events; subscribing again" if self._deaf else None
+            return self._refusals.get(uuid, "not yet subscribed to the driver")
 
     def close(self) -> None:
         """End the thread; it stops within one wait."""

@@ -47,9 +47,9 @@ def test_a_hang_is_counted_once_and_has_a_reason(hurried: Host) -> None:
     hurried.scenario.hang(CALL, FOR_EVER, 0)
     hurried.read()
     answer = hurried.read()
-    assert answer["failures"] == {"reading hangs": 1}
+    assert answer["failures"] == {"reading is hung": 1}
     reasons = {each["reason"] for each in answer["supported"] if each["gpu_uuid"] == FIRST}
-    assert reasons == {"a question to the driver hangs"}
+    assert reasons == {"a driver call is hung"}
     assert answer["counts"] == [2, 1]
     assert answer["lost"] == []
     hurried.scenario.hang(CALL, 0, 0)
@@ -92,7 +92,7 @@ def test_a_list_that_hangs_stops_no_known_gpu(hurried: Host) -> None:
     hurried.scenario.host_hang("nvmlDeviceGetCount_v2", FOR_EVER)
     for _ in range(3):
         assert uuids(hurried) == [FIRST, SECOND]
-    assert hurried.read()["failures"] == {"listing hangs": 1}
+    assert hurried.read()["failures"] == {"listing is hung": 1}
     hurried.scenario.host_hang("nvmlDeviceGetCount_v2", 0)
     hurried.scenario.host(count=3)
     until(lambda: len(uuids(hurried)) == 3, "the third GPU is listed")
@@ -112,7 +112,7 @@ def test_a_gpu_that_hangs_at_the_start_blinds_nobody(host: Host) -> None:
     assert [row["gpu_uuid"] for row in answer["reading"]["gpu_samples"]] == [SECOND]
     assert (answer["counts"], answer["lost"]) == ([2, 1], [])
     assert {each["reason"] for each in answer["supported"] if each["gpu_uuid"] == "n14/slot0"} == {
-        "a question to the driver hangs"
+        "a driver call is hung"
     }
     assert uuids(host) == [SECOND]
     host.scenario.hang("nvmlDeviceGetUUID", 0, 0)

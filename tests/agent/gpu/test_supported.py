@@ -27,7 +27,7 @@ def test_an_older_chip_has_no_gpm_and_says_which_it_is(host: Host) -> None:
 def test_a_newer_chip_without_gpm_is_the_drivers_word(host: Host) -> None:
     """A virtual GPU, for one."""
     host.scenario.every(architecture=9, gpm=0)
-    assert host.supported("activity") == "the driver says that this GPU has no GPM"
+    assert host.supported("activity") == "the driver reports no GPM for this GPU"
 
 
 @pytest.mark.parametrize(
@@ -58,24 +58,24 @@ def test_a_subject_without_any_way_to_it_is_not_supported(
 def test_a_right_that_is_missing_is_named(host: Host) -> None:
     """It can be given, whereas a chip cannot be changed."""
     host.scenario.fail("nvmlDeviceGetTotalEccErrors", 4)
-    assert host.supported("ecc") == "the driver does not permit it to this user"
+    assert host.supported("ecc") == "the driver does not permit it for this user"
 
 
 def test_xid_errors_that_nobody_may_hear_have_a_reason(host: Host) -> None:
     """A container without the event capability hears none, and 0 would be a claim."""
     host.scenario.fail("nvmlDeviceRegisterEvents", 4)
     assert host.rows()[0]["xid_events"] is None
-    assert host.supported("xid") == "the driver does not permit it to this user"
+    assert host.supported("xid") == "the driver does not permit it for this user"
 
 
 def test_a_gpu_in_mig_mode_is_measured_by_its_instances(host: Host) -> None:
     """The driver has no utilization for it at all."""
     host.scenario.gpu(0, mig=1, mig_max=7)
-    assert host.supported("utilization").startswith("the driver has none for a GPU in MIG mode")
+    assert host.supported("utilization").startswith("the driver does not report it for a GPU in MIG mode")
 
 
 def test_a_lost_gpu_supports_nothing(host: Host) -> None:
     """Its silence has one reason."""
     host.read()
     host.scenario.gpu(0, lost=1)
-    assert host.supported("memory") == "the GPU is lost: it does not answer the driver"
+    assert host.supported("memory") == "the GPU is lost: it is not responding to the driver"

@@ -99,9 +99,9 @@ def test_more_sockets_than_are_looked_at_are_counted() -> None:
 
 def test_a_list_in_a_form_that_is_not_known_is_one_sentence() -> None:
     """The sampler must not take a new kernel for a mistake of ours."""
-    with pytest.raises(SourceError, match="form that is not known"):
+    with pytest.raises(SourceError, match="unknown format"):
         tcp_sockets(lambda protocol, kind, question: iter([b"short"]))
-    with pytest.raises(SourceError, match="form that is not known"):
+    with pytest.raises(SourceError, match="unknown format"):
         neighbour_namespaces(lambda protocol, kind, question: iter([bytes(16) + b"\1\0\0\0"]))
 
 

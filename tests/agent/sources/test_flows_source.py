@@ -104,7 +104,7 @@ def test_what_is_not_seen_is_said(source: FlowSource, kernel: Kernel) -> None:
     source.read()
     kernel.sockets += [to(number, f"10.2.{number // 250}.{number % 250}", 1) for number in range(100, 200)]
     source.read()
-    assert "36 pairs of run and peer are told as peer=other" in source.coverage()
+    assert "36 pairs of run and peer are reported as peer=other" in source.coverage()
 
 
 def test_a_kernel_that_does_not_answer_is_the_samplers_to_count(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     """A slip in the settings must not cost somebody a file."""
     path = tmp_path / "notes.txt"
     path.write_text("mine")
-    with pytest.raises(SourceError, match="is no socket"):
+    with pytest.raises(SourceError, match="is not a socket"):
         Mailbox(path)
     assert path.read_text() == "mine"
 

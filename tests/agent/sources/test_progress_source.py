@@ -134,7 +134,7 @@ def test_nonsense_is_counted_and_stops_nothing(
     say(path, {"step": 0}, {"step": 3})
     assert summed(source, lambda sums: sums.get("steps") == 3)["steps"] == 3
     assert (source.drops()["malformed"], source.drops()["too_long"]) == (6, 3)
-    assert len([record for record in caplog.records if "are not heard" in record.message]) == 1
+    assert len([record for record in caplog.records if "are ignored" in record.message]) == 1
 
 
 def test_who_sends_too_fast_is_not_looked_at(path: Path) -> None:

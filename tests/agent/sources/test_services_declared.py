@@ -57,12 +57,12 @@ def test_what_an_entry_means(entry: str, service: Service, url: str) -> None:
 )
 def test_what_is_no_service(entry: str) -> None:
     """A slip is found at the start, by its own words, and not as an empty page next week."""
-    with pytest.raises(ConfigError, match="not like http") as refused:
+    with pytest.raises(ConfigError, match="expected the form http") as refused:
         declared_services([entry], "n1")
     assert repr(entry) in str(refused.value)
 
 
 def test_services_are_bounded() -> None:
     """Each has a thread of its own."""
-    with pytest.raises(ConfigError, match="32 at most"):
+    with pytest.raises(ConfigError, match="maximum number per agent is 32"):
         declared_services([f"http://127.0.0.1:{port}" for port in range(8000, 8033)], "n1")

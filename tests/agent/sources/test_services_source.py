@@ -133,8 +133,8 @@ def test_a_service_that_is_gone_has_no_row(caplog: pytest.LogCaptureFixture) -> 
         assert source.followed[0].failures == 2
     said = [record.message for record in caplog.records if str(server.port) in record.message]
     assert len(said) == 2
-    assert "answers 500" in said[0]
-    assert "is read again" in said[1]
+    assert "returned 500" in said[0]
+    assert "can be read again" in said[1]
 
 
 def test_amounts_are_not_told_of_a_time_that_nobody_saw() -> None:
@@ -161,8 +161,8 @@ def test_a_service_that_nobody_declared_is_asked_for_its_run() -> None:
 @pytest.mark.parametrize(
     ("about", "why"),
     [
-        ({"status": 404}, "answers 404"),
-        ({"status": 302, "headers": {"Location": "http://127.0.0.1:9/elsewhere"}}, "answers 302"),
+        ({"status": 404}, "returned 404"),
+        ({"status": 302, "headers": {"Location": "http://127.0.0.1:9/elsewhere"}}, "returned 302"),
         ({"body": b"#" * (PAGE_BYTES_MAX + 1)}, "larger than"),
         ({"headers": {"Content-Length": "1000000"}, "body": b"cut off"}, "was cut off"),
     ],

@@ -66,8 +66,8 @@ def test_a_real_fleets_racks_are_counted_by_both_switches(tmp_path: Path) -> Non
     [
         ("", "the columns of an empty file"),
         ("host,rack\nn14,r1\n", "host, rack"),
-        ("node,rack\nn14,r1\nn14,r2\n", "line 3: n14 was in another rack before"),
-        (f"node,rack\n{'x' * 200_000},r1\n", "line 1: no CSV"),
+        ("node,rack\nn14,r1\nn14,r2\n", "line 3: n14 is already in another rack"),
+        (f"node,rack\n{'x' * 200_000},r1\n", "line 1: not CSV"),
     ],
 )
 def test_a_table_that_is_none_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
@@ -82,5 +82,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_topology(table=tmp_path / "nowhere.csv")
     binary = tmp_path / "table.csv"
     binary.write_bytes(b"node,rack\n\xff\xfe")
-    with pytest.raises(ConfigError, match="no UTF-8 text"):
+    with pytest.raises(ConfigError, match="not UTF-8 text"):
         read_topology(table=binary)

@@ -70,7 +70,7 @@ def test_a_host_list_stands_for_its_names(text: str, names: list[str]) -> None:
 @pytest.mark.parametrize("text", ["n[1-", "n1]", "n[a-b]", "n[3-1]", "n[]", "n[1-999999999]", "n[1-999]m[1-999]"])
 def test_a_host_list_that_is_none_or_too_long_is_refused(tmp_path: Path, text: str) -> None:
     """A slip of a digit must not fill the memory."""
-    with pytest.raises(ConfigError, match=r"topology\.conf cannot be understood"):
+    with pytest.raises(ConfigError, match=r"topology\.conf cannot be parsed"):
         place(tmp_path, f"SwitchName=a Nodes={text}\n", "n1")
 
 

@@ -73,11 +73,11 @@ def test_names_may_stand_in_a_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("- {topology: t, flat: true}\n", "line 1: .* is of no form"),
-        ("tree:\n  switches:\n", "line 1: a topology begins with"),
-        ("- topology: t\n  tree:\n    switches:\n      - switch: s\n        nodes: n[1-\n", "cannot be understood"),
-        ("- topology: t\n  tree: &anchor\n", "line 2: .* is of no form"),
-        ("- topology: t\n  tree:\n\tswitches:\n", "line 3: .* is of no form"),
+        ("- {topology: t, flat: true}\n", "line 1: .* is not in a supported form"),
+        ("tree:\n  switches:\n", "line 1: a topology must begin with"),
+        ("- topology: t\n  tree:\n    switches:\n      - switch: s\n        nodes: n[1-\n", "cannot be parsed"),
+        ("- topology: t\n  tree: &anchor\n", "line 2: .* is not in a supported form"),
+        ("- topology: t\n  tree:\n\tswitches:\n", "line 3: .* is not in a supported form"),
     ],
 )
 def test_a_form_that_is_not_read_is_told_with_its_line(tmp_path: Path, text: str, says: str) -> None:

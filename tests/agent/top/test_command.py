@@ -71,7 +71,7 @@ def test_it_brings_what_the_agent_asks_for(tmp_path: Path, capsys: pytest.Captur
         tls = f'tls_certificate = "{chain}"\ntls_key = "{key}"\n'
         assert top(settings(tmp_path, server.port, f'{tls}scrape_token = "{TOKEN}"\n')) == 0
         assert "host n14" in capsys.readouterr().out
-        with pytest.raises(SourceError, match="answers 401; --config names the settings"):
+        with pytest.raises(SourceError, match="returned 401; use --config to name the settings"):
             top(settings(tmp_path, server.port, tls))
 
 

@@ -38,7 +38,7 @@ def test_an_agent_whose_beat_hangs_is_not(tmp_path: Path, capsys: pytest.Capture
         code, said = probed(tmp_path, server.port, capsys)
     finally:
         server.stop()
-    assert (code, said) == (1, "the agent answers, and has not read its host for three beats (10 s each)\n")
+    assert (code, said) == (1, "the agent responds but has not read its host for three intervals (10 s each)\n")
 
 
 def test_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,4 +56,4 @@ def test_one_without_a_port_is_accused_of_nothing(tmp_path: Path, capsys: pytest
     file = tmp_path / "off.toml"
     file.write_text('[agent]\nlisten = "off"\n')
     assert main(["--config", str(file)]) == 0
-    assert capsys.readouterr().err == "not looked: agent.listen is off\n"
+    assert capsys.readouterr().err == "not checked: agent.listen is off\n"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.cli.top import NARROWEST, GpuNow, HoldingRun, HostNow, host_now, screen, slowed, state
+from agent.cli.top import NARROWEST, GpuNow, HoldingRun, HostNow, host_now, screen, state, throttled
 from tests.agent.situations import SITUATIONS
 from tests.agent.test_exporter_situations import scrape
 
@@ -28,7 +28,7 @@ def test_the_screen(golden: Callable[[str, str], None], name: str) -> None:
     golden(f"top_agent/{name}.txt", "\n".join(lines) + "\n")
 
 
-def test_a_wide_screen_has_users_and_what_was_slowed(golden: Callable[[str, str], None]) -> None:
+def test_a_wide_screen_has_users_and_what_was_throttled(golden: Callable[[str, str], None]) -> None:
     """The second look tells of the time between both."""
     held = (HoldingRun("slurm/alpha/81234", "llama-sft", "anna", 9), HoldingRun("slurm/alpha/81240", "", "", None))
     before, now = replace(GPU, held=held), replace(LATER, held=held)
@@ -43,7 +43,7 @@ def test_holders_that_the_driver_does_not_tell_are_not_nobody() -> None:
         'gpuledger_gpu_supported{gpu_uuid="GPU-1",subject="processes",reason="x"} '
     )
     (refused,), (listed,) = host_now(page + "0\n").gpus, host_now(page + "1\n").gpus
-    assert "(not known)" in "".join(screen(HostNow("n14", "1", (refused,)), None, 0.0, 80))
+    assert "(unknown)" in "".join(screen(HostNow("n14", "1", (refused,)), None, 0.0, 80))
     assert "(nobody)" in "".join(screen(HostNow("n14", "1", (listed,)), None, 0.0, 80))
 
 
@@ -56,15 +56,15 @@ def test_one_moment_accuses_nobody() -> None:
 
 def test_the_worst_reason_is_told_with_its_share() -> None:
     """Six of sixty seconds by heat, one by power."""
-    assert slowed(GPU, LATER, 60.0) == ("thermal", 0.1)
-    assert slowed(GPU, GPU, 60.0) is None
-    assert slowed(None, GPU, 60.0) is None
+    assert throttled(GPU, LATER, 60.0) == ("thermal", 0.1)
+    assert throttled(GPU, GPU, 60.0) is None
+    assert throttled(None, GPU, 60.0) is None
 
 
 def test_a_counter_that_began_anew_slows_nobody() -> None:
     """An agent that was restarted counts from 0."""
-    assert slowed(LATER, GPU, 60.0) is None
-    assert slowed(GPU, replace(GPU, throttled_seconds={}), 60.0) is None
+    assert throttled(LATER, GPU, 60.0) is None
+    assert throttled(GPU, replace(GPU, throttled_seconds={}), 60.0) is None
 
 
 def test_a_name_cannot_draw() -> None:

@@ -58,7 +58,7 @@ def test_https_where_there_is_none_is_said() -> None:
     with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port, pytest.raises(UnansweredError) as refused:
         ask_server(f"https://127.0.0.1:{port}", "/v1/doctor")
     assert isinstance(refused.value.__cause__, ssl.SSLError)
-    assert str(refused.value).endswith("does not answer: it speaks no TLS there; is it http://?")
+    assert str(refused.value).endswith("does not answer: it does not speak TLS; is it http://?")
 
 
 def test_a_word_that_is_none_is_told_as_such(tmp_path: Path) -> None:

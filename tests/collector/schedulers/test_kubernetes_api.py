@@ -111,7 +111,7 @@ def test_a_connection_that_was_closed_meanwhile_is_made_anew() -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "not an object"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100000, "not JSON"),
         (b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops", "500"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "it was cut off: 49 bytes are missing"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "the response was cut off: 49 bytes are missing"),
     ],
 )
 def test_what_is_no_answer_is_said_in_a_sentence(said: bytes, complaint: str) -> None:
