@@ -1,22 +1,49 @@
-"""Read YAML and CSV that may come from anybody: YAML of safe types, CSV by rows that are bounded.
+"""Read JSON, YAML and CSV that may come from anybody: YAML of safe types, CSV by rows that are bounded.
 
 YAML has each key once, no anchors, no tags, and is bounded in depth and values. PyYAML by itself takes the last of two
 equal keys, and a few lines of its aliases can stand for more than any memory holds. It is looked at as it is scanned:
 of deep nesting PyYAML takes the square of its depth in time. libyaml scans ten times as fast as PyYAML's own scanner.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import yaml
 
-from agent.wire.bounded import DIGITS_MOST, too_long_a_number
+from agent.wire.bounded import DIGITS_MOST, json_said, too_long_a_number
 from analyzer.errors import ConfigError
 
 _VALUES_MOST = 60_000
 _LETTERS_MOST = 4 * 2**20
 _LINE = 250  # letters; what is quoted is folded beyond them, and a folded name is hard to read
+
+
+def strict_json(content: str | bytes, most_bytes: int, parse_float: Callable[[str], Any] | None = None) -> Any:  # noqa: ANN401 - whatever JSON can say
+    """Return what JSON says, each key once and every number finite.
+
+    Raises:
+        TooMuchError: it is beyond a bound.
+        ValueError: it is no JSON, or no UTF-8; a key occurs twice, or a number is NaN or infinite.
+    """
+    return json_said(
+        content,
+        most_bytes=most_bytes,
+        object_pairs_hook=_object,
+        parse_float=parse_float,
+        parse_constant=_no_number,
+    )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return values
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a valid number")
 
 
 def yaml_said(text: str, deepest: int) -> object:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import yaml
 
-from agent.wire.bounded import TooDeepError, json_said, toml_said
+from agent.wire.bounded import TooDeepError, toml_said
 from agent.wire.units import PERMILLE
 from analyzer.errors import ConfigError
-from analyzer.settings.bounded import yaml_said
+from analyzer.settings.bounded import strict_json, yaml_said
 from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.toml_model import Read, keys_of, read_row, toml_key
 
@@ -109,13 +109,6 @@ def _day(entry: TomlEntry, key: str) -> str:
     raise ConfigError(f"{entry.where}: {key!r} must be a date such as 2026-12-01, not {_shown(value)}")
 
 
-def _flag(entry: TomlEntry, key: str) -> bool:
-    value = entry.value(key)
-    if not isinstance(value, bool):
-        raise ConfigError(f"{entry.where}: {key!r} must be true or false, not {_shown(value)}")
-    return value
-
-
 _NAME = toml_key(read=_text(NAME_MOST))
 
 
@@ -138,7 +131,7 @@ class Request:
     today_gpus: int | None = field(default=None, metadata=toml_key(read=_gpus))
     purchase_option: str | None = field(default=None, metadata=_NAME)
     needed_for: str | None = field(default=None, metadata=_NAME)
-    pilot: bool = field(default=False, metadata=toml_key(read=_flag))
+    pilot: bool = False
 
     @property
     def gpu_hours(self) -> int:
@@ -236,23 +229,7 @@ def _toml(text: str) -> object:
 
 
 def _json(text: str) -> object:
-    return json_said(text, object_pairs_hook=once, parse_float=Decimal, parse_constant=_no_number)
-
-
-def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return a JSON object whose keys are each said once.
-
-    Raises:
-        ValueError: a key is said twice.
-    """
-    said = dict(pairs)
-    if len(said) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return said
-
-
-def _no_number(word: str) -> object:
-    raise ValueError(f"{word} is not a valid number")
+    return strict_json(text, FILE_BYTES, Decimal)
 
 
 def _yaml(text: str) -> object:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode
 
 from agent.wire.units import DAY_US, SECOND_US
@@ -160,29 +160,15 @@ class ServerLedger:
         except ConfigError as error:  # it has read the question, and has no answer
             raise UnseenError(str(error)) from error
         with of_this_version(self.address):
-            return history_of(document)
+            history: History = typed(History, document)
+            return history
 
     def nodes(self) -> tuple[StockNode, ...]:
         """Return the nodes with what is free of them now."""
         document = ask_server_json(self.address, NODES_PATH)
         with of_this_version(self.address):
-            return nodes_of(document)
-
-
-def history_of(document: Mapping[str, Any]) -> History:
-    """Return the history of a server's answer; what this version does not know in it is left.
-
-    Raises:
-        ValueError: something is not there, or of another shape.
-    """
-    history: History = typed(History, document)
-    return history
-
-
-def nodes_of(document: Mapping[str, Any]) -> tuple[StockNode, ...]:
-    """Return the nodes of a server's answer. Raises as history_of()."""
-    nodes: tuple[StockNode, ...] = typed(tuple[StockNode, ...], document.get("nodes"))
-    return nodes
+            nodes: tuple[StockNode, ...] = typed(tuple[StockNode, ...], document.get("nodes"))
+            return nodes
 
 
 LEAST_RUNS = 5  # fewer have no tenth: their P10 and P90 would be two runs, whatever they were

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from hashlib import sha256
-from typing import Never
 
-from agent.wire.bounded import TooDeepError, json_said
+from agent.wire.bounded import TooDeepError
 from agent.wire.units import MICROS
 from analyzer.capacity.planner.problem import Problem, ProposalError
+from analyzer.settings.bounded import strict_json
 from analyzer.text.words import plain
 
 
@@ -101,24 +101,11 @@ def _parsed(text: str | bytes) -> object:
     if size > BYTES_MAX:
         raise ProposalError(f"the proposal has {size:,} characters; send no more than {BYTES_MAX:,}")
     try:
-        return json_said(
-            text, most_bytes=BYTES_MAX, object_pairs_hook=_once, parse_float=Decimal, parse_constant=_no_number
-        )
+        return strict_json(text, BYTES_MAX, Decimal)
     except TooDeepError as error:
         raise ProposalError("the proposal is nested too deeply to be read") from error
     except (ValueError, ArithmeticError) as error:  # no UTF-8, no JSON, a number that no decimal can hold
         raise ProposalError(f"the proposal cannot be read as JSON: {plain(str(error))}") from error
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    said = dict(pairs)
-    if len(said) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return said
-
-
-def _no_number(word: str) -> Never:
-    raise ValueError(f"{word} is not a valid number")
 
 
 def _table(where: str, said: object, known: Collection[str]) -> Mapping[str, object]:

@@ -13,9 +13,10 @@ from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from agent.wire.bounded import TooDeepError, json_said
+from agent.wire.bounded import TooDeepError
 from analyzer.capacity.profile.facts import SCHEMA, CapacityProfile, StateHours
 from analyzer.errors import ProfileError
+from analyzer.settings.bounded import strict_json
 from analyzer.states import BOOKINGS
 
 _LAST_US = 253_370_764_800_000_000  # 9999-01-01: later moments are no dates in any zone
@@ -151,22 +152,11 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - whatever JSON can say
     if len(text) > FILE_BYTES:
         raise ProfileError(f"it is larger than {FILE_BYTES >> 20} MiB, the maximum for a profile")
     try:
-        return json_said(text, most_bytes=FILE_BYTES, object_pairs_hook=_once, parse_constant=_no_number)
+        return strict_json(text, FILE_BYTES)
     except TooDeepError as error:
         raise ProfileError("it is nested too deeply to be a profile") from error
     except ValueError as error:
         raise ProfileError(f"it is not valid JSON: {error}") from error
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    said = dict(pairs)
-    if len(said) < len(pairs):
-        raise ProfileError("a key occurs twice in it")
-    return said
-
-
-def _no_number(word: str) -> object:
-    raise ProfileError(f"it has {word}, which is not a valid number")
 
 
 def profile_of(document: object) -> CapacityProfile:

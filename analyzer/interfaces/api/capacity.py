@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from agent.wire.bounded import TooDeepError, TooMuchError, json_said
+from agent.wire.bounded import TooDeepError, TooMuchError
 from analyzer.capacity.gate.decided import Decided, Verdict
 from analyzer.capacity.gate.policy import read_policy
 from analyzer.capacity.gate.policy_check import check_request, without_the_fleet
@@ -24,7 +24,6 @@ from analyzer.capacity.gate.request import (
     NAME_MOST,
     WHY_MOST,
     WORK_MOST,
-    once,
     request_of,
 )
 from analyzer.capacity.gate.request_store import (
@@ -46,6 +45,7 @@ from analyzer.interfaces.api.parameters import READS, BusyError, Opt, Paged, Par
 from analyzer.interfaces.api.posts import Post, answered, documented
 from analyzer.reports.document import Document, Listing, Micros, Model, iso
 from analyzer.server_client import WRONG_USAGE
+from analyzer.settings.bounded import strict_json
 from analyzer.settings.toml_entry import AND
 from collector.problem import problem_response
 from collector.registry import Registry
@@ -223,7 +223,7 @@ async def _received(request: Request) -> bytes | Response:
 def parsed(content: bytes) -> Posted | Response:
     """Return what a body says, or the answer that says what is wrong with it."""
     try:
-        said = json_said(content, most_bytes=_BODY_BYTES, object_pairs_hook=once, parse_constant=_no_number)
+        said = strict_json(content, _BODY_BYTES)
         CapacityAsked.model_validate(said)
     except TooDeepError:
         return problem_response(422, "the body is nested too deeply")
@@ -246,10 +246,6 @@ def _sentence(said: object, error: ValidationError) -> str:
             return str(refused).replace(AND, "; ")
     fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return f"{'.'.join(map(str, fault['loc'])) or 'the body'}: {fault['msg']}"[:400]
-
-
-def _no_number(word: str) -> object:
-    raise ValueError(f"{word} is not a number")
 
 
 _PATH = "/capacity-requests"

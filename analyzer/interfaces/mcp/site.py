@@ -14,12 +14,12 @@ from anyio import from_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message
 
-from analyzer.capacity.planner.ledger import HISTORY_PATH, NODES_PATH, History, StockNode, history_of, nodes_of
+from analyzer.capacity.planner.ledger import HISTORY_PATH, NODES_PATH, History, StockNode
 from analyzer.capacity.planner.problem import UnseenError
 from analyzer.errors import LedgerError, UnansweredError
 from analyzer.interfaces.api.routes import add_api
 from analyzer.ledger.believed import believing
-from analyzer.server_client import WRONG_USAGE, server_answer
+from analyzer.server_client import WRONG_USAGE, server_answer, typed
 from analyzer.settings.settings import Settings
 from collector.access.access import Access
 from collector.access.gate import Gate
@@ -180,7 +180,8 @@ class SiteLedger:
                 raise UnseenError(error.said or str(error)) from error
             raise
         with _of_this_release():
-            return history_of(document)
+            history: History = typed(History, document)
+            return history
 
     def nodes(self) -> tuple[StockNode, ...]:
         """Return the hosts with what is free of them now.
@@ -198,7 +199,8 @@ class SiteLedger:
                 ) from error
             raise
         with _of_this_release():
-            return nodes_of(document)
+            nodes: tuple[StockNode, ...] = typed(tuple[StockNode, ...], document.get("nodes"))
+            return nodes
 
     def _asked(self, path: str, query: Query) -> dict[str, Any]:
         return from_thread.run(self.site.ask, path, query, self.shown)

@@ -157,7 +157,7 @@ def test_the_bounds_are_those_of_the_settings_beside_the_store(store: Path, say:
     assert say(gate, "request.toml", *words)[0] == 0
     other = (store.parent / "request.toml").read_text().replace("gpus = 32", "gpus = 24")
     (store.parent / "other.toml").write_text(other)
-    with pytest.raises(ConfigError, match="team-nlp has 1 capacity request, as many as"):
+    with pytest.raises(ConfigError, match="team-nlp has 1 capacity request, the maximum per team"):
         gate(["other.toml", *map(str, words)])
     settings.write_text(settings.read_text().replace("capacity_requests = 1", "capacity_days = 90"))
     with pytest.raises(ConfigError, match=r"looks back 180 days for pilots, and requests are kept for 90"):

@@ -21,6 +21,7 @@ VALIDATOR = (PLANNER / "validator.py", PLANNER / "proposal.py")
 # What a validator may know of ours: the shapes of question and answer, and how figures are spelled.
 MAY_IMPORT = (
     "agent.wire.bounded",
+    "analyzer.settings.bounded",
     "agent.wire.units",
     "analyzer.capacity.planner.validator",
     "analyzer.capacity.planner.proposal",

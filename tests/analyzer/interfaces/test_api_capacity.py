@@ -239,7 +239,7 @@ def test_pages_go_on_where_the_last_one_ended(own: Site) -> None:
         (json.dumps({"request": SAID | {"gpu": 1}}), 422, "unknown key 'gpu'; did you mean 'gpus'?"),
         (json.dumps({"request": SAID | {"team": "a\x1b[2J"}}), 409, "cannot be printed"),
         (json.dumps({"request": SAID | {"hours": 1}}), 409, "either 'weeks' or 'hours'"),
-        ('{"request": {"gpus": NaN}}', 422, "NaN is not a number"),
+        ('{"request": {"gpus": NaN}}', 422, "NaN is not a valid number"),
         ('{"request": {"a": 1, "a": 2}}', 422, "a key occurs twice"),
         ('{"request": {}}', 422, "'team' is missing"),
         ("[" * 50_000, 422, "body"),
