@@ -4,7 +4,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from agent.wire.units import MICROS, PERMILLE
-from analyzer.capacity.profile.facts import CapacityProfile, Free, Holding, Represented, StateHours, UnitCost
+from analyzer.capacity.profile.facts import (
+    CapacityProfile,
+    Free,
+    Holding,
+    OpenAdvice,
+    Represented,
+    StateHours,
+    UnitCost,
+)
 from analyzer.capacity.profile.signature import Envelope, digest
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines, went
 from analyzer.period import local
@@ -224,6 +232,11 @@ def _advice(profile: CapacityProfile) -> str:
     return "; ".join(f"{advice} ({each_id})" for advice, each_id in _first_advice(profile))
 
 
+def advice_words(advice: OpenAdvice) -> str:
+    """Return whose runs a recommendation is for, and what it says."""
+    return f"{', '.join(map(plain, advice.run_names))}: {plain(advice.title)}"
+
+
 def _first_advice(profile: CapacityProfile) -> Iterator[EvidenceRow]:
     span_ms = (profile.until_us - profile.since_us) // 1000
     helps = [one for one in profile.advice if one.speedup_permille.p50 > PERMILLE or one.frees.p50 * 10 >= span_ms]
@@ -231,7 +244,7 @@ def _first_advice(profile: CapacityProfile) -> Iterator[EvidenceRow]:
         speed = f"{each.speedup_permille.p50 / PERMILLE:.2f}x"
         freed = gpus_words(each.frees.p50 / span_ms)
         yield (
-            f"{', '.join(map(plain, each.run_names))}: {plain(each.title)}: frees {freed} GPUs, or does {speed}",
+            f"{advice_words(each)}: frees {freed} GPUs, or does {speed}",
             each.id,
         )
 
@@ -360,8 +373,7 @@ def _first_step(profile: CapacityProfile) -> str:
         return ""
     best = profile.advice[0]
     speed = f"{best.speedup_permille.p50 / 1000:.2f}x"
-    who = ", ".join(map(plain, best.run_names))
-    return f" Not done yet: {who}: {plain(best.title)} ({plain(best.id)}); the same GPUs then do about {speed}."
+    return f" Not done yet: {advice_words(best)} ({plain(best.id)}); the same GPUs then do about {speed}."
 
 
 def _site(profile: CapacityProfile) -> str:

@@ -13,10 +13,21 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.wire.units import HOUR_MS, MICROS, PERMILLE
 from analyzer.capacity.profile.canonical_json import canonical
-from analyzer.capacity.profile.facts import CapacityProfile, OpenAdvice, Spread
+from analyzer.capacity.profile.facts import (
+    Alternative,
+    CapacityProfile,
+    CheckedChange,
+    Free,
+    Holding,
+    OpenAdvice,
+    Scale,
+    Spread,
+    UnitCost,
+)
 from analyzer.capacity.profile.first_page import (
     DecisionView,
     FirstPage,
+    advice_words,
     breakdown_of,
     days_words,
     first_page,
@@ -36,6 +47,7 @@ from analyzer.errors import ConfigError
 from analyzer.ledger.breakdown import BreakdownLine, column_like, rounded
 from analyzer.states import CLASSES, booking
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import Row, TableColumn, money_of
 from analyzer.text.templating import environment
 from analyzer.text.words import (
     UNKNOWN,
@@ -46,7 +58,6 @@ from analyzer.text.words import (
     gib,
     gpu_hours,
     hours_decimals,
-    money,
     money_decimals,
     nearest,
     plain,
@@ -196,26 +207,27 @@ def _spreads(profile: CapacityProfile) -> Table:
     )
 
 
+def _of_columns(
+    title: str, rows: Sequence[Row], columns: Sequence[TableColumn[Row]], words: int = 1, note: str = ""
+) -> Table:
+    cells = zip(*(column.cells(rows) for column in columns), strict=True)
+    return Table(title, tuple(column.head for column in columns), tuple(cells), words, note)
+
+
 def _sizes(profile: CapacityProfile) -> Table:
-    smallest = profile.scaling[0] if profile.scaling else None
-    rows = tuple(
-        (
-            f"{size.gpus:,}",
-            f"{size.runs:,}",
-            f"{rate_words(size.work_per_second)} {plain(size.unit)}/s",
-            f"{size.work_per_second / smallest.work_per_second:.2f}x"
-            if smallest and smallest.work_per_second
-            else UNKNOWN,
-            ratio(size.efficiency_ratio),
-        )
-        for size in profile.scaling
+    smallest = profile.scaling[0].work_per_second if profile.scaling else 0.0
+    columns = (
+        TableColumn[Scale]("GPUs", lambda size: f"{size.gpus:,}"),
+        TableColumn[Scale]("runs", lambda size: f"{size.runs:,}"),
+        TableColumn[Scale]("work", lambda size: f"{rate_words(size.work_per_second)} {plain(size.unit)}/s"),
+        TableColumn[Scale]("speed-up", lambda size: f"{size.work_per_second / smallest:.2f}x" if smallest else None),
+        TableColumn[Scale]("efficiency", lambda size: ratio(size.efficiency_ratio)),
     )
     knee = profile.knee_gpus
-    note = (
-        f"The knee is at {knee:,} GPUs: at the next size each GPU does less than 70% of it." if knee is not None else ""
-    )
-    note = note or "Every measured size still pays; larger ones were not tried."
-    return Table("Scaling", ("GPUs", "runs", "work", "speed-up", "efficiency"), rows, 0, note)
+    note = "Every measured size still pays; larger ones were not tried."
+    if knee is not None:
+        note = f"The knee is at {knee:,} GPUs: at the next size each GPU does less than 70% of it."
+    return _of_columns("Scaling", profile.scaling, columns, 0, note)
 
 
 def _input(profile: CapacityProfile) -> Table:
@@ -230,7 +242,7 @@ def _input(profile: CapacityProfile) -> Table:
         ("busiest worker, of a core", _share(path.busiest_worker_ratio)),
         ("busiest disk, busy", _share(path.disk_busy_ratio)),
         ("read from disks and mounts, per run", _speed(path.input_bytes_per_second)),
-        ("per GPU over PCIe, mean", _speed(path.pcie_bytes_per_second)),
+        ("into each GPU over PCIe, mean", _speed(path.pcie_bytes_per_second)),
     )
     return Table("Data path", ("what", "measured"), rows, 2)
 
@@ -251,67 +263,54 @@ def _talk(profile: CapacityProfile) -> Table:
 
 def _instead(profile: CapacityProfile) -> Table:
     fits = {True: "yes", False: "no", None: "not known"}
-    rows = tuple(
-        (
-            plain(each.sku),
-            plain(each.what),
-            "yes" if each.tried else "no",
-            fits[each.fits],
-            money(each.micros_per_gpu_hour, profile.currency),
-            plain(each.why),
-        )
-        for each in profile.alternatives
+    columns = (
+        TableColumn[Alternative]("GPU", lambda each: plain(each.sku)),
+        TableColumn[Alternative]("what", lambda each: plain(each.what)),
+        TableColumn[Alternative]("tried", lambda each: "yes" if each.tried else "no"),
+        TableColumn[Alternative]("fits", lambda each: fits[each.fits]),
+        TableColumn[Alternative]("per GPU-hour", lambda each: each.micros_per_gpu_hour, money_of(profile.currency)),
+        TableColumn[Alternative]("why", lambda each: plain(each.why)),
     )
-    return Table("What else it could run on", ("GPU", "what", "tried", "fits", "per GPU-hour", "why"), rows, 6)
+    return _of_columns("What else it could run on", profile.alternatives, columns, 6)
 
 
 def _team(profile: CapacityProfile) -> Table:
-    rows = tuple(
-        (plain(each.sku or UNKNOWN), *(gpus_words(value) for value in (each.gpus, each.for_this_gpus, each.idle_gpus)))
-        for each in profile.holdings
+    columns = (
+        TableColumn[Holding]("GPU", lambda each: plain(each.sku or UNKNOWN)),
+        TableColumn[Holding]("held", lambda each: gpus_words(each.gpus)),
+        TableColumn[Holding]("for these runs", lambda each: gpus_words(each.for_this_gpus)),
+        TableColumn[Holding]("idle allocation", lambda each: gpus_words(each.idle_gpus)),
     )
-    return Table("What the team has, on average", ("GPU", "held", "for these runs", "idle allocation"), rows)
+    return _of_columns("What the team has, on average", profile.holdings, columns)
 
 
 def _fleet(profile: CapacityProfile) -> Table:
-    rows = tuple(
-        (
-            plain(each.sku or UNKNOWN),
-            f"{each.owned_gpus:,}",
-            gpus_words(each.mean_gpus),
-            f"{each.lowest_gpus:,}",
-            plain(each.lowest_day),
-            f"{each.drained_gpus:,}",
-        )
-        for each in profile.free
+    columns = (
+        TableColumn[Free]("GPU", lambda each: plain(each.sku or UNKNOWN)),
+        TableColumn[Free]("owned", lambda each: f"{each.owned_gpus:,}"),
+        TableColumn[Free]("free, mean", lambda each: gpus_words(each.mean_gpus)),
+        TableColumn[Free]("free, lowest day", lambda each: f"{each.lowest_gpus:,}"),
+        TableColumn[Free]("that day", lambda each: plain(each.lowest_day)),
+        TableColumn[Free]("drained", lambda each: f"{each.drained_gpus:,}"),
     )
-    head = ("GPU", "owned", "free, mean", "free, lowest day", "that day", "drained")
-    return Table("What the fleet has free", head, rows)
+    return _of_columns("What the fleet has free", profile.free, columns)
 
 
 def _advice(profile: CapacityProfile) -> Table:
-    rows = tuple(
-        (
-            plain(each.id),
-            f"{', '.join(map(plain, each.run_names))}: {plain(each.title)}",
-            plain(each.paste or f"gpuledger recommendations show {each.id}"),
-            _gpus(each.frees, profile),
-            _speeds(each),
-            money(each.micros_a_week.p50 if each.micros_a_week else None, profile.currency),
-        )
-        for each in profile.advice
+    columns = (
+        TableColumn[OpenAdvice]("id", lambda each: plain(each.id)),
+        TableColumn[OpenAdvice]("what to change", advice_words),
+        TableColumn[OpenAdvice]("line", lambda each: plain(each.paste or f"gpuledger recommendations show {each.id}")),
+        TableColumn[OpenAdvice]("frees GPUs: P20, P50, P80", lambda each: _gpus(each.frees, profile)),
+        TableColumn[OpenAdvice]("or the same GPUs do", _speeds),
+        TableColumn[OpenAdvice](
+            "estimated weekly savings (median)",
+            lambda each: each.micros_a_week.p50 if each.micros_a_week else None,
+            money_of(profile.currency),
+        ),
     )
-    head = (
-        "id",
-        "what to change",
-        "line",
-        "frees GPUs: P20, P50, P80",
-        "or the same GPUs do",
-        "estimated weekly savings (median)",
-    )
-    return Table(
-        "Open recommendations", head, rows, 3, "None of them has been applied yet; P20 is conservative, P50 likely."
-    )
+    note = "None of them has been applied yet; P20 is conservative, P50 likely."
+    return _of_columns("Open recommendations", profile.advice, columns, 3, note)
 
 
 def _gpus(frees: Spread, profile: CapacityProfile) -> str:
@@ -325,32 +324,25 @@ def _speeds(each: OpenAdvice) -> str:
 
 
 def _done(profile: CapacityProfile) -> Table:
-    inside = {True: "inside", False: "outside", None: "N/A"}
-    rows = tuple(
-        (
-            plain(each.id),
-            plain(each.title),
-            money(each.predicted_micros, profile.currency),
-            money(each.realised_micros, profile.currency),
-            inside[each.inside],
-        )
-        for each in profile.checked
+    inside, cost = {True: "inside", False: "outside", None: "N/A"}, money_of(profile.currency)
+    columns = (
+        TableColumn[CheckedChange]("id", lambda each: plain(each.id)),
+        TableColumn[CheckedChange]("what was changed", lambda each: plain(each.title)),
+        TableColumn[CheckedChange]("predicted per week", lambda each: each.predicted_micros, cost),
+        TableColumn[CheckedChange]("measured per week", lambda each: each.realised_micros, cost),
+        TableColumn[CheckedChange]("P20 to P80", lambda each: inside[each.inside]),
     )
-    head = ("id", "what was changed", "predicted per week", "measured per week", "P20 to P80")
-    return Table("Verified savings of this team", head, rows, 2)
+    return _of_columns("Verified savings of this team", profile.checked, columns, 2)
 
 
 def _units(profile: CapacityProfile) -> Table:
-    rows = tuple(
-        (
-            short_id(each.run_id),
-            f"{each.units:,} {plain(each.unit)}",
-            money(each.micros, profile.currency),
-            f"{unit_cost(each, profile.currency)} per {lot(each.unit)[1]}",
-        )
-        for each in profile.unit_costs
+    columns = (
+        TableColumn[UnitCost]("run", lambda each: short_id(each.run_id)),
+        TableColumn[UnitCost]("reported by the run", lambda each: f"{each.units:,} {plain(each.unit)}"),
+        TableColumn[UnitCost]("cost", lambda each: each.micros, money_of(profile.currency)),
+        TableColumn[UnitCost]("per unit", lambda each: f"{unit_cost(each, profile.currency)} per {lot(each.unit)[1]}"),
     )
-    return Table("What a unit of work cost", ("run", "reported by the run", "cost", "per unit"), rows)
+    return _of_columns("What a unit of work cost", profile.unit_costs, columns)
 
 
 def _count(value: int | None) -> str:
