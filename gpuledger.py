@@ -15,9 +15,9 @@ child.keep_apart()
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from agent.child import installed_version
 from agent.errors import AgentError
 from agent.errors import ConfigError as AgentConfigError
-from agent.version import installed_version
 from analyzer.errors import AnalyzerError
 from analyzer.errors import ConfigError as AnalyzerConfigError
 from collector.errors import CollectorError

@@ -1,4 +1,4 @@
-"""Our processes take their code from where we are installed, and none from where somebody stands.
+"""Where we are installed, in which version; our processes take their code from there alone.
 
 Python looks into the working folder (-m, -c) and into PYTHONPATH before anything else, so that a folder `agent`, or a
 file json.py, of somebody's training code would be run in our place. This is imported before all else, and so imports
@@ -45,6 +45,26 @@ def load(module: str) -> object:
     finally:
         gc.enable()
     return sys.modules[module]
+
+
+_HEAD, _TAIL = "gpuledger-", ".dist-info"
+
+
+def installed_version() -> str | None:
+    """Return the version, or None in a checkout that is not installed.
+
+    It stands in the name of the folder that installing makes. importlib.metadata reads it too, and brings the parser of
+    e-mails for that, which takes as long as all else that a command needs to say its version.
+    """
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or os.curdir)  # noqa: PTH208 - pathlib takes longer to load than this
+        except OSError:  # a zip file, or a folder that is gone
+            continue
+        for name in names:
+            if name.startswith(_HEAD) and name.endswith(_TAIL):
+                return name[len(_HEAD) : -len(_TAIL)]
+    return None
 
 
 def _absolute(places: list[str]) -> list[str]:

@@ -2,36 +2,19 @@
 
 import threading
 import time
-from typing import Protocol
 
 from agent.wire.units import SECOND_US
 
 
-class Clock(Protocol):
-    """The two clocks of a host."""
-
-    def wall(self) -> int:
-        """Return the time of day in microseconds UTC; it may jump."""
-        ...
-
-    def monotonic(self) -> int:
-        """Return microseconds since some fixed point; it never jumps and never goes back."""
-        ...
-
-    def wait_until(self, monotonic: int, stop: threading.Event) -> bool:
-        """Sleep until the monotonic clock reads this, or until `stop` is set; return whether it is set."""
-        ...
-
-
-class SystemClock:
+class Clock:
     """The host's own clocks."""
 
     def wall(self) -> int:
-        """Return the time of day in microseconds UTC."""
+        """Return the time of day in microseconds UTC; it may jump."""
         return time.time_ns() // 1000
 
     def monotonic(self) -> int:
-        """Return microseconds since some fixed point of this boot."""
+        """Return microseconds since some fixed point of this boot; it never jumps and never goes back."""
         return time.monotonic_ns() // 1000
 
     def wait_until(self, monotonic: int, stop: threading.Event) -> bool:

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 # 1.0 and 1.1 are broken (RFC 8996), and Debian's Python leaves the choice to a file in /etc.
 OLDEST = ssl.TLSVersion.TLSv1_2
 _CHUNK_BYTES = 1 << 16
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
 
 
 class BrokenAnswerError(OSError):
@@ -64,7 +64,7 @@ def address(url: str) -> SplitResult:
         ValueError: it is none, or its port is none.
     """
     parts = urlsplit(url)
-    if parts.scheme not in _PORTS or not parts.hostname or parts.port == 0:
+    if parts.scheme not in PORTS or not parts.hostname or parts.port == 0:
         raise ValueError(f"{url!r} is not an HTTP or HTTPS address")
     return parts
 
@@ -133,7 +133,7 @@ class Connection:
             OSError: the file of the authority cannot be read, or holds no certificate.
         """
         parts = address(url)
-        self._host, self._port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        self._host, self._port = parts.hostname or "", parts.port or PORTS[parts.scheme]
         self.tls = (tls or trusting(authority)) if parts.scheme == "https" else None
         self._proxy = address(proxy) if proxy else None
         if self._proxy and not self.tls:
@@ -215,7 +215,7 @@ class Connection:
             return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_seconds)
         if self._proxy is None:
             return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_seconds, context=self.tls)
-        host, port = self._proxy.hostname or "", self._proxy.port or _PORTS["http"]
+        host, port = self._proxy.hostname or "", self._proxy.port or PORTS["http"]
         through = http.client.HTTPSConnection(host, port, timeout=self._timeout_seconds, context=self.tls)
         through.set_tunnel(self._host, self._port)
         return through

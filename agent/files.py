@@ -21,12 +21,13 @@ ASIDE = ".tmp"  # a file that was being written when the process died; nobody wa
 class Disk:
     """What is done to files, in the order that a power cut demands.
 
-    `sync` False leaves the order to the kernel: a kill loses nothing then, a power cut may lose the last seconds. The
-    steps are methods of their own, so that a test can write them down and cut the power after any of them.
+    `sync` False leaves the order to the kernel: a kill loses nothing then, a power cut may lose the last seconds. What
+    is `private` its owner alone can read, from its first byte on. The steps are methods of their own, so that a test
+    can write them down and cut the power after any of them.
     """
 
-    def __init__(self, *, sync: bool = True) -> None:
-        self._sync = sync
+    def __init__(self, *, sync: bool = True, private: bool = False) -> None:
+        self._sync, self._private = sync, private
 
     def write(self, path: Path, content: bytes) -> None:
         """Write a file whole or not at all: aside, synced, renamed, the directory synced.
@@ -46,7 +47,10 @@ class Disk:
 
     def create(self, path: Path, content: bytes) -> None:
         """Write a file in place, its content synced; its name is durable with the directory."""
-        with path.open("wb") as file:
+        if self._private:
+            path.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if self._private else os.O_TRUNC)
+        with os.fdopen(os.open(path, flags, 0o600 if self._private else 0o666), "wb") as file:
             file.write(content)
             file.flush()
             if self._sync:

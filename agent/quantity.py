@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from agent.errors import ConfigError
 from agent.wire.units import MINUTE_SECONDS
@@ -38,6 +38,11 @@ def duration(seconds_: float) -> str:
     minutes, rest = divmod(round(seconds_), MINUTE_SECONDS)
     hours, minutes = divmod(minutes, _MINUTES_PER_HOUR)
     return f"{hours} h {minutes:02} min {rest:02} s" if hours else f"{minutes} min {rest:02} s"
+
+
+def counted(names: Sequence[str]) -> str:
+    """Return how many there are of each name: "4 x H100-80GB, 1 x A100-40GB"."""
+    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
 
 
 def in_columns(cells: Iterable[str], widths: Iterable[int]) -> str:

@@ -5,9 +5,8 @@ import numpy as np
 from agent.wire.units import DAY_SECONDS, HOUR_MS, MINUTE_MS
 from simulator import labels
 from simulator.activity import NVME_BYTES_PER_SECOND, Activity, blend
-from simulator.phases import CONTEXT_ONLY, DENSE, SPINNING, STALLED, gib, pause, save, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.timeline import Tape
+from simulator.timeline import CONTEXT_ONLY, DENSE, SPINNING, STALLED, Tape, gib, pause, save, spread, start_up
 
 # Supervised fine-tuning whose loader workers are the limit, and the same under a CPU quota.
 #

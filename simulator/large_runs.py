@@ -7,9 +7,8 @@ import numpy as np
 from agent.wire.units import DAY_MS, DAY_SECONDS, GIB, HOUR_MS, MINUTE_MS
 from simulator import labels
 from simulator.activity import Activity
-from simulator.phases import DENSE, GIGABYTE, SPINNING, gib, pause, save, spread, start_up
 from simulator.plan import Plan, Run, alike
-from simulator.timeline import Lockstep, Tape, Timeline
+from simulator.timeline import DENSE, GIGABYTE, SPINNING, Lockstep, Tape, Timeline, gib, pause, save, spread, start_up
 
 # Pre-training over several hosts: the ranks of one run interleaved by rack, those of another within one rack.
 #

@@ -8,8 +8,8 @@ import numpy as np
 from agent.wire.units import DAY_MS, DAY_SECONDS, HOUR_MS
 from simulator import labels
 from simulator.activity import NVME_BYTES_PER_SECOND, Activity, blend
-from simulator.phases import CONTEXT_ONLY, DENSE, STALLED, gib, pause, save, spread, start_up
 from simulator.plan import Plan, Run, alike
+from simulator.timeline import CONTEXT_ONLY, DENSE, STALLED, gib, pause, save, spread, start_up
 
 # A sweep of small trials on A100s: each trial has its own weakness, and some have none.
 #

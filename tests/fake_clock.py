@@ -2,8 +2,10 @@
 
 import threading
 
+from agent.clock import Clock
 
-class FakeClock:
+
+class FakeClock(Clock):
     """A clock that moves only when told, or when somebody waits: a day passes in no time."""
 
     def __init__(self, wall: int = 1_795_219_200_000_000) -> None:

@@ -22,7 +22,6 @@ OF_ALL = (
     "agent.connection",
     "agent.exposition",
     "agent.log_format",
-    "agent.version",
 )
 MAY_IMPORT = {
     "agent": ("agent",),
@@ -40,7 +39,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("attribution",),
         ("sources",),
         ("gpu",),
-        ("settings",),
+        ("config",),
         ("sampling",),
         ("spool",),
         ("delivery",),
@@ -87,14 +86,20 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 # The pass of the analysis is said in one file beside the rooms, and goes through them from the lowest to the highest;
 # a room of one module is that module.
-ABOVE = {"analyzer/analysis.py": "interfaces", "dashboards/demo.py": "demo", "dashboards/cli.py": "cli"}
+ABOVE = {
+    "agent/config.py": "config",
+    "agent/doctor.py": "doctor",
+    "analyzer/analysis.py": "interfaces",
+    "dashboards/demo.py": "demo",
+    "dashboards/cli.py": "cli",
+}
 
 # Who imports within functions, and why: a command starts before it loads what only some of its uses need.
 START, OPTIONAL = "most uses of the command do without it, and start sooner", "brought by an extra, or by another role"
 WITHIN_FUNCTIONS = {
     "gpuledger.py": START,
     "agent/sampling/wiring.py": "a source that this host has not costs no memory",
-    "agent/settings/config.py": "a host without services loads nothing of them",
+    "agent/config.py": "a host without services loads nothing of them",
     "analyzer/server_client.py": START,
     "analyzer/finops/forecast.py": OPTIONAL,
     "analyzer/finops/non_gpu_costs/rates.py": START,
@@ -389,7 +394,7 @@ def test_nothing_works_at_import() -> None:
 @pytest.mark.parametrize(
     ("package", "rooms"),
     [
-        ("agent", ("settings/config.py", "errors.py", "cli")),
+        ("agent", ("config.py", "errors.py", "cli")),
         ("collector", ("config.py", "errors.py", "cli")),
         ("analyzer", ("settings/settings.py", "errors.py", "interfaces/cli")),
         ("dashboards", ("cli.py",)),  # its settings and errors are those of the collector and the analyzer it joins

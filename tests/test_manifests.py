@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent.settings.config import AgentConfig
+from agent.config import AgentConfig
 from collector.config import CollectorConfig
 from collector.schedulers.kubernetes.resources import PATHS
 from tests.waiting import PATIENCE_SECONDS

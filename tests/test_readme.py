@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.settings.config import AgentConfig
-from agent.settings.config import load as load_agent
+from agent.config import AgentConfig
+from agent.config import load as load_agent
 from analyzer.capacity.planner.from_text import ModelSettings
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.settings import MailSettings

@@ -7,8 +7,8 @@ from dataclasses import fields
 import pytest
 
 import gpuledger
-from agent.settings.config import SECRETS as AGENT_SECRETS
-from agent.settings.config import AgentConfig
+from agent.config import SECRETS as AGENT_SECRETS
+from agent.config import AgentConfig
 from bench.house import product
 from collector.config import SECRETS as COLLECTOR_SECRETS
 from collector.config import CollectorConfig

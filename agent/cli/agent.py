@@ -9,17 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent import log_format
-from agent.clock import SystemClock
+from agent.clock import Clock
+from agent.config import SECRETS, AgentConfig, add_config_option, load, settings, settings_file
 from agent.control import end_pause, write_pause, write_wish
 from agent.daemon.agent import run_for_ever
 from agent.daemon.once import read_once, reading_lines
-from agent.errors import AgentError, ConfigError
+from agent.errors import ConfigError
 from agent.quantity import duration, seconds
-from agent.run.command import NOT_EXECUTABLE, NOT_FOUND, CommandError, step_pattern
+from agent.run.command import CommandError, step_pattern
 from agent.run.report import Wanted, profile, report
 from agent.run.watch import reports_here, spoken, watch
 from agent.sampling.wiring import open_host_sources
-from agent.settings.config import SECRETS, AgentConfig, add_config_option, load, settings, settings_file
 
 WORDS = {
     "pause": "stop reading this host for a while; the time is recorded as not measured",
@@ -68,12 +68,11 @@ def _directory(named: str | None) -> Path:
 
 
 # The commands of the agent: `gpuledger agent` and `gpuledger run`.
-_USAGE, _WORLD = 2, 3
 _LEAST_EVERY = 0.02  # seconds; the driver's own values change more rarely
 
 
 def agent(argv: list[str]) -> int:
-    """Sample this host: for ever, or once. Return 0, 2 for wrong settings, 3 where the world failed."""
+    """Sample this host: for ever, or once."""
     if argv and argv[0] in WORDS:
         return control(argv)
     given = _parser().parse_args(argv)
@@ -81,17 +80,12 @@ def agent(argv: list[str]) -> int:
     def read() -> AgentConfig:
         return load(settings_file(given.config), os.environ, {name: getattr(given, name) for name in settings()})
 
-    try:
-        config = read()
-        if not given.once and (given.json or given.every):
-            raise ConfigError("--json and --every require --once; without it the agent runs until a signal stops it")
-        if given.once:
-            return _once(config, _every(given.every or "1s"), as_json=given.json)
-        return _for_ever(config, read)
-    except ConfigError as error:
-        return _said(error, _USAGE)
-    except AgentError as error:
-        return _said(error, _WORLD)
+    config = read()
+    if not given.once and (given.json or given.every):
+        raise ConfigError("--json and --every require --once; without it the agent runs until a signal stops it")
+    if given.once:
+        return _once(config, _every(given.every or "1s"), as_json=given.json)
+    return _for_ever(config, read)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -121,7 +115,7 @@ def _every(given: str) -> float:
 
 
 def _once(config: AgentConfig, every_seconds: float, *, as_json: bool) -> int:
-    clock = SystemClock()
+    clock = Clock()
     host_sources = open_host_sources(config, clock.wall)
     try:
         reading = read_once(config, host_sources, clock, every_seconds)
@@ -138,7 +132,7 @@ def _for_ever(config: AgentConfig, read_again: Callable[[], AgentConfig]) -> int
         return anew
 
     log_format.configure(config.log_format, config.log_level)
-    run_for_ever(config, read_anew, SystemClock())
+    run_for_ever(config, read_anew, Clock())
     return 0
 
 
@@ -155,12 +149,9 @@ def run(argv: list[str]) -> int:
         if not reports_here(os.environ):
             return _become(words)
         return _watched(given, words)
-    except ConfigError as error:
-        return _said(error, _USAGE)
     except CommandError as error:
-        return _said(error, error.code)
-    except AgentError as error:
-        return _said(error, _WORLD)
+        print(f"gpuledger: {error}", file=sys.stderr)
+        return error.code
 
 
 def _run_parser() -> argparse.ArgumentParser:
@@ -191,10 +182,8 @@ def _run_parser() -> argparse.ArgumentParser:
 def _become(words: list[str]) -> int:
     try:
         os.execvp(words[0], words)  # noqa: S606  it is what we were asked for
-    except FileNotFoundError as error:
-        raise CommandError(f"there is no command {words[0]!r}", NOT_FOUND) from error
     except OSError as error:
-        raise CommandError(f"cannot run {words[0]!r}: {error.strerror}", NOT_EXECUTABLE) from error
+        raise CommandError.of_start(words[0], error) from error
 
 
 def _watched(given: argparse.Namespace, words: list[str]) -> int:
@@ -213,8 +202,3 @@ def _watched(given: argparse.Namespace, words: list[str]) -> int:
         report(watched.recording, wanted, say)
     profile(watched.recording, wanted, say)
     return watched.exit_code
-
-
-def _said(error: AgentError, code: int) -> int:
-    print(f"gpuledger: {error}", file=sys.stderr)
-    return code

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from agent.doctor.checks import HostCheckLine
-from agent.doctor.examine import Examination, examine
+from agent.config import add_config_option, load, settings_file
+from agent.doctor import Examination, HostCheckLine, examine
 from agent.quantity import in_columns
-from agent.settings.config import add_config_option, load, settings_file
 from agent.wire.units import MINUTE_SECONDS
 
 WIDTH = 80

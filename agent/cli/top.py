@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from agent.clock import Clock, SystemClock
+from agent.clock import Clock
+from agent.config import AgentConfig, add_config_option, load, settings_file
 from agent.connection import ask, trusting
 from agent.errors import AgentError, ConfigError, SourceError
 from agent.quantity import in_columns
-from agent.settings.config import AgentConfig, add_config_option, load, settings_file
 from agent.sources.service_page import Sample, samples
 from agent.wire.units import GIB, SECOND_US
 
@@ -308,7 +308,7 @@ def top(argv: list[str]) -> int:
     elif given.once or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         print("\n".join(screen(now, None, 0.0, _COLUMNS)))
     else:
-        _watch(config, now, given.every, SystemClock(), sys.stdout.write)
+        _watch(config, now, given.every, Clock(), sys.stdout.write)
     return 0
 
 

@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from agent.attribution.providers import Condition
 from agent.clock import Clock
+from agent.config import AgentConfig
 from agent.control import PauseWatch
 from agent.delivery.batch import Batcher, Scribe
 from agent.delivery.link import link_of
@@ -28,7 +29,6 @@ from agent.metrics.snapshot import Snapshot
 from agent.procfs import cpu_seconds, rss_bytes
 from agent.sampling.sampler import LATENESS_SECONDS, Beats, Sampler, Stamped
 from agent.sampling.wiring import HostSources, open_host_sources, open_stamper
-from agent.settings.config import AgentConfig
 from agent.source import Reading, Value
 from agent.spool.queue import Spool, open_spool
 

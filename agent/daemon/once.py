@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.clock import Clock
+from agent.config import AgentConfig
 from agent.daemon.agent import AgentSource, AgentState
 from agent.sampling.sampler import UNHURRIED_SECONDS, Sampler, tables_of
 from agent.sampling.wiring import HostSources, open_stamper
-from agent.settings.config import AgentConfig
 from agent.source import Tables, Value
 from agent.wire.units import GB, SECOND_US
 

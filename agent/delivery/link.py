@@ -1,10 +1,8 @@
 """The link to one collector: the POST of a batch, the waits after a failure, and the key of this host."""
 
-import contextlib
 import email.utils
 import json
 import logging
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +10,10 @@ from datetime import datetime, timezone
 from http import HTTPStatus
 from pathlib import Path
 
+from agent.config import AgentConfig
 from agent.connection import Connection, Reply, address, ask, is_loopback, pause_seconds
 from agent.errors import ConfigError
-from agent.settings.config import AgentConfig
+from agent.files import Disk
 from agent.wire.bounded import json_said
 from agent.wire.envelope import CONTENT_TYPE, EPOCH_HEADER
 
@@ -184,8 +183,6 @@ _LOG = logging.getLogger(__name__)
 # keeps what it measures while the collector is away, and one that was refused goes on as soon as an operator has made
 # it right.
 _ENROL = "/v1/enrol"
-_ASIDE = ".tmp"
-_PRIVATE = 0o600
 _LONGEST = 1000  # characters of a file that holds a key or token
 
 
@@ -271,20 +268,7 @@ def write_private(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    aside = path.with_name(path.name + _ASIDE)
-    with contextlib.suppress(FileNotFoundError):
-        aside.unlink()
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
-    with os.fdopen(handle, "w") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    Disk(private=True).write(path, f"{text}\n".encode())
 
 
 def _read(path: Path) -> str:

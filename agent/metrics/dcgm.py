@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from prometheus_client import Metric
 
+from agent.config import DcgmNames
 from agent.metrics.snapshot import LabelledHolder, View, family, label
-from agent.settings.config import DcgmNames
 from agent.source import Row, Value
 from agent.wire.dcgm import Field, Unit, fields
 from agent.wire.units import GIB, SECOND_US

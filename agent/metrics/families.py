@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
+from agent.child import installed_version
+from agent.config import DcgmNames
 from agent.metrics.dcgm import dcgm_families
 from agent.metrics.snapshot import IDENTITY, MOST_SERIES, Labels, Snapshot, TableSnapshot, View, family, label
-from agent.settings.config import DcgmNames
 from agent.source import Supported, Value
-from agent.version import installed_version
 from agent.wire.contract import Column, Table, metric_name
 from agent.wire.tables import TABLES
 

@@ -29,7 +29,7 @@ _STOPPED_BY_TERMINAL = frozenset(
     {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 )  # not SIGSTOP: that is somebody's will
 _SIGNALLED = 128
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 
 class CommandError(AgentError):
@@ -38,6 +38,13 @@ class CommandError(AgentError):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
+
+    @classmethod
+    def of_start(cls, program: str, error: OSError) -> "CommandError":
+        """Return what a shell would make of a program that cannot be started."""
+        if isinstance(error, FileNotFoundError):
+            return cls(f"command not found: {program!r}", _NOT_FOUND)
+        return cls(f"cannot run {program!r}: {error.strerror}", _NOT_EXECUTABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +90,8 @@ def start(command: Sequence[str], environment: Mapping[str, str], redirect: Mapp
             setsigmask=(),
             setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores both, and a command must not inherit that
         )
-    except FileNotFoundError as error:
-        raise CommandError(f"there is no command {command[0]!r}", NOT_FOUND) from error
     except OSError as error:
-        raise CommandError(f"cannot run {command[0]!r}: {error.strerror}", NOT_EXECUTABLE) from error
+        raise CommandError.of_start(command[0], error) from error
 
 
 def wait(pid: int, stop_ourselves: Callable[[], None] | None = None) -> Ended:

@@ -20,16 +20,17 @@ from itertools import count, islice
 from pathlib import Path
 
 from agent.attribution.evidence import VARIABLE, users_run_id
-from agent.clock import Clock, SystemClock
+from agent.clock import Clock
+from agent.config import AgentConfig
 from agent.delivery.batch import Batcher
 from agent.errors import AgentError, SourceError
 from agent.procfs import cpu_seconds, rss_bytes
+from agent.quantity import counted
 from agent.run import command
 from agent.run.command import Ended, StepCounter
 from agent.sampling.sampler import Paced, Sampler, Stamped
 from agent.sampling.stamp import Stamper
 from agent.sampling.wiring import HostSources, open_host_sources
-from agent.settings.config import AgentConfig
 from agent.source import Reading, Row, Source, Value
 from agent.sources.mailbox import NUMBERS
 from agent.sources.progress import VARIABLE as PROGRESS
@@ -135,8 +136,7 @@ class Subject:
         """What is watched, in words: "4 x H100-80GB and this host"."""
         if not self.gpus:
             return f"this host only; no GPU here ({self.no_gpu})"
-        skus = [gpu.sku or "GPU" for gpu in self.gpus]
-        return ", ".join(f"{skus.count(sku)} x {sku}" for sku in dict.fromkeys(skus)) + " and this host"
+        return f"{counted([gpu.sku or 'GPU' for gpu in self.gpus])} and this host"
 
 
 def chosen_sources(
@@ -339,7 +339,7 @@ def watch(
         CommandError: it cannot be started.
         AgentError: the recording cannot be written anywhere, or the GPU library does not fit its driver.
     """
-    clock = SystemClock()
+    clock = Clock()
     run_id = users_run_id(config.node_name, os.getuid(), str(uuid.uuid4()))
     counter = StepCounter(run_id, steps) if steps is not None else None
     pids: list[int] = []

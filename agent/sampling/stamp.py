@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from agent.config import IdentityMode
 from agent.procfs import boot_id
-from agent.settings.config import IdentityMode
 from agent.source import Reading, Row, Tables, Value
 from agent.wire.contract import Column, Sensitivity, Table
 from agent.wire.tables import TABLES

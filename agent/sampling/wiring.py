@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from agent.attribution.evidence import VARIABLE, Process
 from agent.attribution.run import Attribution, HostIdentity, attribute
+from agent.child import installed_version
+from agent.config import AgentConfig
 from agent.sampling.stamp import Identity, Stamper
-from agent.settings.config import AgentConfig
 from agent.source import Reading, Row, Source
 from agent.sources.topology import NodePlace, read_topology
-from agent.version import installed_version
 
 if TYPE_CHECKING:
     from agent.attribution.devices import Device

@@ -7,6 +7,7 @@ import socket
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -204,14 +205,9 @@ def _nowhere(_: bytes) -> None:
     """There is nobody else to tell."""
 
 
-@dataclass(slots=True)
-class Dropped:
-    """Messages that were not heard, by why."""
-
-    malformed: int = 0  # no JSON, no known key, a value that cannot be
-    too_long: int = 0
-    too_fast: int = 0
-    unheard: int = 0  # another process of the same run is its voice, or another source counts this
+# Why a message is not heard: no JSON, no known key, or a value that cannot be; too long; too many in a second; another
+# process of the same run is its voice, or another source counts this.
+_DROPPED = ("malformed", "too_long", "too_fast", "another_voice")
 
 
 class ProgressSource:
@@ -234,7 +230,7 @@ class ProgressSource:
         relay: Callable[[bytes], None] = _nowhere,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.dropped = Dropped()
+        self._dropped = Counter(dict.fromkeys(_DROPPED, 0))
         self._lives = partial(lives, proc)
         self.senders = Senders(whose, self._lives)
         self._path = path
@@ -284,15 +280,8 @@ class ProgressSource:
 
     def drops(self) -> Mapping[str, int]:
         """Return how many messages were not heard, by why."""
-        drops = self.dropped
-        return {
-            "malformed": drops.malformed,
-            "too_long": drops.too_long,
-            "too_fast": drops.too_fast,
-            "another_voice": drops.unheard,
-            "unknown_sender": self.senders.unknown,
-            "too_many_senders": self.senders.refused,
-        }
+        senders = {"unknown_sender": self.senders.unknown, "too_many_senders": self.senders.refused}
+        return self._dropped | senders
 
     def _rows(self, living: Collection[str], now: float) -> list[Row]:
         rows: list[Row] = []
@@ -325,22 +314,22 @@ class ProgressSource:
 
     def _take(self, letter: Letter, now: float) -> None:
         if letter.content is None:
-            self.dropped.too_long += 1
+            self._dropped["too_long"] += 1
             return
         sender = self.senders.find(letter.pid, letter.uid, now)
         if sender is None:
             return
         if sender.is_too_fast(now):
-            self.dropped.too_fast += 1
+            self._dropped["too_fast"] += 1
             return
         message = parse(letter.content)
         if message is None:
-            self.dropped.malformed += 1
+            self._dropped["malformed"] += 1
             return
         self._relay(letter.content)
         run = self._run(sender.attribution.run_id, now)
         if not run.hear(sender.identity, self._wanted(message), self._lives):
-            self.dropped.unheard += 1
+            self._dropped["another_voice"] += 1
 
     def _wanted(self, message: Message) -> Message:
         totals = {column: total for column, total in message.totals.items() if column in self._columns}

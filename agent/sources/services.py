@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
 from agent.attribution.evidence import Process, named_run_id, user_name
 from agent.attribution.run import V2, Attribution, controller_paths, unified_root
-from agent.connection import ask
+from agent.connection import PORTS, address, ask
 from agent.errors import ConfigError, SourceError
 from agent.procfs import difference
 from agent.source import Reading, Row, Value
@@ -23,7 +23,6 @@ from agent.watchdog_thread import WatchdogThread
 
 # The services that the settings name: `URL`, `run=URL`, and `;slo=0.5` behind either.
 _PATH = "/metrics"
-_PORTS = {"http": 80, "https": 443}
 _SERVICES_MAX = 32  # each has a thread
 _SLO_SECONDS_MAX = 3600.0
 
@@ -62,27 +61,26 @@ def declared_services(entries: Iterable[str], node: str) -> tuple[Service, ...]:
 
 def _service(entry: str, node: str) -> Service:
     head, *options = entry.split(";")
-    name, equals, address = head.partition("=")
+    name, equals, url = head.partition("=")
     if not equals or head.startswith(("http:", "https:")):
-        name, address = "", head
-    parts = _split(address, entry)
+        name, url = "", head
+    parts = _split(url, entry)
     return Service(
         scheme=parts.scheme,
         host=parts.hostname or "",
-        port=parts.port or _PORTS[parts.scheme],
+        port=parts.port or PORTS[parts.scheme],
         path=(parts.path if parts.path not in ("", "/") else _PATH) + (f"?{parts.query}" if parts.query else ""),
         run_id=named_run_id(name, node),
         slo_seconds=_slo(options, entry),
     )
 
 
-def _split(address: str, entry: str) -> SplitResult:
+def _split(url: str, entry: str) -> SplitResult:
     try:
-        parts = urlsplit(address)
-        known = parts.port != 0 and parts.scheme in _PORTS
+        parts = address(url)
     except ValueError as error:
         raise ConfigError(_not_one(entry)) from error
-    if not known or not parts.hostname or parts.username is not None or not address.isascii() or " " in address:
+    if parts.username is not None or not url.isascii() or " " in url:
         raise ConfigError(_not_one(entry))
     return parts
 

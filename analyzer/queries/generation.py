@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from agent.version import installed_version
+from agent.child import installed_version
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.settings.settings import PATHS, Settings
 

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from agent.attribution.evidence import Process, allowed, cluster_name
 from agent.attribution.run import HostIdentity, attribute
+from agent.config import load as agent_settings
 from agent.control import read_note
 from agent.errors import AgentError
 from agent.metrics.scrape_server import MOST_HEAD, RefusedError
 from agent.metrics.scrape_server import parse as scrape_head
-from agent.settings.config import load as agent_settings
 from agent.sources.flows import read_peers
 from agent.sources.mailbox import parse as message
 from agent.sources.service_page import read_page

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent import child
-from agent.version import installed_version
+from agent.child import installed_version
 from collector.backup.manifest import (
     NAME,
     PRIVATE,

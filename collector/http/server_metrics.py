@@ -13,8 +13,8 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent.child import installed_version
 from agent.exposition import OPENMETRICS, exposition
-from agent.version import installed_version
 from collector.access.gate import endpoint_of
 from collector.errors import StoreError
 from collector.pipeline.metrics import Families, Metrics

@@ -174,15 +174,15 @@ def test_an_agent_loads_nothing_heavy() -> None:
     """It runs on every GPU host, beside the work: no database, no web framework, no array library."""
     script = (
         "import sys, json, threading, agent.cli.agent, agent.run.watch, agent.daemon.agent\n"
-        "from agent.clock import SystemClock\n"
-        "from agent.settings.config import AgentConfig\n"
+        "from agent.clock import Clock\n"
+        "from agent.config import AgentConfig\n"
         "from agent.daemon.agent import Agent\n"
         "from agent.sampling.wiring import open_host_sources\n"
         "import pathlib, tempfile\n"
         "config = AgentConfig(collector='http://127.0.0.1:1', spool=pathlib.Path(tempfile.mkdtemp()), listen='off')\n"
-        "eyes, stop = open_host_sources(config, SystemClock().wall), threading.Event()\n"
+        "eyes, stop = open_host_sources(config, Clock().wall), threading.Event()\n"
         "stop.set()\n"
-        "Agent(config, eyes, SystemClock()).run(stop)\n"
+        "Agent(config, eyes, Clock()).run(stop)\n"
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.clock import SystemClock, Timeline
+from agent.clock import Clock, Timeline
 from agent.errors import SourceError
 from agent.sampling.sampler import Sampler, Stamped
 from agent.sampling.stamp import Stamper
@@ -158,7 +158,7 @@ def test_a_slewed_clock_is_no_step(host: Host) -> None:
 
 def test_the_real_clocks_tick() -> None:
     """Microseconds, of this century, and the monotonic one does not go back."""
-    clock = SystemClock()
+    clock = Clock()
     before = clock.monotonic()
     assert clock.wall() > 1_700_000_000 * SECOND
     assert clock.monotonic() >= before

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.config import AgentConfig, load, settings
 from agent.errors import ConfigError
 from agent.quantity import duration, seconds, size_bytes
-from agent.settings.config import AgentConfig, load, settings
 
 
 def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:

@@ -4,18 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from agent.doctor.checks import (
+from agent.config import AgentConfig
+from agent.doctor import (
     HostCheckLine,
     collector_line,
+    connection,
     health_lines,
+    identity_columns,
+    leaving,
+    listens_on,
     may_trace,
     measured_lines,
     process_lines,
     rack_line,
     spool_line,
 )
-from agent.doctor.examine import connection, identity_columns, leaving, listens_on
-from agent.settings.config import AgentConfig
 from agent.source import Supported
 from agent.wire.tables import TABLES
 from tests.agent.receiver import Receiver

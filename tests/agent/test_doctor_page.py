@@ -4,8 +4,7 @@ import json
 from collections.abc import Callable
 
 from agent.cli.doctor import WIDTH, doctor_lines, document
-from agent.doctor.checks import HostCheckLine
-from agent.doctor.examine import Cost, Examination, Leaving
+from agent.doctor import Cost, Examination, HostCheckLine, Leaving
 
 FOUND = Examination(
     node="n14",

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent.attribution.providers import Condition
-from agent.clock import SystemClock
+from agent.clock import Clock
 from agent.daemon.agent import AgentState, own_families
 from agent.delivery.link import Link
 from agent.delivery.sender import Sender
@@ -42,7 +42,7 @@ def test_the_document_of_the_ledgers_columns_is_their_table() -> None:
 def test_the_agents_own_metrics_are_documented(tmp_path: Path) -> None:
     """What an operator sees on /metrics must be explained somewhere."""
     spool = open_spool(tmp_path, 10**6, 10**6)
-    sender = Sender(spool, Link("http://127.0.0.1:1"), SystemClock())
+    sender = Sender(spool, Link("http://127.0.0.1:1"), Clock())
     host_sources = HostSources([], NoGpus(), lambda: None, providers=lambda: [Condition("kubelet", 1.0, 0, "")])
     state = AgentState(Sampler(Stamper("n"), [], FakeClock(), 1.0), spool, sender, host_sources)
     snapshot = Snapshot(lambda: 0)

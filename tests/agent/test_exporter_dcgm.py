@@ -4,9 +4,9 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.config import DcgmNames
 from agent.metrics.dcgm import bus_id, mig_profile, pod_labels, values
 from agent.metrics.families import Scraped, registry
-from agent.settings.config import DcgmNames
 from agent.wire.dcgm import fields
 from tests.agent.situations import (
     GIB,

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.config import load
 from agent.metrics.families import Scraped, registry
-from agent.settings.config import load
 from agent.wire.dcgm import fields
 from tests.agent.situations import SITUATIONS, Situation, lived, uuid
 from tests.agent.test_exporter_situations import promtool

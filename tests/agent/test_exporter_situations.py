@@ -8,11 +8,11 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.config import DcgmNames
 from agent.metrics.families import Scraped, registry
 from agent.metrics.snapshot import Snapshot
 from agent.sampling.sampler import Stamped
 from agent.sampling.stamp import Identity
-from agent.settings.config import DcgmNames
 from agent.source import Value
 from agent.wire.contract import Table, metric_name
 from agent.wire.tables import TABLES

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.config import DcgmNames
 from agent.exposition import OPENMETRICS_TYPE, exposition, takes_openmetrics
 from agent.metrics.families import Scraped, registry
 from agent.metrics.scrape_server import ScrapeServer
-from agent.settings.config import DcgmNames
 from tests.agent.situations import SITUATIONS, lived
 from tests.waiting import PATIENCE_SECONDS
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from agent.cli.top import page
+from agent.config import AgentConfig
 from agent.connection import Connection, ask
 from agent.delivery.link import Link, link_of
-from agent.doctor.checks import collector_line
+from agent.doctor import collector_line
 from agent.errors import AgentError
-from agent.settings.config import AgentConfig
 from agent.sources.services import declared_services, fetch
 from analyzer.capacity.planner.from_text import Message, ModelSettings, complete
 from analyzer.capacity.planner.problem import ModelError
@@ -145,7 +145,7 @@ def of_simulated(listener: Listener, _: Path) -> None:
 # By the module that opens the connection; DuckDB opens the lake's.
 CLIENTS: dict[str, tuple[Callable[[Listener, Path], object], ...]] = {
     "agent/delivery/link.py": (of_link, joining),
-    "agent/doctor/checks.py": (lambda at, _: collector_line(AgentConfig(collector=at.url)),),
+    "agent/doctor.py": (lambda at, _: collector_line(AgentConfig(collector=at.url)),),
     "agent/sources/services.py": (lambda at, _: fetch(declared_services([at.url], "n")[0]),),
     "simulator/send.py": (of_simulated,),
     "agent/cli/top.py": (lambda at, _: page(AgentConfig(listen=at.place, scrape_token=KEY)),),

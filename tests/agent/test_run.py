@@ -67,7 +67,7 @@ def test_a_command_that_is_not_there_fails_as_in_a_shell(tmp_path: Path) -> None
     """127 for nothing of that name, 126 for what may not be run; no recording of nothing is left."""
     (tmp_path / "text").write_text("no program")
     missing, text = run(tmp_path, "no-such-command"), run(tmp_path, "./text")
-    assert (missing.returncode, missing.stderr) == (127, "gpuledger: there is no command 'no-such-command'\n")
+    assert (missing.returncode, missing.stderr) == (127, "gpuledger: command not found: 'no-such-command'\n")
     assert text.returncode == 126
     assert list(tmp_path.glob("run-*")) == []
 

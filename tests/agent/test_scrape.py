@@ -17,7 +17,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
-from agent.clock import SystemClock
+from agent.clock import Clock
+from agent.config import AgentConfig
 from agent.daemon.agent import Agent
 from agent.errors import ConfigError, ListenError
 from agent.metrics.door import Door, Secret
@@ -25,7 +26,6 @@ from agent.metrics.families import registry
 from agent.metrics.scrape_server import MOST_CONNECTIONS, ScrapeServer
 from agent.metrics.snapshot import Snapshot
 from agent.sampling.wiring import HostSources
-from agent.settings.config import AgentConfig
 from tests.agent.no_gpus import NoGpus
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -411,7 +411,7 @@ def test_the_agents_settings_reach_the_port(authority: Authority) -> None:
         scrape_token="right",
         control=None,
     )
-    agent = Agent(config, HostSources([], NoGpus(), lambda: None), SystemClock())
+    agent = Agent(config, HostSources([], NoGpus(), lambda: None), Clock())
     stop = threading.Event()
     beating = threading.Thread(target=agent.run, args=(stop,))
     beating.start()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.clock import SystemClock
+from agent.clock import Clock
 from agent.delivery.link import LONGEST_ASKED_SECONDS, LONGEST_SECONDS, Backoff, Link, retry_after
 from agent.delivery.sender import Sender
 from agent.errors import ConfigError
@@ -43,7 +43,7 @@ def _closed() -> Iterator[None]:
 
 def sender(spool: Spool, url: str, token: str | None = None) -> Sender:
     """Return a sender whose waits are not random."""
-    SENDERS.append(Sender(spool, Link(url, token), SystemClock(), Backoff(lambda: 0.0)))
+    SENDERS.append(Sender(spool, Link(url, token), Clock(), Backoff(lambda: 0.0)))
     return SENDERS[-1]
 
 

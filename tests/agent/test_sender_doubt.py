@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.clock import Clock, SystemClock
+from agent.clock import Clock
 from agent.delivery.link import LONGEST_ASKED_SECONDS, Backoff, Link, http_date, retry_after
 from agent.delivery.sender import LAST_BATCHES, Sender
 from agent.errors import ConfigError
@@ -51,7 +51,7 @@ def three(queue: Spool) -> Spool:
 
 def sender(spool: Spool, url: str, token: str | None = None, clock: Clock | None = None) -> Sender:
     """Return a sender whose waits are not random."""
-    made = Sender(spool, Link(url, token), clock or SystemClock(), Backoff(lambda: 0.0))
+    made = Sender(spool, Link(url, token), clock or Clock(), Backoff(lambda: 0.0))
     OPENED.append(made)
     return made
 

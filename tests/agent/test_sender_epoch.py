@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.clock import SystemClock
+from agent.clock import Clock
 from agent.delivery.link import Backoff, Link
 from agent.delivery.sender import Sender
 from agent.spool.queue import open_spool
@@ -19,7 +19,7 @@ def test_what_is_kept_is_sent_again_under_the_new_epoch(tmp_path: Path, caplog: 
         spool.append(maker())
     with Receiver() as receiver:
         receiver.answer = lambda body: Reply(200, {"sequence": identity(body)[1], "sealed_through": -1})
-        sending = Sender(spool, Link(receiver.url), SystemClock(), Backoff(lambda: 0.0))
+        sending = Sender(spool, Link(receiver.url), Clock(), Backoff(lambda: 0.0))
         assert [sending.step(0), sending.step(0)] == [0.0, 0.0]
         receiver.answer = lambda body: Reply(412, {"error": "changed hands", "reason": "epoch", "epoch": 2})
         assert sending.step(0) == 0.0
@@ -37,7 +37,7 @@ def test_a_collector_that_asks_for_the_same_epoch_for_ever_is_waited_for(tmp_pat
     spool = open_spool(tmp_path / "spool", 10**7, 10**7, sync=False)
     spool.append(maker())
     with Receiver(lambda body: Reply(412, {"error": "changed hands", "reason": "epoch", "epoch": 2})) as receiver:
-        sending = Sender(spool, Link(receiver.url), SystemClock(), Backoff(lambda: 0.0))
+        sending = Sender(spool, Link(receiver.url), Clock(), Backoff(lambda: 0.0))
         assert sending.step(0) == 0.0
         assert sending.step(0) > 0
         sending.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.clock import SystemClock
+from agent.clock import Clock
 from agent.delivery.link import Backoff, Link
 from agent.delivery.sender import Sender
 from agent.errors import ConfigError
@@ -63,7 +63,7 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 def step(spool: Spool, url: str, ca_file: Path | None, steps: int = 1) -> list[bool]:
     """Send with a token, and return of each step whether it has to wait."""
-    sending = Sender(spool, Link(url, "secret", ca_file), SystemClock(), Backoff(lambda: 0.0))
+    sending = Sender(spool, Link(url, "secret", ca_file), Clock(), Backoff(lambda: 0.0))
     waits = [sending.step(0) > 0 for _ in range(steps)]
     sending.close()
     return waits

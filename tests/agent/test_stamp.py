@@ -2,8 +2,8 @@
 
 import pytest
 
+from agent.config import IdentityMode
 from agent.sampling.stamp import Identity
-from agent.settings.config import IdentityMode
 from agent.wire.tables import TABLES
 
 ROW = {"node": "n1", "run_id": "slurm/alpha/1", "user": "ada", "account": "nlp", "queue": "gpu", "labels": None}

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.clock import SystemClock
+from agent.clock import Clock
 from agent.delivery.link import Backoff, Link
 from agent.delivery.sender import Sender
 from agent.files import Disk
@@ -60,7 +60,7 @@ class Agent:
         self.name = name
         self._directory = directory / name
         self.spool = Witness(self._directory)
-        self.sender = Sender(self.spool, Link(url), SystemClock(), Impatient())
+        self.sender = Sender(self.spool, Link(url), Clock(), Impatient())
         self.said = 0
         self._began_at = began_at
         self._every_seconds = every_seconds

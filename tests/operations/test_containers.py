@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from agent.config import AgentConfig
 from agent.exposition import exposition
-from agent.settings.config import AgentConfig
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.http.server import STOPPING_MICROSECONDS

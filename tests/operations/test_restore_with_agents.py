@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.clock import SystemClock
+from agent.clock import Clock
 from agent.delivery.link import Backoff, Link
 from agent.delivery.sender import Sender
 from agent.spool.queue import Spool
@@ -35,7 +35,7 @@ class Host:
     def connect(self, port: int) -> None:
         """Send to this collector from now on; its address is new where the collector is."""
         if self._sender is None:
-            self._sender = Sender(self._spool, Link(f"http://127.0.0.1:{port}"), SystemClock(), Backoff(lambda: 0.0))
+            self._sender = Sender(self._spool, Link(f"http://127.0.0.1:{port}"), Clock(), Backoff(lambda: 0.0))
         else:
             self._sender.close()
             self._sender._home = self._sender._link = Link(f"http://127.0.0.1:{port}")

@@ -11,8 +11,7 @@ from agent.wire.units import GIB
 from simulator import labels
 from simulator.activity import NOTHING, Activity, blend, thrown_away
 from simulator.large_runs import STAGES, ring, stage_bytes
-from simulator.phases import DENSE, SPINNING, STALLED
-from simulator.timeline import Tape, Timeline, joined, lasting
+from simulator.timeline import DENSE, SPINNING, STALLED, Tape, Timeline, joined, lasting
 
 PHASES = (DENSE, SPINNING, STALLED.being(labels.STORAGE), NOTHING)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import time_ns
 
-from agent.version import installed_version
+from agent.child import installed_version
 from agent.wire.units import PERMILLE, WEEK_SECONDS
 from analyzer.capacity.profile.facts import (
     SCHEMA,

@@ -21,9 +21,9 @@ from bench.savings.changes.pace import later, lengths_of, retimed, share_of, whe
 from simulator import labels
 from simulator.activity import Activity, FloatArray
 from simulator.large_runs import HOT_NODES, SPINE_SHARE
-from simulator.phases import DENSE
 from simulator.plan import Run, Seat
 from simulator.site import Site
+from simulator.timeline import DENSE
 
 CONTENDED = 0.363  # of jobs: Crux, SIGCOMM'24
 STILL_HOT = (0.0, 0.4)

@@ -3,7 +3,7 @@
 from bench.savings.changes.pace import share_of
 from simulator.activity import SIGNALS, Activity, blend
 from simulator.labels import Label
-from simulator.phases import STALLED
+from simulator.timeline import STALLED
 
 COUNTED = ("steps", "samples", "tokens", "requests")
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.config import AgentConfig
 from agent.errors import ConfigError
 from agent.sampling.wiring import open_host_sources
-from agent.settings.config import AgentConfig
 from agent.sources.flows import FlowSource
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.config import AgentConfig
 from agent.errors import ConfigError
 from agent.sampling.wiring import open_host_sources
-from agent.settings.config import AgentConfig
 
 
 def names(config: AgentConfig, own_run: str | None = None, *, lasting: bool = False) -> set[str]:

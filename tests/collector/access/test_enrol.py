@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from agent.clock import SystemClock
+from agent.clock import Clock
+from agent.config import AgentConfig
 from agent.delivery.link import Backoff, JoiningLink, link_of, write_private
 from agent.delivery.sender import Sender
 from agent.errors import ConfigError
-from agent.settings.config import AgentConfig
 from agent.spool.queue import Spool, open_spool
 from collector.access.enrol import AT_ONCE
 from collector.access.issuing import join
@@ -67,7 +67,7 @@ def settings(tmp_path: Path, url: str, shown: str, ca_file: Path | None = None) 
 
 def delivered(config: AgentConfig, spool: Spool, steps: int) -> list[bool]:
     """Send, and return of each step whether it went well."""
-    sender = Sender(spool, link_of(config), SystemClock(), Backoff(lambda: 0.0))
+    sender = Sender(spool, link_of(config), Clock(), Backoff(lambda: 0.0))
     went = [sender.step(0) == 0 for _ in range(steps)]
     sender.close()
     return went

@@ -5,10 +5,10 @@ from typing import Any
 
 from prometheus_client import generate_latest
 
+from agent.config import DcgmNames
 from agent.metrics.families import Scraped, registry
 from agent.metrics.snapshot import Snapshot
 from agent.sampling.sampler import Stamped
-from agent.settings.config import DcgmNames
 from agent.source import Row, Supported
 from agent.wire.units import MINUTE_MS
 from simulator.batches import host_blocks, inventory, scheduler_batch
