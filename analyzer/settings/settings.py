@@ -130,7 +130,9 @@ class Settings:
         default=None,
         metadata=about("the key that capacity profiles are signed with; made beside the store where it is not named"),
     )
-    gates: Path | None = field(default=None, metadata=about("the gates file; without it our own, which names no key"))
+    gates: Path | None = field(
+        default=None, metadata=about("the policy for capacity requests; without it our own, which names no key")
+    )
     memory_limit: str = field(default="500MB", metadata=about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=about("how many threads DuckDB may use while it analyses"))
     guards: Guards = field(default=Guards(), metadata=about("the table [placement]"))

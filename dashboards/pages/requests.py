@@ -1,4 +1,4 @@
-"""Requests for more GPUs: each with its gates, its verdict, the other offer, and the form to waive."""
+"""Requests for more GPUs: each with its policy checks, its verdict, the other offer, and the form to override."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -131,11 +131,11 @@ def _request_view(
 
 def _outcome(gate: Gate, decided: Decided) -> str:
     is_waived = any(waiver.gate == gate.name for waiver in decided.waivers)
-    return "waived" if is_waived and gate.outcome != "PASS" else gate.outcome
+    return "override" if is_waived and gate.outcome != "PASS" else gate.outcome
 
 
 def _may_waive(gate: Gate, decided: Decided) -> bool:
-    return gate.waivable and _outcome(gate, decided) not in ("PASS", "waived")
+    return gate.waivable and _outcome(gate, decided) not in ("PASS", "override")
 
 
 def _sees(scope: Scope) -> Callable[[str], bool]:

@@ -63,7 +63,7 @@ def test_who_may_not_waive_sees_no_form_and_is_refused(own: Site, browser: httpx
     one = asked(own, why="waived by nobody")
     log_in(browser, own.keys["owner"])
     page = browser.get(f"/requests/{one['id']}").text
-    assert "Waive a gate" not in page
+    assert "Override a policy check" not in page
     token = token_of(browser.get("/login").text)
     answer = browser.post(
         f"/requests/{one['id']}/waivers", data={"csrf": token, "gate": "useful", "reason": "because I want to"}
@@ -84,7 +84,7 @@ def test_an_approver_waives_from_the_page(own: Site, browser: httpx.Client) -> N
     assert (answer.status_code, answer.headers["location"]) == (303, address)
     page = browser.get(address).text
     assert "the release is in March" in page
-    assert "waived useful" in page
+    assert "overridden: useful" in page
     (waiver,) = own.json(f"/v1/capacity-requests/{one['id']}", "read")["request"]["decided"]["waivers"]
     assert waiver["who"] == own.keys["approver"].split("_")[2]
 

@@ -175,7 +175,7 @@ def test_a_request_fits_and_is_waived_by_hand(browser: Browser, own: Site, width
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
     assert visit.page.evaluate(FAULTS) == []
     visit.page.get_by_label("Reason").fill("the release is in March")
-    visit.page.get_by_role("button", name="Waive it").click()
+    visit.page.get_by_role("button", name="Override").click()
     expect(visit.page.locator("main")).to_contain_text("useful: the release is in March")
     assert (visit.complaints, visit.elsewhere) == ([], [])
     visit.page.context.close()

@@ -55,10 +55,10 @@ _COLUMNS, _PAPER = 78, 80
 
 
 def gate(argv: list[str]) -> int:
-    """Judge a request for more GPUs by its profile and the site's gates; the exit code is 0 only where it passes.
+    """Check a capacity request against its profile and the site's policy; the exit code is 0 only where it passes.
 
-    Alone it needs no store and no network, as in CI. With --store or --server the request is kept, with its history,
-    and what the profile does not say of prices and free GPUs is looked up.
+    Alone it needs no store and no network, as in CI. With --store or --server the request is saved with its history,
+    and prices and free GPUs that the profile does not have are looked up.
     """
     options = _gate_parser().parse_args(argv)
     request = read_request(options.request)
@@ -79,20 +79,20 @@ def gate(argv: list[str]) -> int:
 
 
 def waive(argv: list[str]) -> int:
-    """Waive one gate of a kept request, with a reason; who, when and why stay with it, and in the audit."""
+    """Override one policy check of a saved request, with a reason; who, when and why stay with it, and in the audit."""
     parser = _kept_parser("override", waive.__doc__)
     parser.add_argument("id", metavar="ID", help="the request's id, q-...")
-    parser.add_argument("gate", metavar="GATE", help="the gate's name: useful, waiting, cheaper, ...")
+    parser.add_argument("gate", metavar="CHECK", help="the policy check: useful, waiting, cheaper, ...")
     parser.add_argument("--reason", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
     reason_of(options.reason)  # what is refused is refused before anything is opened
     decided = requests_of(options).waive(options.id, options.gate, options.reason)
-    print(fill(f"{decided.request_id}: {options.gate} is waived; the verdict is now {decided.verdict}.", _COLUMNS))
+    print(fill(f"{decided.request_id}: {options.gate} is overridden; the verdict is now {decided.verdict}.", _COLUMNS))
     return _OK
 
 
 def list_(argv: list[str]) -> int:
-    """List the requests for more GPUs that a site keeps, the newest first."""
+    """List the capacity requests of a site, the newest first."""
     parser = _kept_parser("list", list_.__doc__)
     _add_paper(parser)
     options = parser.parse_args(argv)
@@ -105,7 +105,7 @@ def list_(argv: list[str]) -> int:
 
 
 def show(argv: list[str]) -> int:
-    """Show a kept request: its gates, the other offer, and who decided and waived what, when."""
+    """Show a saved request: its policy checks, the other offer, and who decided and overrode what, when."""
     parser = _kept_parser("show", show.__doc__)
     parser.add_argument("id", metavar="ID", help="the request's id, q-...")
     _add_paper(parser)
@@ -124,13 +124,15 @@ def _gate_parser() -> argparse.ArgumentParser:
         "--profile", type=Path, metavar="FILE", help="what gpuledger capacity profile wrote; a pilot has none"
     )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="gates.toml (default: the settings', else ours)")
-    parser.add_argument("--price", metavar="P", help="per GPU-hour, before what site and profile say; none is guessed")
+    parser.add_argument(
+        "--price", metavar="P", help="per GPU-hour, instead of the price of site or profile; none is guessed"
+    )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write the profile's page with this verdict; .txt: as text"
     )
-    parser.add_argument("--dry-run", action="store_true", help="with --store: look everything up, and keep nothing")
+    parser.add_argument("--dry-run", action="store_true", help="with --store: look everything up, and save nothing")
     _add_paper(parser)
-    _add_where(parser, "the site's store: what the profile does not say is looked up, and the request is kept")
+    _add_where(parser, "the site's store: what the profile does not have is looked up, and the request is saved")
     return parser
 
 
@@ -277,7 +279,7 @@ class StoreRequests:
             return kept_request(registry, request_id), zone
 
     def waive(self, request_id: str, gate: str, reason: str) -> Decided:
-        """Waive one gate."""
+        """Override one policy check."""
         with registry_of_site(self.options) as registry:
             return waive_gate(registry, request_id, gate, reason, teller()).decided
 
@@ -299,7 +301,7 @@ class ServerRequests:
         return _kept_of(document["request"]), zone_of(document)
 
     def waive(self, request_id: str, gate: str, reason: str) -> Decided:
-        """Waive one gate."""
+        """Override one policy check."""
         body: dict[str, object] = {"gate": gate, "reason": reason}
         document = ask_server_json(self.address, f"{PATH}/{request_id}/waivers", body)
         return decided_of(document["request"]["decided"])
@@ -316,7 +318,7 @@ def requests_of(options: argparse.Namespace) -> StoreRequests | ServerRequests:
     """Return who is asked: the server of --server, or else the store here. What both raise:
 
     Raises:
-        ConfigError: there is no such gate, or it cannot be waived.
+        ConfigError: there is no such policy check, or it cannot be overridden.
         LedgerError: there is no such request, or the server does not answer.
         RegistryError: the registry does not answer.
     """

@@ -127,7 +127,7 @@ def test_with_a_store_it_is_kept_listed_shown_and_waived(store: Path, say: Calla
     assert identity in say(list_, "--store", store)[1]
     for name in ("useful", "waiting", "recommendations"):
         code, out = say(waive, identity, name, "--reason", "the release is in March", "--store", store)
-        assert (code, out.startswith(f"{identity}: {name} is waived; the verdict is now ")) == (0, True)
+        assert (code, out.startswith(f"{identity}: {name} is overridden; the verdict is now ")) == (0, True)
     code, out = say(show, identity, "--store", store)
     assert code == 0
     assert "  PASS    All 11 required policy checks passed, 3 of them by override." in out

@@ -340,5 +340,5 @@ def test_the_command_asks_a_server(
     assert list_(["--server", server]) == 0
     assert show([identity, "--server", server]) == 0
     said = capsys.readouterr().out
-    assert f"{identity}: useful is waived; the verdict is now FAIL." in said
+    assert f"{identity}: useful is overridden; the verdict is now FAIL." in said
     assert "overridden by" in said
