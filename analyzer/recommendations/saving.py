@@ -138,9 +138,9 @@ def told_over_us(period_us: int) -> int:
 
 
 def over_words(seconds: int) -> str:
-    """Return a span of savings as people read it: "a week", "in the 2 h seen"."""
+    """Return a span of savings as people read it: "per week", "in the 2 h seen"."""
     if seconds >= WEEK_SECONDS:
-        return "a week"
+        return "per week"
     return f"in the {seconds // 3600} h seen" if seconds % 3600 == 0 else f"in the {max(1, seconds // 60)} min seen"
 
 

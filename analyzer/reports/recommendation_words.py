@@ -12,7 +12,7 @@ HOLDS = {True: "yes", False: "no", None: "?"}
 
 
 def saves_words(advice: Recommendation, currency: str) -> str:
-    """Return "$842 / $1,022 / $1,142 a week (P20/P50/P80)", or GPU-hours where no price is known."""
+    """Return "$842 / $1,022 / $1,142 per week (P20/P50/P80)", or GPU-hours where no price is known."""
     if not is_predicted(advice):
         return _NOT_PREDICTED
     words = (
@@ -183,7 +183,7 @@ def place_words(place: Placement) -> str:
 
 
 def alternatives_words(advice: Recommendation, currency: str) -> str:
-    """Return "r-abcde order the ranks by rack (saves less: $1,022 a week)"; empty where there are none."""
+    """Return "r-abcde order the ranks by rack (saves less: $1,022 per week)"; empty where there are none."""
     return "; ".join(_alternative(one, advice, currency) for one in advice.alternatives)
 
 

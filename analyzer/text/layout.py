@@ -64,19 +64,23 @@ class TextLayout:
 
     def labelled(self, label: str, text: str, column: int = 16, indent: int = 2) -> list[str]:
         """Return "  label         text", wrapped under the text."""
-        return self.wrap(text, f"{'':{indent}}{label}".ljust(column), " " * column)
+        return self.wrap(text, f"{'':{indent}}{label} ".ljust(column), " " * column)
 
-    def ends(self, left: str, right: str, gap: int = 2) -> list[str]:
-        """Return a line with a text at each end, or two lines where they do not fit with `gap` blanks between them."""
-        room = self.width - 2 - len(left)
-        if len(right) + gap > room:
-            return [left, f"  {right}"]
-        return [f"{left}{right:>{room}}"]
+    def ends(self, left: str, right: str, hanging: int = 2) -> list[str]:
+        """Return a line with a text at each end, or two lines where both do not fit; `hanging` indents the second."""
+        if len(left) + len(right) + 2 > self.width - 2:
+            return [left, f"{'':{hanging}}{right}"]
+        return [at_ends(left, right, self.width - 2)]
 
     def page(self, lines: Sequence[str]) -> str:
         """Return the lines as one text; on ASCII paper with no other character."""
         text = ("\n".join(line.rstrip() for line in lines) + "\n").replace(NO_BREAK, " ")
         return text.translate(_ASCII).encode("ascii", "replace").decode() if self.ascii else text
+
+
+def at_ends(left: str, right: str, width: int) -> str:
+    """Return two texts at the ends of a line of this width, a blank between them at least."""
+    return f"{left}{right:>{max(len(right) + 1, width - len(left))}}"
 
 
 def cut(text: str, width: int, mark: str = "…") -> str:

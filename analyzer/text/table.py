@@ -133,8 +133,7 @@ def paper_lines(
 
     What is too wide pushes the rest. With `wrap` the last column is a paragraph in the room that is left of that paper.
     """
-    heads = [column.head for column in columns]
-    lines = ["".join(map(_head_cell, columns))] if any(heads) else []
+    lines = [_heads(columns)] if any(column.head for column in columns) else []
     first, *others = columns[:-1] if wrap else columns
     for cell, *cells in zip(*(column.cells(rows) for column in columns), strict=True):
         line = first.written(cell, indent)
@@ -147,8 +146,15 @@ def paper_lines(
     return lines
 
 
-def _head_cell(column: TableColumn[Row]) -> str:
-    return f"{'':{column.gap}}{column.head:{column.align}{column.width}}"
+def _heads(columns: Sequence[TableColumn[Row]]) -> str:
+    """Return the line of heads; a long one goes on over columns that have none."""
+    line, end = "", 0
+    for column in columns:
+        start, end = end + column.gap, end + column.gap + column.width
+        if column.head:
+            before = start if column.align == "<" else end - len(column.head)
+            line += " " * max(0, before - len(line)) + column.head
+    return line
 
 
 def csv_table(columns: Sequence[TableColumn[Row]], rows: Iterable[Row]) -> str:

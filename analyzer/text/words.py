@@ -140,7 +140,7 @@ def ratio_percent(ratio: float | None, decimals: int = 1) -> str:
 def nothing_avoidable(held: int, silent: int) -> str:
     """Return that nothing avoidable was found, of what was measured: of `held` time `silent` was not."""
     if not held:
-        return "No run is known to have held a GPU: there was no use of one to judge"
+        return "No run is known to have held a GPU, so there is no use to assess"
     if silent >= held:
         return "Nothing was measured of what runs held: what of it was avoidable is not known"
     if not silent:
@@ -150,7 +150,7 @@ def nothing_avoidable(held: int, silent: int) -> str:
 
 
 def nothing_recommended(held: int, silent: int, unjudged: int) -> str:
-    """Return that nothing is recommended, of what was looked at; `unjudged` rules lacked a signal."""
+    """Return that nothing is recommended, of what was looked at; `unjudged` rules lacked data."""
     if not held:
         return "Nothing is recommended: no run is known to have held a GPU."
     if silent >= held:
@@ -161,14 +161,14 @@ def nothing_recommended(held: int, silent: int, unjudged: int) -> str:
 
 
 def unjudged_words(rules: int) -> str:
-    """Return that rules lacked a signal and could not judge, to follow a sentence; nothing where none did."""
-    return f"; {counted(rules, 'rule')} lacked a signal and could not judge" if rules else ""
+    """Return that rules lacked data, to follow a sentence; nothing where none did."""
+    return f"; insufficient data for {counted(rules, 'rule')}" if rules else ""
 
 
 def unheld_words(milliseconds: int, worked: int, activity: int) -> str:
-    """Return that what counts as free was at work, and that nobody told who held it."""
+    """Return that what counts as unallocated was busy, and that no scheduler reported who held it."""
     share, busy = percent(worked, milliseconds), f"{(activity + 5) // 10}%"
-    return f"{share} of what counts as unallocated was at work ({busy} busy), and nobody told who held it"
+    return f"{share} of the unallocated GPU-hours were busy ({busy} on average), and nobody reported who held them"
 
 
 def duration(seconds: int) -> str:

@@ -15,7 +15,7 @@ from analyzer.findings.argue import argue
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
-from analyzer.interfaces.text.run_text import head_pairs, not_judged_words, projection, run_sentence
+from analyzer.interfaces.text.run_text import head_pairs, insufficient_data_words, projection, run_sentence
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.ledger.coverage import TimelinePoint
 from analyzer.ledger.run_facts import find_run
@@ -150,7 +150,7 @@ def _ruled_out(reader: Reader, finding: Finding, found: list[Finding], span: Per
 
 def _rest(reader: Reader, run_id: str) -> dict[str, object]:
     report = reader.run(run_id)
-    return {"sections": _sections(reader, report), "not_judged": not_judged_words(report)}
+    return {"sections": _sections(reader, report), "not_judged": insufficient_data_words(report)}
 
 
 PARTS: dict[str, Callable[[Reader, str], dict[str, object]]] = {"findings": _findings, "rest": _rest}

@@ -204,7 +204,7 @@ def test_what_is_worth_a_look_stands_below_the_findings(client: httpx.Client) ->
     assert all(f'<tr id="{item["id"]}">' in page for item in items["items"])
     rules = {one["rule"] for one in items["not_judged"]}
     text = client.get("/v1/read", params={"what": "findings", "since": "2026-W46"}).text
-    assert f"not judged: {len(rules)} rules" in text
+    assert f"insufficient data for {len(rules)} rules" in text
     assert f"{len(rules)} rules not judged for want of a signal" in page
 
 

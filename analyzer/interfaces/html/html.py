@@ -1,14 +1,14 @@
 """Reports as HTML: a fragment for the page, or one self-contained file, which loads nothing. Every name is escaped."""
 
 from analyzer.interfaces.text.finding_text import record_words
-from analyzer.interfaces.text.savings_text import bill_words, checked_words, saved_over, saving_column
-from analyzer.interfaces.text.sentences import cost_words, first_sentence, fleet_words, judged_words
+from analyzer.interfaces.text.savings_text import bill_words, checked_words, saving_column, savings_head
+from analyzer.interfaces.text.sentences import cost_words, data_gap_words, first_sentence, fleet_words
 from analyzer.interfaces.text.week_text import (
     CHECKED_SHOWN,
-    WORTH_DOING_SHOWN,
-    by_what_words,
+    RECOMMENDATIONS_SHOWN,
     correction_words,
     gpus_words,
+    measured_with_words,
     prices_words,
     silent_words,
     status_words,
@@ -24,7 +24,7 @@ from analyzer.text.words import days, decimal, gpu_hours, hours_decimals, kind_o
 __all__ = ["TEMPLATES", "environment", "finding_html", "text_html", "week_html", "week_view"]
 
 
-def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, object]:
+def week_view(report: WeekReport, top: int = RECOMMENDATIONS_SHOWN) -> dict[str, object]:
     """Return everything that a template prints of a week, rounded and in words."""
     shown = report.recommendations[:top]
     savings, together = saving_column(shown, report.currency) if shown else ([], "")
@@ -47,14 +47,14 @@ def week_view(report: WeekReport, top: int = WORTH_DOING_SHOWN) -> dict[str, obj
         "charged": charge_lines(report),
         "advice": list(zip(shown, savings, strict=True)),
         "together": together,
-        "over": saved_over(shown),
+        "savings_head": savings_head(shown),
         "bill": bill_words(shown, report.fleet, report.currency, report.period.timezone) if report.fleet else "",
         "checked": [(one.id, *_checked(one, report)) for one in report.checked[:CHECKED_SHOWN]],
         "corrections": correction_words(report),
         "measured": f"{decimal((held - silent) * 1000 // held, 1)}%" if held else None,
-        "by_what": by_what_words(report.by_what),
+        "measured_with": measured_with_words(report.by_what),
         "silent": [silent_words(node, report.period.timezone) for node in report.measured.nodes],
-        "not_judged": [judged_words(rule) for rule in report.not_judged],
+        "not_judged": [data_gap_words(rule) for rule in report.not_judged],
         "record": record_words(report.record) if report.record is not None else None,
     }
 

@@ -19,14 +19,14 @@ _OK = 0
 _ABOVE_LINES, _BELOW_LINES = 10, 3  # of the screen: all but the lines of holders
 _EVERY_SECONDS, _LEAST_SECONDS = 10.0, 1.0
 _KEYS: dict[str, Order] = {"c": "cost", "a": "avoidable", "g": "gpus", "b": "busy"}
-_HELP = "q quit   c cost   a avoidable   g GPUs   b least busy   space look again"
+_HELP = "q quit   c cost   a avoidable   g GPUs   b least busy   space refresh"
 
 
 def top(argv: list[str]) -> int:
-    """Who holds which GPUs now, what they do with them, and what an hour of it costs; with --node, GPU by GPU.
+    """Who holds which GPUs now, what they do with them, and what it costs per hour; with --node, GPU by GPU.
 
     States and prices are those of the ledger's newest hour (the server books it every minute), the driver's figures
-    those of its last five minutes. In a pipe, or with --once, it looks once. On a GPU host without a server:
+    those of its last five minutes. In a pipe, or with --once, it prints once. On a GPU host without a server:
     gpuledger top agent.
     """
     parser = argparse.ArgumentParser(prog="gpuledger top", description=top.__doc__)
@@ -34,8 +34,8 @@ def top(argv: list[str]) -> int:
     parser.add_argument(
         "--sort", dest="order", choices=get_args(Order), default="cost", help="which lines come first (default: cost)"
     )
-    parser.add_argument("--every", type=_seconds, default=_EVERY_SECONDS, metavar="S", help="seconds between two looks")
-    parser.add_argument("--once", action="store_true", help="look once, and end")
+    parser.add_argument("--every", type=_seconds, default=_EVERY_SECONDS, metavar="S", help="seconds between refreshes")
+    parser.add_argument("--once", action="store_true", help="print once and exit")
     add_paper(parser)
     add_ledger(parser, spans=False)
     options = parser.parse_args(argv)

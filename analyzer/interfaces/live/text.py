@@ -62,7 +62,7 @@ def _head(found: LiveView, layout: TextLayout) -> list[str]:
     if found.cost(found.breakdown) is not None:
         left += f", {symbol(found.currency)}{decimal(_cents(found, found.breakdown), 2)} per hour"
     right = f"{span_words(found.start, found.end, found.timezone)}, {found.timezone}"
-    return layout.ends(left, right, 3)
+    return layout.ends(left, right)
 
 
 def _classes(found: LiveView, paces: Sequence[int | None], layout: TextLayout) -> list[str]:

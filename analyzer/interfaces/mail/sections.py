@@ -24,8 +24,8 @@ from analyzer.finops.unit_cost.text import change_words
 from analyzer.interfaces.mail.content import Extras, Month, Section, Table
 from analyzer.interfaces.text.finding_text import record_words
 from analyzer.interfaces.text.savings_text import came_words, predicted_words
-from analyzer.interfaces.text.sentences import judged_words, unpriced_words
-from analyzer.interfaces.text.week_text import by_what_words, silent_words, status_words
+from analyzer.interfaces.text.sentences import data_gap_words, unpriced_words
+from analyzer.interfaces.text.week_text import measured_with_words, silent_words, status_words
 from analyzer.ledger.breakdown import column_like
 from analyzer.ledger.pending import CLOSES_AFTER
 from analyzer.period import Calendar, Period, local
@@ -294,7 +294,7 @@ def _measured(report: WeekReport) -> str:
 
 
 def _by_what(report: WeekReport) -> list[str]:
-    words = by_what_words(report.by_what)
+    words = measured_with_words(report.by_what)
     return [f"By what: {words}."] if words else []
 
 
@@ -320,7 +320,7 @@ def _prices(report: WeekReport, extras: Extras, oldest_price: date | None) -> li
 
 
 def _not_judged(report: WeekReport) -> list[str]:
-    judged = [judged_words(rule) for rule in report.not_judged]
+    judged = [data_gap_words(rule) for rule in report.not_judged]
     if not judged:
         return []
     more = len(judged) - _RULES_SHOWN

@@ -7,7 +7,7 @@ from typing import get_args
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.questions.question import PERIOD, Question, add_part, argument
 from analyzer.interfaces.text.run_text import run_text, runs_text
-from analyzer.interfaces.text.week_text import WORTH_DOING_SHOWN, week_text
+from analyzer.interfaces.text.week_text import RECOMMENDATIONS_SHOWN, week_text
 from analyzer.measures.traffic.fleet import FleetTraffic, read_fleet_traffic
 from analyzer.measures.traffic.tariff import tariff_book
 from analyzer.measures.traffic.text import fleet_traffic_text
@@ -46,7 +46,7 @@ WEEK = Question(
     "week",
     _week,
     lambda report: report.period.label,
-    lambda report, request, layout: week_text(report, layout, request.top or WORTH_DOING_SHOWN),
+    lambda report, request, layout: week_text(report, layout, request.top or RECOMMENDATIONS_SHOWN),
     forms={"html": lambda report, _: week_html(report)},
     of_part=True,
     about="Where the GPU time and money of a period went; without one, of the last complete week.",

@@ -8,8 +8,8 @@ from analyzer.recommendations.lifecycle.outcome import Effect, Interval
 from analyzer.recommendations.lifecycle.work import Unit
 from analyzer.reports.compare import ComparedSide, Comparison
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, name_column, paper_lines
 from analyzer.text.words import (
-    UNKNOWN,
     apportion,
     counted,
     decimal,
@@ -54,11 +54,14 @@ def _shares(breakdown: Breakdown) -> dict[str, int]:
 
 
 _PER: dict[Unit, tuple[int, str]] = {
-    "tokens": (1_000_000, "a million tokens"),
-    "samples": (1_000, "a thousand samples"),
-    "steps": (1_000, "a thousand steps"),
+    "tokens": (1_000_000, "million tokens"),
+    "samples": (1_000, "thousand samples"),
+    "steps": (1_000, "thousand steps"),
 }
 _ONE: dict[Unit, str] = {"tokens": "token", "samples": "sample", "steps": "step", "run": "completed run"}
+
+
+_Row = tuple[str, str | None, str | None, str | None]  # what, before, after, and the change
 
 
 def compare_text(found: Comparison, layout: TextLayout) -> str:
@@ -80,7 +83,7 @@ def _sizes(found: Comparison) -> str:
     one, other = len(found.before.run_ids), len(found.after.run_ids)
     if one == other == 1:
         return "two runs side by side"
-    return f"{counted(one, 'run')} before, {counted(other, 'run')} after; as the mean of a run"
+    return f"{counted(one, 'run')} before, {counted(other, 'run')} after; mean per run"
 
 
 def _answer(found: Comparison) -> str:
@@ -100,7 +103,7 @@ def _answer(found: Comparison) -> str:
 
 
 def _interval(effect: Effect) -> str:
-    return f"With 95%: {_ends(effect.by_t.sure)}." + ("" if effect.is_shown else " That may be no change at all.")
+    return f"95% interval: {_ends(effect.by_t.sure)}." + ("" if effect.is_shown else " That may be no change at all.")
 
 
 def _ends(interval: Interval) -> str:
@@ -112,32 +115,45 @@ def _ends(interval: Interval) -> str:
 
 
 def _table(found: Comparison, layout: TextLayout) -> list[str]:
-    width = 38 + layout.extra
-    labels = (found.before.label, found.after.label)
-    heads = [layout.cut(label, 12) for label in (*labels, "change")]
-    lines = ["GPU-HOURS".ljust(width) + "".join(f"{head:>14}" for head in heads)]
-    decimals = hours_decimals(max(_a_run(side, side.breakdown.milliseconds) for side in (found.before, found.after)))
-    columns = [_hours(side, decimals) for side in (found.before, found.after)]
-    for label in dict.fromkeys((*columns[0], *columns[1])):
-        then, now = (column.get(label, 0) for column in columns)
-        figures = [decimal(then, decimals), decimal(now, decimals), signed(now - then, decimals)]
-        for place, side in enumerate((found.before, found.after)):
-            if label not in columns[place] and not side.breakdown.measured.milliseconds:  # not known, and not 0
-                figures[place], figures[2] = UNKNOWN, UNKNOWN
-        lines.append(f"  {layout.cut(label, width - 3):<{width - 2}}" + "".join(f"{figure:>14}" for figure in figures))
-    lines += _row("cost", [_cost(found, side) for side in (found.before, found.after)], width)
+    sides = (found.before, found.after)
+    rows: list[_Row] = _time_rows(sides)
+    rows += _both("cost", [_cost(found, side) for side in sides])
     if found.unit in _PER:
-        units = [_units(side) for side in (found.before, found.after)]
-        lines += _row(found.unit, units, width)
-        per = [_per(found, side) for side in (found.before, found.after)]
-        lines += _row(f"{'cost of' if found.is_priced else 'GPU-hours for'} {_PER[found.unit][1]}", per, width)
-    return lines
+        rows += _both(found.unit, [_units(side) for side in sides])
+        per = f"{'cost per' if found.is_priced else 'GPU-hours per'} {_PER[found.unit][1]}"
+        rows += _both(per, [_per(found, side) for side in sides])
+    columns: tuple[TableColumn[_Row], ...] = (
+        name_column("GPU-HOURS", lambda row: row[0], 38 + layout.extra),
+        TableColumn(layout.cut(found.before.label, 12), lambda row: row[1], width=14),
+        TableColumn(layout.cut(found.after.label, 12), lambda row: row[2], width=14),
+        TableColumn("change", lambda row: row[3], width=14),
+    )
+    return paper_lines(columns, rows)
 
 
-def _row(label: str, both: list[str | None], width: int) -> list[str]:
-    if None in both:
-        return []
-    return [f"  {label:<{width - 2}}" + "".join(f"{figure or '':>14}" for figure in both)]
+def _time_rows(sides: tuple[ComparedSide, ComparedSide]) -> list[_Row]:
+    """Return a row a state, in GPU-hours of the mean run, and their total; what nobody measured is not 0."""
+    decimals = hours_decimals(max(_a_run(side, side.breakdown.milliseconds) for side in sides))
+    columns = [_hours(side, decimals) for side in sides]
+    blind = [not side.breakdown.measured.milliseconds for side in sides]
+    rows: list[_Row] = []
+    for label in dict.fromkeys((*columns[0], *columns[1])):
+        then, now = (
+            None if is_blind and label not in column else column.get(label, 0)
+            for column, is_blind in zip(columns, blind, strict=True)
+        )
+        change = None if then is None or now is None else signed(now - then, decimals)
+        rows.append((label, _decimal(then, decimals), _decimal(now, decimals), change))
+    return rows
+
+
+def _decimal(units: int | None, decimals: int) -> str | None:
+    return None if units is None else decimal(units, decimals)
+
+
+def _both(label: str, figures: list[str | None]) -> list[_Row]:
+    before, after = figures
+    return [] if before is None or after is None else [(label, before, after, "")]
 
 
 def _a_run(side: ComparedSide, amount: int) -> int:

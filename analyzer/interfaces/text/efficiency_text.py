@@ -1,4 +1,4 @@
-"""How well a run used what it held, as text: what is known, a line each; what is not stands under NOT JUDGED."""
+"""How well a run used what it held, as text: what is known, a line each; what is not stands under INSUFFICIENT DATA."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,15 +1,16 @@
 """One finding as text: its plot, all that argues for and against it, and the way to say that it is wrong."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from analyzer.findings.argue import Argument, Plot, Signal
 from analyzer.findings.finding import Finding
 from analyzer.findings.signs import Sign
+from analyzer.interfaces.text.finding_text import seen_lines, wrong_if_lines
 from analyzer.period import local
 from analyzer.reports.finding_view import Explained, of_runs, whose_gpus
 from analyzer.reports.recommendation_words import saves_words
-from analyzer.text.layout import LEVELS, TextLayout
+from analyzer.text.layout import LEVELS, TextLayout, at_ends
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import counted, day, gpu_hours, money, plain, plain_sentence
 
 _ROWS, _SIGNAL_ROWS = 5, 3
@@ -25,18 +26,26 @@ def plot_lines(plot: Plot | None, layout: TextLayout, timezone: str, whose: str)
     across = max(1, (layout.width - 2 - _LEFT) // len(plot.times))
     working, lost = ("#", ".") if layout.ascii else ("█", "░")
     found = [layout.cut(f"  {working} productive   {lost} {plot.label}   % of the GPUs of {whose}", layout.width - 2)]
-    for row in reversed(range(_ROWS)):
-        cells = "".join(
-            _cell(own, gone, row, working, lost) * across for own, gone in zip(plot.working, plot.lost, strict=True)
-        )
-        found.append(f"{_scale(row, _ROWS, _FULL):>{_LEFT - 1}}{_edge(layout)}{cells}")
+    pairs = list(zip(plot.working, plot.lost, strict=True))
+    found += _plotted(
+        [
+            (_scale(row, _ROWS, _FULL), "".join(_cell(own, gone, row, working, lost) * across for own, gone in pairs))
+            for row in reversed(range(_ROWS))
+        ],
+        layout,
+    )
     if plot.signal is not None:
         found += _signal(plot.signal, across, layout)
     return [*found, _axis(plot.times, across, timezone)]
 
 
-def _edge(layout: TextLayout) -> str:
-    return "|" if layout.ascii else "│"
+def _plotted(rows: Sequence[tuple[str, str]], layout: TextLayout) -> list[str]:
+    """Return the rows of a plot, each with its scale and its cells."""
+    columns: tuple[TableColumn[tuple[str, str]], ...] = (
+        TableColumn("", lambda row: row[0], width=_LEFT - 1),
+        TableColumn("", lambda row: ("|" if layout.ascii else "│") + row[1]),
+    )
+    return paper_lines(columns, rows, indent="")
 
 
 def _cell(working: float, lost: float, row: int, full: str, light: str) -> str:
@@ -56,10 +65,11 @@ def _signal(signal: Signal, across: int, layout: TextLayout) -> list[str]:
     top = _FULL if signal.unit.startswith("%") and max(known) > _FULL / 3 else max(*known, signal.mark or 0.0, 0.001)
     mark = "" if signal.mark is None else f"; the rule's mark is {signal.mark:g}"
     found = ["", f"  {signal.name}, {signal.unit}{mark}"]
-    for row in reversed(range(_SIGNAL_ROWS)):
-        cells = "".join(_level(value, row, top, layout) * across for value in signal.values)
-        found.append(f"{_scale(row, _SIGNAL_ROWS, top):>{_LEFT - 1}}{_edge(layout)}{cells}")
-    return found
+    rows = [
+        (_scale(row, _SIGNAL_ROWS, top), "".join(_level(value, row, top, layout) * across for value in signal.values))
+        for row in reversed(range(_SIGNAL_ROWS))
+    ]
+    return [*found, *_plotted(rows, layout)]
 
 
 def _level(value: float | None, row: int, top: float, layout: TextLayout) -> str:
@@ -76,11 +86,11 @@ def _level(value: float | None, row: int, top: float, layout: TextLayout) -> str
 def _axis(times: Sequence[int], across: int, timezone: str) -> str:
     began, ended = local(times[0], timezone), local(times[-1], timezone)
     left, right = f"{day(began)} {began:%H:%M}", f"{day(ended)} {ended:%H:%M}"
-    return f"{'':<{_LEFT}}{left}{right:>{max(len(right) + 1, across * len(times) - len(left))}}"
+    return " " * _LEFT + at_ends(left, right, across * len(times))
 
 
 _COLUMN, _HEAD = 14, 8
-_WHAT, _SEEN, _SAID = 25, 22, 4
+_WHAT, _SEEN = 25, 22
 _RUNS_SHOWN = 6
 
 
@@ -109,18 +119,20 @@ def explain_text(explained: Explained, layout: TextLayout) -> str:
     found += _listed("RULED OUT", explained.ruled_out, layout)
     found += _listed("APART", explained.apart, layout)
     found += _saves(explained, layout)
-    found += layout.labelled("WRONG IF", plain_sentence(finding.wrong_if), _COLUMN)
-    for label, words in (("JUDGED", explained.judged), ("MUTED", explained.muted)):
+    found += wrong_if_lines(finding, layout)
+    for label, words in (("FEEDBACK", explained.judged), ("MUTED", explained.muted)):
         found += layout.labelled(label, words, _COLUMN) if words else []
-    ask = f"  is this right?  gpuledger findings judge {finding.id} right --because WHY"
+    ask = layout.labelled("is this right?", f"gpuledger findings judge {finding.id} right --because WHY", 18)
+    ask += layout.labelled("", "(or wrong, or planned)", 18)
     following = f"gpuledger recommendations show {explained.advice[0].id}" if explained.advice else "gpuledger findings"
-    return layout.page([*found, "", ask, f"{'':18}(or wrong, or planned)", f"next: {following}"])
+    return layout.page([*found, "", *ask, f"next: {following}"])
 
 
 def _head(explained: Explained, layout: TextLayout) -> list[str]:
     finding = explained.finding
     found = _title(explained, layout)
-    found += _field("rule", f"{explained.rule}   {explained.actor} can act", layout)
+    found += _field("owner", explained.actor, layout)
+    found += _field("rule", explained.rule, layout)
     where = f" on {counted(len(finding.hosts), 'host')}" if finding.hosts else ""
     hours = f"{gpu_hours(finding.milliseconds)} GPU-hours{of_runs(finding)}{where}"
     found += _field("when", f"{explained.when}, {hours}", layout)
@@ -133,21 +145,18 @@ def _head(explained: Explained, layout: TextLayout) -> list[str]:
 
 
 def _title(explained: Explained, layout: TextLayout) -> list[str]:
-    """Return the first line; what does not fit beside the title stands under it."""
+    """Return what it is, and below what it wastes, how sure that is and whether it goes on."""
     finding = explained.finding
-    at_stake = "$ unknown"
+    waste = "not priced"
     if finding.at_stake_micros is not None:
-        at_stake = money(finding.at_stake_micros, explained.currency)
-    confidence = f"{finding.confidence}, claims nothing" if finding.suspicion else finding.confidence
-    right = f"{at_stake}  {confidence}  {explained.state}"
+        waste = money(finding.at_stake_micros, explained.currency)
+    confidence = f"{finding.confidence}, no cost counted" if finding.suspicion else finding.confidence
     left = layout.cut(f"{finding.id}  {plain(finding.subject)}: {finding.what}", layout.width - 2)
-    if len(left) + len(right) + 2 > layout.width - 2:
-        return [left, f"{'':<{_HEAD}}{right}"]
-    return [f"{left}{right:>{layout.width - 2 - len(left)}}"]
+    return [left, *_field("", f"estimated waste {waste} · confidence: {confidence} · {explained.state}", layout)]
 
 
 def _field(label: str, words: str, layout: TextLayout) -> list[str]:
-    return layout.wrap(words, label.ljust(_HEAD), " " * _HEAD)
+    return layout.labelled(label, words, _HEAD, indent=0)
 
 
 def _runs(finding: Finding) -> str:
@@ -160,39 +169,24 @@ def _runs(finding: Finding) -> str:
 
 
 def _seen(finding: Finding, argument: Argument | None, layout: TextLayout) -> list[str]:
-    marks = argument.signs if argument else ()
-    found = []
-    if marks:
-        found.append(f"  {'SEEN':<{_WHAT + _SEEN}}NEEDED TO SAY SO")
-        found += [line for sign in marks for line in _sign(sign, layout)]
-    elif finding.evidence:
-        found.append("  SEEN")
-    for line in finding.evidence:
-        seen, verdict = plain_sentence(line.seen), plain_sentence(line.verdict)
-        left = f"  {layout.cut(line.what, _WHAT - 1):<{_WHAT}}"
-        room = layout.width - 2 - len(left)
-        if len(seen) + len(verdict) + 2 <= room:
-            found.append(f"{left}{seen}{verdict:>{room - len(seen)}}")
-        else:
-            found += layout.wrap(f"{seen}  {verdict}".rstrip(), left, " " * len(left))
-    return found
-
-
-def _sign(sign: Sign, layout: TextLayout) -> list[str]:
-    said = {True: "yes", False: "no", None: "-"}[sign.holds]
-    left = f"  {layout.cut(sign.what, _WHAT - 1):<{_WHAT}}{layout.cut(sign.seen, _SEEN - 1):<{_SEEN}}"
-    room = layout.width - 2 - len(left)
-    first, *more = textwrap.wrap(sign.needed, room - _SAID) or [""]
-    return [f"{left}{first}{said:>{room - len(first)}}", *(f"{'':<{len(left)}}{line}" for line in more)]
+    signs = argument.signs if argument else ()
+    columns: tuple[TableColumn[Sign], ...] = (
+        TableColumn("  SEEN", lambda sign: sign.what, width=_WHAT + 2, align="<", is_cut=True),
+        TableColumn("", lambda sign: sign.seen, width=_SEEN, align="<", is_cut=True),
+        TableColumn("HOLDS", lambda sign: {True: "yes", False: "no", None: None}[sign.holds], width=7, align="<"),
+        TableColumn("NEEDED", lambda sign: sign.needed),
+    )
+    found = paper_lines(columns, signs, wrap=layout) if signs else ["  SEEN"] if finding.evidence else []
+    return found + seen_lines(finding, layout, _WHAT + 2)
 
 
 def _listed(label: str, items: tuple[str, ...], layout: TextLayout) -> list[str]:
-    """Return the items one a line, the label before the first."""
-    return [
-        line
-        for place, item in enumerate(items)
-        for line in layout.wrap(item, f"  {'' if place else label}".ljust(_COLUMN), " " * (_COLUMN + 2))
-    ]
+    """Return the items, each on a line of its own and what follows it indented below; the label before the first."""
+    found = []
+    for place, item in enumerate(items):
+        first, *more = layout.labelled("" if place else label, item, _COLUMN)
+        found += [first, *(f"  {line}" for line in more)]
+    return found
 
 
 def _saves(explained: Explained, layout: TextLayout) -> list[str]:

@@ -1,4 +1,4 @@
-"""Findings as text: the list, sorted by money, how often such were right, notices, and what could not be judged."""
+"""Findings as text: the list, sorted by money, how often such were right, observations, and which rules lacked data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from analyzer.period import Period, local
 from analyzer.reports.finding_list import FindingsReport, at_stake_column
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import (
     NO_BREAK,
     counted,
@@ -40,21 +41,21 @@ def _level(word: str, tally: FindingTally) -> str:
     share = (tally.percent or "").replace(" ", NO_BREAK)
     right = f"{tally.right:,} {'was' if tally.right == 1 else 'were'} right ({share})"
     planned = f", {tally.planned:,} of them planned" if tally.planned else ""
-    return f'of {tally.judged:,} "{word}" {noun} judged by owners, {right}{planned}'
+    return f'of {tally.judged:,} "{word}" {noun} with feedback, {right}{planned}'
 
 
 def overconfident_words(one: RuleTally) -> str:
     """Return the sentence on a rule whose "high" did not keep its promise."""
     promised = PROMISED_PERMILLE // 10
     return (
-        f'{one.rule.replace("_", " ")} says "high", and {one.tally.right:,} of {one.tally.judged:,} judged were right '
-        f"({one.tally.percent}, promised are {promised}%): read it as medium"
+        f'{one.rule.replace("_", " ")} reports "high", and {one.tally.right:,} of {one.tally.judged:,} with feedback '
+        f"were right ({one.tally.percent}; {promised}% is promised): read it as medium"
     )
 
 
 _SHOWN = 5
 _PLACE, _COLUMN = 15, 18
-_TITLE = "WORTH A LOOK (claims no GPU time: what it costs is in the tables)"
+_TITLE = "OBSERVATIONS (no cost counted: what they cost is in the tables)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,11 @@ def notice_line(notice: Notice) -> NoticeLine:
 
 
 def notice_lines(notices: Sequence[Notice], layout: TextLayout, *, everything: bool) -> list[str]:
-    """Return what is worth a look; what is no more than possible is listed with everything alone."""
+    """Return the observations; what is no more than possible is listed with everything alone."""
     sure = [notice for notice in notices if notice.confidence != "low"]
     shown = notices if everything else sure[:_SHOWN]
     if not shown:
-        words = f"{counted(len(notices), 'possible notice')} of low confidence: --all lists them"
+        words = f"{counted(len(notices), 'possible observation')} of low confidence: --all lists them"
         return layout.wrap(words) if notices else []
     lines = ["", *layout.wrap(_TITLE, "", "  ")]
     for notice in shown:
@@ -98,10 +99,10 @@ _SUBJECTS_SHOWN = 10
 def unjudged_text(
     period: Period, unjudged: Sequence[Unjudged], names: Mapping[str, str], layout: TextLayout, top: int | None = None
 ) -> str:
-    """Return which rules could not be judged, of whom, and for want of which signal; `names` are those of runs."""
+    """Return which rules had insufficient data, of whom, and which signal they lacked; `names` are those of runs."""
     kind = "week" if "-W" in period.label else "period"
     by = by_rule(unjudged)
-    found = [f"{counted(rules_in(unjudged), 'rule')} not judged, {kind} {period.label}", ""]
+    found = [f"insufficient data for {counted(rules_in(unjudged), 'rule')}, {kind} {period.label}", ""]
     if not by:
         found.append("  Every rule had the signals that it needs.")
     for (rule, missing), whom in sorted(by.items(), key=lambda one: (-len(one[1]), rule_words(one[0][0]), one[0])):
@@ -113,9 +114,9 @@ def unjudged_text(
         ]
         if len(whom) > (top or _SUBJECTS_SHOWN):
             found.append(f"    and {len(whom) - (top or _SUBJECTS_SHOWN):,} more: --top N")
-    hint = "what is missing is missing of the whole fleet, where no run or host is named"
+    hint = "where no run or host is named, the signal is missing in the whole fleet"
     fleet = ["", *layout.wrap(hint)] if any(whom == ["fleet"] for whom in by.values()) else []
-    return layout.page([*found, *fleet, "", "next: gpuledger agent doctor, on a host of theirs: what it can measure"])
+    return layout.page([*found, *fleet, "", "next: gpuledger agent doctor, on one of their hosts: what it can measure"])
 
 
 def _called(subject: str, names: Mapping[str, str]) -> str:
@@ -125,7 +126,7 @@ def _called(subject: str, names: Mapping[str, str]) -> str:
 
 _MARKS = {"new": "+", "growing": "^", "shrinking": "v"}
 _SUSPECTED_LEAST_MS = 180_000  # a twentieth of a GPU-hour, which the column would round to 0.0
-_SURE = {"high": "high", "medium": "med", "low": "low"}
+_CONFIDENCE = {"high": "high", "medium": "med", "low": "low"}
 
 
 def findings_text(report: FindingsReport, layout: TextLayout, top: int | None = None) -> str:
@@ -133,16 +134,21 @@ def findings_text(report: FindingsReport, layout: TextLayout, top: int | None = 
     kind = "week" if "-W" in report.period.label else "period"
     column, total = at_stake_column(report.findings, report.currency)
     title = f"{_counts(report)}, {kind} {report.period.label}"
-    head = [f"{title}{f'{total} at stake':>{max(1, layout.width - 7 - len(title))}}", *_whose(report, layout), ""]
     if not report.findings:
-        head = [title, *_whose(report, layout), "", *layout.wrap(report.nothing)]
+        return layout.page([title, *_whose(report, layout), "", *layout.wrap(report.nothing), *_foot(report, layout)])
+    head = [*layout.ends(title, f"{total} estimated waste"), *_whose(report, layout), ""]
     what = 29 + layout.extra
-    stake = f"{symbol(report.currency).strip()} at stake" if report.priced else "GPU-hours"
-    table = [f"  {'id':<8}{'run or place':<15}{'what':<{what}}{stake:>10}  {'sure':<6}owner"] if report.findings else []
     amounts = dict(zip((finding.id for finding in report.findings), column, strict=True))
     shown = report.shown[:top]
-    table += [_row(report, finding, amounts[finding.id], layout, what) for finding in shown]
-    table += _rest(report, shown, amounts, 25 + what)
+    columns: tuple[TableColumn[FindingDocument], ...] = (
+        TableColumn("  id", lambda finding: f"{_mark(report, finding)} {finding.id}", width=10, align="<"),
+        TableColumn("run or place", lambda finding: finding.subject, width=15, align="<", is_cut=True),
+        TableColumn("what", lambda finding: finding.what, width=what, align="<", is_cut=True),
+        TableColumn(_waste_head(report), lambda finding: amounts[finding.id], width=10),
+        TableColumn("conf.", lambda finding: _CONFIDENCE[finding.confidence], width=6, align="<", gap=2),
+        TableColumn("owner", lambda finding: finding.actor, align="<"),
+    )
+    table = [*paper_lines(columns, shown, indent=""), *_rest(report, shown, amounts, 25 + what)]
     return layout.page([*head, *table, *_foot(report, layout)])
 
 
@@ -150,12 +156,8 @@ def _whose(report: FindingsReport, layout: TextLayout) -> list[str]:
     return layout.wrap(f"of {report.part.words}", "") if report.part else []
 
 
-def _row(report: FindingsReport, finding: FindingDocument, amount: str, layout: TextLayout, what: int) -> str:
-    return (
-        f"{_mark(report, finding)} {finding.id:<7} {layout.cut(finding.subject, 14):<15}"
-        f"{layout.cut(finding.what, what - 1):<{what}}{amount:>10}  {_SURE[finding.confidence]:<6}"
-        f"{finding.actor or '-'}"
-    )
+def _waste_head(report: FindingsReport) -> str:
+    return f"waste {symbol(report.currency).strip()}" if report.priced else "GPU-hours"
 
 
 def _counts(report: FindingsReport) -> str:
@@ -180,12 +182,15 @@ def _rest(report: FindingsReport, shown: Sequence[Finding], amounts: dict[str, s
     for finding in report.findings:
         if finding.id not in seen:
             left.setdefault(report.why_not_shown(finding) or "more, smaller", []).append(amounts[finding.id])
-    decimals = 2 if report.priced else 1
-    found = []
-    for why, own in left.items():
-        units = sum(int(amount.replace(",", "").replace(".", "")) for amount in own)
-        found.append(f"  {f'{len(own):,} {why}':<{width - 2}}{decimal(units, decimals):>10}")
-    return found
+    columns: tuple[TableColumn[tuple[str, list[str]]], ...] = (
+        TableColumn("", lambda row: f"{len(row[1]):,} {row[0]}", width=width, align="<"),
+        TableColumn("", lambda row: decimal(sum(map(_units, row[1])), 2 if report.priced else 1), width=10),
+    )
+    return paper_lines(columns, list(left.items()))
+
+
+def _units(amount: str) -> int:
+    return int(amount.replace(",", "").replace(".", ""))
 
 
 def _foot(report: FindingsReport, layout: TextLayout) -> list[str]:
@@ -204,13 +209,15 @@ def _foot(report: FindingsReport, layout: TextLayout) -> list[str]:
     found += [line for one in report.overconfident for line in layout.wrap(overconfident_words(one))]
     if report.suspicions and not report.everything:
         found += layout.wrap(
-            f"{counted(len(report.suspicions), 'suspicion')} below medium confidence claim nothing: --all lists them"
+            f"{counted(len(report.suspicions), 'suspicion')} of low confidence (no cost counted): --all lists them"
         )
     if report.everything:
         found += _suspicions(report, layout)
     found += notice_lines(report.notices, layout, everything=report.everything)
     if report.not_judged:
-        found += layout.wrap(f"not judged: {counted(report.not_judged, 'rule')}: gpuledger findings --unjudged")
+        found += layout.wrap(
+            f"insufficient data for {counted(report.not_judged, 'rule')}: gpuledger findings --unjudged"
+        )
     if not report.shown:
         return [*found, "next: gpuledger report"]
     ask = f"gpuledger findings judge {report.shown[0].id} right --because WHY"
@@ -218,17 +225,17 @@ def _foot(report: FindingsReport, layout: TextLayout) -> list[str]:
 
 
 def still_words(still: StillCosts, currency: str) -> str:
-    """Return what goes on costing, an hour, and where to read what ends it."""
+    """Return what goes on costing, per hour, and where to read what ends it."""
     rate = f"{gpu_hours(still.milliseconds)} GPU-hours" if still.micros is None else money(still.micros, currency)
     verb = "takes" if still.micros is None else "costs"
-    return f"{still.finding_id} still {verb} {rate} an hour: gpuledger findings explain {still.finding_id}"
+    return f"{still.finding_id} still {verb} {rate} per hour: gpuledger findings explain {still.finding_id}"
 
 
 def check_words(alarming: Sequence[str]) -> str:
     """Return what --check found, in one line for a log."""
     if not alarming:
-        return "check: no finding is new, of high confidence, open and not judged"
-    return f"check failed: new, of high confidence, open and not judged: {', '.join(alarming)}"
+        return "check: no finding is new, of high confidence, open and without feedback"
+    return f"check failed: new, of high confidence, open and without feedback: {', '.join(alarming)}"
 
 
 def _suspicions(report: FindingsReport, layout: TextLayout) -> list[str]:
@@ -238,18 +245,25 @@ def _suspicions(report: FindingsReport, layout: TextLayout) -> list[str]:
     found = [
         "",
         *layout.wrap(
-            'SUSPECTED, NOT PROVEN (claims nothing: this time stays "low utilization, unexplained")', "", "  "
+            'SUSPECTED, NOT PROVEN (no cost counted: this time stays "low utilization, unexplained")', "", "  "
         ),
     ]
     small = [finding for finding in report.suspicions if finding.milliseconds < _SUSPECTED_LEAST_MS]
-    for finding in report.suspicions[: len(report.suspicions) - len(small)]:
-        what = layout.cut(finding.what.removeprefix("perhaps "), 24 + layout.extra)
-        hours = f"{gpu_hours(finding.milliseconds)} GPU-hours"
-        found.append(f"  {finding.id:<7} {layout.cut(finding.subject, 14):<15}{what:<{25 + layout.extra}}{hours:>16}")
+    columns: tuple[TableColumn[FindingDocument], ...] = (
+        TableColumn("", lambda finding: finding.id, width=10, align="<"),
+        TableColumn("", lambda finding: finding.subject, width=15, align="<", is_cut=True),
+        TableColumn("", _suspected, width=25 + layout.extra, align="<", is_cut=True),
+        TableColumn("", lambda finding: f"{gpu_hours(finding.milliseconds)} GPU-hours", width=16),
+    )
+    found += paper_lines(columns, report.suspicions[: len(report.suspicions) - len(small)])
     if small:
         ids = ", ".join(finding.id for finding in small)
         found += layout.wrap(f"under 0.05 GPU-hours each: {ids}")
     return found
+
+
+def _suspected(finding: Finding) -> str:
+    return finding.what.removeprefix("perhaps ")
 
 
 def _muted(report: FindingsReport, layout: TextLayout) -> list[str]:
@@ -272,20 +286,31 @@ def heading(finding: Finding, timezone: str, layout: TextLayout) -> list[str]:
     revision = (finding.rule_version or "").partition(".")[0]  # explain has it whole, with the digest of its numbers
     by = f" · rule {plain(revision)}" if revision else ""
     right = f"{finding.confidence} · since {weekday} {time}{by}"
-    if len(title) + len(right) + 2 > layout.width - 2:
-        return [layout.cut(title, layout.width - 2), f"  {right}"]
-    return [f"{title}{right:>{layout.width - 2 - len(title)}}"]
+    return layout.ends(layout.cut(title, layout.width - 2), right)
 
 
 def evidence_lines(finding: Finding, layout: TextLayout, ruled_out: Sequence[str] = ()) -> list[str]:
     """Return the evidence as a table, what else it could have been and is not, and what would prove it wrong."""
+    found = seen_lines(finding, layout, 18)
+    found += layout.labelled("ruled out", " · ".join(ruled_out), 18) if ruled_out else []
+    return [*found, *wrong_if_lines(finding, layout)]
+
+
+def seen_lines(finding: Finding, layout: TextLayout, column: int) -> list[str]:
+    """Return the evidence, a line each: what, what was seen, and at the other end what that says."""
     found = []
     for line in finding.evidence:
-        left = f"  {layout.cut(line.what, 15):<16}"
+        label = layout.cut(line.what, column - 3)
         seen, verdict = plain_sentence(line.seen), plain_sentence(line.verdict)
-        if len(left) + len(seen) + len(verdict) + 2 <= layout.width - 2:
-            found.append(f"{left}{seen}{verdict:>{layout.width - 2 - len(left) - len(seen)}}")
+        first, *more = layout.labelled(label, seen, column)
+        ends = layout.ends(first, verdict) if verdict and not more else []
+        if verdict and len(ends) != 1:
+            found += layout.labelled(label, f"{seen}  {verdict}", column)
         else:
-            found += layout.wrap(f"{seen}  {verdict}", left, " " * 18)
-    found += layout.labelled("ruled out", " · ".join(ruled_out), 18) if ruled_out else []
-    return [*found, *layout.labelled("wrong if", plain_sentence(finding.wrong_if), 18)]
+            found += ends or [first, *more]
+    return found
+
+
+def wrong_if_lines(finding: Finding, layout: TextLayout) -> list[str]:
+    """Return the sentence on what would prove a finding wrong."""
+    return layout.wrap(f"This is wrong if {plain_sentence(finding.wrong_if)}.")

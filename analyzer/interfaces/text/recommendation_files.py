@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from analyzer.errors import LedgerError
 from analyzer.interfaces.text.recommendation_text import Listed
-from analyzer.interfaces.text.savings_text import bill_words, saved_over, saving_column
+from analyzer.interfaces.text.savings_text import bill_words, saved_over, saving_column, savings_head
 from analyzer.recommendations.recommendation import Artefact, Form, Range, Recommendation
 from analyzer.reports.recommendation_words import (
     HOLDS,
@@ -94,14 +94,14 @@ def ticket(advice: Recommendation, currency: str, timezone: str) -> str:
         ("Of that", split_words(advice, currency)),
         ("Moving costs", cost_words(advice, currency)),
         ("Takes effect", when_words(advice, timezone)),
-        ("Sure", f"{advice.confidence}: {advice.sure_because}" if advice.sure_because else advice.confidence),
+        ("Confidence", f"{advice.confidence}: {advice.sure_because}" if advice.sure_because else advice.confidence),
         ("Latency", latency_words(advice.latency) if advice.latency is not None else ""),
         ("Moves", move_words(advice.move) if advice.move is not None else ""),
         ("Owner", actor_words(advice)),
         ("Who gains", advice.winners),
         ("Side effects", advice.losers),
-        ("Stands on", ", ".join((*advice.finding_ids, *advice.notice_ids))),
-        ("Instead of it", alternatives_words(advice, currency)),
+        ("Based on", ", ".join((*advice.finding_ids, *advice.notice_ids))),
+        ("Alternatives", alternatives_words(advice, currency)),
     ]
     found += ["| | |", "|---|---|", *(f"| {label} | {_md(text)} |" for label, text in rows if text)]
     if advice.constraints:
@@ -130,7 +130,7 @@ def table(listed: Listed) -> str:
     found = [f"# Recommendations, {_md(listed.period.label)}", ""]
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
     if shown:
-        found += [f"| id | what | owner | sure | saves {saved_over(shown)} (P50) |", "|---|---|---|---|---:|"]
+        found += [f"| id | what | owner | confidence | {savings_head(shown)} |", "|---|---|---|---|---:|"]
         for one, amount in zip(shown, amounts, strict=True):
             what, who = _md(f"{one.subject}: {one.title}"), _md(actor_words(one))
             found.append(f"| {one.id} | {what} | {who} | {one.confidence} | {amount} |")

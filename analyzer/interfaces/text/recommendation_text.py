@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import MICROS
 from analyzer.interfaces.text.pasting import folded
-from analyzer.interfaces.text.savings_text import bill_words, saved_over, saving_column
+from analyzer.interfaces.text.savings_text import bill_words, saved_over, saving_column, savings_head
 from analyzer.ledger.coverage import Sku
 from analyzer.period import Period
 from analyzer.recommendations.recommendation import Artefact, Form, Recommendation
@@ -29,6 +29,7 @@ from analyzer.reports.recommendation_words import (
 )
 from analyzer.reports.request import WHOLE, LedgerFilter
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import counted, gpu_hours, money, plain, plain_sentence
 
 _LEAST_MICROS = MICROS  # the list leaves out what likely saves less
@@ -72,14 +73,11 @@ def recommendations_text(listed: Listed, layout: TextLayout, top: int | None = N
         return layout.page([*_none(listed, kind, layout)])
     title = f"{counted(len(standing), 'recommendation')}{_whose(listed)}, {kind} {listed.period.label}"
     over = saved_over(standing)
-    unit, room = f"saves {over} (P50)", layout.width - 2
-    is_short = len(title) + len(unit) < room
-    found = [f"{title}{unit:>{room - len(title)}}"] if is_short else [*layout.wrap(title, ""), f"{unit:>{room}}"]
-    found.append("")
+    *found, last = layout.wrap(title, "")
+    found += [*layout.ends(last, savings_head(standing)), ""]
     shown = [one for one in standing if top is not None or not _is_small(one)][:top]
     amounts, together = saving_column(shown, listed.currency) if shown else ([], "")
-    for one, amount in zip(shown, amounts, strict=True):
-        found += _entry(one, amount, listed.currency, layout)
+    found += _entries(list(zip(shown, amounts, strict=True)), listed.currency, layout)
     if len(shown) > 1 and together:
         bill = bill_words(shown, listed.fleet, listed.currency, listed.period.timezone)
         found += ["", *layout.wrap(f"Together {together} {over}: {bill}")]
@@ -100,12 +98,29 @@ def _whose(listed: Listed) -> str:
     return f" for {listed.part.words}" if listed.part else ""
 
 
-def _entry(one: Recommendation, amount: str, currency: str, layout: TextLayout) -> list[str]:
-    """Return two lines of one: what, who, how much; and below the range, what moving costs and how sure it is."""
+def _entries(rows: list[tuple[Recommendation, str]], currency: str, layout: TextLayout) -> list[str]:
+    """Return two lines of each: what, who, how much; and below the range, what moving costs and how sure it is."""
     width = 48 + layout.extra
-    title, *rest = _title(one, width - 1)
-    found = [f"  {one.id:<7} {title:<{width}}{one.actor or '-':<10}{amount:>10}"]
-    found += [f"{'':{_HANG}}{line}" for line in rest]
+    titles = {one.id: _title(one, width - 1) for one, _ in rows}
+    columns: tuple[TableColumn[tuple[Recommendation, str]], ...] = (
+        TableColumn("", lambda row: row[0].id, width=_HANG, align="<"),
+        TableColumn("", lambda row: titles[row[0].id][0], width=width, align="<"),
+        TableColumn("", lambda row: row[0].actor, width=10, align="<"),
+        TableColumn("", lambda row: row[1], width=10),
+    )
+    found = []
+    for (one, _), line in zip(rows, paper_lines(columns, rows), strict=True):
+        more = [" " * _HANG + rest for rest in titles[one.id][1:]]
+        found += [line, *more, *layout.wrap(_range_words(one, currency), " " * _HANG)]
+    return found
+
+
+def _title(one: Recommendation, width: int) -> list[str]:
+    text = plain(f"{one.subject}: {one.title}")
+    return textwrap.wrap(text, width, max_lines=2, placeholder=" ...", break_on_hyphens=False) or ["-"]
+
+
+def _range_words(one: Recommendation, currency: str) -> str:
     saves = one.saves_micros
     if saves is not None:
         low, high = (money(each, currency, money_places(saves)) for each in (saves.p20, saves.p80))
@@ -113,13 +128,7 @@ def _entry(one: Recommendation, amount: str, currency: str, layout: TextLayout) 
         low, high = gpu_hours(one.saves_milliseconds.p20), f"{gpu_hours(one.saves_milliseconds.p80)} GPU-hours"
     trigger = ", ".join((*one.finding_ids, *one.notice_ids)[:3]) or "the fleet as a whole"
     whose = f"; {plain(one.team)}" if one.team else ""
-    words = f"{low} to {high}; {cost_short(one, currency)}; sure: {one.confidence}{whose}; {trigger}"
-    return [*found, *layout.wrap(words, " " * _HANG)]
-
-
-def _title(one: Recommendation, width: int) -> list[str]:
-    text = plain(f"{one.subject}: {one.title}")
-    return textwrap.wrap(text, width, max_lines=2, placeholder=" ...", break_on_hyphens=False) or ["-"]
+    return f"{low} to {high}; {cost_short(one, currency)}; confidence: {one.confidence}{whose}; {trigger}"
 
 
 def _left_out(listed: Listed, small: int, top: int | None, layout: TextLayout) -> list[str]:
@@ -141,8 +150,7 @@ def _others(listed: Listed, layout: TextLayout) -> list[str]:
     others = [one for one in listed.advice if not one.stands]
     found = ["", "NOT NOW"] if others else []
     for one in others:
-        title, *rest = _title(one, layout.width - _HANG - 3)
-        found += [f"  {one.id:<7} {title}", *(f"{'':{_HANG}}{line}" for line in rest)]
+        found += layout.labelled(one.id, plain(f"{one.subject}: {one.title}"), _HANG)
         found += layout.wrap(standing_words(one), " " * _HANG)
     return found
 
@@ -181,13 +189,13 @@ def told_lines(advice: Recommendation, currency: str, timezone: str) -> list[tup
         ("of that", split_words(advice, currency)),
         ("moving costs", cost_words(advice, currency)),
         ("takes effect", when_words(advice, timezone)),
-        ("sure", advice.confidence + (f": {advice.sure_because}" if advice.sure_because else "")),
+        ("confidence", advice.confidence + (f": {advice.sure_because}" if advice.sure_because else "")),
         ("latency", latency_words(advice.latency) if advice.latency is not None else ""),
         ("owner", actor_words(advice)),
         ("who gains", advice.winners),
         ("side effects", advice.losers),
-        ("stands on", ", ".join((*advice.finding_ids, *advice.notice_ids)) or "what the fleet owns and does not use"),
-        ("instead of it", alternatives_words(advice, currency)),
+        ("based on", ", ".join((*advice.finding_ids, *advice.notice_ids)) or "what the fleet owns and does not use"),
+        ("alternatives", alternatives_words(advice, currency)),
     ]
     return [(label, text) for label, text in lines if text]
 
@@ -208,7 +216,7 @@ def _checks(advice: Recommendation, layout: TextLayout) -> list[str]:
     found = []
     for check in advice.constraints:
         words = f"{plain_sentence(check.what)}: {plain_sentence(check.told)}"
-        found += layout.wrap(words, f"    {HOLDS[check.holds]:<5}", " " * 9)
+        found += layout.labelled(HOLDS[check.holds], words, 9, indent=4)
     return found
 
 

@@ -1,5 +1,6 @@
-"""The report on one command as text: time first, the limit, what to change, what was not judged; or two of them."""
+"""The report on one command as text: time first, the limit, what to change, what lacked data; or two of them."""
 
+from agent.wire.units import SECOND_US
 from analyzer.interfaces.cli.recording import RecordingReport
 from analyzer.interfaces.text.compare_text import largest_move
 from analyzer.interfaces.text.efficiency_text import step_words
@@ -13,6 +14,7 @@ from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.host_side import Device, HostSide
 from analyzer.reports.run import RunDocument
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import CellUnit, TableColumn, bar_column, paper_lines
 from analyzer.text.words import (
     apportion_tree,
     bytes_words,
@@ -30,7 +32,7 @@ from analyzer.text.words import (
 
 def no_gpu_sentence(report: RecordingReport) -> str:
     """Return the answer where no GPU was watched: why not, and what the host did."""
-    host, seconds = report.host, max(1, report.microseconds // 1_000_000)
+    host, seconds = report.host, max(1, report.microseconds // SECOND_US)
     why = plain(report.header.no_gpu) or "it was not read in time"
     told = [f"No GPU was watched ({why}), so where GPU time goes is not known; this is the host's side."]
     if host.cpu_busy_ratio is not None:
@@ -83,8 +85,8 @@ def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
         return f"Not compared: {' and '.join(failed)} command failed, so a shorter time is no success."
     change = now.microseconds - before.microseconds
     share = percent(abs(change) * 1000, before.microseconds * 1000)
-    took = duration(abs(change) // 1_000_000)
-    told = f"{'Faster' if change < 0 else 'Slower'} by {took} ({share})." if abs(change) >= 1_000_000 else "As fast."
+    took = duration(abs(change) // SECOND_US)
+    told = f"{'Faster' if change < 0 else 'Slower'} by {took} ({share})." if abs(change) >= SECOND_US else "As fast."
     if before.run is None or now.run is None:
         return f"{told} No GPU was watched in {'either' if before.run is now.run else 'one'} of them."
     moved = largest_move(before.run.breakdown, now.run.breakdown)
@@ -97,14 +99,22 @@ def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
 
 def against_lines(before: RecordingReport, now: RecordingReport) -> list[str]:
     """Return both runs side by side, as the mean of their GPUs."""
-    title = f"AGAINST {plain(before.file).removesuffix('.json')}"
-    found = [f"{title:<42}{'before':>10}{'now':>10}{'change':>10}"]
+    rows: list[tuple[str, int, int]] = []
     if before.run is not None and now.run is not None:
         then, today = _seconds(before), _seconds(now)
-        labels = dict.fromkeys((*then, *today))
-        found += [_compared(label, then.get(label, 0), today.get(label, 0)) for label in labels]
-    total = _compared("total", *(nearest(each.microseconds, 1_000_000) for each in (before, now)))
-    return [*found, total]
+        rows = [(label, then.get(label, 0), today.get(label, 0)) for label in dict.fromkeys((*then, *today))]
+    rows.append(("total", nearest(before.microseconds, SECOND_US), nearest(now.microseconds, SECOND_US)))
+    columns: tuple[TableColumn[tuple[str, int, int]], ...] = (
+        TableColumn(f"AGAINST {plain(before.file).removesuffix('.json')}", lambda row: row[0], width=42, align="<"),
+        TableColumn("before", lambda row: row[1], _CLOCK, 10),
+        TableColumn("now", lambda row: row[2], _CLOCK, 10),
+        TableColumn("change", lambda row: row[2] - row[1], _CHANGE, 10),
+    )
+    return paper_lines(columns, rows)
+
+
+_CLOCK = CellUnit(clock)
+_CHANGE = CellUnit(lambda seconds: f"{'+' if seconds > 0 else ''}{clock(seconds)}")
 
 
 def _seconds(report: RecordingReport) -> dict[str, int]:
@@ -115,11 +125,6 @@ def _seconds(report: RecordingReport) -> dict[str, int]:
     gpus = max(1, report.header.gpus)
     _, members = apportion_tree(nearest(sum(groups[0]), 1000 * gpus), groups, 1000 * gpus)
     return {entry.label: seconds for entry, seconds in zip(entries, members[0], strict=True)}
-
-
-def _compared(label: str, before: int, now: int) -> str:
-    change = f"{'+' if now > before else ''}{clock(now - before)}"
-    return f"  {label:<40}{clock(before):>10}{clock(now):>10}{change:>10}"
 
 
 _TRY_SHOWN = 3
@@ -138,12 +143,12 @@ def recording_text(report: RecordingReport, layout: TextLayout, before: Recordin
         sections += _of_run(report.run, report, layout)
     else:
         sections += [layout.wrap(no_gpu_sentence(report)), host_lines(report.host, layout)]
-    sections += [_not_judged(report, layout), _foot(report)]
+    sections += [_insufficient_data(report, layout), _sampling(report, layout), _foot(report)]
     return layout.page([line for section in sections if section for line in (*section, "")][:-1])
 
 
 def _head(report: RecordingReport, layout: TextLayout) -> list[str]:
-    took = duration(nearest(report.microseconds, 1_000_000))
+    took = duration(nearest(report.microseconds, SECOND_US))
     size = f"{took} on {counted(report.header.gpus, 'GPU')}" if report.header.gpus else f"{took} on this host"
     if report.run is not None:
         size += f" = {gpu_hours(report.run.breakdown.milliseconds, 2)} GPU-hours"
@@ -154,14 +159,18 @@ def _head(report: RecordingReport, layout: TextLayout) -> list[str]:
     elif report.ended.exit_code != 0:
         size += f", exit code {report.ended.exit_code}"
     name = layout.cut(report.header.command, layout.width - 2)
-    first = [name] if len(name) > _NAME_WIDTH else []
-    return [*first, f"{'' if first else name:<{_NAME_WIDTH}} {size}", *_said(report.run)]
+    rows = [(name, size)] if len(name) <= _NAME_WIDTH else [(name, ""), ("", size)]
+    columns: tuple[TableColumn[tuple[str, str]], ...] = (
+        TableColumn("", lambda row: row[0], width=_NAME_WIDTH, align="<"),
+        TableColumn("", lambda row: row[1], gap=1),
+    )
+    return paper_lines(columns, [*rows, *_progress(report.run)], indent="")
 
 
-def _said(run: RunDocument | None) -> list[str]:
+def _progress(run: RunDocument | None) -> list[tuple[str, str]]:
     told = [] if run is None else [(run.steps, "steps"), (run.tokens, "tokens")]
     counts = ", ".join(f"{large(count)} {what}" for count, what in told if count)
-    return [f"{'':<{_NAME_WIDTH}} {counts} (said by the run)"] if counts else []
+    return [("", f"{counts} (said by the run)")] if counts else []
 
 
 def _of_run(run: RunDocument, report: RecordingReport, layout: TextLayout) -> list[list[str]]:
@@ -172,7 +181,7 @@ def _of_run(run: RunDocument, report: RecordingReport, layout: TextLayout) -> li
     ]
     if run.findings:
         first = run.findings[0]
-        sections.append([f"WHY{f'confidence {first.confidence}':>{layout.width - 5}}", *evidence_lines(first, layout)])
+        sections.append([*layout.ends("WHY", f"confidence: {first.confidence}"), *evidence_lines(first, layout)])
     sections.append(_try(run, report, layout))
     return sections
 
@@ -181,18 +190,19 @@ def _time_table(breakdown: Breakdown, gpus: int, layout: TextLayout) -> list[str
     """Return where the time went, as the mean of the GPUs: clock time, share and GPU-hours, each adding up."""
     table = breakdown_lines(breakdown, subtotals=False)
     clocks = [*_clocks(breakdown, gpus), clock(nearest(breakdown.milliseconds, 1000 * gpus))]
+    rows = list(zip(table, clocks, strict=True))
     label = max(20, *(len(line.label) + 1 for line in table))
     bar = max(0, min(12 + max(0, layout.extra), layout.width - 41 - label))
     title = f"WHERE THE TIME WENT (mean of the {gpus} GPUs)" if gpus > 1 else "WHERE THE TIME WENT"
-    largest = max((line.share for line in table if line.level != "total"), default=0.0)
-    found = [f"{title:<{13 + label + bar}}{'time':>9}{'%':>7}{'GPU-hours':>12}"]
-    for line, time in zip(table, clocks, strict=True):
-        drawn = "" if line.level == "total" else layout.bar(line.share, largest, bar)
-        found.append(
-            f"  {_first(line):<11}{line.label if line.level != 'total' else '':<{label}}{drawn:<{bar}}"
-            f"{time:>9}{line.percent:>7}{line.hours:>12}"
-        )
-    return found
+    columns: tuple[TableColumn[tuple[BreakdownLine, str]], ...] = (
+        TableColumn(title, lambda row: _first(row[0]), width=13, align="<"),
+        TableColumn("", lambda row: "" if row[0].level == "total" else row[0].label, width=label, align="<"),
+        bar_column(lambda row: None if row[0].level == "total" else row[0].share, bar, layout),
+        TableColumn("time", lambda row: row[1], width=9),
+        TableColumn("%", lambda row: row[0].percent, width=7),
+        TableColumn("GPU-hours", lambda row: row[0].hours, width=12),
+    )
+    return paper_lines(columns, rows)
 
 
 def _first(line: BreakdownLine) -> str:
@@ -222,10 +232,10 @@ def _try(run: RunDocument, report: RecordingReport, layout: TextLayout) -> list[
 def _faster(advice: Recommendation, report: RecordingReport) -> str:
     """Return "45:00 -> about 30:28 (P20 33:02, P80 28:45); costs nothing": the week's saving, scaled to this run."""
     price = f"cost of moving: {plain_sentence(advice.cost_to_move)}"
-    return f"{clock(report.microseconds // 1_000_000)} -> about {predicted(advice, report).words}; {price}"
+    return f"{clock(report.microseconds // SECOND_US)} -> about {predicted(advice, report).words}; {price}"
 
 
-def _not_judged(report: RecordingReport, layout: TextLayout) -> list[str]:
+def _insufficient_data(report: RecordingReport, layout: TextLayout) -> list[str]:
     found = []
     run = report.run
     if run is None:
@@ -237,18 +247,23 @@ def _not_judged(report: RecordingReport, layout: TextLayout) -> list[str]:
     if report.refused:
         lost = f"{counted(len(report.refused), 'batch')} could not be read: {plain(report.refused[0])}"
         found += layout.labelled("recording", lost, 15)
+    return ["INSUFFICIENT DATA", *found] if found else []
+
+
+def _sampling(report: RecordingReport, layout: TextLayout) -> list[str]:
+    run = report.run
     rates = f"host every {report.header.host_seconds:g} s"
     if report.header.gpus:
         rates = f"GPUs every {report.header.gpu_seconds:g} s, {rates}"
     if run is not None and run.efficiency is not None and (step := step_words(run.efficiency.step)):
         rates += f"; step time {step}"
-    return ["NOT JUDGED", *found, *layout.labelled("sampling", rates, 15)]
+    return layout.labelled("SAMPLING", rates, 15, indent=0)
 
 
 def _price_words(sku: str | None) -> str:
     known = range_of(sku) if sku else None
     listed = (
-        f" (dollars per GPU-hour; list prices of {plain(sku or '')} in the price book: "
+        f" (dollars per GPU-hour; list prices of {plain(sku or '')} in the price list: "
         f"{money(known[0], 'USD')} to {money(known[1], 'USD')})"
         if known
         else " (dollars per GPU-hour)"
@@ -259,7 +274,7 @@ def _price_words(sku: str | None) -> str:
 def _foot(report: RecordingReport) -> list[str]:
     found = []
     if report.ended is not None:
-        seconds = max(1, report.microseconds) / 1_000_000
+        seconds = max(1, report.microseconds) / SECOND_US
         spent = report.ended.watcher_cpu_seconds
         # Of a command that is over at once the watcher's own start would be the whole figure.
         core = f"{100 * spent / seconds:.1f}% of one core" if seconds >= _SHARE_SECONDS else f"{spent:.1f} CPU seconds"

@@ -22,8 +22,8 @@ from analyzer.reports.finding_view import causes_out
 from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
 from analyzer.reports.run import RunDocument, RunFacts, RunList, RunSummary, run_energy_words, worth_showing
 from analyzer.states import booking
-from analyzer.text.layout import TextLayout
-from analyzer.text.table import TableColumn, paper_lines
+from analyzer.text.layout import TextLayout, at_ends
+from analyzer.text.table import TableColumn, paper_lines, spark_column
 from analyzer.text.words import (
     amount,
     at_least,
@@ -113,6 +113,10 @@ def came_out(before: "RecordingReport", now: "RecordingReport") -> str | None:
 _NODES_SHOWN = 4
 _SPARK_LEAST = 20  # fewer stretches say less than the table above them
 _LEFT = 39  # width of the left column of the head
+_PAIR = (
+    TableColumn[tuple[str, str]]("", lambda pair: pair[0], width=_LEFT, align="<"),
+    TableColumn[tuple[str, str]]("", lambda pair: pair[1]),
+)
 
 
 def run_text(report: RunDocument, layout: TextLayout, *, whole_traffic: bool = False) -> str:
@@ -130,7 +134,7 @@ def run_text(report: RunDocument, layout: TextLayout, *, whole_traffic: bool = F
         sections += [_advice(one, finding, report, layout) for one in _told_at(report, finding, shown)]
     sections.append(traffic_lines(report.traffic, report.currency, layout, whole=whole_traffic))
     sections.append(efficiency_lines(report, layout))
-    sections.append(_not_judged(report, layout))
+    sections.append(_insufficient_data(report, layout))
     body = [line for section in sections if section for line in (*section, "")]
     return layout.page([*body[:-1], *_onwards(report, shown)])
 
@@ -139,7 +143,7 @@ def _head(report: RunDocument, layout: TextLayout) -> list[str]:
     found = []
     for left, right in head_pairs(report):
         if len(left) < _LEFT and len(right) <= layout.width - 2 - _LEFT:
-            found.append(f"{left:<{_LEFT}}{right}")
+            found += paper_lines(_PAIR, [(left, right)], indent="")
         else:
             found += [layout.cut(left, layout.width - 2), *([layout.cut(right, layout.width - 2)] if right else [])]
     return found
@@ -288,11 +292,11 @@ def sparks(timeline: Sequence[TimelinePoint], layout: TextLayout, timezone: str)
     labels = ["productive", *([max(totals, key=lambda label: totals[label])] if totals else [])]
     indent = min(18, max(map(len, labels))) + 4
     cells = _merged([points for _, points in buckets], layout.width - 2 - indent)
-    found = [
-        f"  {layout.cut(label, 18):<{indent - 2}}{layout.spark([_share(points, label) for points in cells])}"
-        for label in labels
-    ]
-    return [*found, _axis(buckets[0][0], buckets[-1][0], len(cells), indent, timezone)]
+    columns: tuple[TableColumn[str], ...] = (
+        TableColumn("", lambda label: layout.cut(label, 18), width=indent, align="<"),
+        spark_column("", lambda label: [_share(points, label) for points in cells], len(cells), layout),
+    )
+    return [*paper_lines(columns, labels), _axis(buckets[0][0], buckets[-1][0], len(cells), indent, timezone)]
 
 
 def _merged(buckets: list[list[TimelinePoint]], most: int) -> list[list[TimelinePoint]]:
@@ -314,7 +318,7 @@ def _axis(first: int, last: int, cells: int, indent: int, timezone: str) -> str:
     began, ended = local(first, timezone), local(last, timezone)
     left = f"{day(began).split()[0]} {began:%H:%M}"
     right = f"{day(ended).split()[0]} {ended:%H:%M}"
-    return f"{'':<{indent}}{left}{right:>{max(1, cells - len(left))}}"
+    return " " * indent + at_ends(left, right, cells)
 
 
 def _told_at(report: RunDocument, finding: Finding, shown: tuple[Finding, ...]) -> list[Recommendation]:
@@ -339,13 +343,13 @@ def _advice(advice: Recommendation, against: Finding, report: RunDocument, layou
     return [*found, *layout.labelled("side effects", plain(advice.losers), 18)]
 
 
-def _not_judged(report: RunDocument, layout: TextLayout) -> list[str]:
-    words = not_judged_words(report)
-    return layout.wrap(" · ".join(words), "NOT JUDGED   ", " " * 13) if words else []
+def _insufficient_data(report: RunDocument, layout: TextLayout) -> list[str]:
+    words = insufficient_data_words(report)
+    return layout.labelled("INSUFFICIENT DATA", " · ".join(words), 19, indent=0) if words else []
 
 
-def not_judged_words(report: RunDocument) -> list[str]:
-    """Return each rule and figure that could not be told of the run, and why."""
+def insufficient_data_words(report: RunDocument) -> list[str]:
+    """Return each rule and figure that lacked data of the run, and which."""
     words = [f"{rule_words(rule.rule)}: {plain(rule.missing)}" for rule in report.not_judged]
     return words + [f"{what}: {plain(because)}" for what, because in not_known(report.efficiency)]
 

@@ -31,6 +31,7 @@ from analyzer.text.words import (
     gpu_hours,
     money,
     nearest,
+    percent,
     plain,
     plain_sentence,
     symbol,
@@ -45,8 +46,15 @@ def all_priced(shown: Sequence[Recommendation]) -> bool:
 
 
 def saved_over(shown: Sequence[Recommendation]) -> str:
-    """Return the span of which these, all of one period, are told: "a week", or "in the 2 h seen"."""
+    """Return the span of which these, all of one period, are told: "per week", or "in the 2 h seen"."""
     return over_words(shown[0].saves_over_seconds if shown else WEEK_SECONDS)
+
+
+def savings_head(shown: Sequence[Recommendation]) -> str:
+    """Return the head of saving_column(): "estimated weekly savings (median)", or of the span that was seen."""
+    over = saved_over(shown)
+    span = "weekly savings" if over.endswith(" week") else f"savings {over}"
+    return f"estimated {span} (median){'' if all_priced(shown) else ', GPU-hours'}"
 
 
 def saving_column(shown: Sequence[Recommendation], currency: str) -> tuple[list[str], str]:
@@ -121,7 +129,7 @@ def _until(sku: Sku, timezone: str) -> str:
 
 
 _HEAD = "CHECKED AFTERWARDS"
-_UNITS = {"tokens": "a token", "samples": "a sample", "steps": "a step", "run": "a completed run"}
+_UNITS = {"tokens": "token", "samples": "sample", "steps": "step", "run": "completed run"}
 
 
 def savings_text(report: SavingsReport, layout: TextLayout, top: int | None = None) -> str:
@@ -140,8 +148,8 @@ def savings_text(report: SavingsReport, layout: TextLayout, top: int | None = No
 
 
 def checked_lines(applied: Sequence[Realised], currency: str, timezone: str, layout: TextLayout) -> list[str]:
-    """Return the section on what was applied: what was predicted a week, and what came out; empty without any."""
-    found = [f"{_HEAD} (saved a week; in brackets 95%)"] if applied else []
+    """Return the section on what was applied: what was predicted per week, and what came out; empty without any."""
+    found = [f"{_HEAD} (saved per week; 95% interval in brackets)"] if applied else []
     for one in applied:
         title, *told = checked_words(one, currency, timezone)
         found += layout.wrap(title, f"  {one.id} ", " " * 10)
@@ -161,7 +169,7 @@ def checked_words(one: Realised, currency: str, timezone: str) -> list[str]:
 
 
 def came_words(one: Realised, currency: str) -> str:
-    """Return what came out: "came out $540 (420 to 660); 11 runs compared, by the cost of a token"."""
+    """Return what came out: "came out $540 (420 to 660); 11 runs compared, by cost per token"."""
     outcome = one.outcome
     if outcome.standing == "not_yet":
         return _needs_words(outcome)
@@ -172,13 +180,15 @@ def came_words(one: Realised, currency: str) -> str:
     compared = f"{counted(outcome.before + outcome.after, 'run')} compared"
     if outcome.effect is not None and outcome.effect.method == "difference":
         compared += f", with {counted(outcome.others, 'run')} that did not change"
-    compared += f", by the cost of {_UNITS[outcome.unit or 'run']}"
+    compared += f", by cost per {_UNITS[outcome.unit or 'run']}"
     if outcome.standing == "no_effect":
         return f"no effect shown: {amount}; {compared}; {_needs_words(outcome)}"
-    cautions = [] if outcome.is_held_out else ["the runs it was found by are among them, so some of it may be luck"]
-    cautions += [] if outcome.is_checked else ["too few before it to see whether they were changing anyway"]
+    cautions = [] if outcome.is_held_out else ["the runs that led to it are among them, so some of it may be luck"]
+    cautions += [] if outcome.is_checked else ["too few runs before it to rule out an earlier trend"]
     caution = "".join(f"; {each}" for each in cautions)
-    return f"{'came out' if outcome.standing == 'verified' else 'it became dearer:'} {amount}; {compared}{caution}"
+    return (
+        f"{'came out' if outcome.standing == 'verified' else 'it became more expensive:'} {amount}; {compared}{caution}"
+    )
 
 
 def _lost_words(one: Realised, currency: str) -> str:
@@ -193,7 +203,7 @@ def _lost_words(one: Realised, currency: str) -> str:
         then, now = (f"{gpu_hours(milliseconds)} GPU-hours" for milliseconds in weekly)
     else:
         return ""
-    return f"what it was found by: {then} a week then, {now} since; less work loses less, too"
+    return f"the loss behind it: {then} per week then, {now} since; less work also loses less"
 
 
 def _needs_words(outcome: Outcome) -> str:
@@ -217,7 +227,7 @@ def _ranged(came: Weekly, written: Callable[[int], str]) -> str:
 
 
 def predicted_words(one: Realised, currency: str) -> str:
-    """Return what was predicted a week: "predicted $610 ($480 to $700: 60%)"."""
+    """Return what was predicted per week: "predicted $610 ($480 to $700: 60%)"."""
     prediction = one.prediction
     if prediction.saves_micros is not None:
         p20, p50, p80 = (_money(prediction.saves_micros[name], currency) for name in ("p20", "p50", "p80"))
@@ -276,8 +286,8 @@ def _together(report: SavingsReport, layout: TextLayout) -> list[str]:
             f"{gpu_hours(ms)} GPU-hours" for ms in (said.predicted_milliseconds, said.realised_milliseconds)
         )
     words = (
-        f"{counted(said.changes, 'change')} of which an effect can be told: predicted {predicted} a week, came out "
-        f"{came}. It is what the same work would have cost more; GPUs that it frees save money once they are used or "
+        f"{counted(said.changes, 'change')} with a measurable effect: predicted {predicted} per week, came out "
+        f"{came}. It is how much more the same work would have cost; freed GPUs save money once they are used or "
         "given back."
     )
     return ["TOGETHER", *layout.wrap(words)]
@@ -294,10 +304,10 @@ def _calibration(found: Calibration, layout: TextLayout) -> list[str]:
 
 
 def _tally_words(inside: int, cases: int, promised: int) -> str:
-    said = f"{inside:,} of {cases:,} came out inside; {promised // 10}% are promised"
+    said = f"{inside:,} of {cases:,} came out inside; {promised // 10}% is promised"
     if cases < LEAST:
-        return f"{said}. Of fewer than {LEAST} no rate is told"
-    return f"{said}, {inside * 1000 // cases / 10:.1f}% it was"
+        return f"{said}. Fewer than {LEAST} give no rate"
+    return f"{said}, {percent(inside * 1000 // cases)} came out"
 
 
 def _short(tally: Tally) -> str:

@@ -44,7 +44,7 @@ def unheld_sentence(report: WeekReport) -> str:
     free = report.unheld
     if free is None or free.activity is None or free.worked * LARGE_GAP < free.milliseconds:
         return ""
-    return f" {unheld_words(free.milliseconds, free.worked, free.activity)}: bring the allocations of its scheduler."
+    return f" {unheld_words(free.milliseconds, free.worked, free.activity)}: add the allocations of its scheduler."
 
 
 def _avoidable(report: WeekReport) -> str:
@@ -74,7 +74,7 @@ def _nothing_found(report: WeekReport) -> str:
         return nothing_avoidable(1, 1)
     told = nothing_avoidable(report.measured.held_milliseconds, report.measured.not_measured_milliseconds)
     rules = [f"{rule_words(one.rule)} ({counted(one.subjects, 'subject')})" for one in report.not_judged]
-    return f"{told}; not judged: {', '.join(rules)}" if rules and report.measured.held_milliseconds else told
+    return f"{told}; insufficient data for {', '.join(rules)}" if rules and report.measured.held_milliseconds else told
 
 
 def is_unheld(report: WeekReport) -> bool:
@@ -171,7 +171,7 @@ def unpriced_words(breakdown: Breakdown, currency: str) -> list[str]:
     return found + marked
 
 
-def judged_words(rule: NotJudged) -> str:
-    """Return what was not judged, for whom, and why."""
+def data_gap_words(rule: NotJudged) -> str:
+    """Return which rule lacked data, for whom, and which."""
     whom = plain(rule.example) if rule.subjects == 1 else counted(rule.subjects, "subject")
     return f"{rule_words(rule.rule)} of {whom}: {plain(rule.missing)}"

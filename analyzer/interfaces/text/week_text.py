@@ -7,12 +7,12 @@ from analyzer.finops.charges.closing import edited_words
 from analyzer.finops.reconcile.invoice_matches import match_words
 from analyzer.finops.targets import target_lines
 from analyzer.interfaces.text.finding_text import record_words
-from analyzer.interfaces.text.savings_text import all_priced, bill_words, checked_lines, saved_over, saving_column
+from analyzer.interfaces.text.savings_text import bill_words, checked_lines, saving_column, savings_head
 from analyzer.interfaces.text.sentences import (
     cost_words,
+    data_gap_words,
     first_sentence,
     fleet_words,
-    judged_words,
     short_sku,
     unpriced_words,
 )
@@ -20,6 +20,7 @@ from analyzer.ledger.breakdown import breakdown_lines, went
 from analyzer.ledger.coverage import CLOSED, Silent
 from analyzer.period import local
 from analyzer.prices.price_book import repriced_words
+from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.group_table import ChargeLine, GroupLine, charge_lines, group_lines
 from analyzer.reports.groups import MeasuredWith
 from analyzer.reports.month import MonthPage
@@ -49,8 +50,8 @@ _KINDS_SHOWN = 3
 _CAPPED = "input starvation at most medium"
 
 
-def by_what_words(judged: Sequence[MeasuredWith]) -> str | None:
-    """Return by what the measured time was judged; None where that is known of none of it."""
+def measured_with_words(judged: Sequence[MeasuredWith]) -> str | None:
+    """Return what the measured time was measured with; None where that is known of none of it."""
     total = sum(one.milliseconds for one in judged)
     active, busy = [one.sm_activity or 0 for one in judged], [one.utilization or 0 for one in judged]
     parts = [sum(active), sum(busy), total - sum(active) - sum(busy)]
@@ -67,7 +68,7 @@ def by_what_words(judged: Sequence[MeasuredWith]) -> str | None:
             of = "" if said else " of measured GPU-hours"
             said.append(f"{name} {percent(share)}{of} ({_kinds(skus, amounts, total)}{limit})")
     if shares[2]:
-        said.append(f"of {percent(shares[2])} it was not kept")
+        said.append(f"not recorded for {percent(shares[2])}")
     return ", ".join(said)
 
 
@@ -80,12 +81,14 @@ def _kinds(skus: Sequence[str | None], amounts: Sequence[int], total: int) -> st
     return ", ".join([*names, f"{counted(more, 'kind')} more"] if more > 0 else names)
 
 
-WORTH_DOING_SHOWN = 5
+RECOMMENDATIONS_SHOWN = 5
 _NOT_JUDGED_SHOWN = 4
 CHECKED_SHOWN = 3
+_LABEL = 16  # the column of labels at the top,
+_QUALITY = 21  # and under DATA QUALITY
 
 
-def week_text(report: WeekReport, layout: TextLayout, top: int = WORTH_DOING_SHOWN) -> str:
+def week_text(report: WeekReport, layout: TextLayout, top: int = RECOMMENDATIONS_SHOWN) -> str:
     """Return the report as text for this paper."""
     body = [line for section in week_sections(report, layout, top) if section for line in (*section, "")]
     return layout.page([*body[:-1], _next(report)] if report.breakdown.entries else body[:-1])
@@ -101,29 +104,26 @@ def week_sections(report: WeekReport, layout: TextLayout, top: int | None = None
         went("WHERE IT WENT", breakdown_lines(report.breakdown, report.previous), layout, symbol(report.currency)),
         _groups(report, layout),
         _charged(report, layout),
-        _worth_doing(report, layout, top or WORTH_DOING_SHOWN),
+        _recommendations(report, layout, top or RECOMMENDATIONS_SHOWN),
         checked_lines(report.checked[:CHECKED_SHOWN], report.currency, report.period.timezone, layout),
         _corrections(report, layout),
-        _how_sure(report, layout),
+        _data_quality(report, layout),
     ]
 
 
 def _period(report: WeekReport, layout: TextLayout) -> list[str]:
     period = report.period
-    left = f"{kind_of(period)} {period.label} ".ljust(16) + f"{days(period)}, {period.timezone}"
-    status = status_words(report)
-    head = [f"{left}{status:>{layout.width - 2 - len(left)}}" if len(left) + len(status) < layout.width - 4 else left]
-    if head[0] == left:
-        head.append(" " * 16 + status)
-    return head
+    dates = f"{days(period)}, {period.timezone}"
+    *head, last = layout.labelled(f"{kind_of(period)} {period.label}", dates, _LABEL, indent=0)
+    return [*head, *layout.ends(last, status_words(report), _LABEL)]
 
 
 def _head(report: WeekReport, layout: TextLayout) -> list[str]:
     head = _period(report, layout)
     name = "runs of" if report.part else f"fleet {plain(report.cluster)}" if report.cluster else "fleet"
     paid = f", {cost_words(report.breakdown, report.currency)}" if report.breakdown.cost_micros is not None else ""
-    head += layout.wrap(f"{gpus_words(report)}{paid}", name.ljust(15) + " ", " " * 16)
-    return head + layout.wrap(prices_words(report), "prices".ljust(16), " " * 16)
+    head += layout.labelled(name, f"{gpus_words(report)}{paid}", _LABEL, indent=0)
+    return head + layout.labelled("prices", prices_words(report), _LABEL, indent=0)
 
 
 def gpus_words(report: WeekReport) -> str:
@@ -145,6 +145,8 @@ def status_words(report: WeekReport) -> str:
 def _settled(status: str, report: WeekReport) -> str:
     """Return "closed 17 Nov 06:00"; what is open says when it is due, which is past where nobody has analysed since."""
     at = short_moment(report.final_at if status == "final" else report.closes_at, report.period.timezone)
+    if status == "provisional":
+        return f"preliminary, final on {short_moment(report.final_at, report.period.timezone)}"
     return f"{status} {at}" if status in CLOSED else f"{status}, closes {at}"
 
 
@@ -153,7 +155,7 @@ def prices_words(report: WeekReport) -> str:
     options = {sku.purchase_option for sku in report.fleet if sku.purchase_option}
     bought = ", ".join(sorted(option.replace("_", " ") for option in options))
     versions = ", ".join(version[:12] for version in report.hours.price_versions)
-    known = f"{bought or 'option unknown'}; book {versions}" if versions else "none known"
+    known = f"{bought or 'option unknown'}; price list {versions}" if versions else "none known"
     invoice = [match_words(report.invoice)] if versions else []
     stale = [*repriced_words(report.repriced), *edited_words(report.edited)]
     return "; ".join([known, *stale, *unpriced_words(report.breakdown, report.currency), *invoice])
@@ -195,21 +197,26 @@ def _name_width(layout: TextLayout) -> int:
     return 27 + max(-8, layout.extra)
 
 
-def _worth_doing(report: WeekReport, layout: TextLayout, top: int) -> list[str]:
+def _recommendations(report: WeekReport, layout: TextLayout, top: int) -> list[str]:
     shown = report.recommendations[:top]
     if not shown:
         return []
     count = f"{len(shown)} of {len(report.recommendations)}"
-    over = saved_over(shown).replace("a week", "per week")
-    unit = f"{'saves' if all_priced(shown) else 'GPU-hours saved'} {over}, P50"
-    found = [f"TOP RECOMMENDATIONS ({count}; owner; {unit})"]
     amounts, together = saving_column(shown, report.currency)
-    width = 49 + layout.extra
-    for recommendation, amount in zip(shown, amounts, strict=True):
-        title = layout.cut(f"{recommendation.subject}: {recommendation.title}", width - 1)
-        found.append(f"  {recommendation.id:<7} {title:<{width}}{recommendation.actor or '':<9}{amount:>8}")
+    columns: tuple[TableColumn[tuple[Recommendation, str]], ...] = (
+        TableColumn("", lambda row: row[0].id, width=10, align="<"),
+        TableColumn("", lambda row: _title(row[0]), width=49 + layout.extra, align="<", is_cut=True),
+        TableColumn("", lambda row: row[0].actor or "", width=9, align="<"),
+        TableColumn("", lambda row: row[1], width=8),
+    )
+    found = layout.wrap(f"TOP RECOMMENDATIONS ({count}): owner, {savings_head(shown)}", "", "  ")
+    found += paper_lines(columns, list(zip(shown, amounts, strict=True)))
     bill = bill_words(shown, report.fleet, report.currency, report.period.timezone)
     return found + (layout.wrap(f"Together {together}: {bill}") if together else [])
+
+
+def _title(recommendation: Recommendation) -> str:
+    return f"{recommendation.subject}: {recommendation.title}"
 
 
 def _corrections(report: WeekReport, layout: TextLayout) -> list[str]:
@@ -228,22 +235,22 @@ def correction_words(report: WeekReport) -> list[str]:
     return found
 
 
-def _how_sure(report: WeekReport, layout: TextLayout) -> list[str]:
+def _data_quality(report: WeekReport, layout: TextLayout) -> list[str]:
     held, silent = report.measured.held_milliseconds, report.measured.not_measured_milliseconds
     share = decimal((held - silent) * 1000 // held, 1) if held else UNKNOWN  # rounded down: 100 means all
     words = [f"{share}% of held GPU-hours" if held else "no run is known to have held a GPU"]
     words += [silent_words(node, report.period.timezone) for node in report.measured.nodes[:2]]
-    found = ["HOW SURE WE ARE", *layout.labelled("measured", "; ".join(words))]
-    if judged_by := by_what_words(report.by_what):
-        found += layout.labelled("by what", judged_by)
-    judged = [judged_words(rule) for rule in report.not_judged]
+    found = ["DATA QUALITY", *layout.labelled("measured", "; ".join(words), _QUALITY)]
+    if judged_by := measured_with_words(report.by_what):
+        found += layout.labelled("measured with", judged_by, _QUALITY)
+    judged = [data_gap_words(rule) for rule in report.not_judged]
     if judged:
         more = len(judged) - _NOT_JUDGED_SHOWN
         rest = [f"and {counted(more, 'rule')} more"] if more > 0 else []
         words = [*judged[:_NOT_JUDGED_SHOWN], *rest, "all of them: gpuledger findings --unjudged"]
-        found += layout.labelled("not judged", "; ".join(words))
+        found += layout.labelled("insufficient data", "; ".join(words), _QUALITY)
     if report.record is not None:
-        found += layout.labelled("accuracy", record_words(report.record))
+        found += layout.labelled("accuracy", record_words(report.record), _QUALITY)
     return found
 
 

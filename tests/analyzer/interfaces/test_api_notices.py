@@ -78,5 +78,5 @@ def test_the_reports_of_a_server_have_them_too(sick: Site) -> None:
     """The command line asks a running server, within its transaction."""
     answer = sick.get("/v1/read?what=findings&everything=True")
     assert answer.status_code == 200
-    assert "WORTH A LOOK" in answer.text
+    assert "OBSERVATIONS" in answer.text
     assert "reseat it" in answer.text

@@ -75,7 +75,9 @@ def test_the_report_of_a_run_has_a_few_lines_of_it(tmp_path: Path, whole: bool, 
     fleet.analyze(now=T + DAY, settings=settings)
     with fleet.store.session() as session:
         text = answer(Reader(session, settings), Request("run", "pretrain", traffic=whole))
-        section = text.split("\nTRAFFIC\n")[1].split("\nEFFICIENCY\n")[0].split("NOT JUDGED")[0].split("next:")[0]
+        section = (
+            text.split("\nTRAFFIC\n")[1].split("\nEFFICIENCY\n")[0].split("INSUFFICIENT DATA")[0].split("next:")[0]
+        )
         assert least <= len(section.rstrip().splitlines()) + 1 <= most
         document = json.loads(answer(Reader(session, settings), Request("run", "pretrain", format="json")))
     traffic = document["traffic"]

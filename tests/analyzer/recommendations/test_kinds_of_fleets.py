@@ -150,7 +150,7 @@ def test_a_host_that_nobody_used_saves_a_bill_only_where_it_is_billed_by_use(
     with fleet.store.session() as session:
         (found,) = idle.find_free_hosts(session, site, MONDAY, until)
     assert (found.subject, sound(found).kind) == (f"burst, {option}", kind)
-    assert "13 kWh a week" in found.why  # 80 W
+    assert "13 kWh per week" in found.why  # 80 W
     assert "nodename=n2 state=power_down" in text_of(found, "slurm")
     assert isinstance(found.saves, Saved)
     assert found.saves.micros is not None

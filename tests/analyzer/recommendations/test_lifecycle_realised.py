@@ -217,9 +217,9 @@ def test_the_week_says_what_was_checked_until_then(site: tuple[Fleet, Settings],
     page, earlier = (
         answer(reader, Request("week", since=label, format="html")) for label in (WEEK_AFTER.label, "2025-W46")
     )
-    assert "<caption>Checked afterwards (saved a week; in brackets 95%)</caption>" in page
+    assert "<caption>Checked afterwards (saved per week; 95% interval in brackets)</caption>" in page
     assert "<td>vit-large (6): twice the loader workers per rank, done 17 Nov</td>" in page
-    assert "12 runs compared, by the cost of a token" in page
+    assert "12 runs compared, by cost per token" in page
     assert "Checked afterwards" not in earlier
 
 

@@ -61,7 +61,7 @@ def test_less_than_a_day_speaks_for_itself_alone(amount: int, share: Share, peri
 def test_a_span_is_told_in_words() -> None:
     """Every paper says of what time it speaks, in the same words."""
     said = [over_words(seconds) for seconds in (604_800, 7_200, 3_600 * 23, 2_700, 20)]
-    assert said == ["a week", "in the 2 h seen", "in the 23 h seen", "in the 45 min seen", "in the 1 min seen"]
+    assert said == ["per week", "in the 2 h seen", "in the 23 h seen", "in the 45 min seen", "in the 1 min seen"]
 
 
 @given(shares, amounts, amounts, st.integers(0, 1000))

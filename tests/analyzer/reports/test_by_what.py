@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.team_week import of_team, team_facts
-from analyzer.interfaces.text.week_text import by_what_words, week_text
+from analyzer.interfaces.text.week_text import measured_with_words, week_text
 from analyzer.period import Calendar, Period
 from analyzer.reports.filtered_reader import confine
 from analyzer.reports.groups import MeasuredWith, by_what, by_what_of_teams
@@ -35,7 +35,7 @@ def _plain(words: str | None) -> str:
 
 def _words(fleet: Fleet) -> str:
     with fleet.store.session() as session:
-        return _plain(by_what_words(by_what(session, WEEK)))
+        return _plain(measured_with_words(by_what(session, WEEK)))
 
 
 def _two_kinds() -> Fleet:
@@ -94,10 +94,10 @@ def test_what_an_earlier_release_counted_is_not_known() -> None:
         session.execute("UPDATE run_doings SET sm_ms = NULL")
         none = by_what(session, WEEK)
     assert part == (MeasuredWith(H100, 3 * 3_600_000, 3_600_000, 0), MeasuredWith(A100, 3_600_000, None, None))
-    assert _plain(by_what_words(part)) == "SM activity 25.0% of measured GPU-hours (H100), of 75.0% it was not kept"
+    assert _plain(measured_with_words(part)) == "SM activity 25.0% of measured GPU-hours (H100), not recorded for 75.0%"
     assert none == (MeasuredWith(H100, 3 * 3_600_000, None, None), MeasuredWith(A100, 3_600_000, None, None))
-    assert by_what_words(none) is None
-    assert by_what_words(()) is None
+    assert measured_with_words(none) is None
+    assert measured_with_words(()) is None
 
 
 kinds = st.lists(
@@ -109,7 +109,7 @@ kinds = st.lists(
 def test_the_printed_shares_sum_to_all_of_it(parts: list[tuple[int, int, int]]) -> None:
     """A reader adds them up; and no signal is named without a kind of GPU."""
     judged = [MeasuredWith(f"K{n}-80GB", sum(one), one[0], one[1]) for n, one in enumerate(parts)]
-    words = _plain(by_what_words(judged))
+    words = _plain(measured_with_words(judged))
     shares = [word.rstrip("%") for word in words.split() if word.endswith("%")]
     assert sum(int(share.replace(".", "")) for share in shares) == 1000
     assert "()" not in words
@@ -117,15 +117,15 @@ def test_the_printed_shares_sum_to_all_of_it(parts: list[tuple[int, int, int]]) 
 
 def test_a_stray_second_names_no_kind_of_gpu() -> None:
     """The first sample of each GPU has no SM activity: an H100 is not judged by NVML for that."""
-    words = _plain(by_what_words([MeasuredWith(H100, 10**9, 10**9 - 5, 5), MeasuredWith(A100, 10**9, 0, 10**9)]))
+    words = _plain(measured_with_words([MeasuredWith(H100, 10**9, 10**9 - 5, 5), MeasuredWith(A100, 10**9, 0, 10**9)]))
     assert words.startswith("SM activity 50.0% of measured GPU-hours (H100), NVML utilization 50.0% (A100:")
-    assert "NVML" not in str(by_what_words([MeasuredWith(H100, 10**9, 10**9 - 5, 5)]))
+    assert "NVML" not in str(measured_with_words([MeasuredWith(H100, 10**9, 10**9 - 5, 5)]))
 
 
 def test_many_kinds_are_counted() -> None:
     """A line names three; of kinds that share a short name the whole is told."""
     skus = ["H100-80GB", "H100-94GB", "H200-141GB", "L40S-48GB", None]
-    words = _plain(by_what_words([MeasuredWith(sku, 100 - n, 100 - n, 0) for n, sku in enumerate(skus)]))
+    words = _plain(measured_with_words([MeasuredWith(sku, 100 - n, 100 - n, 0) for n, sku in enumerate(skus)]))
     assert words == "SM activity 100.0% of measured GPU-hours (H100-80GB, H100-94GB, H200, 2 kinds more)"
 
 
@@ -163,8 +163,8 @@ def test_every_paper_says_it(week: WeekReport) -> None:
 def test_a_team_is_told_of_its_own_hours_alone(week: WeekReport, session: Session, team: str, said: str) -> None:
     """In its e-mail, and to a key that is confined to it: what others' GPUs tell is nothing to it."""
     facts = team_facts(session, example_week.W45, example_week.W46)
-    assert _plain(by_what_words(of_team(week, team, facts).by_what)) == said
+    assert _plain(measured_with_words(of_team(week, team, facts).by_what)) == said
     confine(session, LedgerFilter(team=team))
     confined = by_what(session, example_week.W46)
-    assert _plain(by_what_words(confined)) == said
+    assert _plain(measured_with_words(confined)) == said
     assert by_what_of_teams(session, example_week.W46) == {team: confined}

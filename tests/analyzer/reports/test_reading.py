@@ -208,7 +208,7 @@ def test_a_running_run_is_told_so_far(reader: Reader) -> None:
     assert "1,128.0 GPU-hours so far" in text
     assert "at its limit, Sat 14 Nov 12:12:" in text
     assert "of what it has lost (P20/P50/P80)" in text
-    assert "a week (P20/P50/P80)" not in text, "three days told as a week contradict the list of the fleet"
+    assert "per week (P20/P50/P80)" not in text, "three days told as a week contradict the list of the fleet"
     ended = run_text(report, TextLayout())
     saves = [line for line in text.splitlines() if "it has lost (P20" in line]
     assert [line.replace("of what it has lost", "each run") for line in saves] == [
@@ -221,7 +221,7 @@ def test_a_run_of_more_than_a_week_saves_by_the_week(reader: Reader) -> None:
     report = reader.run("81234")
     span = replace(report.span, start=report.span.end - 8 * 24 * HOUR_US)
     running = changed(report, facts=changed(report.facts, ended_at=None, exit_status=None), period=span)
-    assert "a week (P20/P50/P80)" in run_text(running, TextLayout())
+    assert "per week (P20/P50/P80)" in run_text(running, TextLayout())
 
 
 def test_a_change_against_two_losses_of_a_run_is_told_once(reader: Reader) -> None:

@@ -152,7 +152,7 @@ def test_a_team_lead_asks_for_what_is_hers(reader: Reader) -> None:
     with of_request(reader, request) as own:
         text = answer(own, request)
     assert text.startswith("2 recommendations for team team-nlp, week 2026-W46")
-    assert "Together $1,412 a week" in text
+    assert "Together $1,412 per week" in text
     with pytest.raises(LedgerError, match="no run of team team-x"), of_request(reader, replace(request, team="team-x")):
         pass
 

@@ -32,7 +32,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_waiting_run_reads_as_it_was_drawn(recordings: Path, golden: Callable[[str, str], None]) -> None:
     """The first screen that a new user sees: the limit, where the time went, why, and what to change."""
     text = recording_text(recording_report(recordings / "before.json", None), TextLayout())
-    assert "$" not in text.split("NOT JUDGED")[0]
+    assert "$" not in text.split("INSUFFICIENT DATA")[0]
     golden("report/recording.txt", text)
 
 

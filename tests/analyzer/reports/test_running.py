@@ -87,7 +87,7 @@ def test_of_two_hours_no_paper_tells_what_a_week_would_save() -> None:
         papers = [answer(reader, one) for one in asked]
         hour = answer(reader, Request("recommend", since="2025-11-10T00:00", until="2025-11-10T01:00"))
         papers += [mail_text(compose(week, oldest_price=None, site_url=None), FOOTER)]
-    assert "saves in the 1 h seen (P50)" in hour
+    assert "estimated savings in the 1 h seen (median)" in hour
     assert max(map(len, hour.splitlines())) <= 80
     spans = {one.saves_over_seconds for one in week.recommendations}
     assert spans == {(END - T) // 1_000_000} == {7_200}

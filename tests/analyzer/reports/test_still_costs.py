@@ -72,7 +72,7 @@ def test_the_finding_that_loses_most_now_is_named_with_its_hour(ledger: Session)
     book(ledger, "slurm/alpha/8", 600_000, 90_000_000, LAST + HOUR_US)
     found = still_costs(ledger, [finding("f-eight", "slurm/alpha/8"), finding("f-nine", "slurm/alpha/9")])
     assert found == StillCosts("f-nine", 8 * 3_600_000 - 28, 20_800_000)
-    assert still_words(found, "USD") == "f-nine still costs $20.80 an hour: gpuledger findings explain f-nine"
+    assert still_words(found, "USD") == "f-nine still costs $20.80 per hour: gpuledger findings explain f-nine"
 
 
 def test_what_was_let_go_costs_nothing_any_more(ledger: Session) -> None:
@@ -90,4 +90,4 @@ def test_without_a_price_it_is_told_in_gpu_hours(ledger: Session) -> None:
     book(ledger, "slurm/alpha/9", 1_800_000, None)
     found = still_costs(ledger, [finding("f-nine", "slurm/alpha/9")])
     assert found == StillCosts("f-nine", 5_400_000, None)
-    assert still_words(found, "USD") == "f-nine still takes 1.5 GPU-hours an hour: gpuledger findings explain f-nine"
+    assert still_words(found, "USD") == "f-nine still takes 1.5 GPU-hours per hour: gpuledger findings explain f-nine"

@@ -129,7 +129,7 @@ def test_a_busy_gpu_that_nobody_held_is_not_spare_without_a_word() -> None:
         fleet.sample(f"n{number}", f"G{number}", MONDAY, MONDAY + 8 * HOUR, **busy_at)
     fleet.analyze(now=MONDAY + DAY)
     told = first_sentence(week_of(fleet))
-    assert "50.0% of what counts as unallocated was at work (83% busy), and nobody told who held it" in told
+    assert "50.0% of the unallocated GPU-hours were busy (83% on average), and nobody reported who held them" in told
     with fleet.store.session() as session:
         session.execute("UPDATE activity_amounts SET active_permille_ms = 0")
     assert "at work" not in first_sentence(week_of(fleet))
@@ -248,12 +248,12 @@ def everything(fleet: Fleet) -> str:
         (
             unheld_fleet,
             ("Nothing avoidable", "useful 0%", "avoidable 0 GPU", "o GPU was held", r"cost \$0\.00", "all clear"),
-            ("No run is known to have held a GPU", "was at work", "no run known", "value='not known'"),
+            ("No run is known to have held a GPU", "GPU-hours were busy", "no run known", "value='not known'"),
         ),
         (
             lambda: half_fleet(**NO_SM),
-            (r"Nothing avoidable was found\.(?! ?not judged)", "SM activity 90", "all clear"),
-            ("Nothing avoidable was found; not judged: underutilized (2 subjects), input starvation (2 subjects).",),
+            (r"Nothing avoidable was found\.(?! ?insufficient data)", "SM activity 90", "all clear"),
+            ("; insufficient data for underutilized (2 subjects), input starvation (2 subjects).",),
         ),
         (
             half_fleet,
@@ -297,7 +297,7 @@ def test_no_reading_tells_what_was_not_read_as_nothing(
         (
             lambda: half_fleet(**NO_SM),
             (r"was avoidable \(0\.0%\)\.", r"Nothing is recommended\."),
-            ("lacked a signal and could not judge",),
+            ("insufficient data for",),
         ),
         (
             half_fleet,

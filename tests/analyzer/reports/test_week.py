@@ -50,7 +50,7 @@ def test_other_widths(week: WeekReport, golden: Callable[[str, str], None], widt
         ("closed", 168, "closed 18 Nov 00:00"),
         ("final", 168, "final 1 Dec 00:00"),
         ("open", 168, "open, closes 18 Nov 00:00"),
-        ("provisional", 120, "provisional, closes 18 Nov 00:00, 120 of 168 hours"),
+        ("provisional", 120, "preliminary, final on 1 Dec 00:00, 120 of 168 hours"),
     ],
 )
 def test_the_head_says_when_the_week_closes(week: WeekReport, status: str, known: int, words: str) -> None:
@@ -182,7 +182,7 @@ def test_the_sentence_says_why_the_best_step_is_not_the_first_of_the_list(week: 
     """$1,022 before $1,258 without a word reads as a mistake; where both are one there is nothing to explain."""
     assert "costs nothing to try; r-9td4 saves more, but moving costs $280." in first_sentence(week)
     (only,) = [one for one in week.recommendations if one.id == "r-3mx8"]
-    assert first_sentence(replace(week, recommendations=(only,))).endswith("saves about $1,022 a week.")
+    assert first_sentence(replace(week, recommendations=(only,))).endswith("saves about $1,022 per week.")
     bare = tuple(replace(one, cost_to_move_micros=None) if one.id == "r-9td4" else one for one in week.recommendations)
     assert "r-9td4 saves more, but what moving costs is not known." in first_sentence(
         replace(week, recommendations=bare)
