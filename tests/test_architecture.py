@@ -115,7 +115,6 @@ WITHIN_FUNCTIONS = {
     "analyzer/interfaces/onboarding/runs.py": START,
     "collector/cli/access.py": START,
     "collector/registry/database.py": OPTIONAL,
-    "collector/schedulers/configured.py": "a site has one kind of scheduler",
     "collector/store/session.py": "readers never need pyarrow, and it brings numpy",
     "dashboards/cli.py": START,
 }

@@ -48,8 +48,7 @@ for name, module in sorted(sys.modules.items()):
 ASKED = {
     "simulator": ["--help"],
     "analyzer.capacity.planner.cp_sat": [],
-    "collector.backup.sqlite_copy": ["none.sqlite", "copy.sqlite"],
-    "collector.lake.vacuum": ["none.sqlite", "1"],
+    "collector.store.sqlite_child": ["copy", "none.sqlite", "copy.sqlite"],
     "collector.pipeline.decoding.decoder": ["1000", "10"],
     "gpuledger": ["report", "recording", "none.jsonl"],
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from analyzer.errors import ConfigError, LedgerError, StaleError
 from analyzer.prices.price_book import PriceBook
-from collector.backup.manifest import sync
+from collector.store.power import sync
 
 MAX_BYTES = 1_000_000
 

@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Scope
 
 from agent.wire.units import DAY_US, HOUR_US
 from collector.access.secret import PresentedSecret, Session, Sessions, digest, is_one_of, matches, parsed
+from collector.background import Background
 from collector.errors import AccessError, RegistryError
 from collector.registry import AccessKey, Registry
 from collector.registry.audit import AuditEntry, AuditKind
@@ -258,10 +259,11 @@ class Usage:
 _STOP_SECONDS = 10.0
 
 
-class Access:
+class Access(Background):
     """The tokens of the settings, the keys of the registry, and who used them. `is_loopback`: nobody else can come."""
 
     def __init__(self, registry: Registry, tokens: Sequence[str] = (), *, is_loopback: bool) -> None:
+        super().__init__("access", _STOP_SECONDS)
         self.registry = registry
         self.tokens = [token.encode() for token in tokens]
         self.directory = Directory(registry)
@@ -274,8 +276,6 @@ class Access:
         self.to_people: Callable[[Scope, AccessError], ASGIApp | None] | None = None
         self._is_loopback = is_loopback
         self._expired_at = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="access", daemon=True)
 
     @property
     def asks(self) -> bool:
@@ -306,15 +306,9 @@ class Access:
         """Return who a browser's session is of, as its key is now. Raises as holder()."""
         return SETTINGS if session.key_id is None else self.directory.holder(session.key_id)
 
-    def start(self) -> None:
-        """Begin to follow the registry."""
-        self._thread.start()
-
     def stop(self) -> None:
-        """Write down who was here, close the registry, and end."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join(_STOP_SECONDS)
+        """End, write down who was here, and close the registry."""
+        super().stop()
         self.usage.flush(last=True)
         self.registry.close()
 
@@ -328,7 +322,7 @@ class Access:
                 self.registry.capacity.expire(now)
 
     def _run(self) -> None:
-        while not self._stop.wait(FRESH_SECONDS):
+        while not self._ending.wait(FRESH_SECONDS):
             try:
                 self.directory.refresh()
                 self.usage.flush()

@@ -22,13 +22,13 @@ from collector.errors import ConfigError, StoreError
 from collector.lake.damage import FOLDER
 from collector.lake.lake_files import flush
 from collector.lake.sealing import seal
-from collector.lake.tidying import vacuum
 from collector.registry import AuditEntry, Registry
 from collector.store.database import Store, open_store
 from collector.store.lake import CATALOGUE, found_beside
 from collector.store.power import rewrite
 from collector.store.seal_mark import Mark
 from collector.store.session import Session
+from collector.store.sqlite_child import vacuum_sqlite
 
 # Of the contract: what holds names of people, and the ids that may bear one. Of the books: what is made from those, and
 # who said what of a finding.
@@ -136,7 +136,7 @@ def tidy_catalogue(store: Store) -> None:
     """
     file = store.lake.file if store.lake is not None else None
     if file is not None:
-        vacuum(file, 0)
+        vacuum_sqlite(file, 0)
 
 
 _SCRYPT = {"n": 2**14, "r": 8, "p": 1, "dklen": 16}

@@ -10,7 +10,6 @@ import shlex
 import socket
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from collector.access.access import Access
 from collector.access.gate import is_loopback
@@ -18,15 +17,12 @@ from collector.config import SHARED, CollectorConfig, load
 from collector.errors import ConfigError
 from collector.registry import Bounds, Registry, open_registry, registry_file
 from collector.registry.tenant import Tenant
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
-    from collector.store.database import Store
+from collector.store.database import Store
 
 _LOG = logging.getLogger(__name__)
 
 
-def check_certificate(config: "CollectorConfig") -> None:
+def check_certificate(config: CollectorConfig) -> None:
     """Check that the certificate and the key of the settings can be used, where there are any.
 
     Raises:
@@ -42,7 +38,7 @@ def check_certificate(config: "CollectorConfig") -> None:
             ) from error
 
 
-def renew_certificate(context: ssl.SSLContext | None, config: "CollectorConfig") -> None:
+def renew_certificate(context: ssl.SSLContext | None, config: CollectorConfig) -> None:
     """Let handshakes from now on show the certificate that lies there now; one that cannot be used changes nothing."""
     if context is None:
         return
@@ -55,7 +51,7 @@ def renew_certificate(context: ssl.SSLContext | None, config: "CollectorConfig")
     _LOG.warning("the certificate %s was reloaded", config.tls_certificate)
 
 
-def _load(context: ssl.SSLContext, config: "CollectorConfig") -> None:
+def _load(context: ssl.SSLContext, config: CollectorConfig) -> None:
     # Without a password of ours OpenSSL would ask for that of an encrypted key on the terminal.
     context.load_cert_chain(config.tls_certificate, config.tls_key, password="")
 
@@ -101,7 +97,7 @@ def access_of(config: CollectorConfig, store: Path | None) -> Access:
     return Access(registry_of(config, store), config.tokens, is_loopback=is_loopback(host))
 
 
-def tenant_of(config: CollectorConfig, store: "Store") -> Tenant | None:
+def tenant_of(config: CollectorConfig, store: Store) -> Tenant | None:
     """Return the tenant; None where the lake is this collector's alone.
 
     Raises:
@@ -117,7 +113,7 @@ def tenant_of(config: CollectorConfig, store: "Store") -> Tenant | None:
     return _tenant(config, store, config.name or socket.gethostname(), config.direct_url)
 
 
-def analyst_of(config: CollectorConfig, store: "Store") -> Tenant | None:
+def analyst_of(config: CollectorConfig, store: Store) -> Tenant | None:
     """Return the tenant of an analyzer that takes no batches; None where nobody else could book into its lake.
 
     It has a name of its own, so that it may run beside a collector of the same settings.
@@ -132,7 +128,7 @@ def analyst_of(config: CollectorConfig, store: "Store") -> Tenant | None:
     return _tenant(config, store, name, config.direct_url or f"{scheme}://{config.listen}")
 
 
-def _tenant(config: CollectorConfig, store: "Store", name: str, url: str) -> Tenant:
+def _tenant(config: CollectorConfig, store: Store, name: str, url: str) -> Tenant:
     host = socket.gethostname()
     where = store.path.resolve() if store.path is not None else "memory"
     return Tenant(registry_of(config, store.path), name, url, f"{host}:{where}")

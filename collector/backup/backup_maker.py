@@ -17,7 +17,6 @@ import hashlib
 import logging
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent import child
 from agent.child import installed_version
 from collector.backup.manifest import (
     NAME,
@@ -38,15 +36,15 @@ from collector.backup.manifest import (
     named_files,
     noted_hashes,
     sha256,
-    sync,
 )
-from collector.errors import BackupError
+from collector.errors import BackupError, StoreError
 from collector.store.database import Store
 from collector.store.noted import unreadable
+from collector.store.power import sync
 from collector.store.session import Session, literal
+from collector.store.sqlite_child import copy_sqlite
 
 _CHUNK = 1 << 20
-_SQLITE_SECONDS = 600
 
 
 def copied(source: Path, folder: Path, target: Path) -> File:
@@ -79,25 +77,6 @@ def linked(source: Path, target: Path, size: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a SQLite database that others write, in a process of its own (sqlite_copy.py says why).
-
-    Raises:
-        BackupError: it could not be copied within ten minutes, or at all.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.unlink(missing_ok=True)
-    command = child.command("collector.backup.sqlite_copy", str(source), str(target))
-    try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=_SQLITE_SECONDS, check=False)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BackupError(f"{source} cannot be copied: {error}") from error
-    if ran.returncode:
-        said = (ran.stderr.strip().splitlines() or ["no reason was given"])[-1]
-        raise BackupError(f"{source} cannot be copied: {said}")
-    sync(target)
 
 
 PARTIAL = ".partial-"
@@ -240,7 +219,7 @@ class Copy:
     def registry(self) -> None:
         """Copy keys, join tokens and the audit log, where they lie beside the store."""
         if self._here.registry.exists():
-            copy_sqlite(self._here.registry, self._there.registry)
+            _copy_sqlite(self._here.registry, self._there.registry)
             self._there.registry.chmod(PRIVATE)
             self._add(described(self._place, self._there.registry))
 
@@ -250,7 +229,7 @@ class Copy:
         if catalogue is None:
             return
         for left in reversed(range(_CATALOGUE_TRIES)):
-            copy_sqlite(catalogue, self._there.catalogue)
+            _copy_sqlite(catalogue, self._there.catalogue)
             try:
                 self._data()
                 break
@@ -327,6 +306,14 @@ class Copy:
     def _add(self, file: File) -> None:
         self._files[file.path] = file
         self.new_bytes += file.bytes
+
+
+def _copy_sqlite(source: Path, target: Path) -> None:
+    try:
+        copy_sqlite(source, target)
+    except StoreError as error:
+        raise BackupError(str(error)) from error
+    sync(target)
 
 
 def _known(last: Path | None) -> dict[str, File]:

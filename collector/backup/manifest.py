@@ -8,7 +8,6 @@ where they lie below its data.
 
 import hashlib
 import json
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -16,17 +15,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from collector.config import CollectorConfig
 from collector.errors import BackupError
 from collector.store.database import Store
 from collector.store.lake import LakeSettings, default_lake, tables_with_rows
 from collector.store.noted import NOTES
-from collector.store.power import copy_of
+from collector.store.power import copy_of, sync
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
 
 _STORE = "store.duckdb"
 PRIVATE = 0o600  # of the registry: whoever reads it learns who is here
@@ -82,7 +79,7 @@ class Layout:
 _SUFFIX = ".backups"  # of the folder beside the store
 
 
-def place_of(config: "CollectorConfig", store: Path) -> Path:
+def place_of(config: CollectorConfig, store: Path) -> Path:
     """Return the folder of the settings, or the one beside a store."""
     return Path(config.backups) if config.backups else store.with_name(store.name + _SUFFIX)
 
@@ -164,15 +161,6 @@ def sha256(path: Path) -> str:
     """Return the hash of a file's content, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk before going on."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def as_json(manifest: Manifest) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collector.backup.backup_maker import copied
-from collector.backup.manifest import PRIVATE, Layout, Manifest, hot_rows, lake_rows, noted_hashes, point, sha256, sync
+from collector.backup.manifest import PRIVATE, Layout, Manifest, hot_rows, lake_rows, noted_hashes, point, sha256
 from collector.errors import BackupError, StoreError
 from collector.store.database import Store
 from collector.store.noted import unreadable
+from collector.store.power import sync
 from collector.store.schemas import RECEIPTS
 
 

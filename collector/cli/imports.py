@@ -18,11 +18,10 @@ from typing import cast
 from collector.config import SECRETS, TABLE, CollectorConfig, load, settings
 from collector.errors import ConfigError
 from collector.importing.files import column_names
-from collector.importing.history import Brought, bring
+from collector.importing.history import Brought, Span, bring, counted, span, zone
 from collector.importing.importer import Imported, import_file
 from collector.importing.placing import Ground
 from collector.importing.slurm_history import SlurmAnswer, clusters, from_commands, from_files, history, of_cluster
-from collector.importing.span import Span, counted, span, zone
 from collector.schedulers.slurm.reader import Commands, Form, SlurmReader
 from collector.store.database import NO_LAKE, Store, lake_of
 from collector.store.lake import LakeSettings

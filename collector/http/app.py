@@ -4,9 +4,11 @@ Batches go straight to who takes them, all else through the framework: its six l
 as much as half the decoding of a small batch.
 """
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -17,8 +19,10 @@ from agent.wire.tables import TABLES
 from collector.access.enrol import Enrol
 from collector.access.gate import Gate
 from collector.access.open_access import access_of
+from collector.background import Background
 from collector.backup.routes import add_backups
 from collector.config import CollectorConfig
+from collector.errors import ConfigError
 from collector.http.health import add_health, is_alive, of_collector
 from collector.http.ingest import Ingest
 from collector.http.server_metrics import Counted, MetricsPoller, add_server_metrics
@@ -27,8 +31,11 @@ from collector.lake.sealing import Sealer
 from collector.pipeline.writer import Writer
 from collector.problem import answer_with_problems
 from collector.prometheus import write as remote_write
-from collector.schedulers.configured import configured
+from collector.schedulers.kubernetes.api import CLUSTER_FILES, Api, Server
+from collector.schedulers.kubernetes.source import LabelMeanings, Labels, open_kubernetes
 from collector.schedulers.poller import Poller
+from collector.schedulers.slurm.reader import Commands, Form, SlurmReader
+from collector.schedulers.slurm.source import open_slurm
 from collector.store.database import Store
 
 
@@ -53,7 +60,7 @@ def create_app(config: CollectorConfig, store: Store, writer: Writer) -> FastAPI
 
     access = access_of(config, store.path)
     sealer = _sealer_of(config, store, writer)
-    beside: list[Poller | MetricsPoller | Maintenance] = [
+    beside: list[Background] = [
         *configured(config, store, writer),
         MetricsPoller(store, writer.mark, writer.metrics),
         Maintenance(store, config, writer.metrics, sealing_is_behind=lambda: sealer is not None and sealer.is_behind),
@@ -128,3 +135,45 @@ def _contract() -> dict[str, Any]:
     """Return the contract as agents may ask for it: versions, and each table's columns in the order of the wire."""
     tables = {name: [[column.name, column.type] for column in table.columns] for name, table in TABLES.items()}
     return {"schema_version": SCHEMA_VERSION, "min_reader": MIN_READER, "tables": tables}
+
+
+def configured(config: CollectorConfig, store: Store, writer: Writer) -> list[Poller]:
+    """Return a poller for each scheduler that the settings name; none is started."""
+    found = [_slurm(config, store, writer)] if config.slurm else []
+    return [*found, _kubernetes(config, store, writer)] if config.kubernetes else found
+
+
+def _slurm(config: CollectorConfig, store: Store, writer: Writer) -> Poller:
+    directory = Path(config.slurm_commands) if config.slurm_commands else None
+    commands = Commands(directory, config.slurm_timeout_seconds, config.slurm_bytes)
+    reader = SlurmReader(commands, cast("Form", config.slurm_format))
+    opened = open_slurm(config.slurm, reader, config.slurm_seconds)
+    return Poller(f"slurm/{config.slurm}", opened, store, writer, config.slurm_seconds)
+
+
+def _kubernetes(config: CollectorConfig, store: Store, writer: Writer) -> Poller:
+    labels = Labels(config.kubernetes_user_labels, config.kubernetes_project_labels, config.kubernetes_labels)
+    reading = LabelMeanings(labels, config.kubernetes_rack_labels, config.kubernetes_block_labels)
+    api = Api(_api_server(config))
+    opened = open_kubernetes(config.kubernetes, api, reading, config.kubernetes_seconds)
+    return Poller(f"kubernetes/{config.kubernetes}", opened, store, writer, config.kubernetes_seconds)
+
+
+def _api_server(config: CollectorConfig) -> Server:
+    """Return the API server that the settings name, else that of the cluster in which the collector runs.
+
+    Raises:
+        ConfigError: neither is known.
+    """
+    timeout, most = config.kubernetes_timeout_seconds, config.kubernetes_bytes
+    token, ca = (Path(name) if name else None for name in (config.kubernetes_token, config.kubernetes_ca))
+    if config.kubernetes_api:
+        return Server(config.kubernetes_api, token, ca, timeout, most)
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise ConfigError(
+            "collector.kubernetes is set, and this is not a pod of a cluster; set collector.kubernetes_api, as to the "
+            "address of a `kubectl proxy`"
+        )
+    url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return Server(url, token or CLUSTER_FILES / "token", ca or CLUSTER_FILES / "ca.crt", timeout, most)

@@ -5,7 +5,6 @@ The store is looked at every few seconds by a thread: no scrape asks it anything
 
 import logging
 import platform
-import threading
 import time
 
 from fastapi import FastAPI, Request, Response
@@ -16,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent.child import installed_version
 from agent.exposition import OPENMETRICS, exposition
 from collector.access.gate import endpoint_of
+from collector.background import Background
 from collector.errors import StoreError
 from collector.pipeline.metrics import Families, Metrics
 from collector.store.database import Store
@@ -29,17 +29,16 @@ _SPAN = 3_600_000_000 << 8  # an hour in the numbers of batches: microseconds, a
 _PREFIX = "gpuledger_collector"
 
 
-class MetricsPoller:
+class MetricsPoller(Background):
     """Looks at one store on behalf of one page of /metrics."""
 
     def __init__(self, store: Store, mark: Mark, metrics: Metrics) -> None:
+        super().__init__("metrics", _STOPPING_SECONDS)
         self._store = store
         self._mark = mark
         self._metrics = metrics
         self._newest_us: int | None = None
         self._oldest_us: int | None = None
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._failing = False
         registry = metrics.registry
         self._waiting = Gauge(f"{_PREFIX}_arrivals_waiting", "Batches committed and not yet sealed.", registry=registry)
@@ -53,16 +52,6 @@ class MetricsPoller:
             "Age of the oldest unsealed batch; 0 where all are sealed, or where there is no lake.",
             lambda: self._since(self._oldest_us),
         )
-
-    def start(self) -> None:
-        """Begin: what was heard before the start is learned first."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End."""
-        self._ending.set()
-        if self._thread.ident is not None:
-            self._thread.join(_STOPPING_SECONDS)
 
     def once(self) -> None:
         """Look now; where the store does not answer, what was seen last stays, and the log says so once."""

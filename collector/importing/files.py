@@ -5,7 +5,6 @@ The table is that which the user says, else that of its name, else that of its c
 
 import codecs
 import gzip
-import hashlib
 import io
 import zlib
 from bisect import bisect_right
@@ -22,6 +21,7 @@ import pyarrow.parquet
 
 from agent.wire.contract import Table
 from agent.wire.tables import TABLES
+from collector.backup.manifest import sha256
 from collector.errors import FileRefusedError
 
 _PIECE_ROWS = 131_072
@@ -80,8 +80,7 @@ def file_hash(path: Path) -> str:
         FileRefusedError: it cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256(path)
     except OSError as error:
         raise FileRefusedError(f"cannot read {path}: {error.strerror}") from error
 

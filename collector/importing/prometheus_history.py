@@ -24,7 +24,7 @@ from collector.importing.history import History
 from collector.importing.known_allocations import Sighting
 from collector.importing.placing import Claim
 from collector.prometheus.client import SeriesAnswer
-from collector.schedulers.kubernetes.runs import QUEUES, STANDING, Labels
+from collector.schedulers.kubernetes.source import QUEUES, STANDING, Labels
 from collector.schedulers.poller import Row, Value
 from collector.store.session import Session
 

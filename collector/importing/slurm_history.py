@@ -18,7 +18,7 @@ from collector.schedulers.poller import Row, Value
 from collector.schedulers.slurm.jobs import Job, printed_jobs, titled_jobs
 from collector.schedulers.slurm.nodes import Event, node_events
 from collector.schedulers.slurm.reader import SlurmReader
-from collector.schedulers.slurm.rows import JobGpu, alias, attempt_of, holding, waiting_row
+from collector.schedulers.slurm.source import JobGpu, alias, attempt_of, holding, waiting_row
 from collector.store.session import Session
 
 _PIECE_US = 30 * 86_400 * SECOND_US  # of a host's state; no row may be longer than 32 days

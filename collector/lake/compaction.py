@@ -9,18 +9,15 @@ one who is late leaves it.
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_US
 from collector.lake.file_check import require_whole
 from collector.lake.lake_files import LakeFile, Outcome, files, flush, paths, scattered, writing
+from collector.store.database import Store
 from collector.store.lake import delete
 from collector.store.noted import named_files
 from collector.store.session import Session, literal
 from collector.tier_tables import MONDAY_US, Layout, layouts, tier_of
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
 
 _SETTLED_US = HOUR_US // 4  # how long after its end a span is left to those who still seal it
 _SMALL_BYTES = 64 * 2**20  # a file of a full day of a large fleet is larger, and there are several
@@ -53,7 +50,7 @@ class Window:
         return self.end <= now_us - _SETTLED_US
 
 
-def merge_recent(store: "Store", deadline: float, now_us: int, give_way: Callable[[], None] = lambda: None) -> Outcome:
+def merge_recent(store: Store, deadline: float, now_us: int, give_way: Callable[[], None] = lambda: None) -> Outcome:
     """Merge what was sealed in each hour of today into one file an hour, and what was rolled up today into one.
 
     Raises:
@@ -77,7 +74,7 @@ def _is_sealed(layout: Layout) -> bool:
     return layout.span_us == DAY_US and tier_of(layout.table) == "raw"
 
 
-def compact(store: "Store", deadline: float, now_us: int, give_way: Callable[[], None] = lambda: None) -> Outcome:
+def compact(store: Store, deadline: float, now_us: int, give_way: Callable[[], None] = lambda: None) -> Outcome:
     """Compact the days that are over (of what there is little of: weeks, months), and merge the small tables.
 
     Raises:
@@ -95,7 +92,7 @@ def compact(store: "Store", deadline: float, now_us: int, give_way: Callable[[],
     return outcome
 
 
-def _merge_small(store: "Store", compacted: Iterable[str]) -> None:
+def _merge_small(store: Store, compacted: Iterable[str]) -> None:
     """Merge the files of what is not cut by day: facts that stay few, and the books, which are replaced day by day; and
     rid what was compacted of files whose rows have all gone elsewhere.
 
@@ -134,7 +131,7 @@ def _settled(there: list[LakeFile], now_us: int) -> list[Window]:
     return sorted([*long, *usual], key=lambda window: window.start)
 
 
-def _files(store: "Store") -> list[LakeFile]:
+def _files(store: Store) -> list[LakeFile]:
     """Return the files of all tables that grow with time; one that reaches far, once for each day that it has.
 
     A host whose clock began in 2020 puts rows of then and of today into one file: there is nothing in between.
@@ -176,7 +173,7 @@ def _starts(file: LakeFile, span: int) -> Iterable[int]:
     return range(first, file.last + 1, span)
 
 
-def _compacted(store: "Store", due: list[Window], deadline: float, give_way: Callable[[], None]) -> Outcome:
+def _compacted(store: Store, due: list[Window], deadline: float, give_way: Callable[[], None]) -> Outcome:
     done = taken = 0
     for window in due:
         if done and time.monotonic() > deadline:
@@ -189,7 +186,7 @@ def _compacted(store: "Store", due: list[Window], deadline: float, give_way: Cal
     return Outcome(said, taken, again=left > 0)
 
 
-def _rewrite(store: "Store", window: Window) -> int:
+def _rewrite(store: Store, window: Window) -> int:
     """Write a span's rows anew, in order, and return how many files they were in; 0 where another was faster."""
     layout = window.layout
     table = f"lake.main.{layout.table}"

@@ -10,21 +10,19 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
 from collector.backup.backup_maker import backups, copied
-from collector.backup.manifest import Manifest, sha256, sync
+from collector.backup.manifest import Manifest, sha256
 from collector.errors import BackupError, StoreError
 from collector.lake.file_check import Damage
 from collector.store.books import DATED
+from collector.store.database import Store
 from collector.store.lake import CATALOGUE, delete
 from collector.store.noted import LOST, NOTES, Named, Note, is_there, make_notes, named_files, unreadable, write_notes
+from collector.store.power import sync
 from collector.store.seal_mark import forget_sealed, require_sealed
 from collector.store.session import Session, literal
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
 
 FOLDER = "set-aside"
 _CLOCKS = ("started_at", "submitted_at", "received_at", "sealed_at")  # the columns that say when a row was, best first
@@ -55,7 +53,7 @@ def lost(session: Session) -> list[Lost]:
     return [Lost(*row) for row in session.rows(f"SELECT * FROM {CATALOGUE}.{LOST} ORDER BY recorded_at, name")]
 
 
-def set_aside(store: "Store", damages: Sequence[Damage]) -> list[Lost]:
+def set_aside(store: Store, damages: Sequence[Damage]) -> list[Lost]:
     """Take these files out of the lake, and return what is lost with them.
 
     A file that names deleted rows takes along the file that has them: without it they would count again.
@@ -86,7 +84,7 @@ def set_aside(store: "Store", damages: Sequence[Damage]) -> list[Lost]:
     return gone
 
 
-def give_up(store: "Store") -> list[Lost]:
+def give_up(store: Store) -> list[Lost]:
     """Go on with a lake that lacks what this store has sealed into it, and return what is lost, if anything is.
 
     Raises:
@@ -193,7 +191,7 @@ def _move(folder: Path, files: Iterable[Named]) -> None:
 _ASIDE = ".mending"
 
 
-def put_back(store: "Store", damages: Sequence[Damage], place: Path) -> list[Damage]:
+def put_back(store: Store, damages: Sequence[Damage], place: Path) -> list[Damage]:
     """Put whole copies of these files, from the backups of a folder, in their places; return those that were put back.
 
     Raises:

@@ -8,15 +8,12 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from collector.backup.manifest import sha256
 from collector.errors import NO_MEMORY, StoreError
+from collector.store.database import Store
 from collector.store.lake import CATALOGUE
 from collector.store.noted import Named, Note, forget_unnamed, named_files, newest_snapshot, unreadable, write_notes
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
 
 _SHOWN = 3  # files that a sentence names
 _AT_ONCE = 200  # files between two transactions of the catalogue
@@ -75,7 +72,7 @@ def _looked_through(folder: Path, file: Named) -> tuple[str | None, str | None]:
     return file.sha256, None if found == file.sha256 else "has changed since it was written: its sha256 differs"
 
 
-def glanced(store: "Store") -> list[Damage]:
+def glanced(store: Store) -> list[Damage]:
     """Return which files are missing, cut, or known to be damaged; none where the data do not lie in a folder.
 
     Raises:
@@ -91,7 +88,7 @@ def glanced(store: "Store") -> list[Damage]:
 
 
 def check(
-    store: "Store",
+    store: Store,
     deadline: float,
     now_us: int,
     stopping: Callable[[], bool] = lambda: False,
@@ -133,7 +130,7 @@ def check(
     return len(waiting), _still_named(store, wrong)
 
 
-def require_whole(store: "Store", names: Collection[str]) -> None:
+def require_whole(store: Store, names: Collection[str]) -> None:
     """See that files are what was written, before they are written anew: what has turned in them would count as right.
 
     Raises:
@@ -149,7 +146,7 @@ def require_whole(store: "Store", names: Collection[str]) -> None:
         raise StoreError(damage_sentence(damages))
 
 
-def note_written(store: "Store", since: int) -> None:
+def note_written(store: Store, since: int) -> None:
     """Note the hashes of the files that came after a snapshot: we have just written them, and nothing has changed them.
 
     Nothing is raised: what is not noted now is read and noted by the next check.
@@ -167,7 +164,7 @@ def note_written(store: "Store", since: int) -> None:
         return
 
 
-def require_catalogue(store: "Store") -> None:
+def require_catalogue(store: Store) -> None:
     """See that a catalogue in SQLite is whole by its own check, which reads all of it.
 
     Raises:
@@ -185,7 +182,7 @@ def require_catalogue(store: "Store") -> None:
         )
 
 
-def snapshot_of(store: "Store") -> int | None:
+def snapshot_of(store: Store) -> int | None:
     """Return the lake's newest snapshot; None where there is no lake, or it does not answer."""
     if store.lake is None:
         return None
@@ -196,7 +193,7 @@ def snapshot_of(store: "Store") -> int | None:
         return None
 
 
-def with_damage(store: "Store", error: StoreError, seconds: float = 120.0) -> StoreError:
+def with_damage(store: Store, error: StoreError, seconds: float = 120.0) -> StoreError:
     """Return the error of a reading with what is wrong with the lake's files, if that may be why; else as it is."""
     if NO_MEMORY in str(error):  # no file is to blame
         return error
@@ -211,7 +208,7 @@ def _turn(file: Named) -> tuple[int, str]:
     return file.checked_at, file.name
 
 
-def _still_named(store: "Store", seen: list[Damage]) -> list[Damage]:
+def _still_named(store: Store, seen: list[Damage]) -> list[Damage]:
     """Leave out what the catalogue names no more: a compaction may have removed it while we looked."""
     if not seen:
         return []

@@ -12,15 +12,15 @@ has said how long it would take at most; after that another may take one.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
 from agent.wire.units import DAY_US, SECOND_US
+from collector.background import Background
+from collector.config import CollectorConfig
 from collector.errors import StoreError
 from collector.lake.compaction import compact, merge_recent
 from collector.lake.file_check import note_written, snapshot_of
@@ -30,12 +30,9 @@ from collector.lake.sealing import MAINTENANCE, let_others_go_first
 from collector.lake.tidying import check_files, expire, forget_receipts, remove_orphans, shrink
 from collector.lake.tiers import roll_up
 from collector.pipeline.metrics import Families, Metrics
+from collector.store.database import Store
 from collector.store.schemas import make_tier_tables
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
-    from collector.store.database import Store
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 class Counters:
@@ -76,7 +73,7 @@ class JobState:
     due_at: int = 0
 
 
-def states(session: "Session") -> dict[str, JobState]:
+def states(session: Session) -> dict[str, JobState]:
     """Return the jobs that have ever had a turn; of two rows of one, the later.
 
     Raises:
@@ -88,7 +85,7 @@ def states(session: "Session") -> dict[str, JobState]:
     return {row[0]: JobState(*row) for row in rows if row[0] != _ALL}
 
 
-def take(store: "Store", job: str, now_us: int, until_us: int) -> bool:
+def take(store: Store, job: str, now_us: int, until_us: int) -> bool:
     """Take a job's turn until then, and say whether it was ours to take: it is due, and no other job has its turn.
 
     Raises:
@@ -104,7 +101,7 @@ def take(store: "Store", job: str, now_us: int, until_us: int) -> bool:
     return True
 
 
-def prolong(store: "Store", job: str, until_us: int, longer_us: int) -> None:
+def prolong(store: Store, job: str, until_us: int, longer_us: int) -> None:
     """Take the turn that ends at `until_us` for longer.
 
     Raises:
@@ -116,7 +113,7 @@ def prolong(store: "Store", job: str, until_us: int, longer_us: int) -> None:
         _write(session, replace(state, due_at=longer_us))
 
 
-def give(store: "Store", state: JobState, until_us: int) -> None:
+def give(store: Store, state: JobState, until_us: int) -> None:
     """Write down how the turn that was taken until `until_us` ended, and when the next is due.
 
     Raises:
@@ -129,7 +126,7 @@ def give(store: "Store", state: JobState, until_us: int) -> None:
         _write(session, state)
 
 
-def _own(session: "Session", job: str, until_us: int) -> JobState:
+def _own(session: Session, job: str, until_us: int) -> JobState:
     """Return the state of a job whose turn is still the one that was taken until then."""
     state = states(session).get(job, JobState(job))
     if (state.outcome, state.due_at) != (_BEGUN, until_us):
@@ -137,7 +134,7 @@ def _own(session: "Session", job: str, until_us: int) -> JobState:
     return state
 
 
-def _write(session: "Session", state: JobState) -> None:
+def _write(session: Session, state: JobState) -> None:
     session.execute("DELETE FROM upkeep WHERE job = ?", [state.job])
     session.execute(
         "INSERT INTO upkeep (job, outcome, said, finished_at, succeeded_at, due_at) VALUES (?, ?, ?, ?, ?, ?)",
@@ -162,7 +159,7 @@ class Job:
 
 
 def jobs(
-    store: "Store", config: "CollectorConfig", tell: Callable[[Dropped], None], give_way: Callable[[], None]
+    store: Store, config: CollectorConfig, tell: Callable[[Dropped], None], give_way: Callable[[], None]
 ) -> tuple[Job, ...]:
     """Return the jobs of a store, in the order in which they are best done where several are due.
 
@@ -230,17 +227,18 @@ _TURNS = 6  # times its time, after which another collector takes a job over; it
 WAY_SECONDS = 0.5  # how often it is looked whether the sealing has caught up
 
 
-class Maintenance:
-    """The maintenance of one store by one collector."""
+class Maintenance(Background):
+    """The maintenance of one store by one collector. What a job has left at the end is done after the next start."""
 
     def __init__(
         self,
-        store: "Store",
-        config: "CollectorConfig",
+        store: Store,
+        config: CollectorConfig,
         metrics: Metrics,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         sealing_is_behind: Callable[[], bool] = lambda: False,
     ) -> None:
+        super().__init__("maintenance", _STOPPING_SECONDS)
         self._store = store
         self._turn_seconds = config.job_seconds
         self._longest_us = round(_TURNS * config.job_seconds * SECOND_US)
@@ -251,18 +249,6 @@ class Maintenance:
         self._sealing_is_behind = sealing_is_behind
         self._failing: set[str] = set()
         self._is_made = False
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End after the transaction that is under way; what a job has left is done after the next start."""
-        self._ending.set()
-        if self._thread.ident is not None:
-            self._thread.join(_STOPPING_SECONDS)
 
     def _run(self) -> None:
         let_others_go_first(MAINTENANCE)

@@ -6,14 +6,11 @@ And one maintenance transaction where the samples are: in the lake, or in the fi
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from collector.lake.sealing import sync
+from collector.store.database import Store
 from collector.store.lake import CATALOGUE
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +23,7 @@ class Outcome:
 
 
 @contextmanager
-def writing(store: "Store") -> Iterator["Session"]:
+def writing(store: Store) -> Iterator[Session]:
     """Yield a session in a transaction; its files are on the disk before the catalogue names them.
 
     Raises:
@@ -50,7 +47,7 @@ class LakeFile:
     has_deletes: bool
 
 
-def files(session: "Session", clocks: dict[str, str]) -> list[LakeFile]:
+def files(session: Session, clocks: dict[str, str]) -> list[LakeFile]:
     """Return the files of these tables of lake.main, oldest first; `clocks` names of each the column that says when.
 
     Files that tell no times are left out: they have no rows.
@@ -78,7 +75,7 @@ def files(session: "Session", clocks: dict[str, str]) -> list[LakeFile]:
     return [LakeFile(*row) for row in rows]
 
 
-def paths(session: "Session", table: str) -> dict[str, str]:
+def paths(session: Session, table: str) -> dict[str, str]:
     """Return the path of each file of a table of lake.main by its name, as this transaction sees them.
 
     Raises:
@@ -88,7 +85,7 @@ def paths(session: "Session", table: str) -> dict[str, str]:
     return dict(listed)
 
 
-def _inlined(session: "Session") -> list[tuple[str, str]]:
+def _inlined(session: Session) -> list[tuple[str, str]]:
     """Return schema and name of every table that has rows in the catalogue itself, where small commits leave them.
 
     Raises:
@@ -108,7 +105,7 @@ def _inlined(session: "Session") -> list[tuple[str, str]]:
     return list(dict.fromkeys(rows[n][:2] for n in held))
 
 
-def flush(store: "Store") -> None:
+def flush(store: Store) -> None:
     """Write what small commits left in the catalogue into files.
 
     Table by table, where there is anything: of all at once DuckLake asks every table that there is.
@@ -123,7 +120,7 @@ def flush(store: "Store") -> None:
             )
 
 
-def scattered(session: "Session", most: int) -> list[tuple[str, str]]:
+def scattered(session: Session, most: int) -> list[tuple[str, str]]:
     """Return schema and name of every table that has more than so many files.
 
     Raises:

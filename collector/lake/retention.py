@@ -7,17 +7,14 @@ amounts; by bytes it may have to, and is then counted by itself, because it is l
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_US
 from collector.lake.lake_files import LakeFile, Outcome, files, writing
 from collector.lake.tiers import forget_expired, note_due, waiting_hours
+from collector.store.database import Store
 from collector.store.lake import delete
+from collector.store.session import Session
 from collector.tier_tables import LONG, RAW, TIERED, droppable, layouts, tier_of
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
-    from collector.store.session import Session
 
 _TIERS = ("raw", "minutes", "hours")
 
@@ -67,7 +64,7 @@ class Dropped:
     held_days: int
 
 
-def drop(store: "Store", keeping: Keeping, now_us: int, tell: Callable[[Dropped], None]) -> Outcome:
+def drop(store: Store, keeping: Keeping, now_us: int, tell: Callable[[Dropped], None]) -> Outcome:
     """Drop what is over its age, then what is over the bytes.
 
     Raises:
@@ -97,7 +94,7 @@ def drop(store: "Store", keeping: Keeping, now_us: int, tell: Callable[[Dropped]
     return Outcome(_said(dropped), sum(rows.values()))
 
 
-def judged_until(session: "Session", store: "Store") -> int:
+def judged_until(session: Session, store: Store) -> int:
     """Return the day up to which every hour is rolled up and in the ledger with its amounts, not provisional."""
     (until,) = session.row(
         f"""
@@ -114,7 +111,7 @@ def judged_until(session: "Session", store: "Store") -> int:
     return int(min(ends)) // DAY_US * DAY_US
 
 
-def _judged(store: "Store") -> str:
+def _judged(store: Store) -> str:
     """Return a query for the hours of the ledger: the file's own, and those that an analyzer elsewhere mirrored.
 
     One whose amounts nobody has booked is not settled: its samples are all that tells of them.
@@ -128,7 +125,7 @@ def _judged(store: "Store") -> str:
     return f"SELECT hour, bool_or(is_settled) AS is_settled FROM ({every}) GROUP BY hour"
 
 
-def _older(session: "Session", cuts: Mapping[str, int]) -> dict[str, int]:
+def _older(session: Session, cuts: Mapping[str, int]) -> dict[str, int]:
     """Return those with rows that began before their cut: one question, since each would ask the catalogue anew."""
     each = (
         f"(SELECT '{table}' FROM {table} WHERE started_at < {before_us} LIMIT 1)" for table, before_us in cuts.items()
@@ -137,7 +134,7 @@ def _older(session: "Session", cuts: Mapping[str, int]) -> dict[str, int]:
     return {table: before_us for table, before_us in cuts.items() if table in held}
 
 
-def _drop(store: "Store", cuts: Mapping[str, int], reason: str, now_us: int) -> dict[str, int]:
+def _drop(store: Store, cuts: Mapping[str, int], reason: str, now_us: int) -> dict[str, int]:
     """Drop the rows of each table that began before its cut, each table in a transaction of its own; samples in one."""
     rows: dict[str, int] = {}
     with store.session() as session:
@@ -152,7 +149,7 @@ def _drop(store: "Store", cuts: Mapping[str, int], reason: str, now_us: int) -> 
     return rows
 
 
-def _drop_one(session: "Session", table: str, cut: int, reason: str, now_us: int) -> int:
+def _drop_one(session: Session, table: str, cut: int, reason: str, now_us: int) -> int:
     if table in _MEMORIES:
         _remember(session, *_MEMORIES[table], cut)
     (rows,) = session.row(f"SELECT count(*) FROM {table} WHERE started_at < {cut}")
@@ -161,7 +158,7 @@ def _drop_one(session: "Session", table: str, cut: int, reason: str, now_us: int
     return int(rows)
 
 
-def _remember(session: "Session", memory: str, query: str, merge: str, cut: int) -> None:
+def _remember(session: Session, memory: str, query: str, merge: str, cut: int) -> None:
     """Add to a memory what the rows that go have to say."""
     told = query.format(cut=cut)
     session.execute(
@@ -172,7 +169,7 @@ def _remember(session: "Session", memory: str, query: str, merge: str, cut: int)
     session.execute("DROP TABLE so_far")
 
 
-def _over_bytes(store: "Store", keeping: Keeping, today: int, now_us: int, judged: int) -> tuple[dict[str, int], int]:
+def _over_bytes(store: Store, keeping: Keeping, today: int, now_us: int, judged: int) -> tuple[dict[str, int], int]:
     """Drop the oldest days until the lake's files fit, samples before minutes before hours; never today's."""
     clocks = {layout.table: layout.clock for layout in layouts().values()}
     with store.session() as session:

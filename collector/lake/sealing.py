@@ -36,6 +36,7 @@ from collector.lake.file_check import note_written
 from collector.pipeline.batch_commit import NEVER, disown
 from collector.pipeline.decoding.arrow_messages import message_schema
 from collector.pipeline.decoding.batch import BatchPart, merged
+from collector.store.database import Store
 from collector.store.noted import newest_snapshot
 from collector.store.schemas import RECEIPTS, sort_key
 from collector.store.seal_mark import Mark, note_sealed
@@ -44,7 +45,6 @@ from collector.store.session import Session
 if TYPE_CHECKING:
     from collector.pipeline.metrics import Metrics
     from collector.registry.tenant import Tenant
-    from collector.store.database import Store
 
 _MAX_BYTES = 2**31  # it was within the limit of its time, which may have been another
 
@@ -133,7 +133,7 @@ class Sealed:
     more: bool = False
 
 
-def seal(store: "Store", mark: Mark, tenant: "Tenant | None" = None, most_rows: int = _ALL) -> Sealed:
+def seal(store: Store, mark: Mark, tenant: "Tenant | None" = None, most_rows: int = _ALL) -> Sealed:
     """Seal what is committed into the store's lake, oldest first. Only one thread of one process may do so.
 
     It seals whole batches, at least one, and none that begins beyond `most_rows`. A `tenant` seals only what is of its
@@ -163,7 +163,7 @@ def seal(store: "Store", mark: Mark, tenant: "Tenant | None" = None, most_rows: 
     return sealed
 
 
-def has_rows_of_no_lake(store: "Store") -> bool:
+def has_rows_of_no_lake(store: Store) -> bool:
     """Return whether the hot file holds rows of a time without a lake, which nobody reads until they are sealed.
 
     Raises:
@@ -173,7 +173,7 @@ def has_rows_of_no_lake(store: "Store") -> bool:
         return any(session.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in TABLES)
 
 
-def _forget(store: "Store", mark: Mark) -> None:
+def _forget(store: Store, mark: Mark) -> None:
     """Delete from the hot file what the lake has: arrivals, and the rows of a time when there was no lake.
 
     Raises:
@@ -188,7 +188,7 @@ def _forget(store: "Store", mark: Mark) -> None:
 
 
 @contextmanager
-def _owned(store: "Store", mark: Mark, upto: int, tenant: "Tenant | None") -> Iterator[None]:
+def _owned(store: Store, mark: Mark, upto: int, tenant: "Tenant | None") -> Iterator[None]:
     """Leave in the hot file, up to this batch, only what is ours to seal, and let nobody take it meanwhile."""
     if tenant is None:
         yield
@@ -203,7 +203,7 @@ def _owned(store: "Store", mark: Mark, upto: int, tenant: "Tenant | None") -> It
             yield
 
 
-def _reach(session: Session, store: "Store", after: int, most_rows: int) -> tuple[int, int]:
+def _reach(session: Session, store: Store, after: int, most_rows: int) -> tuple[int, int]:
     """Return the last batch to seal now, and the last that is there; 0 where there is none."""
     upto, newest = session.row(
         f"""
@@ -219,7 +219,7 @@ def _reach(session: Session, store: "Store", after: int, most_rows: int) -> tupl
 class _Pass:
     """One transaction's worth of rows on their way into the lake."""
 
-    def __init__(self, session: Session, store: "Store", after: int, upto: int) -> None:
+    def __init__(self, session: Session, store: Store, after: int, upto: int) -> None:
         self._session = session
         self._hot = store.hot
         self._span = [after, upto]
@@ -304,7 +304,7 @@ class Sealer:
 
     def __init__(
         self,
-        store: "Store",
+        store: Store,
         mark: Mark,
         metrics: "Metrics",
         every_seconds: float,

@@ -10,7 +10,7 @@ the coarsest tier that is fine enough, where it is there; else from what is.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,11 +19,8 @@ from agent.wire.contract import Column
 from agent.wire.units import HOUR_US, MINUTE_US
 from collector.errors import StoreError
 from collector.lake.tiers import ROLLED, Span, pieces, told_in
-from collector.store.session import literal
+from collector.store.session import Session, literal
 from collector.tier_tables import Tiered, tiered
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ def hosts(nodes: Iterable[str]) -> Subject:
     return Subject("host_samples", "node", tuple(nodes))
 
 
-def gpus_of_run(session: "Session", run_id: str, most: int = 1024) -> Subject:
+def gpus_of_run(session: Session, run_id: str, most: int = 1024) -> Subject:
     """Return the GPUs that a run was given, in the order of their hosts; of more than `most` the first."""
     rows = session.rows(
         "SELECT DISTINCT node, gpu_uuid FROM allocations WHERE run_id = ? AND gpu_uuid IS NOT NULL "
@@ -114,7 +111,7 @@ class TableExtent:
     rolled_until: int = 0
 
     @classmethod
-    def of(cls, session: "Session", table: Tiered) -> "TableExtent":
+    def of(cls, session: Session, table: Tiered) -> "TableExtent":
         """Ask the store; one that nobody keeps up has samples alone. The answer is good for an hour.
 
         The newest hour may have been rolled up before it was over, and hours that wait have yet to be: both are read
@@ -185,7 +182,7 @@ class Series:
 
 
 def series(
-    session: "Session",
+    session: Session,
     subject: Subject,
     columns: Iterable[str],
     from_us: int,

@@ -6,21 +6,15 @@ hot file's log is folded in. What the lake has taken is deleted by the sealer. D
 checkpoint: to the file, whose next rows take it, so that the file stays as large as the most it ever held.
 """
 
-import subprocess
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from agent import child
 from agent.wire.units import DAY_US, HOUR_SECONDS
 from collector.errors import StoreError
 from collector.lake.file_check import check, damage_sentence, require_catalogue
 from collector.lake.lake_files import Outcome, writing
+from collector.store.database import Store
 from collector.store.lake import delete
 from collector.store.noted import named_files
 from collector.store.seal_mark import COLLECTORS
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
+from collector.store.sqlite_child import vacuum_sqlite
 
 # A file that no snapshot names is removed once a day ended so long ago; who began to read it is done by then.
 # DuckLake's catalogue in SQLite compares times as texts, 2026-11-22 01:00 with 2026-11-22T00:00, so that whatever is of
@@ -34,7 +28,7 @@ _FREE_SHARE = 4  # SQLite's file is written anew when a fourth of it is free, an
 _FREE_BYTES = 8 * 2**20
 
 
-def expire(store: "Store", snapshot_seconds: float) -> Outcome:
+def expire(store: Store, snapshot_seconds: float) -> Outcome:
     """Forget snapshots that are older, and remove files that only they had, and that nobody can still be reading.
 
     Raises:
@@ -56,7 +50,7 @@ def expire(store: "Store", snapshot_seconds: float) -> Outcome:
     )
 
 
-def remove_orphans(store: "Store") -> Outcome:
+def remove_orphans(store: Store) -> Outcome:
     """Remove files that no catalogue has ever named: those of a collector that died while it sealed.
 
     Raises:
@@ -67,7 +61,7 @@ def remove_orphans(store: "Store") -> Outcome:
     return Outcome(f"{len(removed)} orphaned files removed", len(removed))
 
 
-def shrink(store: "Store") -> Outcome:
+def shrink(store: Store) -> Outcome:
     """Fold the log of SQLite's catalogue in, and write the file anew where much of it is free.
 
     PostgreSQL does this by itself.
@@ -80,26 +74,12 @@ def shrink(store: "Store") -> Outcome:
         return Outcome("the catalogue is on a server")
     before = file.stat().st_size
     with store.turn:
-        vacuum(file, max(_FREE_BYTES, before // _FREE_SHARE))
+        vacuum_sqlite(file, max(_FREE_BYTES, before // _FREE_SHARE))
     freed = max(0, before - file.stat().st_size)
     return Outcome(f"{freed} bytes freed", freed)
 
 
-def vacuum(file: Path, free_bytes: int) -> None:
-    """Fold the log of SQLite's catalogue in, and write the file anew where so much of it is free.
-
-    Raises:
-        StoreError: the file cannot be opened, or somebody would not let go of it.
-    """
-    words = child.command("collector.lake.vacuum", str(file), str(free_bytes))
-    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603  our own module
-    if done.returncode:
-        raise StoreError(
-            f"the catalogue {file} cannot be compacted now: {done.stderr.strip()}; run the same command again"
-        )
-
-
-def _trim_markers(store: "Store") -> None:
+def _trim_markers(store: Store) -> None:
     """Forget markers that newer ones have replaced; a day of them stays, for people."""
     with writing(store) as session:
         old = f"sealed_at < epoch_us({_ago(24 * HOUR_SECONDS)})"
@@ -112,7 +92,7 @@ def _ago(seconds: float) -> str:
     return f"now() - to_seconds({int(seconds)})"
 
 
-def check_files(store: "Store", deadline: float, now_us: int) -> Outcome:
+def check_files(store: Store, deadline: float, now_us: int) -> Outcome:
     """Read as many files as there is time for; all are read within a day, or the next turn comes soon.
 
     Raises:
@@ -132,7 +112,7 @@ def check_files(store: "Store", deadline: float, now_us: int) -> Outcome:
 _BROUGHT = ("import", "prometheus")
 
 
-def forget_receipts(store: "Store", receipts_before_us: int) -> Outcome:
+def forget_receipts(store: Store, receipts_before_us: int) -> Outcome:
     """Forget receipts of batches that came before, in the hot file and in the lake, and fold the log in.
 
     The newest of each collector stays, whatever its age: batches are numbered on from there. So do those of files and
@@ -153,7 +133,7 @@ def forget_receipts(store: "Store", receipts_before_us: int) -> Outcome:
     return Outcome(f"{forgotten} receipts removed", forgotten)
 
 
-def _forget(store: "Store", receipts: str, before_us: int, unless: str = "") -> int:
+def _forget(store: Store, receipts: str, before_us: int, unless: str = "") -> int:
     newest = f"SELECT max(batch) FROM {receipts} GROUP BY batch & {COLLECTORS - 1}"
     brought = " OR ".join(f"starts_with(agent, '{kind}:')" for kind in _BROUGHT)
     old = f"received_at < {before_us} AND batch NOT IN ({newest}) AND NOT ({brought}){unless}"

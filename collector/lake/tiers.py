@@ -18,27 +18,24 @@ whether there are any is asked first, of few columns.
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.contract import Column
 from agent.wire.units import DAY_US, HOUR_US, MINUTE_US
 from collector.errors import NO_MEMORY, StoreError
 from collector.lake.lake_files import Outcome, writing
+from collector.store.database import Store
 from collector.store.lake import delete
 from collector.store.seal_mark import COLLECTOR_BITS, COLLECTORS
+from collector.store.session import Session
 from collector.tier_tables import BIN, TIERED, Tiered, histogram, tiered
 
-if TYPE_CHECKING:
-    from collector.store.database import Store
-    from collector.store.session import Session
 
-
-def kept_from(session: "Session", tables: Iterable[str]) -> int:
+def kept_from(session: Session, tables: Iterable[str]) -> int:
     """Return the first microsecond from which these tables have all they ever had; 0 where nothing was dropped."""
     return all_kept_from(kept_by_table(session), tables)
 
 
-def kept_by_table(session: "Session") -> dict[str, int]:
+def kept_by_table(session: Session) -> dict[str, int]:
     """Return the first microsecond from which each table of which anything was dropped has all it ever had."""
     return dict(session.rows("SELECT table_name, max(kept_from) FROM retention GROUP BY table_name"))
 
@@ -64,7 +61,7 @@ class Span:
         return f"started_at < {self.end} AND ended_at > {self.start}"
 
 
-def overlaps(session: "Session", table: Tiered, span: Span, where: str = "true") -> bool:
+def overlaps(session: Session, table: Tiered, span: Span, where: str = "true") -> bool:
     """Say whether any two samples of one subject overlap in or shortly before a span."""
     (found,) = session.row(
         f"""
@@ -144,7 +141,7 @@ _UNSURE_US = HOUR_US
 ROLLED = -1  # in tier_marks, in the place of a collector: the newest hour that was rolled up
 
 
-def note_due(session: "Session") -> int:
+def note_due(session: Session) -> int:
     """Write down the hours that what arrived since the last call touches, and return how many were new.
 
     Hours whose samples have expired are left out: a late sample must not replace what all of them said. The caller
@@ -169,12 +166,12 @@ def note_due(session: "Session") -> int:
     return len(new)
 
 
-def waiting_hours(session: "Session") -> list[int]:
+def waiting_hours(session: Session) -> list[int]:
     """Return the first microseconds of the hours that wait, ascending."""
     return [hour for (hour,) in session.rows("SELECT DISTINCT hour FROM tier_due ORDER BY hour")]
 
 
-def forget_expired(session: "Session") -> None:
+def forget_expired(session: Session) -> None:
     """Take hours off the list whose samples are gone, in the transaction that drops them.
 
     Rolled up again they would be empty, and what all their samples had said would be lost.
@@ -182,7 +179,7 @@ def forget_expired(session: "Session") -> None:
     session.execute("DELETE FROM tier_due WHERE hour < ?", [kept_from(session, TIERED)])
 
 
-def take_off_due(session: "Session", hours: Span, now_us: int | None = None) -> None:
+def take_off_due(session: Session, hours: Span, now_us: int | None = None) -> None:
     """Take hours off the list, in the transaction that rolls them up, and note how far that has come.
 
     That is to the hour of `now_us` at most (None: history, of which all is over): a host's clock may be a day ahead,
@@ -198,7 +195,7 @@ def take_off_due(session: "Session", hours: Span, now_us: int | None = None) -> 
         session.execute("INSERT INTO tier_marks VALUES (?, ?)", [ROLLED, newest])
 
 
-def _touched(session: "Session", collector: int, after: int) -> set[int]:
+def _touched(session: Session, collector: int, after: int) -> set[int]:
     # Written out, not as parameters: the lake then knows which files cannot have any.
     fresh = f"batch > {after} AND batch & {COLLECTORS - 1} = {collector}"
     parts = [f"SELECT started_at, ended_at FROM {table} WHERE {fresh}" for table in TIERED]
@@ -225,7 +222,7 @@ class Portion:
     overlapping: bool
 
 
-def planned(session: "Session", table: Tiered, hours: Span, rows_at_once: int = ROWS_AT_ONCE) -> list[Portion]:
+def planned(session: Session, table: Tiered, hours: Span, rows_at_once: int = ROWS_AT_ONCE) -> list[Portion]:
     """Return the portions, at least one, in which the minutes of whole hours are made.
 
     Raises:
@@ -239,7 +236,7 @@ def planned(session: "Session", table: Tiered, hours: Span, rows_at_once: int = 
     return [Portion(table, span, samples // len(spans), overlapping) for span in spans]
 
 
-def roll_minutes(session: "Session", portion: Portion) -> None:
+def roll_minutes(session: Session, portion: Portion) -> None:
     """Replace the minutes of one portion. The caller holds the transaction.
 
     Raises:
@@ -253,7 +250,7 @@ def roll_minutes(session: "Session", portion: Portion) -> None:
         session.execute(f"INSERT INTO {tier} BY NAME {told}")
 
 
-def roll_hours(session: "Session", table: Tiered, hours: Span, rows_at_once: int = ROWS_AT_ONCE) -> int:
+def roll_hours(session: Session, table: Tiered, hours: Span, rows_at_once: int = ROWS_AT_ONCE) -> int:
     """Replace one table's hours by what its minutes say, and return how many minutes' rows there are.
 
     Of many minutes some hosts are aggregated at a time. The caller holds the transaction.
@@ -271,7 +268,7 @@ def roll_hours(session: "Session", table: Tiered, hours: Span, rows_at_once: int
     return int(rows)
 
 
-def _empty(session: "Session", tier: str, span: Span) -> None:
+def _empty(session: Session, tier: str, span: Span) -> None:
     if session.rows(f"SELECT 1 FROM {tier} WHERE {_begins_in(span)} LIMIT 1"):
         delete(session, f"DELETE FROM {tier} WHERE {_begins_in(span)}")
 
@@ -350,7 +347,7 @@ ROWS_LEAST = 10_000
 
 
 def roll_up(
-    store: "Store", deadline: float, give_way: Callable[[], None] = lambda: None, now_us: int | None = None
+    store: Store, deadline: float, give_way: Callable[[], None] = lambda: None, now_us: int | None = None
 ) -> Outcome:
     """Roll up what waits until the deadline (time.monotonic); `give_way` is called before each transaction.
 
@@ -382,7 +379,7 @@ def roll_up(
     return Outcome(said, done, again=left > 0)
 
 
-def _rolled(store: "Store", hours: Span, give_way: Callable[[], None], now_us: int | None, rows_at_once: int) -> int:
+def _rolled(store: Store, hours: Span, give_way: Callable[[], None], now_us: int | None, rows_at_once: int) -> int:
     """Roll hours up, in one transaction if that is short; return how many minutes' rows there are.
 
     Others wait for it: where there are more samples, each portion has a transaction of its own, and the hours are off

@@ -14,19 +14,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from collector.config import CollectorConfig
 from collector.errors import BatchError, RegistryError, StoreError
 from collector.pipeline.batch_commit import BatchCommit, Receipt
 from collector.pipeline.decoding.batch import Batch
 from collector.pipeline.metrics import Metrics
+from collector.store.database import Store
 from collector.store.seal_mark import Mark
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from collector.config import CollectorConfig
-    from collector.pipeline.batch_commit import Receipt
     from collector.registry.tenant import Tenant
-    from collector.store.database import Store
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +33,7 @@ class Delivery:
     batch: Batch
     size: int  # bytes that it holds in memory
     epoch: int | None = None  # of its stream, as the sender says
-    receipt: "Future[Receipt]" = field(default_factory=Future)
+    receipt: Future[Receipt] = field(default_factory=Future)
 
 
 class BatchQueue:
@@ -123,7 +120,7 @@ class Answers:
         self._done: deque[tuple[asyncio.Future[Receipt], Future[Receipt]]] = deque()
         self._is_woken = False
 
-    async def of(self, receipt: "Future[Receipt]", seconds: float) -> "Receipt":
+    async def of(self, receipt: Future[Receipt], seconds: float) -> Receipt:
         """Wait for the writer's word on one batch.
 
         Raises:
@@ -135,7 +132,7 @@ class Answers:
         async with asyncio.timeout(seconds):
             return await promise
 
-    def _put(self, promise: "asyncio.Future[Receipt]", done: "Future[Receipt]") -> None:
+    def _put(self, promise: asyncio.Future[Receipt], done: Future[Receipt]) -> None:
         """Called by the writer. What is put before the loop has begun to hand out needs no wake-up of its own."""
         self._done.append((promise, done))
         if not self._is_woken and not self._loop.is_closed():
@@ -170,8 +167,8 @@ class Writer:
 
     def __init__(
         self,
-        store: "Store",
-        config: "CollectorConfig",
+        store: Store,
+        config: CollectorConfig,
         metrics: Metrics | None = None,
         tenant: "Tenant | None" = None,
     ) -> None:

@@ -11,7 +11,6 @@ lease has gone to another.
 """
 
 import logging
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from collector.background import Background
 from collector.errors import BatchError, HeldElsewhereError, RegistryError
 from collector.registry.leases import Lease
 from collector.registry.registry import Registry
@@ -110,17 +110,16 @@ class StreamDecisions:
     acquired: Mapping[str, int]  # stream -> since when it is ours, microseconds UTC
 
 
-class Tenant:
-    """The leases of one collector. `number` is its own, for good."""
+class Tenant(Background):
+    """The leases of one collector, which a restart keeps: they outlast its end. `number` is its own, for good."""
 
     def __init__(self, registry: Registry, name: str, url: str, identity: str) -> None:
+        super().__init__("heartbeat", _BEAT_SECONDS)
         self.number = registry.collectors.claim_number(name, url, identity)
         self._registry = registry
         self._mine: OrderedDict[str, int] = OrderedDict()  # stream -> epoch
         self._alive_until = 0.0  # monotonic seconds; after that others may have taken what we think is ours
         self._failing = False
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
         """Show that we are alive, from now on.
@@ -129,13 +128,7 @@ class Tenant:
             RegistryError: the registry does not answer.
         """
         self._beat()
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End; the leases end by themselves, so that a restart keeps them."""
-        self._ending.set()
-        if self._thread.ident is not None:
-            self._thread.join(_BEAT_SECONDS)
+        super().start()
 
     def judge(self, asked: Sequence[tuple[str, int | None]]) -> StreamDecisions:
         """Judge batches by stream and by the epoch that their agent says; take the leases that nobody has.

@@ -4,7 +4,6 @@ What a poll found becomes a batch like any agent's: the same rules, the same wri
 """
 
 import logging
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from agent.wire.tables import TABLES
+from collector.background import Background
 from collector.errors import CollectorError, SchedulerError
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.batch import encoded_batch
@@ -122,8 +122,10 @@ def sender(name: str) -> str:
 _STOPPING_SECONDS = 30.0  # for the command that is under way
 
 
-class Poller:
-    """Asks one scheduler, from `start` until `stop`. A failure is counted, logged once, and asked again next time.
+class Poller(Background):
+    """Asks one scheduler, from `start` until `stop`, and tells at the end what was not told yet.
+
+    A failure is counted, logged once, and asked again next time.
 
     `open_source` makes the source from what the store already knows; it is called in the poller's own thread.
     """
@@ -136,6 +138,7 @@ class Poller:
         writer: Writer,
         every_seconds: float,
     ) -> None:
+        super().__init__(f"scheduler {name}", _STOPPING_SECONDS)
         self._name = name
         self._open = open_source
         self._store = store
@@ -143,23 +146,11 @@ class Poller:
         self._landing = PollBatches(name, writer)
         self._source: ClusterSource | None = None
         self._failing: str | None = None
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"scheduler {name}", daemon=True)
         self._good_at = time.monotonic()
         self._failures = writer.metrics.scheduler_failures
         self._failures.labels(name)  # a series from the start, so that its first failure is seen as a rise
         writer.metrics.scheduler_age.labels(name).set_function(self.age_seconds)
         writer.metrics.scheduler_unplaced.labels(name).set_function(lambda: self.unplaced)
-
-    def start(self) -> None:
-        """Begin; the first poll runs at once."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End after the poll that is under way, and tell what was not told yet."""
-        self._ending.set()
-        if self._thread.ident is not None:
-            self._thread.join(_STOPPING_SECONDS)
 
     def age_seconds(self) -> float:
         """Return how long ago the scheduler last answered; since the start where it never has."""

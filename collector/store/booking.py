@@ -10,14 +10,11 @@ import socket
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from collector.errors import TakenError
 from collector.store.lake import delete
 from collector.store.schemas import available
-
-if TYPE_CHECKING:
-    from collector.store.session import OpenStore, Session
+from collector.store.session import OpenStore, Session
 
 FIRST = ""  # nobody has booked yet, or only a release that did not say so
 # In the lake: the newest booking, one row; and by which booking each UTC day was replaced last.
@@ -55,13 +52,13 @@ class BookingPosition:
     following: str | None
 
 
-def make_places(hot: "Session") -> None:
+def make_places(hot: Session) -> None:
     """Make the hot file's tables of this module; only a store with a lake needs them."""
     for statement in _IN_HOT:
         hot.execute(statement)
 
 
-def newest(session: "Session") -> Booking:
+def newest(session: Session) -> Booking:
     """Return the lake's newest booking, or the first of all where none is named.
 
     Raises:
@@ -71,13 +68,13 @@ def newest(session: "Session") -> Booking:
     return Booking(*rows[0]) if rows else Booking(FIRST, "", 0, 0)
 
 
-def place_of(session: "Session", hot: str) -> BookingPosition | None:
+def place_of(session: Session, hot: str) -> BookingPosition | None:
     """Return where the hot file stands; None where that is not known."""
     rows = session.rows(f"SELECT booking, next_booking FROM {hot}.books_place")
     return BookingPosition(*rows[0]) if rows else None
 
 
-def may_follow(session: "Session", hot: str) -> bool:
+def may_follow(session: Session, hot: str) -> bool:
     """Return whether the hot file goes on from what the lake says now: nobody else has booked since it was equal.
 
     Where no booking was ever named, the hot file goes on unless the lake has a ledger and it has none, or an older one.
@@ -88,7 +85,7 @@ def may_follow(session: "Session", hot: str) -> bool:
     return at.booking == FIRST and not session.row(_LAKE_IS_AHEAD.format(hot=hot))[0]
 
 
-def set_out(session: "Session", hot: str) -> str:
+def set_out(session: Session, hot: str) -> str:
     """Write down in the hot file under which name it will book next, and return that name.
 
     It is written before anything is booked: a lake that took a booking, and died before it said so, is then understood.
@@ -102,7 +99,7 @@ def set_out(session: "Session", hot: str) -> str:
     return following
 
 
-def follow(session: "Session", hot: str, booking: str, holder: str) -> None:
+def follow(session: Session, hot: str, booking: str, holder: str) -> None:
     """Put a booking in the place of the one that it follows, in the lake's transaction that books.
 
     Raises:
@@ -116,7 +113,7 @@ def follow(session: "Session", hot: str, booking: str, holder: str) -> None:
     session.execute("INSERT INTO lake.books.bookings VALUES (?, ?, ?, ?)", said)
 
 
-def hold(session: "Session") -> None:
+def hold(session: Session) -> None:
     """Write the newest booking anew, unchanged: a transaction that books meanwhile then conflicts with this one."""
     at = newest(session)
     delete(session, "DELETE FROM lake.books.bookings")
@@ -124,14 +121,14 @@ def hold(session: "Session") -> None:
     session.execute("INSERT INTO lake.books.bookings VALUES (?, ?, ?, ?)", said)
 
 
-def note_days(session: "Session", booking: str, days: list[int]) -> None:
+def note_days(session: Session, booking: str, days: list[int]) -> None:
     """Write down in the lake's transaction that these days, by their first microsecond, are this booking's."""
     if days:
         delete(session, f"DELETE FROM lake.books.booked WHERE day IN ({', '.join(map(str, days))})")
         session.execute("INSERT INTO lake.books.booked SELECT unnest(?::BIGINT[]), ?", [days, booking])
 
 
-def confirm(session: "Session", hot: str, booking: str) -> None:
+def confirm(session: Session, hot: str, booking: str) -> None:
     """Write into the hot file that it is equal to the lake as of this booking, if that is the newest still."""
     with session.transaction():
         if newest(session).booking == booking:
@@ -140,7 +137,7 @@ def confirm(session: "Session", hot: str, booking: str) -> None:
             stand(session, hot, BookingPosition(booking, None))
 
 
-def stand(session: "Session", hot: str, place: BookingPosition) -> None:
+def stand(session: Session, hot: str, place: BookingPosition) -> None:
     """Write down where the hot file stands, in the transaction of the hot file that is open."""
     session.execute(f"DELETE FROM {hot}.books_place")
     session.execute(f"INSERT INTO {hot}.books_place VALUES (?, ?)", [place.booking, place.following])
@@ -159,6 +156,6 @@ def own_migration() -> int:
     return available()[-1][0]
 
 
-def holder_of(store: "OpenStore") -> str:
+def holder_of(store: OpenStore) -> str:
     """Return what an analyzer without another name is called: its host and its hot file."""
     return f"{socket.gethostname()}:{store.path or 'memory'}"

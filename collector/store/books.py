@@ -11,7 +11,6 @@ the file goes on.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from collector.errors import StoreError, TakenError
@@ -29,9 +28,7 @@ from collector.store.booking import (
 from collector.store.lake import delete, tables_with_rows
 from collector.store.schemas import add_in_transaction, add_missing, columns_there
 from collector.store.seal_mark import make_sealed_table
-
-if TYPE_CHECKING:
-    from collector.store.session import OpenStore, Session
+from collector.store.session import OpenStore, Session
 
 # Each table with the column that says which day a row belongs to; None where the whole table is replaced.
 DATED: dict[str, str | None] = {
@@ -101,7 +98,7 @@ FROM (SELECT hour FROM lake.books.ledger_hours GROUP BY hour HAVING count(*) > 1
 """
 
 
-def make_book_tables(session: "Session") -> None:
+def make_book_tables(session: Session) -> None:
     """Make in the lake what is missing of the hot file's books: tables and columns, without keys.
 
     Raises:
@@ -112,7 +109,7 @@ def make_book_tables(session: "Session") -> None:
     add_in_transaction(session, _add_missing_books)
 
 
-def _add_missing_books(session: "Session") -> None:
+def _add_missing_books(session: Session) -> None:
     session.execute("CREATE SCHEMA IF NOT EXISTS lake.books")
     tables: dict[str, Sequence[str]] = {**_columns(session), **booking.IN_LAKE}
     if "bookings" in add_missing(session, "lake.books", tables, columns_there(session, "lake", "books")):
@@ -120,7 +117,7 @@ def _add_missing_books(session: "Session") -> None:
         session.execute("INSERT INTO lake.books.bookings VALUES (?, '', 0, 0)", [booking.FIRST])
 
 
-def mirror(store: "OpenStore", holder: str | None = None) -> int:
+def mirror(store: OpenStore, holder: str | None = None) -> int:
     """Bring the lake's books up to the hot file's, and return how many UTC days were replaced.
 
     Which days differ is seen from their hours' digests, so that a pass that was cut off is made good by the next. Days
@@ -149,7 +146,7 @@ def mirror(store: "OpenStore", holder: str | None = None) -> int:
     return len(days)
 
 
-def _mirror(session: "Session", hot: str, following: str, holder: str) -> list[int]:
+def _mirror(session: Session, hot: str, following: str, holder: str) -> list[int]:
     days = sorted({*days_different(session, hot), *days_doubled(session)})
     days_of_amounts = sorted({*days, *days_with_other_amounts(session, hot)})
     if not days_of_amounts:
@@ -176,22 +173,22 @@ def within(column: str, days: Sequence[int]) -> str:
     return " OR ".join(f"{column} BETWEEN {day} AND {day + DAY_US - 1}" for day in days)
 
 
-def days_different(session: "Session", hot: str) -> list[int]:
+def days_different(session: Session, hot: str) -> list[int]:
     """Return the days whose hours the hot file and the lake do not say alike."""
     return [day for (day,) in session.rows(_DIFFERENT.format(hot=hot, day_us=DAY_US))]
 
 
-def days_with_other_amounts(session: "Session", hot: str) -> list[int]:
+def days_with_other_amounts(session: Session, hot: str) -> list[int]:
     """Return the days of whose hours the hot file and the lake have not booked the same amounts."""
     return [day for (day,) in session.rows(_OTHER_AMOUNTS.format(hot=hot, day_us=DAY_US))]
 
 
-def days_doubled(session: "Session") -> list[int]:
+def days_doubled(session: Session) -> list[int]:
     """Return the days of which the lake's books have an hour more than once; there are none such."""
     return [day for (day,) in session.rows(_DOUBLED.format(day_us=DAY_US))]
 
 
-def mirror_findings(store: "OpenStore") -> None:
+def mirror_findings(store: OpenStore) -> None:
     """Bring what is kept of findings to the other side: the book to the lake, what people said either way.
 
     The book of a hot file that is behind the lake's books stays where it is.
@@ -213,7 +210,7 @@ def mirror_findings(store: "OpenStore") -> None:
             _add_said(session, _SAID.keys() & tables_with_rows(session, "books"), "lake.books", store.hot)
 
 
-def _mirror_whole(session: "Session", hot: str, columns: dict[str, list[str]]) -> None:
+def _mirror_whole(session: Session, hot: str, columns: dict[str, list[str]]) -> None:
     for table in WHOLE:
         # Hashed twice: what an even number of rows have in common would cancel out.
         said = f"SELECT (count(*), bit_xor(hash(hash({', '.join(columns[table])})))) FROM {{}}.{table}"
@@ -223,7 +220,7 @@ def _mirror_whole(session: "Session", hot: str, columns: dict[str, list[str]]) -
             session.execute(f"INSERT INTO lake.books.{table} BY NAME SELECT * FROM {hot}.{table}")
 
 
-def _add_said(session: "Session", tables: Iterable[str], source: str, target: str) -> None:
+def _add_said(session: Session, tables: Iterable[str], source: str, target: str) -> None:
     for table in sorted(tables):
         key = _SAID[table]
         session.execute(
@@ -232,14 +229,14 @@ def _add_said(session: "Session", tables: Iterable[str], source: str, target: st
         )
 
 
-def mirrored_columns(session: "Session", hot: str) -> dict[str, list[str]]:
+def mirrored_columns(session: Session, hot: str) -> dict[str, list[str]]:
     """Return the names of the columns of each table of the hot file that is mirrored."""
     with session.another() as own:
         own.execute(f"USE {hot}")
         return {table: [column.split()[0] for column in columns] for table, columns in _columns(own).items()}
 
 
-def _columns(session: "Session") -> dict[str, list[str]]:
+def _columns(session: Session) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for table, column, kind in session.rows(
         "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE database_name = current_database() "
@@ -256,7 +253,7 @@ SELECT day FROM {hot}.booked h FULL JOIN lake.books.booked b USING (day) WHERE h
 """
 
 
-def take_up(store: "OpenStore") -> int:
+def take_up(store: OpenStore) -> int:
     """Prepare the hot file for a pass: make it equal to the lake's books, and note that it goes on from there.
 
     Returns how many days were taken over from the lake; 0 where nobody else has booked, and where there is no lake.
@@ -271,7 +268,7 @@ def take_up(store: "OpenStore") -> int:
     return adopted
 
 
-def catch_up(store: "OpenStore") -> int:
+def catch_up(store: OpenStore) -> int:
     """Make the hot file's books equal to the lake's where another has booked since; return how many days that were.
 
     Raises:
@@ -288,7 +285,7 @@ def catch_up(store: "OpenStore") -> int:
     return 0
 
 
-def _adopt(session: "Session", hot: str, place: BookingPosition | None) -> int:
+def _adopt(session: Session, hot: str, place: BookingPosition | None) -> int:
     _require_adoptable(session)
     columns = mirrored_columns(session, hot)
     is_ahead = place is None or place.following is not None
@@ -309,7 +306,7 @@ def _adopt(session: "Session", hot: str, place: BookingPosition | None) -> int:
     return len(days)
 
 
-def _require_adoptable(session: "Session") -> None:
+def _require_adoptable(session: Session) -> None:
     at = newest(session)
     if at.migration > own_migration():
         raise StoreError(
@@ -323,7 +320,7 @@ def _require_adoptable(session: "Session") -> None:
         )
 
 
-def _copy_days(session: "Session", hot: str, columns: dict[str, list[str]], days: list[int]) -> None:
+def _copy_days(session: Session, hot: str, columns: dict[str, list[str]], days: list[int]) -> None:
     for table, dated in {**DATED, **AMOUNTS}.items() if days else ():
         if dated is not None:
             _copy(session, hot, table, columns[table], within(dated, days))
@@ -333,18 +330,18 @@ def _copy_days(session: "Session", hot: str, columns: dict[str, list[str]], days
         session.execute(f"DELETE FROM {hot}.finding_days_made WHERE {named}")  # they are counted again from the ledger
 
 
-def _copy(session: "Session", hot: str, table: str, columns: list[str], where: str) -> None:
+def _copy(session: Session, hot: str, table: str, columns: list[str], where: str) -> None:
     names = ", ".join(columns)
     session.execute(f"DELETE FROM {hot}.{table} WHERE {where}")
     session.execute(f"INSERT INTO {hot}.{table} ({names}) SELECT {names} FROM lake.books.{table} WHERE {where}")
 
 
-def _changed_days(session: "Session", hot: str) -> list[int]:
+def _changed_days(session: Session, hot: str) -> list[int]:
     booked = [day for (day,) in session.rows(_OTHERS.format(hot=hot))]
     return sorted({*booked, *days_different(session, hot), *days_with_other_amounts(session, hot)})
 
 
-def _all_days(session: "Session", hot: str) -> list[int]:
+def _all_days(session: Session, hot: str) -> list[int]:
     """Return every day that either side has a row of."""
     dated = [(table, column) for table, column in {**DATED, **AMOUNTS}.items() if column is not None]
     each = [

@@ -8,11 +8,10 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 
-from collector.config import SHARED, absent
+from collector.config import SHARED, CollectorConfig, absent
 from collector.errors import ConfigError, StoreError
 from collector.store import books
 from collector.store.lake import S3, LakeSettings, allowed, attach, default_lake, found_beside, named_damage
@@ -21,9 +20,6 @@ from collector.store.power import Safety, make_private, mend
 from collector.store.schemas import migrate, require_current
 from collector.store.seal_mark import require_data, require_lake, require_sealed
 from collector.store.session import Session, literal, spare_the_search
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
 
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
 _WAL_AUTOCHECKPOINT = "64MB"
@@ -297,7 +293,7 @@ def _opening_failed(path: Path | None, error: str) -> str:
 NO_LAKE = "none"
 
 
-def open_store(config: "CollectorConfig") -> Store:
+def open_store(config: CollectorConfig) -> Store:
     """Open the store of a server.
 
     Raises:
@@ -308,7 +304,7 @@ def open_store(config: "CollectorConfig") -> Store:
     return Store.open(config.store, lake=lake, memory_limit=config.memory_limit, threads=config.threads)
 
 
-def lake_of(config: "CollectorConfig") -> LakeSettings | None:
+def lake_of(config: CollectorConfig) -> LakeSettings | None:
     """Return the lake that the settings name; None where everything stays in the one file.
 
     Raises:

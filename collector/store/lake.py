@@ -13,15 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from collector.errors import StoreError
 from collector.store.schemas import make_lake_tables
-from collector.store.session import literal
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session, literal
 
 DUCKDB_VERSION = "1.5.5"
 _WHEEL_OF = {"sqlite_scanner": "sqlite-scanner", "postgres_scanner": "postgres-scanner"}
@@ -49,7 +45,7 @@ PINNED: dict[str, dict[str, str]] = {
 }
 
 
-def load(session: "Session", names: tuple[str, ...], folder: Path | None = None) -> None:
+def load(session: Session, names: tuple[str, ...], folder: Path | None = None) -> None:
     """Load extensions, each from its wheel, or from `folder`, where an operator answers for what lies there.
 
     Raises:
@@ -179,7 +175,7 @@ def found_beside(store: Path) -> LakeSettings | None:
     return own if own.file is not None and own.file.exists() else None
 
 
-def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> None:
+def attach(session: Session, settings: LakeSettings, *, read_only: bool) -> None:
     """Attach the lake as `lake`; one who may write makes what is missing: folders, tables, columns.
 
     Raises:
@@ -205,7 +201,7 @@ def attach(session: "Session", settings: LakeSettings, *, read_only: bool) -> No
         make_lake_tables(session)
 
 
-def tables_with_rows(session: "Session", schema: str) -> set[str]:
+def tables_with_rows(session: Session, schema: str) -> set[str]:
     """Return the tables of one schema of the lake into which a row was ever written; of the others none has a row.
 
     One question to the catalogue, where each statement over a table asks for its columns, files and statistics. In a
@@ -217,7 +213,7 @@ def tables_with_rows(session: "Session", schema: str) -> set[str]:
     return {table for (table,) in session.rows(_WRITTEN, [schema])}
 
 
-def delete(session: "Session", statement: str) -> None:
+def delete(session: Session, statement: str) -> None:
     """Run a DELETE whose rows others may be reading; the caller holds the store's turn.
 
     Of few rows DuckLake notes in the catalogue that they are gone, in a table that it makes and drops as it needs it: a

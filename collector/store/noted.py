@@ -8,16 +8,12 @@ good.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 
 from collector.errors import StoreError
 from collector.store.lake import CATALOGUE
-from collector.store.session import literal, spare_the_search
-
-if TYPE_CHECKING:
-    from collector.store.session import OpenStore, Session
+from collector.store.session import OpenStore, Session, literal, spare_the_search
 
 _MEMORY = "256MB"
 
@@ -84,7 +80,7 @@ class Note:
     trouble: str | None
 
 
-def make_notes(session: "Session") -> None:
+def make_notes(session: Session) -> None:
     """Make the tables of notes in the catalogue, where they are missing.
 
     Raises:
@@ -95,7 +91,7 @@ def make_notes(session: "Session") -> None:
             session.execute(f"CREATE TABLE IF NOT EXISTS {CATALOGUE}.{table} ({columns})")
 
 
-def is_there(session: "Session", table: str) -> bool:
+def is_there(session: Session, table: str) -> bool:
     """Say whether the catalogue has a table of notes: an older release made none, and a store may have no lake.
 
     DuckDB lists no table of a catalogue; so it is asked.
@@ -112,7 +108,7 @@ def is_there(session: "Session", table: str) -> bool:
     return True
 
 
-def named_files(session: "Session", *, since: int = -1) -> list[Named]:
+def named_files(session: Session, *, since: int = -1) -> list[Named]:
     """Return every file that the catalogue names and that a snapshot after `since` has brought, the newest first.
 
     Raises:
@@ -147,7 +143,7 @@ def named_files(session: "Session", *, since: int = -1) -> list[Named]:
     return list({file.path: file for file in files}.values())
 
 
-def write_notes(store: "OpenStore", notes: Sequence[Note]) -> None:
+def write_notes(store: OpenStore, notes: Sequence[Note]) -> None:
     """Write down what was seen of these files, in place of what was noted before.
 
     Raises:
@@ -164,7 +160,7 @@ def write_notes(store: "OpenStore", notes: Sequence[Note]) -> None:
             session.execute(f"INSERT INTO {CATALOGUE}.{NOTES} VALUES (?, ?, ?, ?)", row)
 
 
-def forget_unnamed(store: "OpenStore") -> None:
+def forget_unnamed(store: OpenStore) -> None:
     """Forget what is noted of files that the catalogue names no more.
 
     Raises:
@@ -179,7 +175,7 @@ def forget_unnamed(store: "OpenStore") -> None:
             session.execute(f"DELETE FROM {CATALOGUE}.{NOTES} WHERE list_contains(?, name)", [gone])
 
 
-def newest_snapshot(session: "Session") -> int:
+def newest_snapshot(session: Session) -> int:
     """Return the number of the lake's newest snapshot.
 
     Raises:

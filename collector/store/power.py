@@ -103,7 +103,7 @@ class Safety:
         # Inodes are used again; a log that is made anew is shorter.
         last = self._last_log
         if last is None or last[0] != status.st_ino or status.st_size < last[1]:
-            _sync_folder(self.path.parent)
+            sync(self.path.parent)
         self._last_log = (status.st_ino, status.st_size)
 
     @staticmethod
@@ -199,7 +199,7 @@ def _write(file: Path, copy: Copy) -> None:
         out.flush()
         os.fsync(out.fileno())
     fresh.replace(file)
-    _sync_folder(file.parent)
+    sync(file.parent)
 
 
 def _read(file: Path) -> Copy | None:
@@ -218,12 +218,13 @@ def _read(file: Path) -> Copy | None:
     return Copy(iteration, {number: content[start + n * BLOCK :][:BLOCK] for n, number in enumerate(ids)})
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk before going on."""
+    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        os.fsync(handle)
     finally:
-        os.close(descriptor)
+        os.close(handle)
 
 
 _OTHERS = 0o077  # the rights that nobody else has
@@ -284,11 +285,10 @@ def rewrite(path: Path, memory_limit: str = "1GB") -> None:
 
 
 def _replace(aside: Path, path: Path) -> None:
-    with aside.open("rb") as file:
-        os.fsync(file.fileno())
+    sync(aside)
     aside.replace(path)
     _log(path).unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync(path.parent)
 
 
 def _remove(aside: Path) -> None:

@@ -11,15 +11,12 @@ without maintenance (`gpuledger run`, a file that is only read) has none of them
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.wire.contract import SCHEMA_VERSION, Column
 from agent.wire.tables import TABLES
 from collector.errors import StoreError
+from collector.store.session import OpenStore, Session
 from collector.tier_tables import tier_tables
-
-if TYPE_CHECKING:
-    from collector.store.session import OpenStore, Session
 
 SCHEMA_DIRECTORY = Path(__file__).parent / "schema"
 
@@ -29,13 +26,13 @@ def available() -> list[tuple[int, Path]]:
     return sorted((int(path.name.split("_")[0]), path) for path in SCHEMA_DIRECTORY.glob("[0-9]*_*.sql"))
 
 
-def _applied(session: "Session") -> set[int]:
+def _applied(session: Session) -> set[int]:
     """Return the numbers that this store has applied; empty for a new store."""
     known = session.rows("SELECT 1 FROM duckdb_tables() WHERE table_name = 'migrations'")
     return {number for (number,) in session.rows("SELECT number FROM migrations")} if known else set()
 
 
-def migrate(session: "Session") -> None:
+def migrate(session: Session) -> None:
     """Apply what is pending, in order.
 
     Raises:
@@ -49,7 +46,7 @@ def migrate(session: "Session") -> None:
             session.execute("INSERT INTO migrations SELECT unnest(?), unnest(?)", [numbers, names])
 
 
-def require_current(session: "Session") -> None:
+def require_current(session: Session) -> None:
     """Check that a store which is only read needs no migration.
 
     Raises:
@@ -59,7 +56,7 @@ def require_current(session: "Session") -> None:
         raise StoreError(f"this store lacks migration {waiting[0][0]}; start gpuledger serve on it once to upgrade it")
 
 
-def _pending(session: "Session") -> list[tuple[int, Path]]:
+def _pending(session: Session) -> list[tuple[int, Path]]:
     """Return (number, file) of what this store has yet to apply.
 
     Raises:
@@ -73,7 +70,7 @@ def _pending(session: "Session") -> list[tuple[int, Path]]:
     return [(number, path) for number, path in files if number not in done]
 
 
-def columns_there(session: "Session", database: str, schema: str) -> dict[str, set[str]]:
+def columns_there(session: Session, database: str, schema: str) -> dict[str, set[str]]:
     """Return the names of the columns of every table of a schema.
 
     Raises:
@@ -89,7 +86,7 @@ def columns_there(session: "Session", database: str, schema: str) -> dict[str, s
 
 
 def add_missing(
-    session: "Session", where: str, tables: Mapping[str, Sequence[str]], there: Mapping[str, set[str]]
+    session: Session, where: str, tables: Mapping[str, Sequence[str]], there: Mapping[str, set[str]]
 ) -> list[str]:
     """Make the tables and columns that are not there, and return the tables; what is not known is left alone.
 
@@ -147,7 +144,7 @@ def _tier_schema() -> dict[str, tuple[str, ...]]:
     return {**EXPIRED, **tier_tables(), **_MAINTENANCE}
 
 
-def samples_schema(store: "OpenStore") -> str:
+def samples_schema(store: OpenStore) -> str:
     """Return the schema that holds the samples: the lake's, or the file's own."""
     if store.lake is not None:
         return "lake.main"
@@ -156,7 +153,7 @@ def samples_schema(store: "OpenStore") -> str:
     return str(store.hot)
 
 
-def make_tier_tables(store: "OpenStore") -> None:
+def make_tier_tables(store: OpenStore) -> None:
     """Make what is missing. Two who do it at once conflict, and the loser tries again later.
 
     Raises:
@@ -215,7 +212,7 @@ def sort_key(table: str) -> str:
     return ", ".join([*subject, *(["started_at"] if "started_at" in TABLES[table].names else [])])
 
 
-def make_lake_tables(session: "Session") -> None:
+def make_lake_tables(session: Session) -> None:
     """Make what is missing.
 
     Raises:
@@ -224,7 +221,7 @@ def make_lake_tables(session: "Session") -> None:
     add_in_transaction(session, _add_missing_of_lake)
 
 
-def add_in_transaction(session: "Session", step: Callable[["Session"], None]) -> None:
+def add_in_transaction(session: Session, step: Callable[[Session], None]) -> None:
     """Let something be added in one transaction. Two who do it at once conflict; the loser looks again.
 
     Raises:
@@ -240,7 +237,7 @@ def add_in_transaction(session: "Session", step: Callable[["Session"], None]) ->
                 raise
 
 
-def _add_missing_of_lake(session: "Session") -> None:
+def _add_missing_of_lake(session: Session) -> None:
     there = columns_there(session, "lake", "main")
     if not there:
         for name, value in _SETTINGS.items():

@@ -12,13 +12,10 @@ ever measured, that nothing was.
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from collector.errors import StoreError
 from collector.store.lake import LakeSettings
-
-if TYPE_CHECKING:
-    from collector.store.session import OpenStore, Session
+from collector.store.session import OpenStore, Session
 
 COLLECTOR_BITS = 8
 COLLECTORS = 1 << COLLECTOR_BITS
@@ -49,7 +46,7 @@ class Mark:
         self.collector = collector
         self.upto = upto
 
-    def catch_up(self, session: "Session") -> None:
+    def catch_up(self, session: Session) -> None:
         """Move to where the lake has it: it may have taken a sealing whose answer was lost on the way.
 
         Raises:
@@ -60,7 +57,7 @@ class Mark:
         self.upto = max(self.upto, int(upto))
 
     @classmethod
-    def of(cls, store: "OpenStore", collector: int = FIRST_COLLECTOR) -> "Mark":
+    def of(cls, store: OpenStore, collector: int = FIRST_COLLECTOR) -> "Mark":
         """Return the mark of a collector as the lake has it; that of a store without a lake never moves.
 
         Raises:
@@ -78,12 +75,12 @@ _SEALED_HERE = "CREATE TABLE IF NOT EXISTS sealed_here (collector BIGINT, upto B
 _NOWHERE = "SELECT 1 FROM receipts WHERE row_count > 0 AND batch NOT IN (SELECT batch FROM arrivals) LIMIT 1"
 
 
-def make_sealed_table(hot: "Session") -> None:
+def make_sealed_table(hot: Session) -> None:
     """Make the hot file's table of this module; only a store with a lake needs it."""
     hot.execute(_SEALED_HERE)
 
 
-def note_sealed(hot: "Session", collector: int, upto: int, lake: LakeSettings) -> None:
+def note_sealed(hot: Session, collector: int, upto: int, lake: LakeSettings) -> None:
     """Write down, in the transaction that forgets, up to which batch the lake has what is forgotten here."""
     known = hot.rows("SELECT upto FROM sealed_here WHERE collector = ?", [collector])
     if upto and known != [(upto,)]:
@@ -92,13 +89,13 @@ def note_sealed(hot: "Session", collector: int, upto: int, lake: LakeSettings) -
         hot.execute("INSERT INTO sealed_here VALUES (?, ?, ?)", [collector, upto, kept])
 
 
-def forget_sealed(hot: "Session") -> None:
+def forget_sealed(hot: Session) -> None:
     """Forget what the lake should have: it has been given up."""
     hot.execute("DELETE FROM sealed_here")
     hot.execute("DELETE FROM books_place")
 
 
-def require_lake(hot: "Session", path: Path | None, lake: LakeSettings | None) -> None:
+def require_lake(hot: Session, path: Path | None, lake: LakeSettings | None) -> None:
     """See that the catalogue that this hot file has sealed into is there, before anybody makes a new one.
 
     Raises:
@@ -116,7 +113,7 @@ def require_lake(hot: "Session", path: Path | None, lake: LakeSettings | None) -
         raise StoreError(f"there is no lake at {where}, and this store has sealed its samples into one: {_out(path)}")
 
 
-def require_sealed(session: "Session", hot: str, path: Path | None) -> None:
+def require_sealed(session: Session, hot: str, path: Path | None) -> None:
     """See that the lake has what this hot file has sealed into it.
 
     Raises:

@@ -35,4 +35,4 @@ def test_a_thread_that_is_busy_aborts_nothing() -> None:
         timeout=PATIENCE_SECONDS,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "ended while busy" in ended.stderr
+    assert "stopped while busy" in ended.stderr

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from collector.backup.backup_maker import PARTIAL, Copy, backups, copy_sqlite, make_backup, new_backup
+from collector.backup.backup_maker import PARTIAL, Copy, backups, make_backup, new_backup
 from collector.backup.manifest import NAME, Layout
 from collector.backup.restoring import restore, verify
 from collector.errors import BackupError, StoreError
 from collector.store.database import Store
+from collector.store.sqlite_child import copy_sqlite
 from tests.operations.site import Site
 from tests.waiting import PATIENCE_SECONDS
 
@@ -228,15 +229,17 @@ def test_two_backups_at_once_are_refused(site: Site, folder: Path) -> None:
 
 def test_a_catalogue_is_never_opened_by_a_second_library_of_this_process() -> None:
     """That would let go of DuckDB's locks on it; the copy is made by a program of its own."""
-    text = (ROOT / "collector" / "backup" / "backup_maker.py").read_text()
-    assert "sqlite3" not in text
-    assert "subprocess.run(" in text
+    assert "sqlite3" not in (ROOT / "collector" / "backup" / "backup_maker.py").read_text()
+    text = (ROOT / "collector" / "store" / "sqlite_child.py").read_text()
+    ours = text[text.index("def copy_sqlite(") : text.index("def _copy(")]  # the rest is the program's
+    assert "sqlite3." not in ours
+    assert "subprocess.run(" in ours
 
 
 def test_what_sqlite_cannot_read_is_one_sentence(tmp_path: Path) -> None:
     """The program's traceback is not what an operator should read."""
     (tmp_path / "broken").write_bytes(b"no database" * 1000)
-    with pytest.raises(BackupError, match="file is not a database"):
+    with pytest.raises(StoreError, match="file is not a database"):
         copy_sqlite(tmp_path / "broken", tmp_path / "copy")
 
 

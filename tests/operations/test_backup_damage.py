@@ -48,7 +48,7 @@ def test_damage_is_noticed_and_not_restored(
     file = next(file for file in Manifest.read(backup).files if file.path.endswith(kind))
     damage(backup / file.path)
     assert [sentence.split()[0] for sentence in verify(backup).wrong] == [file.path]
-    with pytest.raises(BackupError, match=r"take another"):
+    with pytest.raises(BackupError, match=r"use another backup"):
         restore(backup, tmp_path / "new.duckdb")
     assert not (tmp_path / "new.duckdb").exists()
 

@@ -19,12 +19,12 @@ from analyzer.settings.settings import Settings, settings_file
 from analyzer.text.layout import TextLayout
 from collector.cli.imports import add_slurm, open_target
 from collector.config import CollectorConfig, load
-from collector.importing.span import Span, span, zone
+from collector.importing.history import Span, span, zone
 from collector.prometheus.client import Client, Server
 from collector.prometheus.labels import Clusters
 from collector.prometheus.pull import Progress, Pulled, pull
 from collector.prometheus.survey import Survey, survey
-from collector.schedulers.kubernetes.runs import Labels
+from collector.schedulers.kubernetes.source import Labels
 from collector.store.database import Store
 
 _OK = 0

@@ -22,8 +22,7 @@ from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, percent
-from collector.importing.history import Brought, History, bring, own
-from collector.importing.span import Span
+from collector.importing.history import Brought, History, Span, bring, own
 from collector.store.session import Session
 
 if TYPE_CHECKING:

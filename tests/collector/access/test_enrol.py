@@ -19,8 +19,8 @@ from agent.delivery.sender import Sender
 from agent.errors import ConfigError
 from agent.spool.queue import Spool, open_spool
 from collector.access.enrol import AT_ONCE
-from collector.access.issuing import join
 from collector.access.secret import parsed
+from collector.cli.access import join
 from collector.config import CollectorConfig
 from collector.errors import JoinError
 from collector.registry import AccessKey

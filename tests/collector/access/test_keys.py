@@ -8,8 +8,8 @@ import pytest
 
 from collector.access import access as directories
 from collector.access.access import Access, Directory
-from collector.access.issuing import Wish, issue, lifetime, revoke, rotate
 from collector.access.secret import PresentedSecret, digest, matches, new_secret, parsed
+from collector.cli.access import Wish, issue, lifetime, revoke, rotate
 from collector.errors import AccessError, ConfigError, RegistryError
 from collector.registry import AccessKey, Registry, open_registry
 from tests.collector.access.conftest import add_key, bearer, now

@@ -8,7 +8,7 @@ from collector.importing.history import bring
 from collector.importing.known_allocations import Sighting
 from collector.importing.prometheus_history import pod_history, read_pods
 from collector.prometheus.client import Client, Server
-from collector.schedulers.kubernetes.runs import Labels
+from collector.schedulers.kubernetes.source import Labels
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, SECOND
 from tests.collector.importing import server
 from tests.collector.importing.site import Site, T

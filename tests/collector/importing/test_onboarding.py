@@ -19,7 +19,7 @@ from analyzer.interfaces.onboarding.prices import given
 from analyzer.interfaces.onboarding.runs import of_slurm
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
-from collector.importing.span import Span
+from collector.importing.history import Span
 from collector.prometheus.client import Client, Server
 from collector.store.database import Store
 from simulator.fleet import Fleet

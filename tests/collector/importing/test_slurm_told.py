@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from collector.errors import FileRefusedError, SchedulerError
+from collector.importing.history import zone
 from collector.importing.slurm_history import SlurmAnswer, clusters, from_commands, from_files, of_cluster
-from collector.importing.span import zone
 from collector.schedulers.slurm.jobs import HISTORY_FIELDS, SACCT_FIELDS, Job
 from collector.schedulers.slurm.nodes import EVENT_FIELDS, Event
 from tests.analyzer.ledger.fleet import DAY, HOUR, SECOND

@@ -3,7 +3,7 @@
 import pytest
 
 from collector.errors import ConfigError
-from collector.importing.span import Span, span, zone
+from collector.importing.history import Span, span, zone
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY
 
 UTC = zone("UTC")

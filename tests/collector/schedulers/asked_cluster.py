@@ -3,8 +3,7 @@
 from typing import Any
 
 from collector.schedulers.kubernetes.api import Api, Server
-from collector.schedulers.kubernetes.runs import Labels
-from collector.schedulers.kubernetes.source import LabelMeanings, open_kubernetes
+from collector.schedulers.kubernetes.source import LabelMeanings, Labels, open_kubernetes
 from collector.schedulers.poller import PollBatches
 from tests.collector.schedulers.api_server import Cluster
 from tests.collector.schedulers.asked import Asked

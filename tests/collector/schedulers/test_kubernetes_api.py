@@ -13,8 +13,8 @@ import pytest
 
 from collector.config import CollectorConfig
 from collector.errors import ConfigError, SchedulerError
+from collector.http.app import configured
 from collector.pipeline.writer import Writer
-from collector.schedulers.configured import configured
 from collector.schedulers.kubernetes.api import AnswerError, Api, Server
 from collector.store.database import Store
 from tests.collector.schedulers.api_server import Cluster, served

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from collector.errors import SchedulerError
-from collector.schedulers.kubernetes.runs import Owners
+from collector.schedulers.kubernetes.source import Owners
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE
 from tests.collector.schedulers.api_server import Cluster, served
 from tests.collector.schedulers.asked_cluster import AskedCluster
