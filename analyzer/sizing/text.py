@@ -11,7 +11,7 @@ from analyzer.sizing.sized import LOOK_BACK_DAYS, Check, OfKind, Similar, Sized,
 from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import CellUnit, TableColumn, paper_lines
-from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, nearest, plain
+from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, nearest, plain, some
 
 
 def sized_json(one: Sized) -> str:
@@ -234,8 +234,7 @@ def _of_kind(of: OfKind, currency: str, layout: TextLayout) -> list[str]:
 
 def _which(found: Similar) -> str:
     names = list(dict.fromkeys(f"{plain(run.name or run.run_id)} ({run.gpus} {run.sku})" for run in found.runs))
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(names[:4]) + more
+    return some(names)
 
 
 def _spread(told: Spread | None, words: Callable[[int], str], unknown: str) -> str:

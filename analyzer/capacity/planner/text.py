@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, MINUTE_US, SECOND_US
 from analyzer.capacity.planner.facts import PlanFacts, TaskFact
 from analyzer.capacity.planner.problem import MEDIA, Medium
-from analyzer.capacity.planner.sentence import sentence
 from analyzer.capacity.planner.tables import (
     MEDIUM_HEADS,
     NOT_APPLICABLE,
@@ -18,6 +17,7 @@ from analyzer.capacity.planner.tables import (
     ledger_rows,
     moved_rows,
     placed_rows,
+    sentence,
     unjudged_rows,
     why_words,
 )

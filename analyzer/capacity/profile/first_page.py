@@ -1,6 +1,6 @@
 """Page one of a profile, rounded and in words, and as text: the page and its twin in text print the same figures."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agent.wire.units import MICROS, PERMILLE
@@ -32,6 +32,7 @@ from analyzer.text.words import (
     money_decimals,
     nearest,
     plain,
+    some,
     symbol,
 )
 
@@ -228,25 +229,20 @@ def _energy_words(profile: CapacityProfile) -> str:
     return f"{'; '.join(parts)} ({plain(energy.told)})"
 
 
-def _advice(profile: CapacityProfile) -> str:
-    return "; ".join(f"{advice} ({each_id})" for advice, each_id in _first_advice(profile))
-
-
 def advice_words(advice: OpenAdvice) -> str:
     """Return whose runs a recommendation is for, and what it says."""
     return f"{', '.join(map(plain, advice.run_names))}: {plain(advice.title)}"
 
 
-def _first_advice(profile: CapacityProfile) -> Iterator[EvidenceRow]:
+def _advice(profile: CapacityProfile) -> str:
+    """Return the first two that help: by a GPU or more, or by speed."""
     span_ms = (profile.until_us - profile.since_us) // 1000
     helps = [one for one in profile.advice if one.speedup_permille.p50 > PERMILLE or one.frees.p50 * 10 >= span_ms]
-    for each in helps[:2]:
-        speed = f"{each.speedup_permille.p50 / PERMILLE:.2f}x"
-        freed = gpus_words(each.frees.p50 / span_ms)
-        yield (
-            f"{advice_words(each)}: frees {freed} GPUs, or does {speed}",
-            each.id,
-        )
+    return "; ".join(
+        f"{advice_words(each)}: frees {gpus_words(each.frees.p50 / span_ms)} GPUs, or does "
+        f"{each.speedup_permille.p50 / PERMILLE:.2f}x ({each.id})"
+        for each in helps[:2]
+    )
 
 
 def _record(profile: CapacityProfile) -> str:
@@ -384,8 +380,7 @@ def _site(profile: CapacityProfile) -> str:
 
 def _whose(profile: CapacityProfile) -> str:
     teams = sorted({profile.team} if profile.team else {run.team for run in profile.runs if run.team})
-    more = f" and {len(teams) - _TEAMS_SHOWN} more" if len(teams) > _TEAMS_SHOWN else ""
-    team = ", ".join(map(plain, teams[:_TEAMS_SHOWN])) + more if teams else "team not known"
+    team = some([*map(plain, teams)], _TEAMS_SHOWN) or "team not known"
     project = f", project {plain(profile.project)}" if profile.project else ""
     days = days_words(profile.since_us, profile.until_us, profile.timezone)
     year = local(profile.until_us - 1, profile.timezone).year

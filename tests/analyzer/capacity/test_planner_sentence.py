@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from analyzer.capacity.planner.facts import Finish
 from analyzer.capacity.planner.plan import Binding, Change, Verdict
-from analyzer.capacity.planner.sentence import about, chance, exact, sentence
+from analyzer.capacity.planner.tables import about, chance, exact, sentence
 from analyzer.text.words import NO_BREAK
 from tests.analyzer.capacity.planner_answers import answered, asked, impossible, of_ledger, on_time
 from tests.analyzer.capacity.planner_example import HOUR

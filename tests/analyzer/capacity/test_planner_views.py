@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from analyzer.capacity.planner.facts import PlanFacts
 from analyzer.capacity.planner.from_ledger import LeftOut
-from analyzer.capacity.planner.sentence import sentence
+from analyzer.capacity.planner.tables import sentence
 from analyzer.capacity.planner.text import TASKS_SHOWN, axis, plan_html, plan_json, plan_text
 from analyzer.text.layout import TextLayout, paint
 from analyzer.text.words import NO_BREAK
