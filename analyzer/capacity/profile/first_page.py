@@ -235,7 +235,7 @@ def advice_words(advice: OpenAdvice) -> str:
 
 
 def _advice(profile: CapacityProfile) -> str:
-    """Return the first two that help: by a GPU or more, or by speed."""
+    """Return the first two that help: by a tenth of a GPU or more, or by speed."""
     span_ms = (profile.until_us - profile.since_us) // 1000
     helps = [one for one in profile.advice if one.speedup_permille.p50 > PERMILLE or one.frees.p50 * 10 >= span_ms]
     return "; ".join(
