@@ -45,6 +45,18 @@ class Model(BaseModel):
         alias_generator=lambda name: NAMES.get(name, name),
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_iso(cls, fields: Any) -> Any:  # noqa: ANN401 - whatever somebody validates
+        """Write the instants that have a field `…_iso` beside them as ISO 8601 there."""
+        twins = [name for name in cls.model_fields if name.endswith("_iso")]
+        if not twins:
+            return fields
+        if not isinstance(fields, dict):
+            fields = {name: getattr(fields, name) for name in cls.model_fields if hasattr(fields, name)}
+        instants = {twin: fields.get(twin.removesuffix("_iso"), "") for twin in twins if twin not in fields}
+        return fields | {twin: iso_or_none(instant) for twin, instant in instants.items() if instant != ""}
+
 
 Span = Annotated[Period, PlainSerializer(period_data)]
 

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.api.decisions import keep_decision
+from analyzer.interfaces.api.recommendations import keep_decision
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.text.recommendation_files import COLUMNS, sheet_rows
 from analyzer.interfaces.text.recommendation_text import WHERE, told_lines

@@ -66,9 +66,7 @@ def test_a_missing_token_is_a_sentence_with_the_way_out(monkeypatch: pytest.Monk
         with served(create_server(config, store)) as client, pytest.raises(LedgerError) as refused:
             ask(str(client.base_url), Request("week"))
     assert "answers 401: this collector requires a token; " in str(refused.value)
-    assert "; put a key into GPULEDGER_TOKEN; on the server gpuledger admin access add --role read" in str(
-        refused.value
-    )
+    assert "; set GPULEDGER_TOKEN to a key; on the server, gpuledger admin access add --role read" in str(refused.value)
 
 
 def test_the_analyzer_alone_takes_no_batches() -> None:

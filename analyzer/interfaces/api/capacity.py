@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -27,7 +27,6 @@ from analyzer.capacity.gate.request import (
     request_of,
 )
 from analyzer.capacity.gate.request_store import (
-    Event,
     KeptRequest,
     Teller,
     decide,
@@ -72,11 +71,6 @@ class CapacityEventItem(Model):
     gate: str | None = Field(description="Of an override.")
     reason: str | None = Field(description="Of an override.")
 
-    @classmethod
-    def of(cls, event: Event) -> "CapacityEventItem":
-        """Return an entry as the API writes it."""
-        return cls.model_validate(asdict(event) | {"at_iso": iso(event.at)})
-
 
 class CapacityItem(Model):
     """One request. Amounts of money within `decided` are millionths, shares thousandths, times microseconds UTC."""
@@ -101,7 +95,7 @@ class CapacityItem(Model):
             asked_by=kept.asked_by,
             verdict=kept.decided.verdict,
             decided=kept.decided,
-            history=[CapacityEventItem.of(event) for event in kept.history],
+            history=[CapacityEventItem.model_validate(event) for event in kept.history],
         )
 
 

@@ -1,19 +1,31 @@
-"""GET /v1/costs: what each run, team or project cost, and how much of it was useful, avoidable or neither."""
+"""GET /v1/costs and /v1/adjustments: what each run, team or project cost, and corrections of hours that had closed."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.interfaces.api.ledger import Group, days_of, grouped, selection, values_of
-from analyzer.interfaces.api.parameters import READS, CursorKey, Paged, Selected
+from analyzer.interfaces.api.parameters import READS, CursorKey, Paged, Selected, Spanned, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import Hours, known_hours
+from analyzer.ledger.run_facts import find_run
 from analyzer.period import Calendar, Period
 from analyzer.queries.ledger_query import COLUMNS, Dimension
-from analyzer.reports.document import Amounts, Listing, Model, Rounding, Span
-from analyzer.states import CLASSES
+from analyzer.queries.statements import booked
+from analyzer.reports.document import (
+    Amounts,
+    CostMicros,
+    Iso,
+    Listing,
+    Micros,
+    Milliseconds,
+    Model,
+    Rounding,
+    Span,
+)
+from analyzer.states import CLASSES, Class, booking
 
 Bearer = Literal["run", "team", "user", "project", "model", "stage", "queue", "node_group", "sku", "day"]
 
@@ -61,6 +73,69 @@ class CostPage(Listing):
     items: list[Cost]
 
 
+_KEY = ("recorded_at", "hour", "gpu_uuid", "run_id", "state", "cause", "reason", "team")
+_COLUMNS = (*_KEY, "node", "rules_version", "price_version", "milliseconds", "cost_micros")  # of _ROWS
+_KINDS = (int, int, str, str, str, str, str, str)
+_BOOKED = booked("adjustments")
+_ROWS = """
+WITH moved AS (
+    SELECT a.recorded_at, a.hour, a.gpu_uuid, a.run_id, a.state, a.cause, a.reason, a.team, a.node, a.rules_version,
+        a.price_version, sum(a.milliseconds)::BIGINT AS ms, sum(a.cost_micros)::BIGINT AS cost
+    FROM {booked} a
+    WHERE a.hour >= $start AND a.hour < $end AND {where} GROUP BY ALL
+    HAVING sum(a.milliseconds) <> 0 OR sum(a.cost_micros) <> 0  -- of another cost centre of the same team
+)
+SELECT * FROM moved WHERE {after} ORDER BY {order} LIMIT {limit}
+"""
+
+
+class AdjustmentsAsked(Spanned, Paged):
+    """Which corrections: of the hours of a period."""
+
+    team: Texts = Field([])
+    run: Texts = Field([])
+    recorded_since: int = Field(
+        0, ge=0, le=2**62, description="Corrections recorded at or after this instant, microseconds."
+    )
+
+
+class Adjustment(Model):
+    """One correction of one GPU's hour: amounts are differences, and those of an hour sum to no time."""
+
+    recorded_at: Micros = Field(description="When the correction was recorded.")
+    recorded_at_iso: Iso
+    hour: Micros = Field(description="The hour it corrects.")
+    hour_iso: Iso
+    gpu_uuid: str
+    node: str
+    run_id: str | None
+    team: str | None
+    klass: Class = Field(serialization_alias="class")
+    state: str
+    cause: str | None
+    label: str
+    milliseconds: Milliseconds
+    cost_micros: CostMicros | None
+    reason: str
+    rules_version: str
+    price_version: str | None
+
+
+class Moved(Model):
+    """The total of all corrections in the listing."""
+
+    milliseconds: Milliseconds
+    cost_micros: CostMicros | None
+
+
+class AdjustmentPage(Listing):
+    """Corrections of the hours of a period, in the order they were recorded."""
+
+    period: Span
+    total: Moved
+    items: list[Adjustment]
+
+
 def cost_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
@@ -69,6 +144,11 @@ def cost_routes(service: RequestService) -> APIRouter:
     def costs(request: Request, asked: Annotated[CostsAsked, Query()]) -> Response:
         """What each run, team, project or day cost, and how it was spent."""
         return service.answer(request, lambda context: _cost_page(context, asked))
+
+    @router.get("/adjustments", response_model=AdjustmentPage, responses=READS, tags=["ledger"])
+    def adjustments(request: Request, asked: Annotated[AdjustmentsAsked, Query()]) -> Response:
+        """Corrections to hours after they had closed."""
+        return service.answer(request, lambda context: _adjustment_page(context, asked))
 
     return router
 
@@ -112,3 +192,56 @@ def _cost(group: Group, by: list[Dimension], rounding: Rounding, calendar: Calen
     parts = rounding.parts(group.by_class, *group.units)
     classes = Classes(**dict(zip(CLASSES, parts, strict=True)))
     return Cost(**dict(group.amounts), **values_of(by, group.key, calendar), classes=classes)
+
+
+def _adjustment_page(context: RequestContext, asked: AdjustmentsAsked) -> AdjustmentPage:
+    """Return one page of corrections."""
+    place = context.place(asked.cursor, _KINDS)
+    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    where, values = _conditions(context, asked)
+    values |= {"start": period.start, "end": period.end}
+    after, found = _after(place.key if place else None)
+    rows = context.session.rows(
+        _ROWS.format(booked=_BOOKED, where=where, after=after, order=_order(), limit=asked.limit + 1), values | found
+    )
+    shown = rows[: asked.limit]
+    milliseconds, cost = context.session.row(
+        "SELECT coalesce(sum(a.milliseconds), 0)::BIGINT, sum(a.cost_micros)::BIGINT FROM "
+        f"{_BOOKED} a WHERE a.hour >= $start AND a.hour < $end AND {where}",
+        values,
+    )
+    return AdjustmentPage(
+        **context.head(),
+        next_cursor=context.next(shown[-1][: len(_KEY)], period) if len(rows) > len(shown) else None,
+        period=period,
+        total=Moved(milliseconds=milliseconds, cost_micros=cost),
+        items=[_item(row) for row in shown],
+    )
+
+
+def _conditions(context: RequestContext, asked: AdjustmentsAsked) -> tuple[str, dict[str, object]]:
+    conditions, values = ["a.recorded_at >= $recorded_since"], dict[str, object](recorded_since=asked.recorded_since)
+    if asked.team:
+        conditions.append("list_contains($team, a.team)")
+        values["team"] = list(asked.team)
+    if asked.run:
+        conditions.append("list_contains($run, a.run_id)")
+        values["run"] = sorted({find_run(context.session, text) for text in asked.run})
+    return " AND ".join(conditions), values
+
+
+def _after(key: tuple[Any, ...] | None) -> tuple[str, dict[str, object]]:
+    if key is None:
+        return "true", {}
+    values: dict[str, object] = {f"a{place}": value for place, value in enumerate(key)}
+    return f"row({', '.join(_KEY)}) > row({', '.join(f'${name}' for name in values)})", values
+
+
+def _order() -> str:
+    return ", ".join(f"{name} NULLS LAST" for name in _KEY)
+
+
+def _item(row: tuple[Any, ...]) -> Adjustment:
+    said = dict(zip(_COLUMNS, row, strict=True))
+    words = booking(said["state"], said["cause"])
+    return Adjustment(**said, klass=words.klass, label=words.label)

@@ -1,19 +1,36 @@
-"""GET /v1/findings and /v1/findings/{id}: what was avoidable. Findings share no GPU-second and sum to what is."""
+"""/v1/findings and /v1/notices: what was avoidable, feedback on it, and observations, which claim no GPU time."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from analyzer.findings.finding import Finding, FindingDocument
-from analyzer.findings.judgement import Record
+from analyzer.findings.health.notice import Notice
+from analyzer.findings.judgement import BECAUSE_MAX, Judgement, Mute, Record, Verdict
+from analyzer.findings.say import keep_judgement, keep_mute
 from analyzer.ids import by_id, pattern
-from analyzer.interfaces.api.parameters import READS, VALUES_MAX, Cause, Opt, Paged, Spanned, State, Text, Texts
+from analyzer.interfaces.api.parameters import (
+    READS,
+    VALUES_MAX,
+    Cause,
+    GoneError,
+    Opt,
+    Paged,
+    Parameters,
+    Spanned,
+    State,
+    Text,
+    Texts,
+    When,
+)
+from analyzer.interfaces.api.posts import Post, answered, audit, documented, said_by
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
-from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
+from analyzer.ledger.coverage import Hours, Measured, by_rule, known_hours, measured
 from analyzer.ledger.run_facts import find_run
-from analyzer.reports.document import Document, Listing, Span
+from analyzer.period import Period
+from analyzer.reports.document import Document, Listing, Model, Span
 from analyzer.reports.finding_list import finding_order
 
 FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or a unique prefix.")]
@@ -49,6 +66,32 @@ class FindingAnswer(Document):
     recommendation_ids: list[str]
 
 
+class NoticesAsked(Spanned, Paged):
+    """Which notices of a period."""
+
+    team: Texts = Field([])
+    rule: Texts = Field([], description="As in the items, or a prefix: fleet, fleet/links.")
+    node: Texts = Field([])
+    confidence: Annotated[list[Literal["high", "medium", "low"]], Field(max_length=VALUES_MAX)] = Field([])
+
+
+class NotJudged(Model):
+    """A rule with insufficient data, because a signal was missing."""
+
+    rule: str
+    missing: str
+
+
+class NoticePage(Listing):
+    """Notices of a period in the order of their rules. They are of the samples as well as of the ledger."""
+
+    period: Span
+    items: list[Notice]
+    not_judged: list[NotJudged] = Field(
+        description="Rules with insufficient data, those of findings too; for a key limited to teams, of its runs."
+    )
+
+
 def finding_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
@@ -62,6 +105,14 @@ def finding_routes(service: RequestService) -> APIRouter:
     def finding(request: Request, finding_id: FindingId, asked: Annotated[Spanned, Query()]) -> Response:
         """One finding of a period: the evidence, and what would prove it wrong."""
         return service.answer(request, lambda context: _finding_answer(context, finding_id, asked))
+
+    _add(router, service, _JUDGEMENT)
+    _add(router, service, _MUTE)
+
+    @router.get("/notices", response_model=NoticePage, responses=READS, tags=["findings"])
+    def notices(request: Request, asked: Annotated[NoticesAsked, Query()]) -> Response:
+        """Observations of a period (no cost counted), and rules with insufficient data."""
+        return service.answer(request, lambda context: _notice_page(context, asked))
 
     return router
 
@@ -111,4 +162,117 @@ def _finding_answer(context: RequestContext, finding_id: str, asked: Spanned) ->
         period=period,
         finding=context.reader.documents([found], period)[0],
         recommendation_ids=[one.id for one in context.reader.offer(period).standing if found.id in one.finding_ids],
+    )
+
+
+A = TypeVar("A", bound=Parameters)
+_Because = Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description="The reason, in one sentence.")]
+
+
+class JudgementAsked(Parameters):
+    """A verdict on a finding in a period."""
+
+    verdict: Verdict = Field(description="`planned` means right and accepted; it counts as right.")
+    because: _Because
+    since: When | Opt = Field(None, description="The period of the finding; default: the last complete week.")
+    until: When | Opt = None
+
+
+class MuteAsked(Parameters):
+    """Until when a finding is left out of lists."""
+
+    until: Text = Field(description="A date (inclusive) or a time; no more than 90 days ahead.")
+    because: _Because
+    since: When | Opt = Field(None, description="The period of the finding; default: the last complete week.")
+
+
+class JudgementDocument(Document):
+    """What was kept."""
+
+    judgement: Judgement
+
+
+class MuteDocument(Document):
+    """What was kept."""
+
+    mute: Mute
+
+
+def _add(router: APIRouter, service: RequestService, word: Post[A]) -> None:
+    async def post(request: Request, finding_id: FindingId) -> Response:
+        return await answered(service, request, word, finding_id)
+
+    router.add_api_route(f"/findings/{{finding_id}}/{word.path}", post, **documented(word))
+
+
+def _own(context: RequestContext, period: Period) -> list[Finding]:
+    """Return the findings that who asks may speak for: of one that others share each sees a part, and mutes none."""
+    return [finding for finding in context.reader.findings(period) if context.reader.holds(finding)]
+
+
+def _judge(context: RequestContext, request: Request, finding_id: str, asked: JudgementAsked) -> JudgementDocument:
+    period, said = context.period(asked.since, asked.until), said_by(request, asked.because)
+    kept = keep_judgement(context.whole.session, _own(context, period), period, finding_id, asked.verdict, said)
+    audit(request, "judge", kept.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
+    return JudgementDocument(**context.head(), judgement=kept)
+
+
+def _mute(context: RequestContext, request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
+    period, said = context.period(asked.since, None), said_by(request, asked.because)
+    zone = context.reader.settings.timezone
+    kept = keep_mute(context.whole.session, _own(context, period), period, finding_id, asked.until, zone, said)
+    audit(request, "mute", kept.finding_id, f"until {asked.until}", said)
+    return MuteDocument(**context.head(), mute=kept)
+
+
+_JUDGEMENT = Post(
+    "judgement",
+    "judgement",
+    JudgementAsked,
+    JudgementDocument,
+    _judge,
+    "Give feedback on a finding: right, wrong or planned. The last one per finding and period counts.",
+)
+_MUTE = Post(
+    "muted",
+    "mute",
+    MuteAsked,
+    MuteDocument,
+    _mute,
+    "Mute a finding: lists omit it until then. Its time stays in every sum.",
+)
+
+
+def _notice_page(context: RequestContext, asked: NoticesAsked) -> NoticePage:
+    """Return one page of notices.
+
+    Raises:
+        GoneError: what stood before it is no longer noticed.
+    """
+    place = context.place(asked.cursor, (str, str))
+    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    looked = context.reader.looked(period)
+    found = [notice for notice in looked.notices if _is_asked(notice, asked)]
+    keys = [(notice.rule, notice.id) for notice in found]
+    if place and place.key not in keys:
+        raise GoneError("the notices have changed: start again without a cursor")
+    begin = keys.index(place.key) + 1 if place else 0  # type: ignore[arg-type]  # read as two words above
+    shown = found[begin : begin + asked.limit]
+    return NoticePage(
+        **context.head(),
+        next_cursor=context.next((shown[-1].rule, shown[-1].id), period) if len(found) > begin + len(shown) else None,
+        period=period,
+        items=shown,
+        not_judged=[
+            NotJudged(rule=rule, missing=missing) for rule, missing in by_rule(context.reader.unjudged(period))
+        ],
+    )
+
+
+def _is_asked(notice: Notice, asked: NoticesAsked) -> bool:
+    return (
+        (not asked.team or notice.team in asked.team)
+        and (not asked.rule or any(f"{notice.rule}/".startswith(f"{rule}/") for rule in asked.rule))
+        and (not asked.node or notice.node in asked.node)
+        and (not asked.confidence or notice.confidence in asked.confidence)
     )

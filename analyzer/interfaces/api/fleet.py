@@ -14,13 +14,16 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
-from analyzer.capacity.planner.ledger import StockNode, StoreLedger
+from analyzer.capacity.planner.ledger import StoreLedger
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.parameters import READS, MeaninglessError, Paged, Parameters, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
+from analyzer.interfaces.questions.sizing import read_known
 from analyzer.ledger.coverage import EMPTY
 from analyzer.queries.statements import statements
-from analyzer.reports.document import Document, Iso, Listing, Micros, Model, iso, iso_or_none
+from analyzer.reports.document import Document, Iso, Listing, Micros, Model, iso
+from analyzer.sizing.fitting import GpuKind
+from analyzer.sizing.sized import PastRun
 
 
 class TopologyAsked(Paged):
@@ -66,18 +69,6 @@ class TopologyPage(Listing):
     gpus: int
     racks: list[Rack]
     items: list[Node]
-
-
-def topology_routes(service: RequestService) -> APIRouter:
-    """Return the routes."""
-    router = APIRouter()
-
-    @router.get("/topology", response_model=TopologyPage, responses=READS, tags=["ledger"])
-    def topology(request: Request, asked: Annotated[TopologyAsked, Query()]) -> Response:
-        """Which hosts stand in which rack, with how many GPUs of which kind."""
-        return service.answer(request, lambda context: _topology_page(context, asked))
-
-    return router
 
 
 def _topology_page(context: RequestContext, asked: TopologyAsked) -> TopologyPage:
@@ -206,9 +197,21 @@ class StockDocument(Document):
     nodes: list[StockTold]
 
 
-def plan_routes(service: RequestService) -> APIRouter:
+class SizingDocument(Document):
+    """What `gpuledger capacity size --server` sizes by."""
+
+    kinds: tuple[GpuKind, ...]
+    runs: tuple[PastRun, ...]
+
+
+def fleet_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
+
+    @router.get("/topology", response_model=TopologyPage, responses=READS, tags=["ledger"])
+    def topology(request: Request, asked: Annotated[TopologyAsked, Query()]) -> Response:
+        """Which hosts stand in which rack, with how many GPUs of which kind."""
+        return service.answer(request, lambda context: _topology_page(context, asked))
 
     @router.get("/plan/history", response_model=HistoryDocument, responses=READS, tags=["plans"])
     def history(request: Request, asked: Annotated[HistoryAsked, Query()]) -> Response:
@@ -219,6 +222,11 @@ def plan_routes(service: RequestService) -> APIRouter:
     def nodes(request: Request) -> Response:
         """Which hosts there are, with what others hold of them now."""
         return service.answer(request, _stock_document, follows_ledger=False)
+
+    @router.get("/sizing", response_model=SizingDocument, responses=READS, tags=["plans"])
+    def sizing(request: Request) -> Response:
+        """Which kinds of GPU may be chosen at what price, and what runs of the last 90 days took and cost."""
+        return service.answer(request, _sizing_document, follows_ledger=False)
 
     return router
 
@@ -233,8 +241,7 @@ def _history_document(context: RequestContext, asked: HistoryAsked) -> HistoryDo
         found = StoreLedger(context.session).history(asked.name, asked.gpus, asked.sku)
     except ConfigError as error:  # the question can be read; the ledger has no answer to it
         raise MeaninglessError(str(error)) from error
-    instants = {"first_at_iso": iso(found.first_at), "last_at_iso": iso(found.last_at)}
-    return HistoryDocument(**context.head() | asdict(found) | instants)
+    return HistoryDocument(**context.head() | asdict(found))
 
 
 def _stock_document(context: RequestContext) -> StockDocument:
@@ -244,9 +251,14 @@ def _stock_document(context: RequestContext) -> StockDocument:
         LedgerError: the ledger is empty.
     """
     nodes = StoreLedger(context.session).nodes()
-    return StockDocument(**context.head(), nodes=[_stock(node) for node in nodes])
+    return StockDocument(**context.head(), nodes=[StockTold.model_validate(node) for node in nodes])
 
 
-def _stock(node: StockNode) -> StockTold:
-    holders = [HolderTold(**asdict(one), until_iso=iso_or_none(one.until)) for one in node.holders]
-    return StockTold(**(asdict(node) | {"holders": holders}))
+def _sizing_document(context: RequestContext) -> SizingDocument:
+    """Return what sizes a model.
+
+    Raises:
+        LedgerError: the ledger is empty.
+    """
+    known = read_known(context.session, context.reader.settings)
+    return SizingDocument(**context.head(), kinds=known.kinds, runs=known.runs)

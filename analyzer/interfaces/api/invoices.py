@@ -5,7 +5,6 @@ and sends these sums, bounded to fit the ledger. What is kept is what `gpuledger
 the key that said it.
 """
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -16,7 +15,7 @@ from starlette.responses import Response
 from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError
 from analyzer.finops.reconcile.bill import OTHERS_KEPT, Bill, Billed, Other
-from analyzer.finops.reconcile.invoice_matches import KEPT_SHOWN, InvoiceMatchRow, InvoiceSource, keep, kept_matches
+from analyzer.finops.reconcile.invoice_matches import KEPT_SHOWN, InvoiceSource, keep, kept_matches
 from analyzer.finops.reconcile.reconcile import hold, ledger_skus
 from analyzer.finops.reconcile.text import ROWS_SHOWN, answer, comparison_data, label_of, reconcile_text
 from analyzer.interfaces.api.parameters import READS, Opt, Parameters, refusals
@@ -97,12 +96,6 @@ class MatchItem(Model):
     recorded_at_iso: Iso
     who: str
 
-    @classmethod
-    def of(cls, one: InvoiceMatchRow) -> "MatchItem":
-        """Return it as the API writes it."""
-        times: dict[str, Any] = {f"{name}_iso": iso(getattr(one, name)) for name in ("start", "end", "recorded_at")}
-        return cls(**asdict(one), **times)
-
 
 class InvoicesDocument(Document):
     """What an invoice is matched against, and the results of the newest ones."""
@@ -161,7 +154,7 @@ def _invoices(context: "RequestContext") -> InvoicesDocument:
         skus=ledger_skus(context.session),
         known_until=until,
         known_until_iso=iso(until),
-        matches=[MatchItem.of(one) for one in kept_matches(context.session, KEPT_SHOWN)],
+        matches=[MatchItem.model_validate(one) for one in kept_matches(context.session, KEPT_SHOWN)],
     )
 
 

@@ -26,7 +26,6 @@ from analyzer.reports.document import (
     Span,
     Status,
     Triple,
-    iso,
 )
 from analyzer.states import CLASSES, Class, booking
 from collector.store.session import Session
@@ -241,6 +240,51 @@ class LedgerPage(Listing):
     items: list[Row]
 
 
+_HOURS = """
+WITH page AS (
+    SELECT hour, status, rules_version, price_version FROM ledger_hours
+    WHERE hour >= $start AND hour < $end AND hour > $after AND ($every OR list_contains($status, status))
+    ORDER BY hour LIMIT $limit
+)
+SELECT p.hour, p.status, p.rules_version, p.price_version, count(DISTINCT l.gpu_uuid),
+    coalesce(sum(l.milliseconds), 0)::BIGINT,
+    coalesce(sum(l.milliseconds) FILTER (l.state = 'unobserved'), 0)::BIGINT,
+    coalesce(sum(l.milliseconds) FILTER (l.cost_micros IS NULL), 0)::BIGINT
+FROM page p LEFT JOIN ledger l ON l.hour = p.hour GROUP BY ALL ORDER BY p.hour
+"""
+
+
+class HoursAsked(Spanned, Paged):
+    """Which hours."""
+
+    status: Annotated[list[Status], Field(max_length=VALUES_MAX)] = Field([])
+
+
+class Hour(Model):
+    """One hour of the ledger. `open` may still change, `closed` ones are corrected by adjustments, `final` ones are."""
+
+    hour: Micros
+    hour_iso: Iso
+    status: Status
+    rules_version: str
+    price_version: str | None
+    gpus: int = Field(description="Number of GPUs with rows in the hour.")
+    milliseconds: Milliseconds
+    unobserved_milliseconds: Milliseconds = Field(description="The part that was not measured.")
+    unpriced_milliseconds: Milliseconds = Field(description="The part without a price.")
+
+
+_HOUR = tuple(name for name in Hour.model_fields if name != "hour_iso")  # the columns of _HOURS
+
+
+class HourPage(Listing):
+    """Hours of a period, the earliest first."""
+
+    period: Span
+    hours: Hours
+    items: list[Hour]
+
+
 def ledger_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
@@ -249,6 +293,11 @@ def ledger_routes(service: RequestService) -> APIRouter:
     def ledger(request: Request, asked: Annotated[LedgerAsked, Query()]) -> Response:
         """Where GPU time and money went: the ledger, summed by what `by` names."""
         return service.answer(request, lambda context: _ledger_page(context, asked))
+
+    @router.get("/hours", response_model=HourPage, responses=READS, tags=["ledger"])
+    def list_hours(request: Request, asked: Annotated[HoursAsked, Query()]) -> Response:
+        """Which hours the ledger has, and how far they are settled and measured."""
+        return service.answer(request, lambda context: _hour_page(context, asked))
 
     return router
 
@@ -290,64 +339,10 @@ def values_of(by: list[Dimension], key: tuple[Any, ...], calendar: Calendar) -> 
     if "state" in known and "cause" in known:
         found["label"] = booking(known["state"], known["cause"]).label
     if "hour" in known:
-        found |= {"hour": known["hour"], "hour_iso": iso(known["hour"])}
+        found["hour"] = known["hour"]
     if "day" in known:
         found |= {"day": local(known["day"], calendar.timezone).date().isoformat(), "day_start": known["day"]}
     return found
-
-
-_HOURS = """
-WITH page AS (
-    SELECT hour, status, rules_version, price_version FROM ledger_hours
-    WHERE hour >= $start AND hour < $end AND hour > $after AND ($every OR list_contains($status, status))
-    ORDER BY hour LIMIT $limit
-)
-SELECT p.hour, p.status, p.rules_version, p.price_version, count(DISTINCT l.gpu_uuid),
-    coalesce(sum(l.milliseconds), 0)::BIGINT,
-    coalesce(sum(l.milliseconds) FILTER (l.state = 'unobserved'), 0)::BIGINT,
-    coalesce(sum(l.milliseconds) FILTER (l.cost_micros IS NULL), 0)::BIGINT
-FROM page p LEFT JOIN ledger l ON l.hour = p.hour GROUP BY ALL ORDER BY p.hour
-"""
-
-
-class HoursAsked(Spanned, Paged):
-    """Which hours."""
-
-    status: Annotated[list[Status], Field(max_length=VALUES_MAX)] = Field([])
-
-
-class Hour(Model):
-    """One hour of the ledger. `open` may still change, `closed` ones are corrected by adjustments, `final` ones are."""
-
-    hour: Micros
-    hour_iso: Iso
-    status: Status
-    rules_version: str
-    price_version: str | None
-    gpus: int = Field(description="Number of GPUs with rows in the hour.")
-    milliseconds: Milliseconds
-    unobserved_milliseconds: Milliseconds = Field(description="The part that was not measured.")
-    unpriced_milliseconds: Milliseconds = Field(description="The part without a price.")
-
-
-class HourPage(Listing):
-    """Hours of a period, the earliest first."""
-
-    period: Span
-    hours: Hours
-    items: list[Hour]
-
-
-def hour_routes(service: RequestService) -> APIRouter:
-    """Return the routes."""
-    router = APIRouter()
-
-    @router.get("/hours", response_model=HourPage, responses=READS, tags=["ledger"])
-    def list_hours(request: Request, asked: Annotated[HoursAsked, Query()]) -> Response:
-        """Which hours the ledger has, and how far they are settled and measured."""
-        return service.answer(request, lambda context: _hour_page(context, asked))
-
-    return router
 
 
 def _hour_page(context: RequestContext, asked: HoursAsked) -> HourPage:
@@ -369,21 +364,5 @@ def _hour_page(context: RequestContext, asked: HoursAsked) -> HourPage:
         next_cursor=context.next((shown[-1][0],), period) if len(rows) > len(shown) else None,
         period=period,
         hours=known_hours(context.session, period),
-        items=[_item(*row) for row in shown],
-    )
-
-
-def _item(
-    hour: int, status: Status, rules: str, prices: str | None, gpus: int, whole: int, silent: int, unpriced: int
-) -> Hour:
-    return Hour(
-        hour=hour,
-        hour_iso=iso(hour),
-        status=status,
-        rules_version=rules,
-        price_version=prices,
-        gpus=gpus,
-        milliseconds=whole,
-        unobserved_milliseconds=silent,
-        unpriced_milliseconds=unpriced,
+        items=[Hour(**dict(zip(_HOUR, row, strict=True))) for row in shown],
     )

@@ -1,17 +1,26 @@
-"""GET /v1/recommendations and /v1/recommendations/{id}: what to change, what it saves, and the lines to paste."""
+"""/v1/recommendations and /v1/savings: what to change with the lines to paste, what was decided, what it came to."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from analyzer.findings.judgement import BECAUSE_MAX
 from analyzer.ids import by_id, pattern
-from analyzer.interfaces.api.parameters import READS, GoneError, Paged, Spanned, Text, Texts
+from analyzer.interfaces.api.parameters import READS, GoneError, Opt, Paged, Parameters, Spanned, Text, Texts, When
+from analyzer.interfaces.api.posts import Post as Said
+from analyzer.interfaces.api.posts import answered, audit, documented, said_by
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
+from analyzer.period import Period
+from analyzer.recommendations.lifecycle.lifecycle_tables import decide
+from analyzer.recommendations.lifecycle.realised import Calibration, Realised
+from analyzer.recommendations.lifecycle.status import Decision, LifecycleStatus, Word, moment_of
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.document import Document, Listing, Span
+from analyzer.reports.document import Document, Listing, Micros, Model, Span
+from analyzer.reports.savings import Together
 
 AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or a unique prefix.")]
 _FINDINGS_MAX = 50
@@ -44,7 +53,7 @@ class AdviceDocument(Document):
     recommendation: Recommendation
 
 
-def advice_routes(service: RequestService) -> APIRouter:
+def recommendation_routes(service: RequestService) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -57,6 +66,14 @@ def advice_routes(service: RequestService) -> APIRouter:
     def recommendation(request: Request, advice_id: AdviceId, asked: Annotated[Spanned, Query()]) -> Response:
         """One recommendation, with the lines to paste."""
         return service.answer(request, lambda context: _advice_document(context, advice_id, asked))
+
+    _add(router, service, _ACCEPTANCE)
+    _add(router, service, _REJECTION)
+
+    @router.get("/savings", response_model=SavingsDocument, responses=READS, tags=["findings"])
+    def savings(request: Request) -> Response:
+        """Savings of recommendations: predicted and realized."""
+        return service.answer(request, _savings_document)
 
     return router
 
@@ -111,3 +128,122 @@ def _advice_document(context: RequestContext, advice_id: str, asked: Spanned) ->
     offer = context.reader.offered(advice_id, period)
     found = by_id(offer.advice, advice_id, absent)
     return AdviceDocument(**context.head(), period=offer.period, recommendation=found)
+
+
+A = TypeVar("A", bound=Parameters)
+_WHY = "The reason, in one sentence."
+
+
+class AcceptanceAsked(Parameters):
+    """Acceptance of a recommendation, or that it has been applied."""
+
+    because: Annotated[str, Field(max_length=BECAUSE_MAX, description=_WHY)] = ""
+    applied_at: Text | Opt = Field(None, description="When the change was made: a date, or a time; not in the future.")
+    since: When | Opt = Field(None, description="The period of the recommendation; default: the last complete week.")
+
+
+class RejectionAsked(Parameters):
+    """Rejection of a recommendation."""
+
+    because: Annotated[str, Field(min_length=1, max_length=BECAUSE_MAX, description=_WHY)]
+    since: When | Opt = Field(None, description="The period of the recommendation; default: the last complete week.")
+
+
+class DecisionItem(Model):
+    """One decision. Who made it is in the audit log."""
+
+    recommendation_id: str
+    word: Literal["accepted", "rejected"]
+    because: str | None
+    applied_at: Micros | None = Field(description="When the change was made, if recorded.")
+    applied_at_iso: str | None
+    recorded_at: Micros
+    recorded_at_iso: str
+
+
+class DecisionDocument(Document):
+    """What was kept."""
+
+    decision: DecisionItem
+
+
+def _add(router: APIRouter, service: RequestService, word: Said[A]) -> None:
+    async def post(request: Request, advice_id: AdviceId) -> Response:
+        return await answered(service, request, word, advice_id)
+
+    router.add_api_route(f"/recommendations/{{advice_id}}/{word.path}", post, **documented(word))
+
+
+def _keep(decision: Decision) -> Callable[[RequestContext, Request, str, A], DecisionDocument]:
+    """Return what keeps one of the two decisions, and answers with it."""
+
+    def keep(context: RequestContext, request: Request, advice_id: str, asked: A) -> DecisionDocument:
+        said = asked.model_dump()
+        period, applied = context.period(said["since"], None), said.get("applied_at")
+        kept = keep_decision(context, request, advice_id, decision, said["because"], period, applied)
+        return DecisionDocument(**context.head(), decision=DecisionItem.model_validate(kept))
+
+    return keep
+
+
+def keep_decision(
+    context: RequestContext,
+    request: Request,
+    advice_id: str,
+    decision: Decision,
+    because: str,
+    period: Period,
+    applied: str | None,
+) -> Word:
+    """Keep one decision, audited; the API and the pages decide here. `applied` is a date or a time, as typed.
+
+    Raises:
+        ConfigError: a rejection has no reason, or the change was made at no moment that has come.
+        LedgerError: there is no such recommendation that may be seen.
+    """
+    said = said_by(request, because)
+    applied_at = moment_of(applied, context.reader.settings.timezone, said.recorded_at) if applied else None
+    offer = context.reader.offered(advice_id, period)
+    realised = context.whole.advice_options.realised(context.whole.session)
+    kept = decide(context.whole.session, offer, context.reader.holds, advice_id, decision, said, applied_at, realised)
+    detail = decision if applied is None else f"{decision}, applied at {applied}"
+    audit(request, decision.removesuffix("ed"), kept.recommendation_id, detail, said)
+    return kept
+
+
+_ACCEPTANCE = Said(
+    "accepted",
+    "acceptance",
+    AcceptanceAsked,
+    DecisionDocument,
+    _keep("accepted"),
+    "Accept a recommendation, or record when it was applied. Decisions are appended; the last one counts.",
+)
+_REJECTION = Said(
+    "rejected",
+    "rejection",
+    RejectionAsked,
+    DecisionDocument,
+    _keep("rejected"),
+    "Reject a recommendation, with a reason.",
+)
+
+
+class SavingsDocument(Document):
+    """All recommendations with their predicted and realized savings."""
+
+    proposed: int
+    items: list[Realised | LifecycleStatus]
+    together: Together
+    calibration: Calibration
+    proposed_shares: dict[str, dict[str, int]] = Field(
+        description="Permille of a loss recovered by changes of a kind, by quantile; of kinds with twenty cases."
+    )
+    shares_in_use: bool = Field(description="Whether the settings use them instead of the assumed shares.")
+
+
+def _savings_document(context: RequestContext) -> SavingsDocument:
+    """Return the book; the whole site's runs are looked at, and what may be seen is told."""
+    report = context.reader.savings()
+    known = {name: getattr(report, name) for name in SavingsDocument.model_fields if hasattr(report, name)}
+    return SavingsDocument(**known | context.head())

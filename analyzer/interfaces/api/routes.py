@@ -10,23 +10,17 @@ from starlette.responses import JSONResponse, Response
 
 from agent.wire.envelope import CONTENT_TYPE
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.api.adjustments import adjustment_routes
 from analyzer.interfaces.api.capacity import capacity_routes
 from analyzer.interfaces.api.costs import cost_routes
-from analyzer.interfaces.api.decisions import decision_routes
-from analyzer.interfaces.api.finding_words import finding_word_routes
 from analyzer.interfaces.api.findings import finding_routes
-from analyzer.interfaces.api.fleet import plan_routes, topology_routes
+from analyzer.interfaces.api.fleet import fleet_routes
 from analyzer.interfaces.api.invoices import invoice_routes
-from analyzer.interfaces.api.ledger import hour_routes, ledger_routes
-from analyzer.interfaces.api.notices import notice_routes
+from analyzer.interfaces.api.ledger import ledger_routes
 from analyzer.interfaces.api.parameters import BusyError, MeaninglessError, PeopleError, Problem, WholeError, refusals
 from analyzer.interfaces.api.profiles import profile_routes
-from analyzer.interfaces.api.recommendations import advice_routes
+from analyzer.interfaces.api.recommendations import recommendation_routes
 from analyzer.interfaces.api.request_service import RequestService
-from analyzer.interfaces.api.runs import one_run_routes, run_routes, series_routes, traffic_routes
-from analyzer.interfaces.api.savings import savings_routes
-from analyzer.interfaces.api.sizing import sizing_routes
+from analyzer.interfaces.api.runs import run_routes
 from analyzer.queries.generation import ByGeneration
 from analyzer.recommendations.advise import LossSource
 from analyzer.server_client import WRONG_USAGE
@@ -233,10 +227,8 @@ def _api_routes(service: RequestService) -> APIRouter:
     """Return all routes below /v1; that of one run comes last, for its id may have slashes."""
     router = APIRouter()
     for routes in (
-        run_routes, series_routes, profile_routes, traffic_routes, ledger_routes, cost_routes, finding_routes,
-        finding_word_routes, advice_routes, decision_routes, savings_routes, notice_routes, adjustment_routes,
-        hour_routes, topology_routes, plan_routes, sizing_routes, invoice_routes, capacity_routes,
-        one_run_routes,
+        profile_routes, ledger_routes, cost_routes, finding_routes, recommendation_routes, fleet_routes,
+        invoice_routes, capacity_routes, run_routes,
     ):  # fmt: skip
         router.include_router(routes(service))
     return router

@@ -59,84 +59,6 @@ class RunAsked(Parameters):
     )
 
 
-def run_routes(service: RequestService) -> APIRouter:
-    """Return the routes."""
-    router = APIRouter()
-
-    @router.get("/runs", response_model=RunPage, responses=READS, tags=["runs"])
-    def runs(request: Request, asked: Annotated[RunsAsked, Query()]) -> Response:
-        """Runs, newest first."""
-        return service.answer(request, lambda context: _run_page(context, asked))
-
-    return router
-
-
-def one_run_routes(service: RequestService) -> APIRouter:
-    """Return the route of one run: its id has slashes, so that it must stand after those that begin like it."""
-    router = APIRouter()
-
-    @router.get("/runs/{run_id:path}", response_model=RunDocument, responses=READS, tags=["runs"])
-    def run(request: Request, run_id: RunId, asked: Annotated[RunAsked, Query()]) -> Response:
-        """One run: its facts, and where its GPU time went."""
-        return service.answer(
-            request,
-            lambda context: _run_document(context, run_id, details=asked.details),
-            follows_ledger=not asked.details,
-        )
-
-    return router
-
-
-def _run_page(context: RequestContext, asked: RunsAsked) -> RunPage:
-    """Return one page of runs."""
-    place = context.place(asked.cursor, (int, str))
-    period = place.period if place else None
-    if period is None and (asked.since is not None or asked.until is not None):
-        period = context.period(asked.since, asked.until)
-    conditions, values = _conditions(asked, period)
-    found = runs_where(context.session, conditions, values, asked.limit + 1, place.key if place else None)
-    shown = found[: asked.limit]
-    last = shown[-1] if len(found) > asked.limit else None
-    start = None if last is None or last.started_at is None else -last.started_at
-    return RunPage(
-        **context.head(),
-        next_cursor=None if last is None else context.next((start, last.run_id), period),
-        period=period,
-        items=shown,
-    )
-
-
-def _conditions(asked: RunsAsked, period: Period | None) -> tuple[list[str], dict[str, object]]:
-    values: dict[str, object] = {
-        name: list(accepted)
-        for name in ("team", "project", "model", "queue", "stage", "exit_status", "name")
-        if (accepted := getattr(asked, name))
-    }
-    conditions = [f"list_contains(${name}, {name})" for name in values]
-    if asked.running is not None:
-        conditions.append(f"(started_at IS NOT NULL AND ended_at IS NULL) = {'true' if asked.running else 'false'}")
-    if period is not None:
-        conditions.append("started_at < $end AND coalesce(ended_at, $end) > $start")
-        values |= {"start": period.start, "end": period.end}
-    return conditions, values
-
-
-def _run_document(context: RequestContext, text: str, *, details: bool) -> RunDocument:
-    """Return one run, as far as the ledger knows it.
-
-    Raises:
-        LedgerError: no run, or several, answer to this text.
-    """
-    reader = context.reader
-    run_id = find_run(reader.session, text)
-    period = known_span(reader.session, run_id, reader.settings.timezone)
-    document = reader.run_document(run_id, period, context.generation)
-    if not details or period is None:
-        return document
-    traffic = reader.traffic(run_id, period) if len(document.nodes) > 1 else None
-    return reader.with_details(document).model_copy(update={"traffic": traffic})
-
-
 _CELLS_MAX = 10_000
 
 
@@ -146,37 +68,6 @@ class RunTrafficDocument(Document):
     period: Span
     traffic: RunTraffic
     left_out: int = Field(description="Number of cells of the matrix that were left out.")
-
-
-def traffic_routes(service: RequestService) -> APIRouter:
-    """Return the routes."""
-    router = APIRouter()
-
-    @router.get("/runs/{run_id:path}/traffic", response_model=RunTrafficDocument, responses=READS, tags=["runs"])
-    def run_traffic(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
-        """What a run moved between its hosts and beyond: measured, estimated, and not attributed."""
-        return service.answer(request, lambda context: _traffic_document(context, run_id), follows_ledger=False)
-
-    return router
-
-
-def _traffic_document(context: RequestContext, text: str) -> RunTrafficDocument:
-    """Return the traffic of one run that may be seen.
-
-    Raises:
-        LedgerError: no run, or several, answer to this text; or it held no host that is known.
-    """
-    run_id = find_run(context.session, text)  # whose run it is, is known by now: samples name no team
-    period = run_span(context.session, run_id, context.reader.settings.timezone)
-    traffic = context.reader.traffic(run_id, period)
-    if traffic is None:
-        raise GoneError(f"no host of {run_id} is known")
-    cells = sorted(traffic.matrix.cells, key=lambda cell: (-cell.bytes, cell.from_, cell.to, cell.basis))
-    matrix = replace(traffic.matrix, cells=tuple(cells[:_CELLS_MAX]))
-    left_out = max(0, len(cells) - _CELLS_MAX)
-    return RunTrafficDocument(
-        **context.head(), period=period, traffic=replace(traffic, matrix=matrix), left_out=left_out
-    )
 
 
 HeldSpans = Mapping[str, Collection[tuple[int, int]]]  # by GPU or host: from when until when
@@ -241,16 +132,104 @@ class SeriesDocument(Document):
     items: list[OneSeries]
 
 
-def series_routes(service: RequestService) -> APIRouter:
-    """Return the routes."""
+def run_routes(service: RequestService) -> APIRouter:
+    """Return the routes; that of one run comes last, for its id has slashes."""
     router = APIRouter()
+
+    @router.get("/runs", response_model=RunPage, responses=READS, tags=["runs"])
+    def runs(request: Request, asked: Annotated[RunsAsked, Query()]) -> Response:
+        """Runs, newest first."""
+        return service.answer(request, lambda context: _run_page(context, asked))
 
     @router.get("/runs/{run_id:path}/series", response_model=SeriesDocument, responses=READS, tags=["runs"])
     def run_series(request: Request, run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Response:
         """How a run's GPUs and hosts did over time."""
         return service.answer(request, lambda context: _series_document(context, run_id, asked), follows_ledger=False)
 
+    @router.get("/runs/{run_id:path}/traffic", response_model=RunTrafficDocument, responses=READS, tags=["runs"])
+    def run_traffic(request: Request, run_id: RunId, _asked: Annotated[Parameters, Query()]) -> Response:
+        """What a run moved between its hosts and beyond: measured, estimated, and not attributed."""
+        return service.answer(request, lambda context: _traffic_document(context, run_id), follows_ledger=False)
+
+    @router.get("/runs/{run_id:path}", response_model=RunDocument, responses=READS, tags=["runs"])
+    def run(request: Request, run_id: RunId, asked: Annotated[RunAsked, Query()]) -> Response:
+        """One run: its facts, and where its GPU time went."""
+        return service.answer(
+            request,
+            lambda context: _run_document(context, run_id, details=asked.details),
+            follows_ledger=not asked.details,
+        )
+
     return router
+
+
+def _run_page(context: RequestContext, asked: RunsAsked) -> RunPage:
+    """Return one page of runs."""
+    place = context.place(asked.cursor, (int, str))
+    period = place.period if place else None
+    if period is None and (asked.since is not None or asked.until is not None):
+        period = context.period(asked.since, asked.until)
+    conditions, values = _conditions(asked, period)
+    found = runs_where(context.session, conditions, values, asked.limit + 1, place.key if place else None)
+    shown = found[: asked.limit]
+    last = shown[-1] if len(found) > asked.limit else None
+    start = None if last is None or last.started_at is None else -last.started_at
+    return RunPage(
+        **context.head(),
+        next_cursor=None if last is None else context.next((start, last.run_id), period),
+        period=period,
+        items=shown,
+    )
+
+
+def _conditions(asked: RunsAsked, period: Period | None) -> tuple[list[str], dict[str, object]]:
+    values: dict[str, object] = {
+        name: list(accepted)
+        for name in ("team", "project", "model", "queue", "stage", "exit_status", "name")
+        if (accepted := getattr(asked, name))
+    }
+    conditions = [f"list_contains(${name}, {name})" for name in values]
+    if asked.running is not None:
+        conditions.append(f"(started_at IS NOT NULL AND ended_at IS NULL) = {'true' if asked.running else 'false'}")
+    if period is not None:
+        conditions.append("started_at < $end AND coalesce(ended_at, $end) > $start")
+        values |= {"start": period.start, "end": period.end}
+    return conditions, values
+
+
+def _run_document(context: RequestContext, text: str, *, details: bool) -> RunDocument:
+    """Return one run, as far as the ledger knows it.
+
+    Raises:
+        LedgerError: no run, or several, answer to this text.
+    """
+    reader = context.reader
+    run_id = find_run(reader.session, text)
+    period = known_span(reader.session, run_id, reader.settings.timezone)
+    document = reader.run_document(run_id, period, context.generation)
+    if not details or period is None:
+        return document
+    traffic = reader.traffic(run_id, period) if len(document.nodes) > 1 else None
+    return reader.with_details(document).model_copy(update={"traffic": traffic})
+
+
+def _traffic_document(context: RequestContext, text: str) -> RunTrafficDocument:
+    """Return the traffic of one run that may be seen.
+
+    Raises:
+        LedgerError: no run, or several, answer to this text; or it held no host that is known.
+    """
+    run_id = find_run(context.session, text)  # whose run it is, is known by now: samples name no team
+    period = run_span(context.session, run_id, context.reader.settings.timezone)
+    traffic = context.reader.traffic(run_id, period)
+    if traffic is None:
+        raise GoneError(f"no host of {run_id} is known")
+    cells = sorted(traffic.matrix.cells, key=lambda cell: (-cell.bytes, cell.from_, cell.to, cell.basis))
+    matrix = replace(traffic.matrix, cells=tuple(cells[:_CELLS_MAX]))
+    left_out = max(0, len(cells) - _CELLS_MAX)
+    return RunTrafficDocument(
+        **context.head(), period=period, traffic=replace(traffic, matrix=matrix), left_out=left_out
+    )
 
 
 def _series_document(context: RequestContext, text: str, asked: SeriesAsked) -> SeriesDocument:

@@ -32,8 +32,7 @@ from analyzer.period import Calendar, Period, local
 from analyzer.prices.price_book import repriced_words
 from analyzer.queries.ledger_query import BreakdownEntry, Counted, fold, known_sum
 from analyzer.queries.statements import statements
-from analyzer.reports.group_table import charge_lines, team_lines
-from analyzer.reports.week import WeekReport
+from analyzer.reports.week import WeekReport, charge_lines, team_lines
 from analyzer.text.words import (
     UNKNOWN,
     at_least,

@@ -10,7 +10,8 @@ from analyzer.interfaces.questions.question import Question
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import UNKNOWN, bytes_words, counted, money, plain
+from analyzer.text.table import CellUnit, TableColumn, money_of, name_column, paper_lines
+from analyzer.text.words import bytes_words, counted, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +51,17 @@ def _nodes(reader: Reader, _: Request) -> Stock:
 
 def _nodes_text(stock: Stock, _: Request, layout: TextLayout) -> str:
     free = sum(node.gpus_free for node in stock.nodes)
-    head = f"{'NODE':<16}{'group':<12}{'rack':<12}{'GPUs free':>10}{'cores':>7}{'memory':>9}{'$/GPU-h':>10}"
+    columns: list[TableColumn[StockNode]] = [
+        name_column("NODE", lambda node: node.node, 16),
+        TableColumn("group", lambda node: node.group, width=12, align="<", is_cut=True),
+        TableColumn("rack", lambda node: node.rack, width=12, align="<", is_cut=True),
+        TableColumn("GPUs free", lambda node: f"{node.gpus_free}/{node.gpus}", width=10),
+        TableColumn("cores", lambda node: node.cores_free, CellUnit(lambda cores: str(int(cores))), 7),
+        TableColumn("memory", lambda node: node.memory_free_bytes, CellUnit(bytes_words), 9),
+        TableColumn("$/GPU-h", lambda node: node.price_micros_per_gpu_hour, money_of(stock.currency), 10),
+    ]
     told = f"{counted(len(stock.nodes), 'node')}, {counted(free, 'GPU')} free"
-    return layout.page([told, "", head, *(_line(node, stock.currency, layout) for node in stock.nodes)])
-
-
-def _line(node: StockNode, currency: str, layout: TextLayout) -> str:
-    cores, memory = node.cores_free, node.memory_free_bytes
-    group, rack = (layout.cut(name or UNKNOWN, 11) for name in (node.group, node.rack))
-    return (
-        f"{layout.cut(node.node, 15):<16}{group:<12}{rack:<12}"
-        f"{f'{node.gpus_free}/{node.gpus}':>10}{UNKNOWN if cores is None else int(cores):>7}"
-        f"{UNKNOWN if memory is None else bytes_words(memory):>9}"
-        f"{money(node.price_micros_per_gpu_hour, currency):>10}"
-    )
+    return layout.page([told, "", *paper_lines(columns, stock.nodes, indent="")])
 
 
 TOP = Question(

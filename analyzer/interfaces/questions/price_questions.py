@@ -14,11 +14,16 @@ from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import counted
 
 if TYPE_CHECKING:
     from collector.store.session import Session
 
+_COMPLAINTS: tuple[TableColumn[Complaint], ...] = (
+    TableColumn("", lambda one: one.kind, width=11, align="<"),
+    TableColumn("", lambda one: one.sentence),
+)
 NO_FILE = "no price file: costs are not shown"
 
 
@@ -73,8 +78,7 @@ def check_text(book: PriceBook, found: Sequence[Complaint]) -> str:
     """Return what the check found, a paragraph each, or that it found nothing."""
     if not found:
         return f"{counted(_many(book), 'price')}: none stale, missing or suspicious\n"
-    lines = (line for one in found for line in PAPER.wrap(one.sentence, f"{one.kind:<10} ", " " * 11))
-    return "\n".join(lines) + "\n"
+    return "\n".join(paper_lines(_COMPLAINTS, found, "", PAPER)) + "\n"
 
 
 def check_data(book: PriceBook, found: Sequence[Complaint]) -> dict[str, object]:

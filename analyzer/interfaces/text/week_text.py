@@ -21,10 +21,9 @@ from analyzer.ledger.coverage import CLOSED, Silent
 from analyzer.period import local
 from analyzer.prices.price_book import repriced_words
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.group_table import ChargeLine, GroupLine, charge_lines, group_lines
 from analyzer.reports.groups import MeasuredWith
 from analyzer.reports.month import MonthPage
-from analyzer.reports.week import WeekReport
+from analyzer.reports.week import ChargeLine, GroupLine, WeekReport, charge_lines, group_lines
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, name_column, paper_lines
 from analyzer.text.words import (

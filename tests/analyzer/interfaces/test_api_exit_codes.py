@@ -68,7 +68,10 @@ def test_who_shows_no_key_is_told_who_makes_one(
     assert gpuledger.main(["report", "--server", str(small.client.base_url)]) == WORLD
     said = " ".join(capsys.readouterr().err.split())
     assert "answers 401" in said
-    assert "into GPULEDGER_TOKEN; on the server gpuledger admin access add --role read --name NAME makes one" in said
+    assert (
+        "set GPULEDGER_TOKEN to a key; on the server, gpuledger admin access add --role read --name NAME creates one"
+        in said
+    )
 
 
 def test_who_may_not_is_told_so(

@@ -8,9 +8,8 @@ import pytest
 from analyzer.errors import ConfigError
 from analyzer.interfaces.html.html import week_html
 from analyzer.interfaces.text.week_text import week_text
-from analyzer.reports.group_table import group_lines
 from analyzer.reports.groups import GROUPS_SHOWN, By, GroupRow, Groups, checked_by, groups
-from analyzer.reports.week import WeekReport
+from analyzer.reports.week import WeekReport, group_lines
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import UNKNOWN
 from collector.store.session import Session

@@ -14,10 +14,9 @@ from analyzer.interfaces.text.compare_text import largest_move
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar
 from analyzer.queries.ledger_query import Breakdown, fold
-from analyzer.reports.group_table import group_lines
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
-from analyzer.reports.week import WeekReport, week_report
+from analyzer.reports.week import WeekReport, group_lines, week_report
 from analyzer.settings.settings import Settings
 from tests.analyzer.interfaces.api_sites import site
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet

@@ -15,9 +15,8 @@ from analyzer.interfaces.text.week_text import status_words, week_text
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Unpriced
 from analyzer.recommendations.recommendation import Range
-from analyzer.reports.group_table import charge_lines, team_lines
 from analyzer.reports.groups import GroupRow
-from analyzer.reports.week import WeekReport, best_next_step, week_report
+from analyzer.reports.week import WeekReport, best_next_step, charge_lines, team_lines, week_report
 from analyzer.states import BOOKINGS, CLASSES, Booking, booking
 from analyzer.text.layout import TextLayout, paint
 from collector.store.database import Store
