@@ -156,9 +156,10 @@ def cost_routes(service: RequestService) -> APIRouter:
 def _cost_page(context: RequestContext, asked: CostsAsked) -> CostPage:
     """Return one page of costs. Raises as costs_of()."""
     by: list[Dimension] = [asked.by, "held"]
-    place = context.place(asked.cursor, (int, int, *(COLUMNS[name][1] for name in by)))
-    period = place.period if place and place.period else context.period(asked.since, asked.until)
-    return costs_of(context, asked, period, place.key if place else None)
+    after, period = context.begin(
+        asked.cursor, (int, int, *(COLUMNS[name][1] for name in by)), asked.since, asked.until
+    )
+    return costs_of(context, asked, period, after)
 
 
 def costs_of(context: RequestContext, asked: CostsAsked, period: Period, after: CursorKey | None = None) -> CostPage:
@@ -196,11 +197,10 @@ def _cost(group: Group, by: list[Dimension], rounding: Rounding, calendar: Calen
 
 def _adjustment_page(context: RequestContext, asked: AdjustmentsAsked) -> AdjustmentPage:
     """Return one page of corrections."""
-    place = context.place(asked.cursor, _KINDS)
-    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    key, period = context.begin(asked.cursor, _KINDS, asked.since, asked.until)
     where, values = _conditions(context, asked)
     values |= {"start": period.start, "end": period.end}
-    after, found = _after(place.key if place else None)
+    after, found = _after(key)
     rows = context.session.rows(
         _ROWS.format(booked=_BOOKED, where=where, after=after, order=_order(), limit=asked.limit + 1), values | found
     )

@@ -15,7 +15,6 @@ from analyzer.interfaces.api.parameters import (
     READS,
     VALUES_MAX,
     Cause,
-    GoneError,
     Opt,
     Paged,
     Parameters,
@@ -119,11 +118,10 @@ def finding_routes(service: RequestService) -> APIRouter:
 
 def _finding_page(context: RequestContext, asked: FindingsAsked) -> FindingPage:
     """Return one page of findings."""
-    place = context.place(asked.cursor, (bool, int, int, str))
-    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    key, period = context.begin(asked.cursor, (bool, int, int, str), asked.since, asked.until)
     run_id = None if asked.run is None else find_run(context.session, asked.run)
     found = [finding for finding in context.reader.findings(period) if _is_wanted(finding, asked, run_id)]
-    after = [finding for finding in found if place is None or finding_order(finding) > place.key]
+    after = [finding for finding in found if key is None or finding_order(finding) > key]
     shown = after[: asked.limit]
     return FindingPage(
         **context.head(),
@@ -244,23 +242,13 @@ _MUTE = Post(
 
 
 def _notice_page(context: RequestContext, asked: NoticesAsked) -> NoticePage:
-    """Return one page of notices.
-
-    Raises:
-        GoneError: what stood before it is no longer noticed.
-    """
-    place = context.place(asked.cursor, (str, str))
-    period = place.period if place and place.period else context.period(asked.since, asked.until)
-    looked = context.reader.looked(period)
-    found = [notice for notice in looked.notices if _is_asked(notice, asked)]
-    keys = [(notice.rule, notice.id) for notice in found]
-    if place and place.key not in keys:
-        raise GoneError("the notices have changed: start again without a cursor")
-    begin = keys.index(place.key) + 1 if place else 0  # type: ignore[arg-type]  # read as two words above
-    shown = found[begin : begin + asked.limit]
+    """Return one page of notices. Raises as RequestContext.page()."""
+    after, period = context.begin(asked.cursor, (str, str), asked.since, asked.until)
+    found = [notice for notice in context.reader.looked(period).notices if _is_asked(notice, asked)]
+    shown, next_cursor = context.page(found, lambda notice: (notice.rule, notice.id), after, period, asked.limit)
     return NoticePage(
         **context.head(),
-        next_cursor=context.next((shown[-1].rule, shown[-1].id), period) if len(found) > begin + len(shown) else None,
+        next_cursor=next_cursor,
         period=period,
         items=shown,
         not_judged=[

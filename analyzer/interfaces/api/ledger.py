@@ -310,11 +310,9 @@ def _ledger_page(context: RequestContext, asked: LedgerAsked) -> LedgerPage:
     """
     by = list(dict.fromkeys(asked.by))
     context.scope.check(by)
-    place = context.place(asked.cursor, tuple(COLUMNS[name][1] for name in by))
-    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    after, period = context.begin(asked.cursor, tuple(COLUMNS[name][1] for name in by), asked.since, asked.until)
     chosen = selection(context.session, asked, period)
     days = days_of(context.session, context.reader.calendar, period) if "day" in by else ()
-    after = place.key if place else None
     found = grouped(context.session, chosen, by, context.currency, asked.limit, after, days=days)
     last = found.groups[-1].key if found.more else None
     return LedgerPage(
@@ -347,12 +345,11 @@ def values_of(by: list[Dimension], key: tuple[Any, ...], calendar: Calendar) -> 
 
 def _hour_page(context: RequestContext, asked: HoursAsked) -> HourPage:
     """Return one page of hours."""
-    place = context.place(asked.cursor, (int,))
-    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    key, period = context.begin(asked.cursor, (int,), asked.since, asked.until)
     values: dict[str, object] = {
         "start": period.start,
         "end": period.end,
-        "after": place.key[0] if place else period.start - 1,
+        "after": key[0] if key else period.start - 1,
         "every": not asked.status,
         "status": list(asked.status),
         "limit": asked.limit + 1,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from analyzer.findings.judgement import BECAUSE_MAX
 from analyzer.ids import by_id, pattern
-from analyzer.interfaces.api.parameters import READS, GoneError, Opt, Paged, Parameters, Spanned, Text, Texts, When
+from analyzer.interfaces.api.parameters import READS, Opt, Paged, Parameters, Spanned, Text, Texts, When
 from analyzer.interfaces.api.posts import Post as Said
 from analyzer.interfaces.api.posts import answered, audit, documented, said_by
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
@@ -79,34 +79,20 @@ def recommendation_routes(service: RequestService) -> APIRouter:
 
 
 def _advice_page(context: RequestContext, asked: AdviceAsked) -> AdvicePage:
-    """Return one page of recommendations."""
-    place = context.place(asked.cursor, (str,))
-    period = place.period if place and place.period else context.period(asked.since, asked.until)
+    """Return one page of recommendations. Raises as RequestContext.page()."""
+    after, period = context.begin(asked.cursor, (str,), asked.since, asked.until)
     offer = context.reader.offer(period)
     among = offer.advice if asked.everything else offer.standing
     found = [advice for advice in among if _is_wanted(advice, asked)]
-    begin = _after(found, place.key[0]) if place else 0
-    shown = found[begin : begin + asked.limit]
+    shown, next_cursor = context.page(found, lambda advice: (advice.id,), after, period, asked.limit)
     return AdvicePage(
         **context.head(),
-        next_cursor=context.next((shown[-1].id,), period) if len(found) > begin + len(shown) else None,
+        next_cursor=next_cursor,
         period=period,
         hours=known_hours(context.session, period),
         measured=measured(context.session, period),
         items=shown,
     )
-
-
-def _after(found: list[Recommendation], last: object) -> int:
-    """Return where the page begins.
-
-    Raises:
-        GoneError: what stood before it is no longer recommended.
-    """
-    for place, advice in enumerate(found, 1):
-        if advice.id == last:
-            return place
-    raise GoneError("the recommendations have changed: start again without a cursor")
 
 
 def _is_wanted(advice: Recommendation, asked: AdviceAsked) -> bool:

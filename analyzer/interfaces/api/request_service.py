@@ -2,10 +2,10 @@
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from starlette.responses import Response
@@ -15,6 +15,7 @@ from analyzer.interfaces.api.parameters import (
     BusyError,
     CursorKey,
     CursorPosition,
+    GoneError,
     PeopleError,
     cursor_position,
     cursor_text,
@@ -32,6 +33,8 @@ from analyzer.reports.request import LedgerFilter
 from analyzer.settings.settings import Settings
 from collector.registry.roles import Right
 from collector.store.session import Session
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,33 @@ class RequestContext:
     def place(self, cursor: str | None, kinds: tuple[type, ...]) -> CursorPosition | None:
         """Return where a cursor of this listing leads."""
         return None if cursor is None else cursor_position(cursor, self.query, kinds)
+
+    def begin(
+        self, cursor: str | None, kinds: tuple[type, ...], since: str | None, until: str | None
+    ) -> tuple[CursorKey | None, Period]:
+        """Return after which key a page begins, None for the first, and of which period it is: its cursor's, if any.
+
+        Raises:
+            LedgerError: the ledger is empty, or there is no such period or page.
+        """
+        place = self.place(cursor, kinds)
+        period = place.period if place and place.period else self.period(since, until)
+        return place.key if place else None, period
+
+    def page(
+        self, items: Sequence[T], key: Callable[[T], CursorKey], after: CursorKey | None, period: Period, limit: int
+    ) -> tuple[list[T], str | None]:
+        """Return the page of a list that begins after a key, and the cursor of the next one; None on the last.
+
+        Raises:
+            GoneError: what stood before it is no longer in the list.
+        """
+        keys = [key(item) for item in items]
+        if after is not None and after not in keys:
+            raise GoneError("the list has changed: start again without a cursor")
+        begin = 0 if after is None else keys.index(after) + 1
+        end = min(begin + limit, len(items))
+        return list(items[begin:end]), self.next(keys[end - 1], period) if end < len(items) else None
 
     def next(self, key: CursorKey, period: Period | None) -> str:
         """Return the cursor of the page that begins after this key."""

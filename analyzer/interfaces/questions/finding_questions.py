@@ -103,16 +103,16 @@ def _compare(reader: Reader, request: Request) -> Comparison:
 FINDINGS = Question(
     "findings",
     _findings,
-    lambda report: "not judged" if isinstance(report, NotJudged) else "findings",
+    lambda report: "insufficient data" if isinstance(report, NotJudged) else "findings",
     _findings_text,
     lambda report: {"not_judged": report.rules} if isinstance(report, NotJudged) else report,
     of_part=True,
     about="What was avoidable, sorted by money; no two findings claim the same GPU-second.",
     arguments=(
-        argument("--all", action="store_true", dest="everything", help="list suspicions and muted ones too"),
-        argument("--check", action="store_true", help="exit 1 where a finding is new, high and still open"),
-        argument("--sure", choices=("high", "medium", "low"), help="list those of this confidence alone"),
-        argument("--unjudged", action="store_true", help="list instead what could not be judged, and why"),
+        argument("--all", action="store_true", dest="everything", help="also list suspicions and muted findings"),
+        argument("--check", action="store_true", help="exit 1 if a finding is new, of high confidence and still open"),
+        argument("--sure", choices=("high", "medium", "low"), help="list only findings of this confidence"),
+        argument("--unjudged", action="store_true", help="list the rules with insufficient data instead, and why"),
         add_part,
     ),
     check=Check(lambda report: report["alarming"], check_words),
@@ -125,7 +125,7 @@ EXPLAIN = Question(
     explain_data,
     forms={"html": lambda explained, _: finding_html(explained)},
     of_part=True,
-    about="One finding: what was seen, why it says so, and what would prove it wrong.",
+    about="One finding: the evidence, the reasoning, and what would prove it wrong.",
     arguments=(argument("subject", metavar="ID", help="the finding's id"),),
 )
 RECOMMEND = Question(
@@ -136,16 +136,16 @@ RECOMMEND = Question(
     lambda listed: {"items": listed.advice if listed.everything else listed.standing},
     forms={"csv": lambda listed, _: spreadsheet(listed), "markdown": lambda listed, _: table(listed)},
     of_part=True,
-    about="""What to move or change and what each saves a week, those that save most first.
+    about="""Recommendations with their estimated weekly savings, largest first.
 
-    Nothing is changed by it: whoever may act pastes the lines that `show` prints. Savings are predictions, and findings
-    share no GPU time, so that they may be added up. What a guard holds back (it does not pay, it comes too soon, it was
-    rejected) or what is instead of a better one is listed by --all, with the reason.
+    It changes nothing: the owner pastes the lines that `show` prints. Savings are predictions, and findings share no
+    GPU time, so that savings may be added up. --all also lists what a guard holds back (it does not pay, it comes too
+    soon, it was rejected) and alternatives to a better one, with the reason.
     """,
     arguments=(
-        argument("--all", action="store_true", dest="everything", help="list also what is held back, and why"),
+        argument("--all", action="store_true", dest="everything", help="also list what is held back, and why"),
         add_part,
-        argument("--schema", action="store_true", help="print the JSON schema of a recommendation, and no more"),
+        argument("--schema", action="store_true", help="print only the JSON schema of a recommendation"),
     ),
 )
 SHOW = Question(
@@ -162,10 +162,9 @@ SHOW = Question(
         "markdown": lambda shown, _: ticket(shown.one, shown.listed.currency, shown.listed.period.timezone),
     },
     of_part=True,
-    about="""One recommendation: from where to where, why, what it saves and costs, what was checked, and the lines to
-    paste.
+    about="""One recommendation: from where to where, why, savings and cost, what was checked, and the lines to paste.
 
-    slurm and kubernetes print the lines alone, to paste or to pipe; markdown is a ticket for an issue tracker; json is
+    slurm and kubernetes print only the lines, to paste or to pipe; markdown is a ticket for an issue tracker; json is
     the whole document (its schema: gpuledger recommendations --schema).
     """,
     arguments=(argument("subject", metavar="ID", help="the recommendation's id"),),
@@ -176,7 +175,7 @@ SAVINGS = Question(
     lambda _: "savings",
     lambda report, request, layout: savings_text(report, layout, request.top),
     of_part=True,
-    about="What came of what was recommended: predicted against realised, and how good the predictions were.",
+    about="Savings of recommendations: predicted and realized, and the accuracy of the predictions.",
     is_dated=False,
 )
 COMPARE = Question(

@@ -17,7 +17,7 @@ from analyzer.reports.request import Request
 from analyzer.reports.run import RunDocument, RunList, list_runs
 from analyzer.reports.week import WeekReport
 
-BY = argument("--by", choices=get_args(By), default=None, help="what the second table is by (default: team)")
+BY = argument("--by", choices=get_args(By), default=None, help="grouping of the second table (default: team)")
 
 
 def _week(reader: Reader, request: Request) -> WeekReport:
@@ -49,7 +49,7 @@ WEEK = Question(
     lambda report, request, layout: week_text(report, layout, request.top or RECOMMENDATIONS_SHOWN),
     forms={"html": lambda report, _: week_html(report)},
     of_part=True,
-    about="Where the GPU time and money of a period went; without one, of the last complete week.",
+    about="Where the GPU time and money of a period went (default: the last complete week).",
     arguments=(
         argument("--mail", action="store_true", help="send it as the weekly e-mail, once to each address of [mail]"),
         argument("--dry-run", action="store_true", help="with --mail: write .eml files into --out DIR, send none"),
@@ -66,12 +66,12 @@ RUN = Question(
     of_part=True,
     about="One run, ended or still running: why it was slow, what it cost, what to change.",
     arguments=(
-        argument("subject", metavar="RUN", help="a run's id, any unique end of it, its name, or last"),
-        argument("--traffic", action="store_true", help="who sent how much to whom, host by host or rack by rack"),
+        argument("subject", metavar="RUN", help="a run's id or a unique end of it, its name, or last"),
+        argument("--traffic", action="store_true", help="traffic matrix, host by host or rack by rack"),
         argument(
             "--steps-from", metavar="RE", help="a step's line in --log; its groups: step, and seconds (of it) or time"
         ),
-        argument("--log", type=Path, metavar="FILE", help="what the run printed, to read its step time from"),
+        argument("--log", type=Path, metavar="FILE", help="the run's output, to read its step time from"),
     ),
 )
 RUNS = Question(
@@ -88,7 +88,7 @@ RUNS = Question(
             dest="order",
             choices=("cost", "avoidable", "gpus"),
             default="cost",
-            help="which runs come first (default: cost)",
+            help="sort order (default: cost)",
         ),
         add_part,
     ),
@@ -98,7 +98,7 @@ TRAFFIC = Question(
     _traffic,
     lambda _: "traffic",
     lambda moved, request, layout: fleet_traffic_text(moved, layout, request.top),
-    about="Who moved how much how far: the whole fleet's runs in a period, or one team's.",
-    arguments=(argument("--team", dest="subject", metavar="NAME", help="of this team's runs alone"), PERIOD),
+    about="Traffic and how far it went: of all runs in a period, or of one team's.",
+    arguments=(argument("--team", dest="subject", metavar="NAME", help="only this team's runs"), PERIOD),
 )
 LEDGER_QUESTIONS = (WEEK, RUN, RUNS, TRAFFIC)

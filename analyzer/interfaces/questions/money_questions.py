@@ -98,7 +98,7 @@ MONTH = Question(
     _month,
     lambda found: found.week.period.label,
     lambda found, request, layout: month_text(found, layout, request.top),
-    about="A calendar month: the bill, how the fleet stands against targets, budgets (2026-11).",
+    about="A calendar month: the bill, targets, budgets (2026-11).",
     arguments=(PERIOD, BY),
 )
 BUDGETS = Question(
@@ -106,13 +106,13 @@ BUDGETS = Question(
     _budgets,
     lambda found: f"budgets of {found.period.label}",
     lambda found, request, layout: budgets_text(found, layout, request.top),
-    about="Who may spend how much in a month, what is spent, and where the month will end.",
+    about="Budgets and forecast: limits, spend to date, and the forecast for the month.",
     arguments=(
         argument("since", nargs="?", metavar="MONTH", help="2026-11 (default: the month of the newest hour)"),
         argument(
             "--check",
             action="store_true",
-            help="exit 1 where somebody is over budget, or likely to be; 2 without any budget",
+            help="exit 1 if a budget is exceeded or likely to be; 2 without budgets",
         ),
     ),
     is_dated=False,
@@ -123,7 +123,7 @@ UNITS = Question(
     _units,
     lambda found: f"units {found.period.label}",
     lambda found, request, layout: units_text(found, layout, request.top),
-    about="What a thousand requests, a billion tokens or a whole run cost, and when that changed.",
+    about="Unit economics: cost per thousand requests, billion tokens or run, and when it changed.",
     arguments=(PERIOD,),
 )
 ANOMALIES = Question(
@@ -143,7 +143,7 @@ DEMAND = Question(
     _demand,
     lambda _: "demand",
     lambda found, _, layout: demand_text(found, layout),
-    about="What is asked for, what will be, and the mix of buying that would cost least.",
+    about="Demand, its forecast, and the cheapest purchasing mix.",
     arguments=(PERIOD,),
 )
 PORTFOLIO = Question(
@@ -151,7 +151,7 @@ PORTFOLIO = Question(
     _portfolio,
     lambda found: f"portfolio {found.period.label}",
     lambda found, request, layout: portfolio_text(found, layout, request.top),
-    about="Which workloads earn their GPUs, want a fix or a smaller place, or are needed by nobody.",
+    about="Which workloads use their GPUs well, need a fix or fewer GPUs, or are not needed.",
     arguments=(PERIOD,),
 )
 CHARGES = Question(

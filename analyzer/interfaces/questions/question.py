@@ -88,9 +88,9 @@ def _add(names: tuple[str, ...], options: Mapping[str, Any], parser: ArgumentPar
 
 def add_part(parser: ArgumentParser) -> None:
     """Add the arguments that say of which runs an answer is."""
-    part = parser.add_argument_group("of which runs", "all that are given must fit; without any it is the whole fleet")
+    part = parser.add_argument_group("of which runs", "all given filters must match; without any, the whole fleet")
     for name in FILTERS:
-        part.add_argument(f"--{name}", metavar="NAME", help=f"of this {name} alone")
+        part.add_argument(f"--{name}", metavar="NAME", help=f"only this {name}")
 
 
 PERIOD = argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 7d, monday, 2026-11-09, …")

@@ -39,7 +39,7 @@ def answer(reader: Reader, request: Request) -> str:
     if request.part != reader.part.asked:
         raise AssertionError("BUG: this reader is of another part of the ledger than is asked for")
     if request.what not in (names := having(request.format)):
-        raise ConfigError(f"{request.format} is a form of {' and '.join(names)} alone, not of {request.what}")
+        raise ConfigError(f"{request.what} has no form {request.format}; these have: {', '.join(names)}")
     return QUESTIONS[request.what].answer(reader, request)
 
 
@@ -53,6 +53,6 @@ def of_request(whole: Reader, request: Request, teams: tuple[str, ...] | None = 
     """
     part = replace(request.part, teams=teams)
     if part and request.what not in OF_PART:
-        raise ConfigError(f"{request.what} is of the whole fleet; of a part there are {', '.join(OF_PART)}")
+        raise ConfigError(f"{request.what} is about the whole fleet; filters apply only to {', '.join(OF_PART)}")
     with of_part(whole, part) as own:
         yield own

@@ -27,9 +27,9 @@ def test_what_is_declared_is_in_the_registry() -> None:
 @pytest.mark.parametrize(
     ("what", "form", "words"),
     [
-        ("week", "csv", "csv is a form of recommend and charges alone, not of week"),
-        ("recommend", "slurm", "slurm is a form of show alone, not of recommend"),
-        ("run", "kubernetes", "kubernetes is a form of show alone, not of run"),
+        ("week", "csv", "week has no form csv; these have: recommend, charges"),
+        ("recommend", "slurm", "recommend has no form slurm; these have: show"),
+        ("run", "kubernetes", "run has no form kubernetes; these have: show"),
     ],
 )
 def test_a_form_that_a_question_has_not_is_refused(what: str, form: str, words: str) -> None:

@@ -180,7 +180,7 @@ def test_lines_for_a_scheduler_are_nothing_but_lines(reader: Reader) -> None:
     assert "\x1b" not in text
     with pytest.raises(LedgerError, match="has no lines for kubernetes; it has slurm"):
         answer(reader, Request("show", "r-3mx8", format="kubernetes"))
-    with pytest.raises(ConfigError, match="slurm is a form of show alone"):
+    with pytest.raises(ConfigError, match="has no form slurm; these have: show"):
         answer(reader, Request("week", format="slurm"))
 
 
