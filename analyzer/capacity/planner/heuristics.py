@@ -1,4 +1,4 @@
-"""The heuristics: OLB, HEFT, randomised HEFT, and what changes least of what was planned."""
+"""The heuristics: OLB, HEFT, randomized HEFT, and what changes least of what was planned."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Answer a planning problem: all solvers, the best of what they found, and whether the deadline can be kept.
 
 OLB and HEFT take milliseconds. If their best is not the bound, CP-SAT looks for the proof in a process of its own: by
-itself at first, while it proves most of what it ever proves, and then randomised HEFT goes on beside it. It ends as
+itself at first, while it proves most of what it ever proves, and then randomized HEFT goes on beside it. It ends as
 soon as nothing can be better, or the time is over.
 """
 
@@ -27,7 +27,7 @@ from analyzer.capacity.planner.schedule import (
 )
 
 SECONDS = 10.0
-_TRIES = 20_000  # of randomised HEFT; it ends with the time or with CP-SAT
+_TRIES = 20_000  # of randomized HEFT; it ends with the time or with CP-SAT
 _TRIES_FIRST = 200  # before CP-SAT is asked: its hint is worth them
 _FIRST_SHARE = 0.05  # of the time, at most, for the first tries
 _ALONE_SHARE = 0.2  # of the time that is left: CP-SAT alone, which then has proven most of what it ever proves
@@ -113,7 +113,7 @@ class _Work:
 
 
 def _search(work: _Work, solvers: Collection[Solver], prover: Prover | None, seed: int) -> Proofs:
-    """Let randomised HEFT and CP-SAT look for better, side by side; return what CP-SAT said."""
+    """Let randomized HEFT and CP-SAT look for better, side by side; return what CP-SAT said."""
     wants_kept = work.instance.problem.deadline_seconds is not None and _plans_anything(work.instance.problem)
     if work.is_shortest() and not wants_kept:
         return Proofs()

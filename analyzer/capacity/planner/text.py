@@ -188,7 +188,7 @@ def _ticks(drawn: Axis, cells: int) -> str:
     for tick in drawn.ticks:
         column = round(drawn.place(tick.at) * cells)
         if column + len(tick.label) <= cells + 1 and (not line or len(line) < column):
-            line = line.ljust(column) + tick.label
+            line += " " * (column - len(line)) + tick.label
     return line
 
 
