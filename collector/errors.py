@@ -10,7 +10,7 @@ CollectorError
 ├── BackupError     a backup cannot be made, is damaged, or cannot be restored there; exit 3
 ├── FileRefusedError    a file cannot be imported; exit 3
 ├── AccessError     a request is refused at the gate; carries the HTTP status and a reason
-├── JoinError       a host is not enrolled; carries the HTTP status and a reason
+│   └── JoinError   a host is not enrolled
 ├── ListenError     the port cannot be had now; exit 3, so that a supervisor tries again
 ├── ServerError     a Prometheus that is asked does not answer, or says no; exit 3
 ├── SchedulerError  a scheduler did not answer, or not in words we know; counted, asked again
@@ -73,13 +73,8 @@ class AccessError(CollectorError):
         self.who = who
 
 
-class JoinError(CollectorError):
-    """A host is not enrolled. `status` is the HTTP status of the answer, `reason` a short word for programs."""
-
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.reason = reason
+class JoinError(AccessError):
+    """A host is not enrolled."""
 
 
 class ServerError(CollectorError):

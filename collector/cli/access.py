@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from collector.access.open_access import registry_of
 from collector.access.secret import JOIN, digest, new_secret
+from collector.cli.table import table_lines, utc_text
 from collector.config import CollectorConfig, load
 from collector.errors import ConfigError, StoreError
 from collector.registry import AccessKey, AuditEntry, Join, Registry, registry_file
@@ -128,7 +128,6 @@ def lifetime(text: str) -> int | None:
     return int(found[1]) * _SECONDS[found[2]] * 1_000_000
 
 
-_GAP = "  "
 _WORDS = {"read": "read", "change": "changed", "refused": "refused"}
 
 
@@ -136,7 +135,7 @@ def key_lines(keys: Sequence[AccessKey], now: int, *, every: bool) -> list[str]:
     """Return the table of keys: those that are open, or `every` one."""
     shown = [key for key in keys if every or key.live(now)]
     rows = [(key.id, key.role, key.name, _scope(key), _state(key, now), _used(key), key.created_by) for key in shown]
-    return _table(("KEY", "ROLE", "NAME", "SCOPE", "STATE", "LAST USED", "MADE BY"), rows) or ["there are no keys"]
+    return _table(("KEY", "ROLE", "NAME", "SCOPE", "STATE", "LAST USED", "CREATED BY"), rows) or ["there are no keys"]
 
 
 def join_lines(joins: Sequence[Join], now: int, *, every: bool) -> list[str]:
@@ -145,7 +144,7 @@ def join_lines(joins: Sequence[Join], now: int, *, every: bool) -> list[str]:
     rows = [
         (one.id, one.node_glob, f"{one.used} of {one.uses}", _join_state(one, now), one.created_by) for one in shown
     ]
-    table = _table(("JOIN TOKEN", "HOSTS", "USED", "STATE", "MADE BY"), rows)
+    table = _table(("JOIN TOKEN", "HOSTS", "USED", "STATE", "CREATED BY"), rows)
     return ["", *table] if table else []
 
 
@@ -160,7 +159,7 @@ def audit_lines(entries: Sequence[AuditEntry], names: Mapping[str, str]) -> list
         ("WHEN", "WHO", "DID", "WHAT", "", "TIMES"),
         [
             (
-                _moment(entry.at),
+                _minute(entry.at),
                 f"{entry.actor} {names.get(entry.actor, '')}".strip() or "without a key",
                 f"{_WORDS[entry.kind]} {entry.action}" if entry.kind != "change" else entry.action,
                 entry.subject,
@@ -172,6 +171,14 @@ def audit_lines(entries: Sequence[AuditEntry], names: Mapping[str, str]) -> list
     )
 
 
+def _minute(microseconds: int) -> str:
+    return utc_text(microseconds, seconds=False)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    return table_lines([head, *rows]) if rows else []
+
+
 def _scope(key: AccessKey) -> str:
     if key.node is not None:
         return f"host {key.node}"
@@ -180,35 +187,22 @@ def _scope(key: AccessKey) -> str:
 
 def _state(key: AccessKey, now: int) -> str:
     if key.revoked_at is not None:
-        return f"revoked {_moment(key.revoked_at)}"
+        return f"revoked {_minute(key.revoked_at)}"
     if key.expires_at is None:
-        return "open"
-    return f"{'until' if key.live(now) else 'expired'} {_moment(key.expires_at)}"
+        return "active"
+    return f"{'until' if key.live(now) else 'expired'} {_minute(key.expires_at)}"
 
 
 def _used(key: AccessKey) -> str:
-    return _moment(key.used_at) if key.used_at is not None else "never"
+    return _minute(key.used_at) if key.used_at is not None else "never"
 
 
 def _join_state(join: Join, now: int) -> str:
     if join.revoked_at is not None:
-        return f"revoked {_moment(join.revoked_at)}"
+        return f"revoked {_minute(join.revoked_at)}"
     if join.used >= join.uses:
         return "used up"
-    return f"{'until' if now < join.expires_at else 'expired'} {_moment(join.expires_at)}"
-
-
-def _moment(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    if not rows:
-        return []
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    return [
-        _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
-    ]
+    return f"{'until' if now < join.expires_at else 'expired'} {_minute(join.expires_at)}"
 
 
 _OK, _CHECK_FAILED = 0, 1

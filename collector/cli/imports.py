@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import cast
 
+from collector.cli.table import table_lines, utc_text
 from collector.config import SECRETS, TABLE, CollectorConfig, load, settings
 from collector.errors import ConfigError
 from collector.importing.files import column_names
@@ -141,12 +141,8 @@ def _summary(result: Imported, *, dry_run: bool) -> str:
 def _span(result: Imported) -> str:
     if result.first is None:
         return ""
-    until = _time(result.last) if result.last is not None else "now"
-    return f", {_time(result.first)} to {until} UTC"
-
-
-def _time(microseconds: int) -> str:
-    return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    until = utc_text(result.last) if result.last is not None else "now"
+    return f", {utc_text(result.first)} to {until} UTC"
 
 
 def _remarks(result: Imported, reject: Path | None) -> list[str]:
@@ -248,9 +244,9 @@ def _history_summary(brought: Brought, asked: Span) -> list[str]:
         f"{counted(new['node_states'], 'state')} of hosts"
     ]
     total = sum(brought.grounds.values())
-    for ground, words in _GROUNDS:
-        if milliseconds := brought.grounds.get(ground, 0):
-            lines.append(f"  {milliseconds / 3.6e6:12,.1f} GPU-hours  {100 * milliseconds / total:5.1f}%  {words}")
+    found = [(brought.grounds[ground], words) for ground, words in _GROUNDS if brought.grounds.get(ground)]
+    rows = [(f"{held / 3.6e6:,.1f} GPU-hours", f"{100 * held / total:.1f}%", words) for held, words in found]
+    lines += [f"  {line}" for line in table_lines(rows, numbers=(0, 1))]
     lines += [f"  {counted(count, 'run')} {reason}" for reason, count in brought.unplaced.items()]
     if brought.implausible:
         lines.append(f"  {counted(brought.implausible, 'row')} with impossible values: left out")

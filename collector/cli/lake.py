@@ -6,10 +6,10 @@ import math
 import os
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 from collector.backup.manifest import place_of
+from collector.cli.table import utc_text
 from collector.config import CollectorConfig, load
 from collector.errors import StoreError
 from collector.lake.damage import FOLDER, Lost, give_up, put_back, set_aside
@@ -83,7 +83,7 @@ def _said(rows: Lost) -> str:
     of = f"{rows.rows:,} rows of {rows.table}" if rows.rows is not None else f"rows of {rows.table}"
     if rows.first_at is None or rows.last_at is None:
         return f"lost: {of}"
-    return f"lost: {of}, {_time(rows.first_at)} to {_time(rows.last_at)} UTC"
+    return f"lost: {of}, {utc_text(rows.first_at)} to {utc_text(rows.last_at)} UTC"
 
 
 def _nothing(*, seen: bool) -> str:
@@ -119,10 +119,6 @@ def _opens(path: Path) -> bool:
     except StoreError:
         return False
     return True
-
-
-def _time(microseconds: int) -> str:
-    return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _now_us() -> int:

@@ -67,11 +67,11 @@ class Readiness:
         """Whether it was so when somebody last looked; before that it is not known to be."""
         return self._was_ready is True
 
-    async def keep_looking(self, every_seconds: float = _LOOKING_SECONDS) -> None:
+    async def keep_looking(self) -> None:
         """Look again and again, so that a change is told where no balancer asks."""
         while True:
             await self.checks()
-            await asyncio.sleep(every_seconds)
+            await asyncio.sleep(_LOOKING_SECONDS)
 
     async def checks(self) -> list[Check]:
         """Return how it is, in the order of the probes."""
@@ -194,16 +194,15 @@ def check_store(store: Store) -> Check:
 class LakeFiles:
     """Checks that the lake's files are there, as long as they were, and that none is known to be damaged."""
 
-    def __init__(self, store: Store, every_seconds: float = _FILES_SECONDS) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._every = every_seconds
         self._looked_at: float | None = None
         self._last = Check("lake", True, "the lake's files have not been checked yet")
 
     def __call__(self) -> Check:
         """Return how it is; what is wrong is looked at each time, so that it is seen at once that it is mended."""
         now = time.monotonic()
-        if self._looked_at is None or not self._last.ok or now - self._looked_at >= self._every:
+        if self._looked_at is None or not self._last.ok or now - self._looked_at >= _FILES_SECONDS:
             self._last, self._looked_at = self._look(), now
         return self._last
 

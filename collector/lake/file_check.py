@@ -5,7 +5,7 @@ analyzer, is read to its end first. An object store looks after its own bytes; n
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from collector.store.noted import Named, Note, forget_unnamed, named_files, newe
 _SHOWN = 3  # files that a sentence names
 _AT_ONCE = 200  # files between two transactions of the catalogue
 _NO_FILE = "is missing"
+_DIAGNOSIS_SECONDS = 120.0  # for what is read to explain an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +88,7 @@ def glanced(store: Store) -> list[Damage]:
     return _still_named(store, seen)
 
 
-def check(
-    store: Store,
-    deadline: float,
-    now_us: int,
-    stopping: Callable[[], bool] = lambda: False,
-    *,
-    notes_it: bool = True,
-) -> tuple[int, list[Damage]]:
+def check(store: Store, deadline: float, now_us: int, *, notes_it: bool = True) -> tuple[int, list[Damage]]:
     """Look through the files, those first that were not looked at for longest, until a deadline (time.monotonic).
 
     Returns how many it had no time for, and what is wrong with all that are named, looked through or only seen. What
@@ -112,7 +106,7 @@ def check(
     waiting: list[Named] = []
     notes: list[Note] = []
     for file in files:
-        if waiting or stopping() or time.monotonic() > deadline:
+        if waiting or time.monotonic() > deadline:
             waiting.append(file)
             why = _at_a_glance(folder, file)
         else:
@@ -193,12 +187,12 @@ def snapshot_of(store: Store) -> int | None:
         return None
 
 
-def with_damage(store: Store, error: StoreError, seconds: float = 120.0) -> StoreError:
+def with_damage(store: Store, error: StoreError) -> StoreError:
     """Return the error of a reading with what is wrong with the lake's files, if that may be why; else as it is."""
     if NO_MEMORY in str(error):  # no file is to blame
         return error
     try:
-        _, damages = check(store, time.monotonic() + seconds, time.time_ns() // 1000)
+        _, damages = check(store, time.monotonic() + _DIAGNOSIS_SECONDS, time.time_ns() // 1000)
     except StoreError:
         return error
     return StoreError(f"{damage_sentence(damages)} ({error})") if damages else error

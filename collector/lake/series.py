@@ -62,12 +62,12 @@ def hosts(nodes: Iterable[str]) -> Subject:
     return Subject("host_samples", "node", tuple(nodes))
 
 
-def gpus_of_run(session: Session, run_id: str, most: int = 1024) -> Subject:
-    """Return the GPUs that a run was given, in the order of their hosts; of more than `most` the first."""
+def gpus_of_run(session: Session, run_id: str) -> Subject:
+    """Return the GPUs that a run was given, in the order of their hosts; of more than 1,024 the first."""
     rows = session.rows(
         "SELECT DISTINCT node, gpu_uuid FROM allocations WHERE run_id = ? AND gpu_uuid IS NOT NULL "
-        "AND started_at IS NOT NULL ORDER BY node, gpu_uuid LIMIT ?",
-        [run_id, most],
+        "AND started_at IS NOT NULL ORDER BY node, gpu_uuid LIMIT 1024",
+        [run_id],
     )
     nodes = dict.fromkeys(node for node, _ in rows if node is not None)
     return gpus(dict.fromkeys(uuid for _, uuid in rows), nodes)

@@ -61,14 +61,14 @@ class Span:
         return f"started_at < {self.end} AND ended_at > {self.start}"
 
 
-def overlaps(session: Session, table: Tiered, span: Span, where: str = "true") -> bool:
+def overlaps(session: Session, table: Tiered, span: Span) -> bool:
     """Say whether any two samples of one subject overlap in or shortly before a span."""
     (found,) = session.row(
         f"""
         SELECT EXISTS (SELECT 1 FROM (
             SELECT ended_at, lead(started_at) OVER (PARTITION BY {", ".join(table.keys)} ORDER BY started_at, ended_at)
                 AS next_at
-            FROM {table.source.name} WHERE {_near(span)} AND {where}) WHERE next_at < ended_at)
+            FROM {table.source.name} WHERE {_near(span)}) WHERE next_at < ended_at)
         """
     )
     return bool(found)

@@ -372,9 +372,7 @@ class ChunkedImport:
 
 
 @contextmanager
-def chunked_import(
-    store: Store, *, agent: str, stream: str, body_hash: str, collector: int = FIRST_COLLECTOR
-) -> Iterator[ChunkedImport | None]:
+def chunked_import(store: Store, *, agent: str, stream: str, body_hash: str) -> Iterator[ChunkedImport | None]:
     """Take one batch in pieces, of any size, in one transaction; None where the store has it already.
 
     Raises:
@@ -386,7 +384,7 @@ def chunked_import(
             yield None
             return
         (last,) = session.row("SELECT coalesce(max(batch), 0) FROM receipts")
-        (number,) = BatchNumbers(collector, last).next(1)
+        (number,) = BatchNumbers(FIRST_COLLECTOR, last).next(1)
         with session.transaction():
             taking = ChunkedImport(session, place, number)
             yield taking

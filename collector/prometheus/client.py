@@ -12,7 +12,7 @@ import itertools
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -24,7 +24,6 @@ import pyarrow as pa
 import pyarrow.csv
 
 from agent.connection import Connection, address, pause_seconds
-from agent.wire.units import MILLISECOND_US
 from collector.errors import ServerError
 from collector.pipeline.decoding.range_checks import Array, pc
 
@@ -230,7 +229,6 @@ def _not_understood(error: Exception) -> ServerError:
 _COMPLAINT_BYTES = 4096
 _TOO_BUSY = frozenset({429, 500, 502, 503, 504})  # worth another try; what else is refused stays refused
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
-_PART_SECONDS = 86_400  # of what one question of `series` asks for
 
 _Query = Sequence[tuple[str, str | int | float]]
 
@@ -259,15 +257,6 @@ class Server:
             raise ServerError(words) from error
         if place.username or place.password:
             raise ServerError("an address must not contain a password, which others could read; put it in a file")
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """The samples of one series, in order: times in milliseconds UTC (int64) and values (float64), of equal length."""
-
-    labels: Mapping[str, str]  # with __name__
-    times: Array
-    values: Array
 
 
 class Client:
@@ -347,25 +336,6 @@ class Client:
             ("timeout", self._patience),
         ]
         return matrix(self._read("/api/v1/query_range", ask))
-
-    def series(self, selector: str, since: int, until: int) -> Iterator[Series]:
-        """Yield every series of a selector like kube_pod_info{namespace="research"} with its samples as stored.
-
-        Times are microseconds UTC; a sample at `since` is told, one at `until` is not. Long spans are asked for in
-        parts of a day, so that a series comes once a part.
-
-        Raises:
-            ServerError: the server cannot be reached or says no.
-        """
-        start, end = since // MILLISECOND_US, until // MILLISECOND_US
-        while start < end:
-            part = min(start + _PART_SECONDS * 1000, end)
-            answer = self.samples(selector, start, part - 1)
-            at = 0
-            for labels, length in zip(answer.labels, answer.lengths, strict=True):
-                yield Series(labels, answer.times.slice(at, length), answer.values.slice(at, length))
-                at += length
-            start = part
 
     def names(self, label: str, selector: str, since: int, until: int) -> list[str]:
         """Return the values of a label among the series of a selector; times and exceptions as `samples`."""

@@ -224,7 +224,7 @@ class NodeBook:
         gap_us = round(_GAP_POLLS * every_seconds * SECOND_US)
         return cls(gap_us, {node: Span(state, reason, ended, ended) for node, state, reason, ended in rows})
 
-    def news(self, states: Iterable[NodeState], now: int, *, everything: bool = False) -> list[Row]:
+    def news(self, states: Iterable[NodeState], now: int) -> list[Row]:
         """Return the intervals that have ended or lasted long enough. Call `keep` once they are in the store."""
         rows: list[Row] = []
         self._next = {}
@@ -233,7 +233,7 @@ class NodeBook:
             if (span.state, span.reason) != (seen.state, seen.reason):
                 rows += _row(seen.node, span, now)
                 span = Span(seen.state, seen.reason, now, now)
-            elif everything or now - span.told_until >= (_UP_TOLD_US if span.state == "up" else _OTHER_TOLD_US):
+            elif now - span.told_until >= (_UP_TOLD_US if span.state == "up" else _OTHER_TOLD_US):
                 rows += _row(seen.node, span, now)
                 span = Span(span.state, span.reason, now, now)
             self._next[seen.node] = Span(span.state, span.reason, span.told_until, now)

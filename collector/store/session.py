@@ -130,24 +130,23 @@ class Session:
         """Run one query that always has a first row, and return it."""
         return self.rows(sql, parameters)[0]
 
-    def arrow(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> "pyarrow.Table":
+    def arrow(self, sql: str) -> "pyarrow.Table":
         """Run one query and return its rows as an Arrow table."""
         try:
-            return self._run(sql, parameters).to_arrow_table()
+            return self._run(sql).to_arrow_table()
         except duckdb.Error as error:
             raise StoreError(f"the store refused a query: {error}") from error
 
-    def insert(self, table: str, rows: "pyarrow.Table", *, replace: bool = False, order_by: str = "") -> None:
+    def insert(self, table: str, rows: "pyarrow.Table", *, replace: bool = False) -> None:
         """Append an Arrow table by column name; columns that it lacks become null.
 
-        With `replace`, a row takes the place of the one that has its key; with `order_by`, rows are written so sorted.
+        With `replace`, a row takes the place of the one that has its key.
         """
         arriving = rows  # DuckDB finds it by its name here. As a registered view it would be held until the commit.
         columns = ", ".join(arriving.column_names)
         insert = f"INSERT {'OR REPLACE ' if replace else ''}INTO {table} ({columns})"
-        order = f" ORDER BY {order_by}" if order_by else ""
         try:
-            self._cursor.execute(f"{insert} SELECT {columns} FROM arriving{order}")
+            self._cursor.execute(f"{insert} SELECT {columns} FROM arriving")
         except duckdb.Error as error:
             raise StoreError(f"{table} refused {rows.num_rows} rows: {error}") from error
 

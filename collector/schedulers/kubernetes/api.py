@@ -82,6 +82,12 @@ def condition(thing: object, kind: str) -> Json | None:
     return next((one for one in objects(thing, "status", "conditions") if one.get("type") == kind), None)
 
 
+def holds(thing: object, kind: str) -> bool:
+    """Return whether the condition of this type is there and true."""
+    found = condition(thing, kind)
+    return found is not None and found.get("status") == "True"
+
+
 _LINE_BYTES = 8 * 2**20  # of one watched object; the server's own store takes no more than 1.5 MiB
 _COMPLAINT_BYTES = 4096
 CLUSTER_FILES = Path("/var/run/secrets/kubernetes.io/serviceaccount")

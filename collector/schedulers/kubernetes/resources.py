@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from collector.schedulers.books import NodeState
-from collector.schedulers.kubernetes.api import Json, at, condition, objects, text, texts, timestamp_us, whole_number
+from collector.schedulers.kubernetes.api import (
+    Json,
+    at,
+    condition,
+    holds,
+    objects,
+    text,
+    texts,
+    timestamp_us,
+    whole_number,
+)
 
 # Whole GPUs, time-sliced or renamed ones (gpu.shared), and MIG instances (mig-1g.10gb): each counts as one unit, as the
 # device plugin hands them out. What else the vendor's domain holds (pgpu for virtual machines) is no unit of ours.
@@ -112,9 +122,8 @@ def ended_at(pod: Json) -> Json | None:
 
 
 def _taken_away(pod: Json) -> str | None:
-    disruption = condition(pod, "DisruptionTarget")
-    if disruption is not None and disruption.get("status") == "True":
-        found = _DISRUPTIONS.get(text(disruption, "reason") or "")
+    if holds(pod, "DisruptionTarget"):
+        found = _DISRUPTIONS.get(text(condition(pod, "DisruptionTarget"), "reason") or "")
         if found is not None:
             return found
     return _REASONS.get(text(pod, "status", "reason") or "")
@@ -239,7 +248,7 @@ def _started_at(thing: Json) -> int | None:
     if began is not None:
         return began
     scheduled = condition(thing, "PodScheduled")
-    return timestamp_us(scheduled, "lastTransitionTime") if scheduled and scheduled.get("status") == "True" else None
+    return timestamp_us(scheduled, "lastTransitionTime") if holds(thing, "PodScheduled") else None
 
 
 def _ended_at(thing: Json) -> int | None:
@@ -257,7 +266,7 @@ def _pending_reason(thing: Json) -> str | None:
     if gates:
         return f"SchedulingGated: {', '.join(gate for gate in gates if gate)}"[:REASON_MAX]
     scheduled = condition(thing, "PodScheduled")
-    if scheduled is None or scheduled.get("status") == "True":
+    if scheduled is None or holds(thing, "PodScheduled"):
         return None
     reason, message = text(scheduled, "reason"), text(scheduled, "message")
     first = message.split(". ", 1)[0].rstrip(".") if message else None
@@ -289,7 +298,7 @@ def workload(thing: Json) -> Workload | None:
     One of a group of plain pods has many owners: its pods are there themselves, and say that they are gated.
     """
     owner, namespace = controller(thing), text(thing, "metadata", "namespace")
-    if owner is None or namespace is None or _admitted(thing) or _ended(thing):
+    if owner is None or namespace is None or holds(thing, "Admitted") or holds(thing, "Finished"):
         return None
     asked = sum(_asked_by_set(one) for one in objects(thing, "spec", "podSets"))
     if not asked:
@@ -314,28 +323,17 @@ def _asked_by_set(pods: Json) -> int:
     return count * gpus(spec) if isinstance(spec, dict) else 0
 
 
-def _admitted(thing: Json) -> bool:
-    found = condition(thing, "Admitted")
-    return found is not None and found.get("status") == "True"
-
-
-def _ended(thing: Json) -> bool:
-    found = condition(thing, "Finished")
-    return found is not None and found.get("status") == "True"
-
-
 def _why(thing: Json) -> str | None:
     evicted, reserved = condition(thing, "Evicted"), condition(thing, "QuotaReserved")
-    if reserved is not None and reserved.get("status") == "True":
+    if holds(thing, "QuotaReserved"):
         return "quota is reserved, admission checks are not through"
     if reserved is not None and (said := text(reserved, "message")):
         return said[:REASON_MAX]
-    if evicted is not None and evicted.get("status") == "True":
+    if holds(thing, "Evicted"):
         return f"evicted: {text(evicted, 'reason')}"[:REASON_MAX]
     return text(reserved, "reason")
 
 
-_REASON_MAX = 200
 _CORDON = "node.kubernetes.io/unschedulable"
 _HAS_GPUS = "nvidia.com/gpu.present"  # set by GPU feature discovery
 # The switch nearest to the node, and the next one above, as node groups, Topograph and the clouds label them.
@@ -413,9 +411,9 @@ def _first(labels: Mapping[str, str], names: Sequence[str]) -> str | None:
 def _state(name: str, thing: Json) -> NodeState:
     """Return down where the node is not ready, else drained where it is cordoned, else up."""
     ready = condition(thing, "Ready")
-    if ready is None or ready.get("status") != "True":
+    if not holds(thing, "Ready"):
         said = [text(ready, "reason"), text(ready, "message")]
-        reason = ": ".join(part for part in said if part)[:_REASON_MAX] or "no word of its kubelet"
+        reason = ": ".join(part for part in said if part)[:REASON_MAX] or "no word of its kubelet"
         return NodeState(name, "down", reason, timestamp_us(ready, "lastTransitionTime"))
     if at(thing, "spec", "unschedulable") is True:
         cordons = (taint for taint in objects(thing, "spec", "taints") if taint.get("key") == _CORDON)
