@@ -60,10 +60,6 @@ class Principal:
         """Return whether the role has this right."""
         return right is Right.OPEN or right in ROLES[self.role]
 
-    def sees(self, team: str | None) -> bool:
-        """Return whether what belongs to this team may be shown; what is nobody's is seen by who sees all."""
-        return self.teams is None or team in self.teams
-
 
 SETTINGS: Final = Principal("settings", "site", "a token of the settings")
 LOOPBACK: Final = Principal("loopback", "local", "this machine")
