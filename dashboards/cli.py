@@ -49,7 +49,7 @@ def serve(argv: list[str]) -> int:
     add_settings(parser)
     options = parser.parse_args(argv)
     if options.analyze_every <= 0:
-        raise ConfigError(f"--analyze-every is {options.analyze_every:g}: not a number of seconds above 0")
+        raise ConfigError(f"--analyze-every is {options.analyze_every:g}: must be a number of seconds above 0")
     config = config_of(options)
     configure(config.log_format, config.log_level)
     if options.only == "collector":

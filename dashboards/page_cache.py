@@ -96,7 +96,7 @@ class PageCache:
             if key in self._making:
                 return self._making[key], False
             if len(self._making) >= MAKING:
-                raise BusyError("as many pages are being made as may at once: come again in a moment")
+                raise BusyError("too many concurrent requests: retry in a few seconds")
             promised: Future[PageRecord] = Future()
             self._making[key] = promised
             return promised, True

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _PATH = "/v1/prices"
 _TOML = "application/toml"
-_NONE = "no price file is named here: set prices of [analyzer], and restart the server"
+_NONE = "no price file is configured: set prices of [analyzer], and restart the server"
 _DOCUMENTED = {_TOML: {"schema": {"type": "string"}}}
 _PUT: dict[str, Any] = {
     "requestBody": {"required": True, "content": _DOCUMENTED},
@@ -75,11 +75,11 @@ def add_prices(app: FastAPI, settings: Settings) -> None:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TOML:
             return problem_response(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send the file as Content-Type: {_TOML}")
         if (tag := request.headers.get("if-match", "").strip().strip('"')) == "":
-            sentence = "say with If-Match which prices are to be replaced: the ETag of GET"
+            sentence = "name the prices to replace with If-Match: the ETag of GET"
             return problem_response(HTTPStatus.PRECONDITION_REQUIRED, sentence)
         content = await _content(request)
         if content is None:
-            sentence = f"a price file has at most {MAX_BYTES:,} bytes"
+            sentence = f"the maximum size of a price file is {MAX_BYTES:,} bytes"
             return problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
         return await run_in_threadpool(_put, app, kept, content, tag, request.scope["principal"])
 

@@ -201,7 +201,7 @@ def _explained(
 
 
 _ROWS = 10
-_HEAD = "OUT OF THE ORDINARY"
+_HEAD = "ANOMALIES"
 
 
 def anomalies_text(report: Anomalies, units: UnitReport, layout: TextLayout, top: int | None = None) -> str:
@@ -209,9 +209,9 @@ def anomalies_text(report: Anomalies, units: UnitReport, layout: TextLayout, top
     lines = [f"anomalies {report.period.label}   {days(report.period)}, {report.period.timezone}", ""]
     body = _sentences(report, units, top or _ROWS)
     if not body and report.weeks_missing:
-        lines += [*layout.wrap("Nothing can be called out of the ordinary yet."), ""]
+        lines += [*layout.wrap("Insufficient data to find anomalies."), ""]
     elif not body:
-        lines += [*layout.wrap("Nothing was out of the ordinary."), ""]
+        lines += [*layout.wrap("No anomalies."), ""]
     else:
         lines.append(_HEAD)
         for sentence in body:
@@ -221,7 +221,7 @@ def anomalies_text(report: Anomalies, units: UnitReport, layout: TextLayout, top
         lines += [*layout.wrap(f"and {counted(more, 'smaller one')}"), ""]
     if report.weeks_missing:
         missing = counted(report.weeks_missing, "more week")
-        lines += [*layout.wrap(f"What teams usually cost is known after {missing} of ledger before this period."), ""]
+        lines += [*layout.wrap(f"The usual cost of teams needs {missing} of ledger before this period."), ""]
     return layout.page([*lines, "next: gpuledger bill units      gpuledger findings"])
 
 
@@ -239,7 +239,7 @@ def anomaly_words(one: Anomaly, report: Anomalies) -> str:
     share = percent(abs(odd.impact), odd.expected)
     told = f" ({'+' if odd.impact > 0 else '-'}{share})" if odd.expected else ""
     what = "cost" if one.what == "cost" else "had avoidable cost of"
-    who = plain(one.team) if one.team is not None else "what maps to no team"
+    who = plain(one.team) if one.team is not None else "unmapped runs"
     when = span_words(odd.start, odd.end, report.period.timezone)
     difference = money(abs(odd.impact), currency, 0)
     if not odd.expected:
@@ -251,7 +251,7 @@ def anomaly_words(one: Anomaly, report: Anomalies) -> str:
     names = [f"{plain(each.name)} {_signed(each.actual - each.expected, currency)}" for each in one.by_name]
     if one.others:
         names.append(counted(one.others, "other"))
-    return f"{first}. What moved most: {', '.join(names)}." if names else f"{first}."
+    return f"{first}. Largest changes: {', '.join(names)}." if names else f"{first}."
 
 
 def _signed(micros: int, currency: str) -> str:

@@ -15,10 +15,9 @@ from analyzer.ledger.breakdown import column_like
 from analyzer.period import day_starts, local, midnight
 from analyzer.queries.statements import statements
 from analyzer.text.layout import TextLayout
-from analyzer.text.table import CellUnit, TableColumn, name_column, paper_lines
+from analyzer.text.table import WHOLE_AMOUNT, CellUnit, TableColumn, name_column, paper_lines
 from analyzer.text.words import (
     UNKNOWN,
-    amount,
     counted,
     decimal,
     gpu_hours,
@@ -243,7 +242,7 @@ def _mix(
         if rate is None
     ]
     if len(days) - 1 < _MIX_DAYS_LEAST:
-        missing.append("less than a week is known")
+        missing.append("less than a week of data is known")
     if missing:
         return SkuMix(sku, owned, reserved, rates, None, None, None, tuple(missing))
     hours = range(days[0], days[-1], HOUR_US)
@@ -288,18 +287,20 @@ def _rate(prices: "PriceBook", sku: str, option: str, now: int) -> int | None:
 
 
 _WHOLE_HOURS = CellUnit(lambda milliseconds: gpu_hours(milliseconds, 0))
+_COUNT = CellUnit("{:,}".format)
+_MixRow = tuple[str, Mix | None]  # what it is called; None where it is not known yet
 
 
 def demand_text(report: Outlook, layout: TextLayout) -> str:
     """Return the outlook as text; the columns of asked and ahead add up."""
     head = f"demand, {report.timezone}"
     known = f"known until {moment_words(report.known_until, report.timezone)}"
-    lines = [head + known.rjust(max(2 + len(known), layout.width - 2 - len(head))), ""]
+    lines = [*layout.ends(head, known), ""]
     lines += [*layout.wrap(_first(report)), "", *_stages(report, layout), ""]
     for each in report.mixes:
         lines += [*_mix_lines(each, report, layout), ""]
     if any(each.owned_gpus and each.now is not None for each in report.mixes):
-        lines += [*layout.wrap("What is owned is paid for, used or not, and is in no cost of these tables."), ""]
+        lines += [*layout.wrap("Owned GPUs are paid for, used or not, and are not in the costs of these tables."), ""]
     return layout.page([*lines, "next: gpuledger bill budgets      gpuledger bill prices"])
 
 
@@ -307,12 +308,12 @@ def _first(report: Outlook) -> str:
     whole = report.whole
     if not whole.milliseconds:
         if not whole.days:
-            return "Less than a whole day is known: what is asked for in one is not."
-        return "Nobody asked for a GPU in a whole day that is known."
-    asked = f"{gpu_hours(whole.milliseconds, 0)} GPU-hours were asked for in {counted(whole.days, 'day')}"
+            return "Insufficient data: less than one full day is known."
+        return "No GPU was requested on any full day that is known."
+    asked = f"{gpu_hours(whole.milliseconds, 0)} GPU-hours were requested in {counted(whole.days, 'day')}"
     if whole.ahead is None:
         return f"{asked}; a forecast needs a week."
-    said = f"{asked}; the next {AHEAD_DAYS} days ask for about {gpu_hours(whole.ahead.total, 0)}{_between(whole)}"
+    said = f"{asked}; the forecast for the next {AHEAD_DAYS} days is {gpu_hours(whole.ahead.total, 0)}{_between(whole)}"
     held = "".join(
         f" {each.runs:,} {'run waits' if each.runs == 1 else 'runs wait'} for {each.gpus:,}"
         f" {plain(each.sku or 'GPUs')} now."
@@ -322,13 +323,13 @@ def _first(report: Outlook) -> str:
 
 
 def _between(line: StageLine) -> str:
-    return f" ({_span(line) or 'how sure that is, is not known yet'})"
+    return f" ({_span(line) or 'no interval yet'})"
 
 
 def _stages(report: Outlook, layout: TextLayout) -> list[str]:
     whole = report.whole
     columns: tuple[TableColumn[StageLine], ...] = (
-        name_column("GPU-HOURS ASKED FOR", lambda line: line.stage, 24 + layout.extra),
+        name_column("GPU-HOURS REQUESTED", lambda line: line.stage, 24 + layout.extra),
         TableColumn(
             f"last {whole.days} days",
             lambda line: line.milliseconds,
@@ -339,11 +340,9 @@ def _stages(report: Outlook, layout: TextLayout) -> list[str]:
         TableColumn("80% between", _span, width=24),
     )
     found = paper_lines(columns, (*report.stages, whole))
-    found += layout.wrap(
-        "each run's GPUs for as long as it ran, from when it was asked for: waiting is not less demand"
-    )
+    found += layout.wrap("each run's GPUs for its run time, counted from its request: queueing does not reduce demand")
     if any(line.ahead is not None for line in report.stages):
-        found += layout.wrap("each stage is forecast by itself, so the next days need not add up")
+        found += layout.wrap("stages are forecast separately, so the next days need not add up")
     return found
 
 
@@ -363,23 +362,24 @@ def _column(exact: Sequence[int], total: int) -> list[str]:
 def _mix_lines(each: SkuMix, report: Outlook, layout: TextLayout) -> list[str]:
     name = plain(each.sku or "GPUs")
     if each.now is None or each.best is None:
-        said = f"{name}: no mix can be told: {', '.join(each.missing)}."
-        return layout.wrap(f"{said} Write them into the price file: gpuledger bill prices.")
+        said = f"{name}: no mix can be computed: {', '.join(each.missing)}."
+        return layout.wrap(f"{said} Add them to the price file: gpuledger bill prices.")
     sign = symbol(report.currency).strip()
     width = 28 + layout.extra
-    found = [f"{name + ': A WEEK':<{width}}{'held':>8}{'on demand':>11}{'spot':>9}{'short':>9}{'cost ' + sign:>13}"]
-    rows: list[tuple[str, Mix | None]] = [("with what is held now", each.now), ("cheapest, likely demand", each.best)]
-    rows.append(("cheapest, high demand", each.best_high))
-    for label, mix in rows:
-        if mix is None:
-            found.append(f"  {label:<{width - 2}}{'not known yet':>50}")
-            continue
-        held = each.owned_gpus + mix.held_gpus
-        found.append(
-            f"  {label:<{width - 2}}{held:>8,}{mix.on_demand_gpu_hours:>11,}{mix.spot_gpu_hours:>9,}"
-            f"{f'{mix.short_hours} h':>9}{amount(mix.micros_a_week, 0):>13}"
-        )
-    return [*found, *layout.wrap(_says(each, report.currency))]
+    columns: tuple[TableColumn[_MixRow], ...] = (
+        TableColumn(f"{name}: PER WEEK", lambda row: row[0], width=width, align="<"),
+        TableColumn("held", lambda row: row[1] and each.owned_gpus + row[1].held_gpus, _COUNT, 8),
+        TableColumn("on demand", lambda row: row[1] and row[1].on_demand_gpu_hours, _COUNT, 11),
+        TableColumn("spot", lambda row: row[1] and row[1].spot_gpu_hours, _COUNT, 9),
+        TableColumn("short", lambda row: row[1] and f"{row[1].short_hours} h", width=9),
+        TableColumn(f"cost {sign}", lambda row: row[1] and row[1].micros_a_week, WHOLE_AMOUNT, 13),
+    )
+    rows: list[_MixRow] = [
+        ("with what is held now", each.now),
+        ("cheapest, likely demand", each.best),
+        ("cheapest, high demand", each.best_high),
+    ]
+    return [*paper_lines(columns, rows), *layout.wrap(_says(each, report.currency))]
 
 
 def _says(each: SkuMix, currency: str) -> str:
@@ -388,7 +388,7 @@ def _says(each: SkuMix, currency: str) -> str:
     saves = each.now.micros_a_week - each.best.micros_a_week
     more = each.best.held_gpus - each.reserved_gpus
     if more == 0 or saves <= 0:
-        kept = "What is reserved is what would cost least." if each.reserved_gpus else "To reserve none costs least."
+        kept = "The current reservation is the cheapest." if each.reserved_gpus else "No reservation is the cheapest."
         return f"{kept} {_risk(each.now)}."
     change = f"{abs(more):,} {'more' if more > 0 else 'fewer'} reserved"
     spot = (
@@ -396,13 +396,13 @@ def _says(each: SkuMix, currency: str) -> str:
         if each.best.spot_gpu_hours
         else ""
     )
-    return f"{change} would save {money(saves, currency, 0)} a week. {_risk(each.best)}.{spot}"
+    return f"{change} would save {money(saves, currency, 0)} per week. {_risk(each.best)}.{spot}"
 
 
 def _risk(mix: Mix) -> str:
     if not mix.short_hours:
-        return "Never more is wanted than is held"
+        return "Demand never exceeds what is held"
     return (
-        f"What it risks: in {counted(mix.short_hours, 'hour')} a week more is wanted than is held, up to"
-        f" {counted(mix.short_gpus, 'GPU')}, which on demand may not be there"
+        f"Risk: in {counted(mix.short_hours, 'hour')} per week demand exceeds what is held, by up to"
+        f" {counted(mix.short_gpus, 'GPU')}, which may not be available on demand"
     )

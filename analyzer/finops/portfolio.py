@@ -14,8 +14,8 @@ from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
 from analyzer.text.layout import TextLayout
+from analyzer.text.table import CellUnit, TableColumn, name_column, paper_lines
 from analyzer.text.words import (
-    UNKNOWN,
     apportion,
     counted,
     days,
@@ -96,7 +96,7 @@ def _one(each: Workload, unit: UnitLine | None, advice: Sequence[tuple[str, str]
         return Reviewed(each, "shrink", "a smaller GPU, a slice or fewer of them would do", ids)
     ratio = None if unit is None else unit.ratio
     if unit is not None and ratio is not None and ratio >= _DEARER_LEAST:
-        return Reviewed(each, "dearer", f"{ratio:.1f}x per {unit.unit.words} against the period before", ids)
+        return Reviewed(each, "dearer", f"{ratio:.1f}x per {unit.unit.words} compared with the previous period", ids)
     if useful >= _USEFUL_LEAST:
         return Reviewed(each, "earns", f"useful {percent(useful)} of {of}", ids)
     return Reviewed(each, "look", f"useful only {percent(useful)}, and little of the rest is avoidable", ids)
@@ -160,19 +160,28 @@ def portfolio_text(report: Portfolio, layout: TextLayout, top: int | None = None
     shown = shown[: top or _ROWS]
     width = 20 + layout.extra
     sign = symbol(report.currency).strip()
-    lines.append(f"{'WORKLOAD':<{width}}{'team':<16}{'GPU-hours':>10}{sign:>10}  what to do")
-    for word in WORDS:
-        for one in shown:
-            if one.word == word:
-                lines += _row(one, cells[id(one)], width, layout)
-    if rest := [one for one in report.reviewed if one not in shown]:
-        head = f"and {counted(len(rest), 'smaller one')}"
-        lines.append(f"  {head:<{width + 14}}{_sum(cells, rest).line}")
-    if len(report.reviewed) > 1:
-        lines.append(f"  {'total':<{width + 14}}{_sum(cells, report.reviewed).line}")
+    columns: tuple[TableColumn[_Row], ...] = (
+        name_column("WORKLOAD", lambda row: row[0], width),
+        TableColumn("team", lambda row: row[1], width=16, align="<", is_cut=True),
+        TableColumn("GPU-hours", lambda row: row[2].hours, _COUNT, 10),
+        TableColumn(sign, lambda row: row[2].units, _COUNT, 10),
+        TableColumn("what to do", lambda row: row[3], align="<", gap=2),
+    )
+    ordered = [one for word in WORDS for one in shown if one.word == word]
+    rest = [one for one in report.reviewed if one not in shown]
+    rows: list[_Row] = [
+        (one.workload.name, one.workload.team or "unmapped", cells[id(one)], one.word) for one in ordered
+    ]
+    rows += [(counted(len(rest), "other"), "", _sum(cells, rest), "")] if rest else []
+    rows += [("total", "", _sum(cells, report.reviewed), "")] if len(report.reviewed) > 1 else []
+    head, *below = paper_lines(columns, rows)
+    lines.append(head)
+    for one, line in zip(ordered, below, strict=False):
+        lines += [line, *layout.wrap(_why(one), "      ")]
     lines += [
+        *below[len(ordered) :],
         "",
-        *layout.wrap("A word is what its GPUs did, not what its results are worth: that is for the review."),
+        *layout.wrap("Each word rates the use of GPUs, not the value of the results: that is for the review."),
         "",
     ]
     return layout.page([*lines, "next: gpuledger recommendations      gpuledger bill units"])
@@ -185,9 +194,9 @@ class _Cell:
     hours: int
     units: int | None
 
-    @property
-    def line(self) -> str:
-        return f"{self.hours:>10,}{UNKNOWN if self.units is None else f'{self.units:,}':>10}"
+
+_COUNT = CellUnit("{:,}".format)
+_Row = tuple[str, str, _Cell, str]  # a workload or several, the team, the figures, and what to do
 
 
 def _cells(report: Portfolio) -> list[_Cell]:
@@ -223,9 +232,5 @@ def _first(report: Portfolio, cells: Mapping[int, _Cell]) -> str:
     return f"{counted(len(report.reviewed), 'workload')}: {', '.join(parts)}."
 
 
-def _row(one: Reviewed, cell: _Cell, width: int, layout: TextLayout) -> list[str]:
-    each = one.workload
-    name, team = layout.cut(each.name, width - 3), layout.cut(each.team or "unmapped", 15)
-    head = f"  {name:<{width - 2}}{team:<16}{cell.line}  {one.word}"
-    ids = f" ({', '.join(map(plain, one.advice[:2]))})" if one.advice else ""
-    return [head, *layout.wrap(f"{one.why}{ids}", "      ", "      ")]
+def _why(one: Reviewed) -> str:
+    return f"{one.why} ({', '.join(map(plain, one.advice[:2]))})" if one.advice else one.why

@@ -15,10 +15,8 @@ from analyzer.period import Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
 from analyzer.text.layout import TextLayout
-from analyzer.text.words import (
-    nearest,
-    percent,
-)
+from analyzer.text.table import TableColumn, paper_lines
+from analyzer.text.words import nearest, percent
 from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
@@ -31,11 +29,9 @@ _HEADROOM_LEAST = 500  # permille of held time inside 10 to 20% of memory left: 
 _LATENCY_LEAST = 990  # permille of the time of services that declare one
 _FALLING_LEAST = 500  # permille of kinds of runs: at least as many fell as rose
 
-SOURCE = (
-    "These bars are of published articles on running AI clusters, read in November 2026; a site may think otherwise."
-)
+SOURCE = "Targets of published articles on running AI clusters, read in November 2026; your site may choose others."
 _NO_RUN = "no run held a GPU that was measured"
-_NO_PROMISE = "no service declares one"
+_NO_PROMISE = "no service declares a target"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +83,11 @@ def all_targets(
     """
     fell = sum(now <= before for now, before in costs)
     return (
-        _of_held("useful", "80% of what runs hold, or more", held, held.useful, _USEFUL_LEAST),
+        _of_held("useful", "at least 80% of allocation", held, held.useful, _USEFUL_LEAST),
         _of_held("idle allocation", "under 5% of it", held, held.idle, _IDLE_MOST, under=True),
         _memory(headroom),
         _falling(fell, len(costs)),
-        _least(
-            "latency promised", "kept 99% of the time", _share_of(latency[1], latency[0]), _LATENCY_LEAST, _NO_PROMISE
-        ),
+        _least("latency target", "met 99% of the time", _share_of(latency[1], latency[0]), _LATENCY_LEAST, _NO_PROMISE),
     )
 
 
@@ -118,8 +112,8 @@ def _standing(part: int, silent: int, whole: int, limit: int, *, under: bool = F
 def _memory(headroom: Headroom) -> Target:
     inside = _share_of(headroom.inside, headroom.milliseconds)
     told = _memory_words(headroom)
-    missing = "memory was not read" if headroom.is_kept else "what memory was in use is no longer kept"
-    found = _least("memory left at the peak", "10 to 20%", inside, _HEADROOM_LEAST, missing, told)
+    missing = "memory was not read" if headroom.is_kept else "memory in use is no longer kept"
+    found = _least("free memory at peak", "10 to 20%", inside, _HEADROOM_LEAST, missing, told)
     whole = headroom.milliseconds + headroom.unread
     if inside is None or (standing := _standing(headroom.inside, headroom.unread, whole, _HEADROOM_LEAST)) is not None:
         return found if inside is None else replace(found, standing=standing)
@@ -127,16 +121,16 @@ def _memory(headroom: Headroom) -> Target:
 
 
 def _falling(fell: int, kinds: int) -> Target:
-    missing = "no kind of run completed in both times"
+    missing = "no kind of run completed in both periods"
     told = f"{fell} of {kinds} kinds fell or stayed"
-    return _least("cost of a whole run", "falling", _share_of(fell, kinds), _FALLING_LEAST, missing, told)
+    return _least("cost per run", "falling", _share_of(fell, kinds), _FALLING_LEAST, missing, told)
 
 
 def _memory_words(headroom: Headroom) -> str:
     tight = _share_of(headroom.tight, headroom.milliseconds) or 0
     inside = _share_of(headroom.inside, headroom.milliseconds) or 0
     loose = PERMILLE - tight - inside
-    return f"{percent(inside)} of the time inside, {percent(tight)} with less, {percent(loose)} with more"
+    return f"{percent(inside)} of the time in range, {percent(tight)} below, {percent(loose)} above"
 
 
 def _least(name: str, bar: str, permille: int | None, limit: int, missing: str, told: str = "") -> Target:
@@ -198,12 +192,23 @@ _SHORT = 8  # a percentage stands in the line itself
 def target_lines(targets: Sequence[Target], layout: TextLayout) -> list[str]:
     """Return the section; a word says how each stands, and what is not known says why."""
     is_narrow = layout.extra < -2
-    should = "" if is_narrow else f"{'should be':<32}"
-    found = [f"{'AGAINST TARGETS':<26}{should}{'is':>8}"]
-    for one in targets:
-        is_short = len(one.told) <= _SHORT
-        bar = "" if is_narrow else f"{one.bar:<32}"
-        found.append(f"  {one.name:<24}{bar}{one.told if is_short else '':>8}{one.standing or 'not known':>12}")
-        found += layout.wrap(f"should be {one.bar}", " " * 6) if is_narrow else []
-        found += [] if is_short else layout.wrap(one.told, " " * (6 if is_narrow else 28))
+    head, *lines = paper_lines([column for column in _COLUMNS if not is_narrow or column.head != _BAR], targets)
+    found = [head]
+    for target, line in zip(targets, lines, strict=True):
+        found.append(line)
+        found += layout.wrap(f"target: {target.bar}", " " * 6) if is_narrow else []
+        found += [] if _is_short(target) else layout.wrap(target.told, " " * (6 if is_narrow else 28))
     return [*found, *layout.wrap(SOURCE)]
+
+
+def _is_short(target: Target) -> bool:
+    return len(target.told) <= _SHORT
+
+
+_BAR = "target"
+_COLUMNS: tuple[TableColumn[Target], ...] = (
+    TableColumn("TARGETS", lambda target: target.name, width=26, align="<"),
+    TableColumn(_BAR, lambda target: target.bar, width=32, align="<"),
+    TableColumn("actual", lambda target: target.told if _is_short(target) else "", width=8),
+    TableColumn("status", lambda target: target.standing or "not known", width=12),
+)

@@ -15,7 +15,6 @@ its host, and no price that anybody pays. GpuInfo is a Python literal, and is re
 import argparse
 import ast
 import csv
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from pathlib import Path
 from analyzer.errors import ConfigError
 from analyzer.prices.list_prices import canonical_sku
 from analyzer.prices.price_book import PriceBook
+from analyzer.prices.rows import price_digits, price_rows_toml
 from analyzer.settings.bounded import BoundedLines
 from analyzer.settings.toml_entry import exact
 from analyzer.text.words import dollars
@@ -106,7 +106,7 @@ def _lines(path: Path, columns: Collection[str]) -> Iterator[Mapping[str, str]]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text") from error
     except csv.Error as error:
-        raise ConfigError(f"{path} is no CSV: {error}") from error
+        raise ConfigError(f"{path} is not valid CSV: {error}") from error
 
 
 def name_of(text: str, what: str) -> str:
@@ -119,7 +119,7 @@ def name_of(text: str, what: str) -> str:
     if not name:
         raise LeftOutError(f"no {what}")
     if len(name) > _NAME_MOST or not name.isprintable() or name.startswith(_FORMULA):
-        raise LeftOutError(f"{what} that is no name")
+        raise LeftOutError(f"{what} that is not a valid name")
     return name
 
 
@@ -260,11 +260,11 @@ def _memory_gib(info: str) -> int:
         gpu = ast.literal_eval(info)["Gpus"][0] if len(info) <= _INFO_MOST else {}
         maker, mib = gpu["Manufacturer"], gpu["MemoryInfo"]["SizeInMiB"]
     except (ValueError, SyntaxError, TypeError, KeyError, IndexError, MemoryError, RecursionError) as error:
-        raise LeftOutError("GPU memory not told") from error
+        raise LeftOutError("GPU memory not given") from error
     if str(maker).upper() != "NVIDIA":
         raise LeftOutError("not NVIDIA")
     if isinstance(mib, bool) or not isinstance(mib, int | float) or not _MIB_PER_GIB <= mib <= 2**24:
-        raise LeftOutError("GPU memory not told")
+        raise LeftOutError("GPU memory not given")
     return round(mib / _MIB_PER_GIB)
 
 
@@ -289,39 +289,29 @@ def price_file(chosen: Sequence[tuple[Offer, int]], dating: Dating) -> str:
     """
     head = [
         f"# Rows of a {dating.catalogue}, written by gpuledger bill prices import. Nothing reads this file by itself:",
-        "# look the rows over, and put those that are paid into the site's price file.",
-        'currency = "USD"',
+        "# review the rows, and copy those that you pay into your price file.",
     ]
-    text = "\n".join([*head, *(line for offer, others in chosen for line in _row(offer, others, dating))]) + "\n"
+    text = price_rows_toml("USD", [_row(offer, others, dating) for offer, others in chosen], head)
     PriceBook.parse("the rows", text.encode())
     return text
 
 
-def _row(offer: Offer, others: int, dating: Dating) -> list[str]:
+def _row(offer: Offer, others: int, dating: Dating) -> Mapping[str, object]:
     also = f" (and {others} more at this price)" if others else ""
-    price = f"{offer.told} an hour for {offer.gpus} GPUs" if offer.gpus > 1 else f"{offer.told} an hour"
+    price = f"{offer.told} per hour for {offer.gpus} GPUs" if offer.gpus > 1 else f"{offer.told} per hour"
     source = f"{dating.catalogue} {dating.version}: {dating.provider} {offer.instance_type}{also}, {price}"
-    until = [f"until = {dating.ends.isoformat()}"] if dating.ends else []
-    group = [f"node_group = {_quoted(dating.node_group)}"] if dating.node_group else []
-    return [
-        "",
-        "[[price]]",
-        f"sku = {_quoted(offer.sku)}",
-        f"purchase_option = {_quoted(offer.purchase_option)}",
-        f"provider = {_quoted(dating.provider)}",
-        f"region = {_quoted(offer.zone if offer.purchase_option == 'spot' and offer.zone else offer.region)}",
-        *group,
-        f"usd_per_gpu_hour = {dollars(offer.micros_per_gpu_hour).replace(',', '')}",
-        f"from = {dating.starts.isoformat()}",
-        *until,
-        f"source = {_quoted(source)}",
-        f"as_of = {dating.as_of.isoformat()}",
-    ]
-
-
-def _quoted(text: str) -> str:
-    """Return a TOML string; JSON writes the same, but for DEL, which no name here has."""
-    return json.dumps(text, ensure_ascii=False)
+    return {
+        "sku": offer.sku,
+        "purchase_option": offer.purchase_option,
+        "provider": dating.provider,
+        "region": offer.zone if offer.purchase_option == "spot" and offer.zone else offer.region,
+        "node_group": dating.node_group,
+        "usd_per_gpu_hour": price_digits(offer.micros_per_gpu_hour),
+        "from": dating.starts,
+        "until": dating.ends,
+        "source": source,
+        "as_of": dating.as_of,
+    }
 
 
 def day(text: str) -> date:
@@ -329,7 +319,7 @@ def day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-11-01") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day such as 2026-11-01") from error
 
 
 def write_new(text: str, out: Path) -> None:
@@ -342,6 +332,6 @@ def write_new(text: str, out: Path) -> None:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise ConfigError(f"{out} is there already, and is not written over; name a new file") from error
+        raise ConfigError(f"{out} already exists; name a new file") from error
     except OSError as error:
         raise ConfigError(f"cannot write {out}: {error.strerror}") from error

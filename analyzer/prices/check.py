@@ -154,7 +154,7 @@ def _stale(name: str, row: PriceRow | Derived | Charge | Tariff, today: date, mo
     over = row.ends_at is not None and row.ends_at <= midnight_us(today)
     if age <= most_days or over:
         return []
-    return [Complaint("stale", f"{name}: last checked {age} days ago ({row.as_of}); look again and set as_of")]
+    return [Complaint("stale", f"{name}: last checked {age} days ago ({row.as_of}); check again and set as_of")]
 
 
 def _suspicious(
@@ -235,7 +235,7 @@ def _endings(book: PriceBook, today: date) -> Iterable[Complaint]:
             yield Complaint(
                 "ending",
                 f"{name_of(row, row.micros_at(ends_at - HOUR_US))}: ends {day_of(ends_at)}, and no row follows: such"
-                " GPUs cost unknown from then on; write the next one",
+                " GPUs have no known cost from then on; add the next one",
             )
 
 
@@ -313,7 +313,7 @@ def _regions(book: PriceBook, fleet: Iterable[Owned], booked: Iterable[KindHour]
         elif not book.regions:
             yield Complaint(
                 "unknown",
-                f"{name_of(row, None)}: its region is told and chooses nothing, and {named}; write [regions], so"
+                f"{name_of(row, None)}: its region is given but selects nothing, and {named}; write [regions], so"
                 " that it prices GPUs there alone",
             )
 
@@ -352,7 +352,7 @@ def _under_power(book: PriceBook, fleet: Iterable[Owned]) -> Iterable[Complaint]
         if micros < power:
             yield Complaint(
                 "suspicious",
-                f"{name_of(row, micros)}: less than the {dollars(power)} an hour of its power alone, at its limit of"
+                f"{name_of(row, micros)}: less than the {dollars(power)} per hour of its power alone, at its limit of"
                 f" {one.watts:.0f} W; is it per GPU and per hour?",
             )
 

@@ -97,7 +97,7 @@ class Amount:
     @property
     def told(self) -> str:
         """As it was said: "200,000.00 a node of 8"."""
-        return dollars(self.micros) + (f" a node of {self.gpus}" if self.gpus > 1 else " a GPU")
+        return dollars(self.micros) + (f" per node of {self.gpus}" if self.gpus > 1 else " per GPU")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Reserved(DerivedRow):
         return (
             upfront,
             PricePart(
-                "by the hour", by_hour, start, self.term_ends_at, f"{dollars(self.micros_per_gpu_hour)} a GPU-hour"
+                "by the hour", by_hour, start, self.term_ends_at, f"{dollars(self.micros_per_gpu_hour)} per GPU-hour"
             ),
         )
 
@@ -295,7 +295,7 @@ class Owned(DerivedRow):
             found.append(PricePart("power", self.power.micros_per_hour, start, end, _power_words(self.power)))
         for name, monthly in (("space", self.space), ("staff", self.staff)):
             if monthly is not None:
-                how = f"{monthly.told} a month of {HOURS_PER_MONTH} hours"
+                how = f"{monthly.told} per month of {HOURS_PER_MONTH} hours"
                 found.append(PricePart(name, monthly.per_gpu / HOURS_PER_MONTH, start, end, how))
         return tuple(found)
 
@@ -327,5 +327,5 @@ class Owned(DerivedRow):
 
 def _power_words(power: Power) -> str:
     watts = dollars(power.watts.micros).removesuffix(".00")
-    whose = f" a node of {power.watts.gpus}" if power.watts.gpus > 1 else " a GPU"
-    return f"{watts} W{whose} x PUE {dollars(power.pue_millionths)} x {dollars(power.micros_per_kwh)} a kWh"
+    whose = f" per node of {power.watts.gpus}" if power.watts.gpus > 1 else " per GPU"
+    return f"{watts} W{whose} x PUE {dollars(power.pue_millionths)} x {dollars(power.micros_per_kwh)} per kWh"

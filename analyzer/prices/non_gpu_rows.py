@@ -130,9 +130,7 @@ def _carbon(entry: TomlEntry, _: str) -> Intensity | None:
     found = intensity(name)
     if found is None:
         hint = f"did you mean {like!r}?" if (like := near(name)) else "write grams_per_kwh with your own source"
-        raise ConfigError(
-            f"{entry.where}: 'carbon' {name!r} is no country's code or cloud region that is known; {hint}"
-        )
+        raise ConfigError(f"{entry.where}: 'carbon' {name!r} is not a known country code or cloud region; {hint}")
     return found
 
 

@@ -143,8 +143,8 @@ def _derived(file: TomlEntry, money: str, folder: Path | None, mistakes: Mistake
 def _refuse_dear(where: str, row: Derived) -> None:
     if sum(part.micros for part in row.parts()) > PRICE_MOST_MICROS:
         raise ConfigError(
-            f"{where}: {row.sku} ({row.purchase_option}) comes to more than {dollars(PRICE_MOST_MICROS)} a"
-            " GPU-hour; is a figure of a node said of a GPU?"
+            f"{where}: {row.sku} ({row.purchase_option}) comes to more than {dollars(PRICE_MOST_MICROS)} per"
+            " GPU-hour; is it the figure of a whole node?"
         )
 
 
@@ -362,7 +362,7 @@ def price_book(settings: Settings) -> PriceBook:
     book = PriceBook.read(settings.prices)
     if book.currency != settings.currency:
         raise ConfigError(
-            f"{settings.prices} counts in {book.currency}, the ledger in {settings.currency}; make them agree"
+            f"{settings.prices} is in {book.currency}, the ledger in {settings.currency}; make them agree"
         )
     return book
 
@@ -409,7 +409,7 @@ def repriced_words(one: Repriced | None) -> list[str]:
     if one is None:
         return []
     many = one.open_hours + one.closed_hours
-    before = f"book {', '.join(one.booked)}" if one.booked else "no price"
+    before = f"price list {', '.join(one.booked)}" if one.booked else "no price"
     were = f"{counted(many, 'hour')} {'was' if many == 1 else 'were'}"
     said = f"prices changed after {were} booked ({before}, now {one.now}): {_CURE}"
     if not one.closed_hours:

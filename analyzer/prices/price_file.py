@@ -44,7 +44,7 @@ class PriceFile:
         try:
             content = self.path.read_bytes()
         except OSError as error:
-            raise ConfigError(f"cannot read {self.path}: {error.strerror}; mend its permissions") from error
+            raise ConfigError(f"cannot read {self.path}: {error.strerror}; fix its permissions") from error
         return self._understood(content)
 
     def put(self, content: bytes, tag: str, before: Callable[[PriceFileState, PriceFileState], None]) -> PriceFileState:
@@ -60,7 +60,7 @@ class PriceFile:
         with self._lock:
             now = self.told()
             if now.tag != tag:
-                raise StaleError(f"{self.path.name} is another since it was read; read it again, and change that")
+                raise StaleError(f"{self.path.name} changed since it was read; read it again, and edit that")
             then = self._understood(content)
             before(now, then)
             try:
@@ -75,7 +75,7 @@ class PriceFile:
     def _understood(self, content: bytes) -> PriceFileState:
         book = PriceBook.parse(self.path.name, content, self.path.parent)
         if book.currency != self._currency:
-            raise ConfigError(f"{self.path.name} counts in {book.currency}, the ledger in {self._currency}")
+            raise ConfigError(f"{self.path.name} is in {book.currency}, the ledger in {self._currency}")
         return PriceFileState(content, hashlib.sha256(content).hexdigest()[:16], book.version)
 
 

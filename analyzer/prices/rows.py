@@ -22,15 +22,17 @@ source = "internal price list 2026"
 as_of = 2025-12-01
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal
 from difflib import get_close_matches
 from typing import TypeVar
 
 from analyzer.errors import ConfigError
-from analyzer.settings.toml_entry import TomlEntry
+from analyzer.settings.toml_entry import TomlEntry, toml_value
 from analyzer.settings.toml_model import Mistakes, optional, since, toml_key, until
+from analyzer.text.words import dollars
 
 PURCHASE_OPTIONS = ("on_demand", "reserved", "spot", "owned")
 ANY = "any"
@@ -238,3 +240,16 @@ def rate_of(
     """Return the charge that holds, that of the very SKU first, then of the very option; None where none does."""
     fitting = [one for one in charges if one.fits(team, sku, purchase_option, at_us)]
     return max(fitting, key=lambda one: (one.sku is not None, one.purchase_option is not None), default=None)
+
+
+def price_rows_toml(currency: str, rows: Iterable[Mapping[str, object]], head: Iterable[str] = ()) -> str:
+    """Return rows as the text of a price file below these lines; a key whose value is None is left out."""
+    lines = [*head, f"currency = {toml_value(currency)}"]
+    for row in rows:
+        lines += ["", "[[price]]", *(f"{key} = {toml_value(value)}" for key, value in row.items() if value is not None)]
+    return "\n".join(lines) + "\n"
+
+
+def price_digits(micros: int) -> Decimal:
+    """Return a price as a price file has it: 2.60, with as many decimals as it needs."""
+    return Decimal(dollars(micros).replace(",", ""))

@@ -63,7 +63,7 @@ class Spot(DerivedRow):
         return [
             (
                 "gaps",
-                f"{lacking:,} of {wanted:,} hours have no price, the first {told}: GPUs cost unknown then; add the"
+                f"{lacking:,} of {wanted:,} hours have no price, the first {told}: their cost is unknown then; add the"
                 " lines, or end the series with 'until'",
             )
         ]
@@ -80,7 +80,7 @@ def read_spot(entry: TomlEntry, money: str, folder: Path | None) -> Spot:
     if Path(name).name != name or not name.endswith(".csv") or name.startswith("."):
         raise ConfigError(f"{entry.where}: 'file' must name a CSV beside the price file, such as spot-h100.csv")
     if folder is None:
-        raise ConfigError(f"{entry.where}: 'file' {name} cannot be found: the price file itself is no file here")
+        raise ConfigError(f"{entry.where}: 'file' {name} cannot be found: the price file itself is not a file here")
     lines = _series(folder / name, f"{money}_per_gpu_hour")
     if lines and not (row.starts_at <= min(lines) and (row.ends_at is None or max(lines) < row.ends_at)):
         raise ConfigError(f"{entry.where}: {name} has hours outside 'from' and 'until'; take them out, or widen these")
@@ -98,7 +98,7 @@ def _series(path: Path, column: str) -> dict[int, int]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text") from error
     if len(content) > _BYTES_MOST:
-        raise ConfigError(f"{path} has more than {_BYTES_MOST:,} bytes; a series is one line an hour")
+        raise ConfigError(f"{path} has more than {_BYTES_MOST:,} bytes; a series is one line per hour")
     found: dict[int, int] = {}
     try:
         lines = csv.reader(io.StringIO(text, newline=""))
@@ -107,7 +107,7 @@ def _series(path: Path, column: str) -> dict[int, int]:
         for line in lines:
             _take(found, line, f"{path}, line {lines.line_num}")
     except csv.Error as error:
-        raise ConfigError(f"{path} is no CSV: {error}") from error
+        raise ConfigError(f"{path} is not valid CSV: {error}") from error
     return found
 
 
@@ -118,7 +118,7 @@ def _take(found: dict[int, int], line: list[str], where: str) -> None:
         raise ConfigError(f"{where}: a line is a time and a price, such as 2026-11-01T00:00:00Z,1.25")
     hour, micros = _hour(line[0], where), _micros(line[1], where)
     if hour in found:
-        raise ConfigError(f"{where}: {line[0]} is there twice; one price an hour")
+        raise ConfigError(f"{where}: {line[0]} is there twice; one price per hour")
     found[hour] = micros
 
 

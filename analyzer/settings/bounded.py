@@ -54,20 +54,20 @@ def yaml_said(text: str, deepest: int) -> object:
         yaml.YAMLError: it is no YAML.
     """
     if len(text) > _LETTERS_MOST:
-        raise ValueError(f"it has {len(text):,} letters; {_LETTERS_MOST:,} is the most")
+        raise ValueError(f"it has {len(text):,} characters; the maximum is {_LETTERS_MOST:,}")
     if too_long_a_number(text):
-        raise ValueError(f"a number has over {DIGITS_MOST} digits")
+        raise ValueError(f"a number has more than {DIGITS_MOST} digits")
     depth = values = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         values += isinstance(event, yaml.NodeEvent)
         if depth > deepest:
-            raise ValueError(f"it is nested over {deepest} deep")
+            raise ValueError(f"it is nested more than {deepest} levels deep")
         if values > _VALUES_MOST:
-            raise ValueError(f"it has over {_VALUES_MOST:,} values")
+            raise ValueError(f"it has more than {_VALUES_MOST:,} values")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise ValueError("write each value out; there are no anchors and no aliases here")
+            raise ValueError("anchors and aliases are not supported; write each value out")
         if getattr(event, "tag", None) is not None:
             raise ValueError("leave the tag (!) out; what a value is follows from how it is written")
     return yaml.load(text, Loader=_Once)  # noqa: S506 - a CSafeLoader that refuses a key that is said twice
@@ -94,7 +94,7 @@ class _Once(yaml.CSafeLoader):
             raise ValueError("a key is one word or text")
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         if len({str(key) for key in keys}) < len(keys):
-            raise ValueError("one key is said twice")
+            raise ValueError("a key is given twice")
         return {key: self.construct_object(value, deep=True) for key, (_, value) in zip(keys, node.value, strict=True)}
 
 

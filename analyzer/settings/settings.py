@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from analyzer.errors import ConfigError
 from analyzer.period import WEEKDAYS, Calendar
-from analyzer.settings.toml_model import about, keys_of, read_settings
+from analyzer.settings.toml_model import about, keys_of, settings_content, settings_table
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~/:@%?&=+\[\]-]+")
 
@@ -27,7 +27,7 @@ def web_address(setting: str, text: str, *, is_base: bool = True) -> str:
         raise ConfigError(f"{setting} is {text!r}: {error}") from error
     is_whole = parts.scheme in ("http", "https") and host and port != 0 and _PLAIN.fullmatch(text)
     if not is_whole or (is_base and parts.query):
-        raise ConfigError(f"{setting} is {text!r}: no address like https://gpuledger.example")
+        raise ConfigError(f"{setting} is {text!r}: not an address such as https://gpuledger.example")
     return text.rstrip("/") if is_base else text
 
 
@@ -39,9 +39,11 @@ def proxy_address(setting: str, text: str, url: str) -> str:
     """
     proxy = web_address(setting, text)
     if not proxy.startswith("http://") or "@" in proxy or urlsplit(proxy).path:
-        raise ConfigError(f"{setting} is {text!r}: no address like http://proxy.example:3128, without a password")
+        raise ConfigError(
+            f"{setting} is {text!r}: not an address such as http://proxy.example:3128, without a password"
+        )
     if not url.startswith("https://"):
-        raise ConfigError(f"{setting} is for addresses of https alone: it would read what else we say")
+        raise ConfigError(f"{setting} is for https addresses only: the proxy could read anything else")
     return proxy
 
 
@@ -58,22 +60,20 @@ class Guards:
     (maxNoOfPodsToEvictTotal), its size is ours, as is all else.
     """
 
-    least_gain: int = field(
-        default=10, metadata=about("a restart is recommended where it gains so much at P20, in whole currency units")
-    )
+    least_gain: int = field(default=10, metadata=about("minimum gain of a restart at P20, in whole currency units"))
     least_gain_percent: int = field(default=10, metadata=about("and so much of what the restart itself costs"))
     hours_between_moves: int = field(default=12, metadata=about("how long a run is left alone once it was moved"))
     moved_percent: int = field(
         default=5, metadata=about("how much of the fleet's GPUs may be restarted at once; one run may be more")
     )
-    rejected_hours: int = field(default=24, metadata=about("how long what was rejected is not recommended again"))
-    horizon_days: int = field(default=28, metadata=about("how far ahead a saving counts at most"))
+    rejected_hours: int = field(default=24, metadata=about("how long a rejected recommendation is not made again"))
+    horizon_days: int = field(default=28, metadata=about("maximum time for which a saving counts"))
     valid_days: int = field(default=14, metadata=about("how long after its period a recommendation holds"))
 
     def __post_init__(self) -> None:
         for name in ("least_gain_percent", "moved_percent"):
             if getattr(self, name) > HUNDRED:
-                raise ConfigError(f"[{TABLE}] {name} is a share and at most {HUNDRED}, not {getattr(self, name)}")
+                raise ConfigError(f"[{TABLE}] {name} must be no more than {HUNDRED} percent, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,12 @@ class Settings:
         metadata=about("the key that capacity profiles are signed with; made beside the store where it is not named"),
     )
     gates: Path | None = field(
-        default=None, metadata=about("the policy for capacity requests; without it our own, which names no key")
+        default=None, metadata=about("the policy file; without it the built-in policy, which names no key")
     )
     memory_limit: str = field(default="500MB", metadata=about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=about("how many threads DuckDB may use while it analyses"))
     guards: Guards = field(default=Guards(), metadata=about("the table [placement]"))
-    advising: Advising = field(default=Advising(), metadata=about("of the table [placement] what is no guard"))
+    advising: Advising = field(default=Advising(), metadata=about("the settings of [placement] that are not guards"))
 
     def __post_init__(self) -> None:
         if self.site_url:
@@ -146,7 +146,7 @@ class Settings:
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise ConfigError(f"timezone {self.timezone!r} is not known; write one such as Europe/Berlin") from error
         if self.first_weekday not in WEEKDAYS:
-            raise ConfigError(f"first_weekday {self.first_weekday!r} is no day; write one such as monday")
+            raise ConfigError(f"first_weekday {self.first_weekday!r} is not a weekday; write one such as monday")
         if self.threads < 1:
             raise ConfigError(f"threads must be 1 or more, not {self.threads}")
 
@@ -162,9 +162,10 @@ class Settings:
         Raises:
             ConfigError: a key is unknown or a value is wrong; the sentence names both.
         """
-        own = read_settings(cls, "analyzer", path, TABLES, environ)
-        guards = read_settings(Guards, TABLE, path, TABLES, environ, KEYS)
-        advising = read_settings(Advising, TABLE, path, TABLES, environ, KEYS)
+        content = settings_content(path, TABLES)
+        own = settings_table(cls, "analyzer", content, path, environ)
+        guards = settings_table(Guards, TABLE, content, path, environ, KEYS)
+        advising = settings_table(Advising, TABLE, content, path, environ, KEYS)
         return replace(own, guards=guards, advising=advising)
 
     @classmethod

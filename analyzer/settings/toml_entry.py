@@ -30,7 +30,7 @@ def read_toml(path: Path, known: Collection[str]) -> "TomlEntry":
     try:
         content = read_bounded(path, TOML_BYTES_MOST)
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}; name another file or mend its permissions") from error
+        raise ConfigError(f"cannot read {path}: {error.strerror}; name another file or fix its permissions") from error
     return toml_of(str(path), content, known)
 
 
@@ -45,9 +45,9 @@ def toml_of(where: str, content: bytes, known: Collection[str]) -> "TomlEntry":
     except TooDeepError as error:
         raise ConfigError(f"{where} is nested too deeply to be read: {error}") from error
     except TooMuchError as error:
-        raise ConfigError(f"{where} is not TOML as it may be: {error}") from error
+        raise ConfigError(f"{where} is not valid TOML: {error}") from error
     except ValueError as error:  # not TOML, or not UTF-8
-        raise ConfigError(f"{where} is not TOML: {error}") from error
+        raise ConfigError(f"{where} is not valid TOML: {error}") from error
     entry = TomlEntry(where, values)
     entry.refuse_unknown(known)
     return entry
@@ -227,19 +227,19 @@ def _hint(key: str, known: Collection[str]) -> str:
 
 def _not(value: object) -> str:
     """Return the end of a sentence that says what a value must be."""
-    return "; it is missing" if value is None else f", not {_written(value)}"
+    return "; it is missing" if value is None else f", not {toml_value(value)}"
 
 
-def _written(value: object) -> str:
+def toml_value(value: object) -> str:
     """Return a value as the file has it: 6.5, true, "a text", 2026-11-01, a list, a table; no word of Python's."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_written(each)}' for key, each in value.items())} }}" if value else "{}"
+        return f"{{ {', '.join(f'{key} = {toml_value(each)}' for key, each in value.items())} }}" if value else "{}"
     return str(value)
 
 

@@ -235,7 +235,24 @@ def read_settings(
     Raises:
         ConfigError: a table or key is unknown or has moved, a value is wrong, or the file cannot be read.
     """
-    content = TomlEntry("the settings", {}) if path is None else read_toml(path, tables)
+    return settings_table(model, table, settings_content(path, tables), path, environ, others, moved)
+
+
+def settings_content(path: Path | None, tables: Collection[str]) -> TomlEntry:
+    """Return the top level of a settings file, of no more than these tables; of no file it is empty."""
+    return TomlEntry("the settings", {}) if path is None else read_toml(path, tables)
+
+
+def settings_table(
+    model: type[Model],
+    table: str,
+    content: TomlEntry,
+    path: Path | None,
+    environ: Mapping[str, str] | None = None,
+    others: Sequence[str] = (),
+    moved: Mapping[str, str] | None = None,
+) -> Model:
+    """Return a table as `read_settings` does, of a file that is read already."""
     gone, prefix, mistakes = moved or {}, f"GPULEDGER_{table.upper()}_", Mistakes()
     own = {each.name: each for each in fields(model) if not _is_nested(each)}  # type: ignore[arg-type]  # a dataclass
     known = [*own, *others, *gone]
@@ -243,7 +260,7 @@ def read_settings(
     texts = _of_environment(os.environ if environ is None else environ, prefix, known)
     for name, place in gone.items():
         if entry.has(name) or name in texts:
-            raise ConfigError(f"[{table}] {name} is no setting any more: it is {place}")
+            raise ConfigError(f"[{table}] {name} is no longer a setting: use {place}")
     given: dict[str, Any] = {}
     for name, each in own.items():
         with mistakes.gathered(entry):
@@ -265,7 +282,7 @@ def _of_environment(environ: Mapping[str, str], prefix: str, known: Sequence[str
         name = variable.removeprefix(prefix).lower()
         with mistakes.gathered():
             if name not in known:
-                raise ConfigError(f"{variable} is no setting; {_nearest(name, prefix, known)}")
+                raise ConfigError(f"{variable} is not a setting; {_nearest(name, prefix, known)}")
             given[name] = environ[variable]
     mistakes.refuse()
     return given
@@ -306,5 +323,5 @@ def secret_text(table: str, name: str, path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise ConfigError(f"cannot read [{table}] {name} {path}: {why}") from error

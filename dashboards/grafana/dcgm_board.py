@@ -45,7 +45,7 @@ _ENERGY = "increase(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{" + NODE + "}[$__range]
 
 DCGM = board(
     "gpuledger-dcgm", "gpuledger / dcgm-exporter",
-    "A fleet that runs dcgm-exporter and no agent of ours: what its names tell, as they are before its release 4.9.",
+    "A fleet that runs dcgm-exporter and no agent of ours: its metrics, by their names before its release 4.9.",
     "now-6h",
     [
         chosen("cluster", "Cluster", "label_values(DCGM_FI_DEV_FB_USED, cluster)"),
@@ -53,10 +53,10 @@ DCGM = board(
     ],
     {
         "Now": (
-            stat("GPUs", "GPUs that dcgm-exporter tells of; one that is lost is missing here.", "none",
+            stat("GPUs", "GPUs that dcgm-exporter reports; a lost GPU is missing here.", "none",
                  f"count({_dev('FB_USED')})"),
             stat("Utilization", "Mean: share of time with any kernel.", "percent", f"avg({_busy()})"),
-            stat("GPUs that do nothing", "GPUs on which no kernel has run for an hour. Whether somebody holds them, "
+            stat("Idle GPUs", "GPUs on which no kernel has run for an hour. Whether somebody holds them, "
                  "and what that costs, is what gpuledger import prometheus adds.", "none",
                  f"count({_busy('1h')}) - count({_busy('1h')} > 0)", limits=((1, YELLOW),)),
             stat("Power, all", "What all GPUs draw, boards alone.", "watt", f"sum({_dev('POWER_USAGE')})"),
@@ -68,7 +68,7 @@ DCGM = board(
         ),
         "GPUs": (
             _each("Time with any kernel", "NVML's utilization, in percent. A full bar says nothing of how much of the "
-                  "chip is used. Where only profiling fields are told, the graphics engine's activity.", "percent",
+                  "chip is used. Where only profiling fields are exported, the graphics engine's activity.", "percent",
                   _busy()),
             _each("SM activity", f"Share of SM cycles with a warp; a profiling field. {_NOT_DEFAULT}", "percentunit",
                   _prof("SM_ACTIVE")),
@@ -76,24 +76,24 @@ DCGM = board(
                   _prof("PIPE_TENSOR_ACTIVE")),
             _each("HBM bandwidth", "Share of the memory's bandwidth in use; a profiling field.", "percentunit",
                   _prof("DRAM_ACTIVE")),
-            _each("Memory held", "Device memory in use. dcgm-exporter counts in MiB.", "bytes",
+            _each("Memory in use", "Device memory in use. dcgm-exporter counts in MiB.", "bytes",
                   f"{_dev('FB_USED')} * {MIB}"),
             _each("Power", "Board power of each GPU.", "watt", _dev("POWER_USAGE")),
             _each("Temperature", "Core temperature; boards slow themselves near 90.", "celsius", _dev("GPU_TEMP"),
                   limits=((85, YELLOW), (90, RED))),
-            _each("SM clock", "Falls where power or heat hold it down. dcgm-exporter counts in MHz.", "hertz",
+            _each("SM clock", "Falls under power or thermal throttling. dcgm-exporter counts in MHz.", "hertz",
                   f"{_dev('SM_CLOCK')} * {_MEGA}"),
-            table("Who holds which GPU", "Pods and jobs, where dcgm-exporter was told of them; GPUs that bear neither "
-                  "are held by nobody it knows.", "percent", _HOLDERS,
+            table("GPUs by holder", "Pods and jobs, where dcgm-exporter knows them; GPUs without either have no "
+                  "known holder.", "percent", _HOLDERS,
                   f"sort_desc(max by (instance, gpu, modelName, namespace, pod, hpc_job) ({_busy()}))"),
-            lines("GPUs by utilization", "How many GPUs do nothing, little (to 20%), something, or are busy (over "
-                  "80%), in the driver's eyes.", "none", (_between(None, 0), "nothing"), (_between(0, 20), "little"),
+            lines("GPUs by utilization", "How many GPUs are idle, little used (to 20%), something, or are busy (over "
+                  "80%), as nvidia-smi reports it.", "none", (_between(None, 0), "idle"), (_between(0, 20), "little"),
                   (_between(20, 80), "something"), (_between(80, 100), "busy"), stacked=True),
         ),
         "Links": (
-            lines("PCIe", "Bytes a second from host to GPU and back; profiling fields, and gauges in spite of their "
+            lines("PCIe", "Bytes per second from host to GPU and back; profiling fields, and gauges in spite of their "
                   "names.", "Bps", (_prof("PCIE_RX_BYTES"), f"in {_GPU}"), (_prof("PCIE_TX_BYTES"), f"out {_GPU}")),
-            lines("NVLink", f"Bytes a second in and out over NVLink; gauges in spite of their names. {_NOT_DEFAULT}",
+            lines("NVLink", f"Bytes per second in and out over NVLink; gauges in spite of their names. {_NOT_DEFAULT}",
                   "Bps", (_prof("NVLINK_RX_BYTES"), f"in {_GPU}"), (_prof("NVLINK_TX_BYTES"), f"out {_GPU}")),
         ),
     },

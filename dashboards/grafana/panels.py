@@ -69,7 +69,8 @@ _LETTERS = "ABCDEFGH"
 _LAST = ReduceDataOptions().calcs(["lastNotNull"])
 _GREEN, YELLOW, RED = "green", "yellow", "red"
 _FINDING = {
-    "finding": "Finding", "kind": "Why", "confidence": "Sure", "team": "Team", "run_id": "Run", "Value": "At stake",
+    "finding": "Finding", "kind": "Why", "confidence": "Confidence", "team": "Team", "run_id": "Run",
+    "Value": "Estimated waste",
 }  # fmt: skip
 # What the SDK gives every variable: one id for all of them, and keys of intervals. Grafana takes the name for the id.
 _DEFAULTS = ("id", "auto", "auto_min", "auto_count")
@@ -197,9 +198,9 @@ def dearest_findings() -> Table:
     """Return the dearest open findings of the chosen teams, each with its page."""
     labels = (name for name in _FINDING if name != "Value")
     at_stake = ledger("finding_at_stake_usd", *labels, where='team=~"$team"')
-    about = "The 20 dearest findings of the week that are still open; each opens with its evidence."
+    about = "The 20 most expensive findings of the week that are still open; each opens with its evidence."
     links = {"finding": FINDING_PAGE, "run_id": RUN_PAGE}
-    return table("Dearest findings", about, "currencyUSD", _FINDING, f"sort_desc({at_stake})", links=links)
+    return table("Most expensive findings", about, "currencyUSD", _FINDING, f"sort_desc({at_stake})", links=links)
 
 
 def board(

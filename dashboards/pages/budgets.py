@@ -1,4 +1,4 @@
-"""A month against its budgets: each bearer with a bar, and the month's course with where it will end."""
+"""A month against its budgets: each bearer with a bar, and the month's spend to date and forecast."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -65,7 +65,7 @@ def budget_sheet(context: RequestContext, week: str | None) -> Sheet:
 
 
 def burn(context: RequestContext, report: MonthReport) -> Mapping[str, object] | None:
-    """Return the course of the month as a figure, and its days: the fleet's, or the one team's whose key asks."""
+    """Return spend to date and forecast as a figure, and its days: the fleet's, or the one team's whose key asks."""
     teams = context.scope.teams
     if teams is not None and len(teams) != 1:
         return None
@@ -150,7 +150,7 @@ def _notes(context: RequestContext, report: MonthReport) -> Sequence[str]:
         notes.append(f"The ledger begins {begins}: the days of this month before are not in it.")
     ending = report.fleet.ending
     if ending is not None and ending.model is not None and ending.low_micros is None:
-        notes.append(f"How sure the month's end is can be said after {ending.days_missing} more days of history.")
+        notes.append(f"The forecast has no interval yet: it needs {ending.days_missing} more days of history.")
     return notes
 
 

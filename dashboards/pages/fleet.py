@@ -294,7 +294,7 @@ def fleet_chart(session: Session, period: Period) -> Chart:
         span = min(width, period.end - starts[bar]) // _MICROSECONDS_A_MILLISECOND
         sums[booking(state, cause).klass][bar] += milliseconds / span
     traces = tuple(Trace(klass, klass, tuple(round(value, 2) for value in sums[klass])) for klass in CLASSES)
-    return chart("GPUs by what they did", "GPUs", starts, period.timezone, traces)
+    return chart("GPUs by state", "GPUs", starts, period.timezone, traces)
 
 
 def changes(report: WeekReport, previous: Breakdown, listed: FindingsReport) -> Mapping[str, object]:

@@ -121,7 +121,7 @@ _PAGES = (
     ("/", "Fleet"),
     ("/money", "Money"),
     ("/placement", "Placement"),
-    ("/requests", "Requests"),
+    ("/requests", "Capacity requests"),
     ("/health", "Health"),
 )
 

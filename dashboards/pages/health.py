@@ -207,7 +207,7 @@ def _coverage_chart(context: RequestContext, period: Period) -> Chart:
     silent = tuple(round(100 * none / owned, 2) if owned else None for owned, none, _ in bars)
     unclear = tuple(round(100 * low / owned, 2) if owned else None for owned, _, low in bars)
     traces = (Trace("not measured", "unknown", silent), Trace("low utilization, unexplained", "overhead", unclear))
-    return chart("What is not known of the fleet", "% of owned", starts, period.timezone, traces)
+    return chart("Time not measured or unexplained", "% of owned", starts, period.timezone, traces)
 
 
 def _now() -> int:

@@ -1,4 +1,4 @@
-"""Placement: racks and nodes as they are, the traffic between them, and what to move, each with the lines to copy."""
+"""Placement: racks and nodes as they are, the traffic between them, and recommendations with the lines to copy."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, n
 from dashboards.pages.recommendations import changes_sheet, changes_view, decision_routes
 
 _HERE = "/placement"
-VIEWS = {"racks": "Racks and nodes", "traffic": "Traffic", "changes": "What to move"}
+VIEWS = {"racks": "Racks and nodes", "traffic": "Traffic", "changes": "Recommendations"}
 _NODES_SHOWN = 64  # of a fleet that has more, one rack's at a time
 _HOLDERS_SHOWN = 3
 _RACKS_SHOWN, _RUNS_SHOWN = 16, 12
@@ -266,7 +266,7 @@ def _traffic(
 
 def _answer(fleet: FleetTraffic, matrix: RackMatrix) -> str:
     if not fleet.classes:
-        return "Nothing was told of what runs moved: no flows, no RDMA ports with ranks, no NVLink."
+        return "No traffic of runs was reported: no flows, no RDMA ports with ranks, no NVLink."
     runs = counted(fleet.runs, "run")
     if not matrix.bytes:
         return f"{runs} moved nothing between hosts that is known."

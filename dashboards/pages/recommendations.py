@@ -192,8 +192,8 @@ def _outcomes(context: RequestContext) -> SavingsReport:
 
 def _savings(report: SavingsReport) -> str:
     counts = (
-        f"Of what was recommended: {len(report.applied):,} applied, {len(report.accepted):,} accepted and not seen to "
-        f"be applied, {len(report.rejected):,} rejected, {report.proposed:,} proposed."
+        f"Of what was recommended: {len(report.applied):,} applied, {len(report.accepted):,} accepted and not "
+        f"applied yet, {len(report.rejected):,} rejected, {report.proposed:,} proposed."
     )
     whole = report.together
     if not whole.changes:
@@ -205,7 +205,7 @@ def _savings(report: SavingsReport) -> str:
         amounts = (whole.predicted_micros, whole.realised_micros)
         predicted, came = (money(micros, report.currency, 2 if abs(micros) < CENTS_UNDER else 0) for micros in amounts)
     verified = counted(whole.changes, "change")
-    return f"{came} a week are saved and verified, of {verified}; {predicted} a week were predicted. {counts}"
+    return f"{came} per week saved and verified, of {verified}; {predicted} per week were predicted. {counts}"
 
 
 def _values(status: LifecycleStatus, came: Realised | None) -> tuple[object, ...]:

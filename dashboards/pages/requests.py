@@ -1,4 +1,4 @@
-"""Requests for more GPUs: each with its policy checks, its verdict, the other offer, and the form to override."""
+"""Capacity requests: each with its policy checks, its verdict, the other offer, and the form to override a check."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -84,7 +84,7 @@ def _place(before: str | None) -> tuple[int, str] | None:
 
 def _sentence(shown: list[KeptRequest], *, is_all: bool) -> str:
     if not shown:
-        return "Nobody has asked for more GPUs: gpuledger capacity request REQUEST --server asks."
+        return "No capacity requests yet: send one with gpuledger capacity request REQUEST --server."
     verdicts = [request.decided.verdict for request in shown]
     counts = [f"{verdicts.count(word):,} {word}" for word in ("PASS", "FAIL", "INCOMPLETE") if word in verdicts]
     return f"{counted(len(shown), 'request')}{'' if is_all else ' on this page'}: {', '.join(counts)}."

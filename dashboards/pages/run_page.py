@@ -214,4 +214,4 @@ def run_chart(timeline: Sequence[TimelinePoint], timezone: str) -> Chart | None:
     if not starts:
         return None
     traces = tuple(Trace(label, klass, tuple(round(share, 2) for share in own)) for klass, label, own in states)
-    return chart("What its GPUs did", "% of its GPUs", starts, timezone, traces)
+    return chart("GPU states over time", "% of its GPUs", starts, timezone, traces)

@@ -89,7 +89,7 @@ class Login:
             fields = fields_of(await body_of(request.receive)) if is_form(headers) else {}
             _from_our_page(headers, fields)
             if wait := self._access.attempts.wait_seconds(address):
-                raise AccessError(_TOO_MANY, "attempts", f"Too many keys that open nothing: wait {math.ceil(wait)} s")
+                raise AccessError(_TOO_MANY, "attempts", f"Too many invalid keys: retry in {math.ceil(wait)} s")
             principal = await self._holder(fields.get("key", "").strip())
         except AccessError as error:
             if error.reason not in ("attempts", "registry"):
@@ -102,7 +102,7 @@ class Login:
     async def _holder(self, shown: str) -> Principal:
         principal = await self._access.holder(shown.encode())
         if not principal.may(Right.READ):
-            told = f"a key with the role {principal.role} opens no page: make one with --role read"
+            told = f"a key with the role {principal.role} cannot open pages: create one with --role read"
             raise AccessError(_FORBIDDEN, "role", told, principal.id)
         return principal
 
@@ -185,11 +185,11 @@ def _first(principal: Principal, wanted: str) -> str:
 def _from_our_page(headers: dict[bytes, bytes], fields: dict[str, str]) -> None:
     asked = cookie_of(headers.get(b"cookie", b""), _ASKED_COOKIE)
     if not asked or not hmac.compare_digest(asked.encode(), fields.get(FIELD, "").encode()):
-        raise AccessError(_FORBIDDEN, "csrf", "this form is too old, or came from elsewhere: try once more")
+        raise AccessError(_FORBIDDEN, "csrf", "this form has expired, or came from another site: try again")
 
 
 def _sentence(error: AccessError) -> str:
     if error.reason == "token":
-        return "This key opens nothing here: it is mistyped, unknown, or was revoked."
+        return "This key is not valid here: it is mistyped, unknown, or was revoked."
     words = str(error)
     return f"{words[0].upper()}{words[1:]}."

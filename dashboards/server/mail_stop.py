@@ -21,7 +21,7 @@ _HEADERS = SECURITY | {
 }
 _NOT_FOUND, _UNAVAILABLE = 404, 503
 _NONE_OF_OURS = (
-    "This link stops no mail of ours: it is cut off, or of another server. Write to the address that the mail names."
+    "This link is not valid: it is incomplete, or belongs to another server. Write to the address in the mail."
 )
 
 
@@ -42,24 +42,24 @@ def mail_stop_routes(mails: Mails) -> APIRouter:
         try:
             found = known_subscription(mails, token)
         except RegistryError:
-            return page("This cannot be looked up now. Try again in a minute.", status=_UNAVAILABLE)
+            return page("This cannot be looked up now. Retry in a minute.", status=_UNAVAILABLE)
         if found is None:
             return page(_NONE_OF_OURS, status=_NOT_FOUND)
         if found.stopped_at is not None:
             return page(f"The weekly e-mail to {masked(found.address)} is stopped.")
-        return page(f"Send no more weekly e-mails to {masked(found.address)}?", asks=True)
+        return page(f"Stop the weekly e-mail to {masked(found.address)}?", asks=True)
 
     @router.post("/mail/stop/{token}")
     def do(token: str) -> Response:
         try:
             found = stop(mails, token)
         except RegistryError:
-            return page("It could not be stopped now. Try again in a minute.", status=_UNAVAILABLE)
+            return page("It could not be stopped now. Retry in a minute.", status=_UNAVAILABLE)
         if found is None:
             return page(_NONE_OF_OURS, status=_NOT_FOUND)
         return page(
-            f"Done: {masked(found.address)} gets this weekly e-mail no more. "
-            "Whoever runs gpuledger can let it come again."
+            f"Done: {masked(found.address)} no longer gets this weekly e-mail. "
+            "An administrator of gpuledger can start it again."
         )
 
     return router

@@ -88,7 +88,7 @@
   }
 
   function askOrSay() {
-    ask().catch((error) => { if (error.name !== "AbortError") said.textContent = "The timeline could not be read: " + error.message + "."; });
+    ask().catch((error) => { if (error.name !== "AbortError") said.textContent = "The timeline could not be loaded: " + error.message + "."; });
   }
 
   function show(text) {

@@ -59,7 +59,8 @@ ALSO: dict[str, tuple[str, ...]] = {
 }
 LEDGER = ("/", "/parts/{name}")  # what shows GPUs and runs one by one, and GPUs by the hour
 OF_THIS_MOMENT = ("/health", "/v1/doctor", "/v1/capacity-profile")  # read anew for whoever asks
-NOT_HELD = {"/health": r"agents seen in the last 5 minutes|the ledger reaches to, .* ago"}  # a constant; of this moment
+NOT_HELD = {"/health": r"agents seen in the last 5 minutes|end of the ledger, .* ago"}  # a constant; of this moment
+INTERVAL = "90% interval"  # what it is called: no figure of the fleet
 CHART_HOURS = 3
 TIMELINE = "/timeline"
 UNIT = r" \((ratio|W|B/s)\)$"  # of a column of its sheet
@@ -232,7 +233,11 @@ class Sources:
         told, route = self._told(address, page, texts), route_of(self._app, address)
         for words in page.words:
             if not re.fullmatch(NOT_HELD.get(route, ""), words):
-                yield from (f"{figure} in {words!r}" for figure in figures(words) if not told.tells(figure))
+                yield from (
+                    f"{figure} in {words!r}"
+                    for figure in figures(words.removeprefix(INTERVAL))
+                    if not told.tells(figure)
+                )
         for table in page.tables:
             if table.sheet is None or urlsplit(table.sheet).path.endswith(TIMELINE):
                 for row in table.rows[1:]:

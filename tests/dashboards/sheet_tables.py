@@ -33,9 +33,9 @@ _BEARERS: dict[str, str] = {str(by): words for by, words in BEARERS.items()}
 Cell = str | Fraction | None  # None: the cell says what no sheet can; UNTOLD names such columns
 Rows = list[list[Cell]]
 UNTOLD = {
-    "day by day": "the trend of five weeks, of which the sheet has two sums",
-    "held most by": "names of runs, which are links",
-    "spent, and where it will end": "a picture of the cells beside it",
+    "by day": "the trend of five weeks, of which the sheet has two sums",
+    "top runs": "names of runs, which are links",
+    "spend to date and forecast": "a picture of the cells beside it",
 }
 HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
 

@@ -53,7 +53,7 @@ def test_a_new_server_has_a_page_too() -> None:
     with Store.open(None) as store, served(create_server(config, store)) as client:
         page = client.get("/health")
         assert page.status_code == 200
-        assert "Nobody has sent anything within a week." in page.text
+        assert "No agent has sent anything in the past week." in page.text
         assert client.get("/health/agents.csv").status_code == 200
         assert client.get("/money").status_code == 404
         assert "the ledger is empty" in client.get("/money").text

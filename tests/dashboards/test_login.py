@@ -67,7 +67,7 @@ def test_a_wrong_key_opens_nothing_and_says_so(site: Guarded, browser: httpx.Cli
     """The sentence tells no stranger which keys there are."""
     answer = log_in(browser, shown)
     assert answer.status_code == 401
-    assert "This key opens nothing here" in answer.text
+    assert "This key is not valid here" in answer.text
     assert shown not in answer.text or not shown
     assert browser.get("/money").status_code == 303
 
@@ -75,7 +75,7 @@ def test_a_wrong_key_opens_nothing_and_says_so(site: Guarded, browser: httpx.Cli
 def test_a_right_id_with_a_wrong_secret_is_told_the_same(site: Guarded, browser: httpx.Client) -> None:
     """Who knows an id from a list must learn nothing from the answer."""
     answer = log_in(browser, site.keys["read"][:-2] + "zz")
-    assert (answer.status_code, "This key opens nothing here" in answer.text) == (401, True)
+    assert (answer.status_code, "This key is not valid here" in answer.text) == (401, True)
 
 
 def test_attempts_are_bounded(site: Guarded, browser: httpx.Client) -> None:
@@ -93,7 +93,7 @@ def test_an_agent_s_key_opens_no_page(site: Guarded, browser: httpx.Client) -> N
     """Every GPU host has one."""
     answer = log_in(browser, site.keys["agent"])
     assert answer.status_code == 403
-    assert "the role agent opens no page" in answer.text
+    assert "the role agent cannot open pages" in answer.text
 
 
 def test_a_login_form_of_another_site_is_refused(site: Guarded, browser: httpx.Client) -> None:

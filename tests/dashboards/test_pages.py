@@ -205,7 +205,7 @@ def test_what_is_worth_a_look_stands_below_the_findings(client: httpx.Client) ->
     rules = {one["rule"] for one in items["not_judged"]}
     text = client.get("/v1/read", params={"what": "findings", "since": "2026-W46"}).text
     assert f"insufficient data for {len(rules)} rules" in text
-    assert f"{len(rules)} rules not judged for want of a signal" in page
+    assert f"Insufficient data for {len(rules)} rules" in page
 
 
 def test_the_page_of_a_run_says_what_the_text_says(client: httpx.Client) -> None:
@@ -215,13 +215,13 @@ def test_the_page_of_a_run_says_what_the_text_says(client: httpx.Client) -> None
     assert "<dd>team-nlp · fine-tuning · ended, exit 0</dd>" in page
     assert "EFFICIENCY" in text
     assert "<h2>Efficiency</h2>" in page
-    assert "<h2>Not judged</h2>" in page
+    assert "<h2>Insufficient data</h2>" in page
     assert "Rule starved 3." in page
 
 
 def test_the_list_says_what_is_open_and_who_can_act(client: httpx.Client) -> None:
     """A closed finding and an open one ask for different things of their reader."""
     page = whole(client, "/?week=2026-W46")
-    assert "Findings (16, 16 still open; $9,225.66 at stake)" in page
+    assert "Findings (16, 16 still open; estimated waste $9,225.66)" in page
     assert "closed 18 Nov 00:00" in page
     assert "<td>team-nlp</td><td>open, new</td>" in page

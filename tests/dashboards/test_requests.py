@@ -123,5 +123,5 @@ def test_a_team_s_key_is_told_nothing_of_what_the_fleet_has_free(own: Site, brow
 
 def test_nobody_has_asked_is_an_answer(client: httpx.Client) -> None:
     """A new site's page says how one asks."""
-    assert "Nobody has asked for more GPUs" in client.get("/requests").text
+    assert "No capacity requests yet" in client.get("/requests").text
     assert client.get("/requests/q-aaaa").status_code == 404

@@ -75,7 +75,7 @@ def test_the_site_is_clicked_through_with_its_week(browser: Browser, fleet: str)
     """Every way leads to its page, and the period that was chosen comes along."""
     visit = Visit(browser, fleet + "/money", 1280)
     week = visit.page.inner_text("nav.period strong")
-    for title in ("Placement", "Health", "Requests", "Money"):
+    for title in ("Placement", "Health", "Capacity requests", "Money"):
         visit.page.click(f'nav.ways >> text="{title}"')
         expect(visit.page.locator("h1")).to_have_text(title)
         here = visit.page.get_attribute("nav.ways [aria-current=page]", "href")
@@ -86,7 +86,7 @@ def test_the_site_is_clicked_through_with_its_week(browser: Browser, fleet: str)
     assert f"week={week}" in visit.page.url
     visit.page.click('nav.ways >> text="Placement"')
     assert visit.page.url.endswith(f"/placement?week={week}")
-    for tab in ("Traffic", "What to move", "Racks and nodes"):
+    for tab in ("Traffic", "Recommendations", "Racks and nodes"):
         visit.page.click(f'nav.tabs >> text="{tab}"')
         expect(visit.page.locator("nav.tabs [aria-current]")).to_have_text(tab)
         assert f"week={week}" in visit.page.url
@@ -146,7 +146,7 @@ def test_a_person_logs_in_looks_and_leaves(browser: Browser, site: Guarded, widt
     assert page.evaluate(FAULTS) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     entered(page, "gl_read_mistyped_x")
-    expect(page.get_by_role("alert")).to_contain_text("This key opens nothing here")
+    expect(page.get_by_role("alert")).to_contain_text("This key is not valid here")
     entered(page, site.keys["read"])
     expect(page.locator("h1")).to_have_text("Money")
     assert page.url.endswith("/money?week=2026-W46&by=stage")
@@ -186,7 +186,7 @@ def test_a_team_s_key_finds_its_pages_and_is_told_of_the_others(browser: Browser
     visit = Visit(browser, f"{site.address}/", 1280)
     entered(visit.page, site.keys["nlp"])
     expect(visit.page.locator("h1")).to_have_text("Money")
-    assert visit.page.locator("nav.ways a").all_inner_texts() == ["Money", "Placement", "Requests"]
+    assert visit.page.locator("nav.ways a").all_inner_texts() == ["Money", "Placement", "Capacity requests"]
     assert "team-vision" not in visit.page.inner_text("body")
     visit.page.goto(f"{site.address}/health")
     expect(visit.page.locator("main")).to_contain_text("this key is limited to team-nlp")

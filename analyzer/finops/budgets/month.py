@@ -295,7 +295,7 @@ def read_month(session: Session, calendar: Calendar, settings: Settings, month: 
     now = ledger_end(session)
     period = calendar.month_of(now - 1) if month is None else calendar.parse(month, now)
     if calendar.month_of(period.start) != period:
-        raise ConfigError(f"{month} is no month: write one such as {local(now - 1, period.timezone):%Y-%m}")
+        raise ConfigError(f"{month} is not a month: write one such as {local(now - 1, period.timezone):%Y-%m}")
     allowed = budget_book(settings).of(period.first_day)
     found = month_report(session, period, now, settings.currency, allowed)
     if found is None:

@@ -37,7 +37,7 @@ def budgets_text(report: MonthReport, layout: TextLayout, top: int | None = None
     if report.known_until >= report.period.end:
         known = "over"
     head = f"month {report.period.label}   {zone}"
-    lines = [head + known.rjust(max(2 + len(known), layout.width - 2 - len(head))), ""]
+    lines = [*layout.ends(head, known), ""]
     lines += [*layout.wrap(first_sentence(report)), "", *budget_lines(report, layout, top), ""]
     return layout.page([*lines, "next: gpuledger report      gpuledger findings"])
 
@@ -56,20 +56,20 @@ def first_sentence(report: MonthReport) -> str:
     bound = [line for line in report.every if line.budget]
     ending = _ending_words(report.fleet, report.currency)
     if not bound:
-        return f"No budget is known: name a budgets file in the settings. The fleet {ending}."
+        return f"No budgets are set: name a budgets file in the settings. The fleet {ending}."
     unknown = [line for line in bound if line.verdict is None]
     if unknown:
-        return f"Where {counted(len(unknown), 'budget')} will end is not known yet. The fleet {ending}."
+        return f"No forecast yet for {counted(len(unknown), 'budget')}. The fleet {ending}."
     if may := [line for line in bound if line.verdict == "may be over"]:
         said = "; ".join(_may_words(line, report.currency) for line in may)
-        return f"Nobody is likely to be over budget, but {said}. The fleet {ending}."
+        return f"No budget is likely to be exceeded, but {said}. The fleet {ending}."
     idle = [plain(line.name) for line in bound if _spent_nothing(line)]
     if idle:
-        return f"Nothing is spent of the budget of {', '.join(idle)}: is the name right? The fleet {ending}."
-    holds = "The one budget" if len(bound) == 1 else f"All {len(bound)} budgets"
+        return f"No spend on the budget of {', '.join(idle)}: is the name right? The fleet {ending}."
+    holds = "The one budget is" if len(bound) == 1 else f"All {len(bound)} budgets are"
     if report.known_since > report.period.start:
-        return f"{holds} will hold, without the days before the ledger begins. The fleet {ending}."
-    return f"{holds} will hold. The fleet {ending}."
+        return f"{holds} on track, without the days before the ledger begins. The fleet {ending}."
+    return f"{holds} on track. The fleet {ending}."
 
 
 def _spent_nothing(line: BudgetLine) -> bool:
@@ -79,7 +79,7 @@ def _spent_nothing(line: BudgetLine) -> bool:
 def over_check(over: Sequence[str]) -> str:
     """Return what `bill budgets --check` says."""
     if not over:
-        return "nobody is over budget, or likely to be"
+        return "no budget is exceeded, or likely to be"
     return f"over budget, or likely to be: {', '.join(map(plain, over))}"
 
 
@@ -98,7 +98,7 @@ def _may_words(line: BudgetLine, currency: str) -> str:
     """Return "team-vision may be: up to $57,000 of its $55,000"."""
     if line.budget is None or line.ending is None or line.ending.high_micros is None:
         raise AssertionError("BUG: what may be over has a budget and an upper end")
-    return f"{plain(line.name)} may be: up to {_of(line.ending.high_micros, line.budget.micros_per_month, currency)}"
+    return f"{plain(line.name)} may spend up to {_of(line.ending.high_micros, line.budget.micros_per_month, currency)}"
 
 
 def _of(micros: int, budget: int, currency: str) -> str:
@@ -117,7 +117,7 @@ def between(line: BudgetLine) -> str:
 def _ending_words(line: BudgetLine, currency: str) -> str:
     if line.ending is None:
         spent = at_least(_money(line.spent_micros, currency), bool(line.unpriced_milliseconds))
-        return f"has cost {spent}; less than a week is known, so nothing is forecast"
+        return f"has cost {spent}; a forecast needs a week of data"
     if line.ending.model is None:
         return f"cost {_money(line.spent_micros, currency)}"
     return f"will cost about {_money(line.ending.expected_micros, currency)}{between(line)}"
@@ -156,7 +156,8 @@ def _columns(report: MonthReport, layout: TextLayout) -> tuple[TableColumn[_Row]
         ),
         TableColumn("budget", lambda row: row[0].budget and row[0].budget.micros_per_month, WHOLE_AMOUNT, 11),
         TableColumn("month-end", lambda row: row[2], width=12),
-        TableColumn("80% between", lambda row: f"{_mark(row[0])}{_span(row[0]):>24}", width=26),
+        TableColumn("", lambda row: _mark(row[0]), width=2, align="<"),
+        TableColumn("80% between", lambda row: _span(row[0]), width=24),
     )
 
 
@@ -196,7 +197,7 @@ def since_words(report: MonthReport) -> str:
     if report.known_since <= report.period.start:
         return ""
     first = day(local(report.known_since, report.period.timezone))
-    return f"The ledger begins {first}: the days of this month before are not in it."
+    return f"The ledger begins {first}: earlier days of this month are not in it."
 
 
 def _notes(report: MonthReport, layout: TextLayout) -> list[str]:
@@ -205,15 +206,15 @@ def _notes(report: MonthReport, layout: TextLayout) -> list[str]:
     if ending is not None and ending.model is not None:
         if ending.low_micros is None:
             more = counted(ending.days_missing, "more day")
-            found.append(f"Month-end: {ending.model}. How sure that is can be said after {more} of history.")
+            found.append(f"Month-end: {ending.model}. An interval needs {more} of history.")
         else:
-            found.append(f"Month-end: {ending.model}, which forecast this site's past best.")
+            found.append(f"Month-end: {ending.model}, the most accurate on this site's history.")
     if any(line.verdict == "may be over" for line in report.every):
         found.append("? may be over its budget: the upper end of its interval is.")
     unpriced = sum(line.unpriced_milliseconds for line in report.lines)
     if unpriced:
         found.append(
-            f"{gpu_hours(unpriced)} GPU-hours have no price and are in no figure ({AT_LEAST}): gpuledger bill "
+            f"{gpu_hours(unpriced)} GPU-hours have no price and are in no total ({AT_LEAST}): gpuledger bill "
             "prices check."
         )
     return [line for note in found for line in layout.wrap(note)]

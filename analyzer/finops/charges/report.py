@@ -123,15 +123,15 @@ def _rates_told(report: ChargesReport) -> str:
     if report.closed_at is not None:
         return f"final: teams and charge rates as of {local(report.closed_at, report.period.timezone):%Y-%m-%d}"
     if not rates:
-        return "no charge rate: a team is charged what its GPUs cost"
+        return "no charge rates: a team is charged the cost of its GPUs"
     which = f"{rates} charge rates" if rates > 1 else "one charge rate"
-    return f"{which}; else a team is charged what its GPUs cost"
+    return f"{which}; otherwise a team is charged the cost of its GPUs"
 
 
 def _sums_told(total: Charged, currency: str) -> list[str]:
     difference = total.difference_micros
     if difference is None:
-        return [f"{UNKNOWN}: some of it has no price; gpuledger bill prices check names what is missing"]
+        return [f"{UNKNOWN}: part of it has no price; gpuledger bill prices check names what is missing"]
     who = "the platform bears" if difference >= 0 else "the platform is left with"
     charged, bill = money(total.charged_micros, currency), money(total.cost_micros, currency)
     return [
@@ -150,7 +150,7 @@ def _corrections(report: ChargesReport, layout: TextLayout) -> list[str]:
     """Return what was learned of hours that had closed: beside the bill above, which stays as it was."""
     if not report.corrections:
         return []
-    title = f"CORRECTIONS learned in {report.period.label}, of hours that had closed; not in the figures above"
+    title = f"CORRECTIONS booked in {report.period.label} to closed hours; not in the figures above"
     rows = [(f"{one.corrects} {name_of(one)}", one) for one in report.corrections]
     rows.append(("total with them", _total([*report.lines, *report.corrections])))
     _, *lines = paper_lines(_columns(report), rows, indent="")  # below the heads of the bill

@@ -127,7 +127,7 @@ def _cells_of_csv(path: Path) -> Iterator[tuple[int, _Cells]]:
                     )
                 yield reader.line_num, {name: row[place] for name, place in places}
         except csv.Error as error:
-            raise ConfigError(f"{path}, line {reader.line_num}: no CSV: {error}") from error
+            raise ConfigError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error
         except UnicodeDecodeError as error:
             raise ConfigError(f"{path} is neither CSV in UTF-8 nor Parquet; name the bill's own file") from error
 
@@ -150,7 +150,7 @@ def _checked(path: Path, names: list[str]) -> list[str]:
     if not any(name in names for name in _PROVIDERS):
         missing.append(f"{_PROVIDERS[0]} (or {_PROVIDERS[1]})")
     if missing:
-        raise ConfigError(f"{path} is no FOCUS file of 1.0 to 1.4: it lacks {', '.join(missing)}")
+        raise ConfigError(f"{path} is not a FOCUS file of 1.0 to 1.4: it lacks {', '.join(missing)}")
     wanted = [name for name in (*NEEDED, *_PROVIDERS, *_OPTIONAL) if name in names]
     if twice := [name for name in wanted if names.count(name) > 1]:
         raise ConfigError(f"{path} has the column {twice[0]} more than once")
@@ -183,9 +183,9 @@ class _Cell:
         try:
             found = value if isinstance(value, Decimal) else Decimal(str(value).strip())
         except InvalidOperation as error:
-            raise self.wrong(name, "no decimal number") from error
+            raise self.wrong(name, "not a decimal number") from error
         if not found.is_finite() or abs(found.adjusted()) > _MAX_DIGITS or len(found.as_tuple().digits) > _MAX_DIGITS:
-            raise self.wrong(name, "no decimal number of up to 38 digits")
+            raise self.wrong(name, "not a decimal number of up to 38 digits")
         return found
 
     def needed(self, name: str) -> Decimal:
@@ -203,7 +203,7 @@ class _Cell:
         try:
             moment = datetime.fromisoformat(str(value).strip().removesuffix(" UTC") + "Z" * str(value).endswith(" UTC"))
         except ValueError as error:
-            raise self.wrong(name, "no time such as 2026-11-01T00:00:00Z") from error
+            raise self.wrong(name, "not a time such as 2026-11-01T00:00:00Z") from error
         if moment.tzinfo is None:
             raise self.wrong(name, "a time needs its zone, such as 2026-11-01T00:00:00Z")
         return micros(moment)
@@ -216,7 +216,7 @@ def _line(path: Path, number: int, cells: _Cells) -> BillLine:
         raise cell.wrong("ChargeCategory", f"it is one of {', '.join(_CATEGORIES)}")
     currency = cell.text("BillingCurrency")
     if currency is None or not (len(currency) == 3 and currency.isascii() and currency.isupper()):
-        raise cell.wrong("BillingCurrency", "no ISO 4217 code such as USD")
+        raise cell.wrong("BillingCurrency", "not an ISO 4217 code such as USD")
     start, end = cell.time("ChargePeriodStart"), cell.time("ChargePeriodEnd")
     if end <= start:
         raise cell.wrong("ChargePeriodEnd", "it is not after ChargePeriodStart")

@@ -21,10 +21,7 @@ from analyzer.text.words import (
     symbol,
 )
 
-_EDITED = (
-    "Rates changed after hours of it were final: these keep the rates, and the hosts their node groups, of when they "
-    "closed."
-)
+_EDITED = "Rates changed after some hours were final: those hours keep the rates and node groups of when they closed."
 _LABEL = 16
 _NAME, _CELL = 26, 17
 _MILLIJOULES_PER_TENTH_KWH = 360_000_000
@@ -35,7 +32,7 @@ def costs_text(costs: Costs, layout: TextLayout) -> str:
     """Return the text: one paragraph a kind, with what it rests on, and what would make an unknown known."""
     version = f"   rows {costs.version}" if costs.version else ""
     found = [f"costs besides GPUs {costs.period.label}{version}", ""]
-    found += layout.wrap("Beside the ledger: none of it is in its bill, and no team is charged any of it.", "")
+    found += layout.wrap("Separate from the ledger: not in its bill, and not charged to any team.", "")
     if costs.edited:
         found += layout.wrap(_EDITED, "")
     found += ["", *_energy(costs, layout), *_network(costs, layout), *_storage(costs, layout)]
@@ -108,15 +105,15 @@ def costs_data(costs: Costs) -> dict[str, object]:
 
 def _energy(costs: Costs, layout: TextLayout) -> list[str]:
     if not costs.energy:
-        return layout.labelled("energy", "unknown: no GPU told its energy", _LABEL)
+        return layout.labelled("energy", "unknown: no GPU reported its energy", _LABEL)
     found = []
     for one in costs.energy:
         where = plain(one.node_group) if one.node_group else "all nodes" if len(costs.energy) == 1 else "other nodes"
         found += layout.labelled("energy", f"{where}: {energy_words(one, costs.currency)}", _LABEL)
         found += layout.labelled("", rows_told(one), _LABEL) if one.rows else []
     measured = sum(one.measured_ms for one in costs.energy)
-    told = f"counted by the GPUs themselves in {percent(min(measured, costs.gpu_ms), costs.gpu_ms)} of GPU time."
-    told += " Hosts, network and disks are not in it. A GPU-hour's price has power in it already: it is not added."
+    told = f"measured by the GPUs in {percent(min(measured, costs.gpu_ms), costs.gpu_ms)} of GPU time."
+    told += " Hosts, network and disks are not in it. The price per GPU-hour already includes power: it is not added."
     return [*found, *layout.labelled("", told, _LABEL), "", *_energy_by_team(costs)]
 
 
@@ -153,7 +150,7 @@ def _adding(head: str, figure: str, per_unit: int, decimals: int, sign: str = ""
 
 def _network(costs: Costs, layout: TextLayout) -> list[str]:
     if not costs.network:
-        return [*layout.labelled("network", "no bytes are known to have crossed a zone or region", _LABEL), ""]
+        return [*layout.labelled("network", "no traffic between zones or regions is known", _LABEL), ""]
     return [
         *(
             line
@@ -166,23 +163,21 @@ def _network(costs: Costs, layout: TextLayout) -> list[str]:
 
 def _storage(costs: Costs, layout: TextLayout) -> list[str]:
     if not costs.storage:
-        return [*layout.labelled("storage", "not told: write a [[storage]] for what is paid by the month", _LABEL), ""]
+        return [*layout.labelled("storage", "not set: add a [[storage]] row for what is paid by the month", _LABEL), ""]
     found = []
     for one in costs.storage:
         row = one.row
         words = (
             f"{plain(row.name or '')}: {money(one.cost_micros, costs.currency)}, {_plain(row.gib_millionths)} GiB at"
         )
-        words += f" {dollars(row.micros_per_gib_month)} a GiB and month; {_source(row)}"
+        words += f" {dollars(row.micros_per_gib_month)} per GiB and month; {_source(row)}"
         found += layout.labelled("storage", words, _LABEL)
     return [*found, ""]
 
 
 def _checkpoints(costs: Costs, layout: TextLayout) -> list[str]:
     if costs.written_bytes is None:
-        words = (
-            "none were seen" if costs.is_watched else f"{UNKNOWN}: what hosts wrote was not measured, or is not kept"
-        )
+        words = "none seen" if costs.is_watched else f"{UNKNOWN}: what hosts wrote was not measured, or is not kept"
         return [*layout.labelled("checkpoints", words, _LABEL), ""]
     words = f"{bytes_words(costs.written_bytes)} written"
     if costs.checkpoints_micros is None:
@@ -197,7 +192,7 @@ def _hosts(costs: Costs, layout: TextLayout) -> list[str]:
         return layout.labelled("hosts", "CPU and memory are in the GPUs' price: no [[host]] prices them apart", _LABEL)
     sources = "; ".join(_source(row) for row in costs.host_rows)
     if costs.hosts_micros is None:
-        words = f"{UNKNOWN}: a host has not told its cores and memory; its agent's inventory does"
+        words = f"{UNKNOWN}: a host has not reported its cores and memory; its agent's inventory does"
         return layout.labelled("hosts", words, _LABEL)
     words = f"{money(costs.hosts_micros, costs.currency)} for {costs.host_hours:,} host-hours; {sources}"
     return layout.labelled("hosts", words, _LABEL)
@@ -206,7 +201,7 @@ def _hosts(costs: Costs, layout: TextLayout) -> list[str]:
 def _row_words(row: Energy) -> str:
     words = [f"PUE {dollars(row.pue_millionths)}"]
     if row.micros_per_kwh is not None:
-        words.append(f"{dollars(row.micros_per_kwh)} a kWh ({_source(row)})")
+        words.append(f"{dollars(row.micros_per_kwh)} per kWh ({_source(row)})")
     if row.carbon is not None:
         grams = decimal(
             nearest(row.carbon.milligrams_per_kwh.numerator, row.carbon.milligrams_per_kwh.denominator * 1000), 0

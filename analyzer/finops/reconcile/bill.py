@@ -73,7 +73,7 @@ class SkuMap:
         return cls(() if path is None else _read_rules(path), frozenset({*ledger_skus, *kinds}), instances)
 
     def kind(self, line: BillLine) -> BilledKind | None:
-        """Return the GPU kind of a line, or None where it is about no GPU that is known."""
+        """Return the GPU kind of a line, or None where it is about no known GPU."""
         option = _OPTIONS.get(line.pricing_category or "")
         texts = [line.instance_type or "", *(line.texts.get(name, "") for name in _FIELDS)]
         words = [word for text in texts for word in _WORDS.split(text.casefold()) if word]
@@ -199,7 +199,7 @@ def _add(bill: Bill, line: BillLine, skus: SkuMap, within: tuple[int | None, int
 def _add_other(bill: Bill, line: BillLine, nanos: int) -> None:
     why = "correction" if line.correction else line.category.lower()
     if why in ("usage", "purchase"):
-        why = "no GPU that is known"
+        why = "no known GPU"
     name = line.texts.get("SkuMeter") or line.texts.get("SkuId") or line.texts.get("ChargeDescription") or "unnamed"
     key = (why, name[:80])
     if key not in bill.others and len(bill.others) >= OTHERS_KEPT:

@@ -175,7 +175,7 @@ def _not_comparable(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[
         return Reason("currency", "the invoice is in another currency")
     booked = side.booked
     if not side.is_billed_at_all and booked is not None and booked.owned_ms == booked.milliseconds:
-        return Reason("owned", "owned: nobody bills it")
+        return Reason("owned", "owned: not invoiced")
     if hours < expected and not side.equal:
         return Reason("not_booked", f"the ledger has {hours} of {expected} hours of this day")
     if side.billed is None and bill.last is not None and side.day > bill.last:
@@ -225,7 +225,7 @@ def _by_hours_and_price(booked: OwnedTime, ledger_micros: int, invoice_micros: i
 
 def _price_words(ledger_micros: int, owned: int, invoice_micros: int, hours: int) -> str:
     ours, theirs = ledger_micros * 1000 / owned, invoice_micros * 1000 / hours if hours else 0.0
-    return f"price differs: {theirs:,.4f} a GPU-hour on the invoice, {ours:,.4f} in the ledger"
+    return f"price differs: {theirs:,.4f} per GPU-hour on the invoice, {ours:,.4f} in the ledger"
 
 
 def _micros(nanos: int) -> int:

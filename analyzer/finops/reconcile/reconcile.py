@@ -38,7 +38,7 @@ def gathered(invoice: Path, skus: Collection[str], mapping: Path | None, span: S
         ConfigError: the invoice or the mapping cannot be read, or it is our own export.
     """
     if is_own(invoice):
-        raise ConfigError(f"{invoice} is an export of gpuledger, and no invoice: it can only agree with the ledger")
+        raise ConfigError(f"{invoice} is an export of gpuledger, not an invoice: it always agrees with the ledger")
     return gather(read_focus(invoice), SkuMap.of(skus, mapping), *span)
 
 
@@ -52,7 +52,7 @@ def hold(session: Session, bill: Bill, name: str, currency: str, span: Span) -> 
     end = span[1] if span[1] is not None else None if bill.last is None else bill.last + DAY_US
     if start is None or end is None:
         raise ConfigError(
-            f"{name}: none of its {bill.lines:,} lines in the period is of a GPU that is known; say which are "
+            f"{name}: none of its {bill.lines:,} lines in the period is of a known GPU; map them "
             "with --map FILE (docs/focus.md)"
         )
     known = session.rows(

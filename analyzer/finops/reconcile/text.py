@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 
-from analyzer.finops.reconcile.bill import Bill
+from analyzer.finops.reconcile.bill import Bill, Other
 from analyzer.finops.reconcile.compare import Comparison, Difference, Reason
 from analyzer.text.table import CellUnit, TableColumn, paper_lines
 from analyzer.text.words import counted, dollars
@@ -104,7 +104,7 @@ def _not_counted(differences: Iterable[Difference]) -> list[str]:
         found[2] += each.invoice_micros
     lines = ["", "NOT COUNTED"] if sums else []
     for (sku, reason), (count, ledger, invoice) in sums.items():
-        row = _row(f"{sku}, {count} {'day' if count == 1 else 'days'}", ledger, invoice)
+        row = _row(f"{sku}, {counted(count, 'day')}", ledger, invoice)
         if reason.kind == "currency":
             row = (*row[:3], None)  # amounts of two currencies have no difference
         lines += [paper_lines(_COLUMNS, [row])[1], f"    {reason.words}"]
@@ -125,14 +125,11 @@ def _others(bill: Bill, currency: str, top: int) -> Iterable[str]:
         return []
     total = sum(other.nanos for other in others) // 1000
     lines = ["", f"NOT COMPARED: {counted(len(others), 'kind')} of lines, {currency} {_dollars_of(total)}"]
-    for other in others[:top]:
-        times = "1 line" if other.lines == 1 else f"{other.lines:,} lines"
-        name = "".join(letter if letter.isprintable() else " " for letter in other.name)
-        lines.append(f"  {_dollars_of(other.nanos // 1000):>13}  {other.why}: {name}, {times}")
+    lines += paper_lines(_OTHER_COLUMNS, others[:top])
     if len(others) > top:
         lines.append(f"  and {len(others) - top} more kinds")
-    if any(other.why == "no GPU that is known" for other in others):
-        lines.append("  Are GPUs among them? Say which in a mapping file: --map FILE (docs/focus.md).")
+    if any(other.why == "no known GPU" for other in others):
+        lines.append("  If GPUs are among them, map them: --map FILE (docs/focus.md).")
     return lines
 
 
@@ -143,9 +140,18 @@ def _dollars_of(micros: int) -> str:
     return f"-{text}" if micros < 0 and cents else text
 
 
+def _other_words(other: Other) -> str:
+    name = "".join(letter if letter.isprintable() else " " for letter in other.name)
+    return f"{other.why}: {name}, {counted(other.lines, 'line')}"
+
+
 _AMOUNT = CellUnit(_dollars_of)
+_OTHER_COLUMNS: tuple[TableColumn[Other], ...] = (
+    TableColumn("", lambda other: other.nanos // 1000, _AMOUNT, 15),
+    TableColumn("", _other_words, align="<", gap=2),
+)
 _COLUMNS: tuple[TableColumn[_Row], ...] = (
-    TableColumn("WHERE THEY DIFFER", lambda row: row[0], width=38, align="<"),
+    TableColumn("DIFFERENCES", lambda row: row[0], width=38, align="<"),
     TableColumn("ledger", lambda row: row[1], _AMOUNT, 13),
     TableColumn("invoice", lambda row: row[2], _AMOUNT, 13),
     TableColumn("difference", lambda row: row[3], _AMOUNT, 13),

@@ -4,8 +4,7 @@ Of what is covered by a commitment it is the effective cost of an hour, of all e
 bill has one. A price holds from the first UTC day on which it was billed until another comes.
 """
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -14,7 +13,7 @@ from agent.wire.units import DAY_US
 from analyzer.finops.focus.read import BillLine
 from analyzer.finops.reconcile.bill import HOUR_UNITS, SkuMap
 from analyzer.prices.price_book import PriceRow
-from analyzer.prices.rows import ANY
+from analyzer.prices.rows import ANY, price_digits, price_rows_toml
 
 _MICROS = Decimal(1_000_000)
 _SAME_PRICE = 1_000  # costs of short lines are rounded: prices that differ by less than a thousandth are one
@@ -117,27 +116,20 @@ def _of_day(day: _Day) -> tuple[int, str]:
 
 def price_file(prices: UnitPrices) -> str:
     """Return the rows as the text of a price file."""
-    lines = [f"currency = {_text(prices.currency)}"]
-    for row in prices.rows:
-        whole, rest = divmod(row.micros_per_gpu_hour, 1_000_000)
-        lines += [
-            "",
-            "[[price]]",
-            f"sku = {_text(row.sku or ANY)}",
-            f"purchase_option = {_text(row.purchase_option or ANY)}",
-            f"{prices.currency.lower()}_per_gpu_hour = {whole}.{rest:06d}",
-            f"from = {_day(row.starts_at)}",
-            *([f"until = {_day(row.ends_at)}"] if row.ends_at is not None else []),
-            f"source = {_text(row.source)}",
-            f"as_of = {row.as_of}",
-        ]
-    return "\n".join(lines) + "\n"
+    return price_rows_toml(prices.currency, [_toml_row(row, prices.currency) for row in prices.rows])
+
+
+def _toml_row(row: PriceRow, currency: str) -> Mapping[str, object]:
+    return {
+        "sku": row.sku or ANY,
+        "purchase_option": row.purchase_option or ANY,
+        f"{currency.lower()}_per_gpu_hour": price_digits(row.micros_per_gpu_hour),
+        "from": _day(row.starts_at),
+        "until": None if row.ends_at is None else _day(row.ends_at),
+        "source": row.source,
+        "as_of": row.as_of,
+    }
 
 
 def _day(instant: int) -> date:
     return datetime.fromtimestamp(instant // 1_000_000, UTC).date()
-
-
-def _text(value: str) -> str:
-    """Return a basic string of TOML; JSON writes the same, but for DEL, and for emoji where it escapes them."""
-    return json.dumps(value.replace("\x7f", " "), ensure_ascii=False)

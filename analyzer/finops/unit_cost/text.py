@@ -23,7 +23,7 @@ from analyzer.text.words import (
 )
 
 _ROWS = 12
-_WAITS = "the middle run: until it left the queue, and until a GPU of it worked; and what nine of ten did not exceed"
+_WAITS = "median run: until it left the queue, and until a GPU of it worked; P90 of the latter"
 _TREND_WEEKS = 5
 _NARROWEST = 10  # characters for a name, whatever the paper
 _DIGITS = 3  # of a unit's price: 0.00373
@@ -32,6 +32,7 @@ _USE = (
     "useful: of the GPU time that was measured, where report week tells shares of the money; active: of its SMs, where "
     "that is read, else with any kernel"
 )
+_FACTORS = {"tokens a request": "tokens per request"}  # the words of those that are not their own
 _CHANGE = CellUnit(lambda ratio: f"{100 * (ratio - 1):+.1f}")
 _SPAN = CellUnit(lambda micros: duration(micros // SECOND_US))
 _SHARE = CellUnit(lambda permille: percent(permille, PERMILLE))
@@ -41,7 +42,7 @@ _Size = tuple[Scaled, int]  # a model, and the place of one of its sizes
 
 def units_text(report: UnitReport, layout: TextLayout, top: int | None = None) -> str:
     """Return unit economics as text."""
-    head = f"units {report.period.label}   {days(report.period)}, {report.period.timezone}"
+    head = f"unit economics {report.period.label}   {days(report.period)}, {report.period.timezone}"
     rows = top or _ROWS
     sections = [
         [head],
@@ -58,21 +59,21 @@ def units_text(report: UnitReport, layout: TextLayout, top: int | None = None) -
 
 
 def change_words(line: UnitLine, change: Changed, currency: str, timezone: str) -> str:
-    """Return "ranker-serve: $0.041 -> $0.079 per 1,000 requests since Tue 10 Nov 14:00, $412 a week. ..."."""
+    """Return "ranker-serve: $0.041 -> $0.079 per 1,000 requests since Tue 10 Nov 14:00, $412 more per week. ..."."""
     more = "more" if change.a_week > 0 else "less"
-    a_week = f"about {_whole(change, currency)} a week {more}"
+    a_week = f"about {_whole(change, currency)} {more} per week"
     told = f"{_each(change.before, change, currency)} -> {_each(change.after, change, currency)}"
     since = moment_words(change.at, timezone)
     return f"{plain(line.name)}: {told} per {line.unit.words} since {since}, {a_week}. {_factor_words(line, change)}"
 
 
 def _factor_words(line: UnitLine, change: Changed) -> str:
-    """Return "Tokens a request rose 1.9x; GPUs, price did not change."."""
+    """Return "Tokens per request rose 1.9x; GPUs, price did not change."."""
     moved, still = [], []
     for one in change.factors:
         if one.ratio is None:
             continue
-        name = f"{line.unit.noun} an hour" if one.factor == "units" else one.factor
+        name = _FACTORS.get(one.factor, one.factor) if one.factor != "units" else f"{line.unit.noun} per hour"
         if one.ratio >= MOVED_LEAST:
             moved.append(f"{name} rose {one.ratio:.1f}x")
         elif one.ratio <= 1 / MOVED_LEAST:
@@ -81,13 +82,13 @@ def _factor_words(line: UnitLine, change: Changed) -> str:
             still.append(name)
     unmoved = " and ".join([", ".join(still[:-1]), still[-1]] if len(still) > 1 else still)
     told = "; ".join([*moved, *([f"{unmoved} did not change"] if still else [])])
-    return f"{told[0].upper()}{told[1:]}." if told else "Why is not known."
+    return f"{told[0].upper()}{told[1:]}." if told else "The reason is not known."
 
 
 def _first(report: UnitReport, layout: TextLayout) -> list[str]:
     if not report.units and not report.runs:
         return layout.wrap(
-            "Nothing said what it did: let runs say their steps or tokens (docs/progress.md) and services be read"
+            "No run reported its progress: have runs report their steps or tokens (docs/progress.md) and services read"
             " (docs/services.md)."
         )
     if (
@@ -95,9 +96,9 @@ def _first(report: UnitReport, layout: TextLayout) -> list[str]:
         and all(one.ratio is None for one in report.units)
         and not any(one.runs_before for one in report.runs)
     ):
-        return layout.wrap("No earlier price of any of this work is known to compare with.")
+        return layout.wrap("No earlier unit cost to compare with.")
     if not report.changes:
-        return layout.wrap("No unit of work moved to another price for good in this period.")
+        return layout.wrap("No lasting change of unit cost in this period.")
     found = []
     for line, change in report.changes:
         found += layout.wrap(change_words(line, change, report.currency, report.period.timezone))
@@ -114,18 +115,18 @@ def _units(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
     sign = symbol(report.currency).strip()
     decimals = money_decimals(max((line.micros or 0 for line in shown), default=0))
     columns: list[TableColumn[UnitLine]] = [
-        name_column("A UNIT OF WORK", lambda line: line.name, width),
-        TableColumn("a unit is", lambda line: line.unit.short, width=17, align="<"),
+        name_column("UNIT ECONOMICS", lambda line: line.name, width),
+        TableColumn("unit", lambda line: line.unit.short, width=17, align="<"),
         TableColumn("done", lambda line: line.units, CellUnit(short), 9),
         TableColumn(f"cost {sign}", lambda line: line.micros, CellUnit(lambda m: amount(m, decimals)), 10),
-        TableColumn(f"{sign} a unit", _a_unit, CellUnit(digits), 10),
+        TableColumn(f"{sign} per unit", _a_unit, CellUnit(digits), 10),
         TableColumn("+/- %", lambda line: line.ratio, _CHANGE, 8),
     ]
     if drawn:
         columns.append(TableColumn("trend", lambda line: line, width=drawn + 2, together=lambda _: trends))
     found = [*paper_lines(columns, shown), *_more(len(report.units), rows)]
     if drawn:
-        found += [f"  trend: the price of a unit in the last {drawn} weeks, from nothing to the dearest"]
+        found += [f"  trend: cost per unit in the last {drawn} weeks, from 0 to the highest"]
     return found
 
 
@@ -152,7 +153,7 @@ def _runs(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
         return []
     width = 22 + layout.extra
     columns: tuple[TableColumn[RunLine], ...] = (
-        name_column("WHOLE RUN", lambda line: line.name, width),
+        name_column("COMPLETED RUN", lambda line: line.name, width),
         TableColumn("GPUs", lambda line: line.gpus, width=6),
         TableColumn("runs", lambda line: line.runs, width=7),
         TableColumn("GPU-hours", lambda line: line.milliseconds, GPU_TIME, 12),
@@ -160,7 +161,7 @@ def _runs(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
         TableColumn("before", lambda line: line.micros_before, AMOUNT, 12),
         TableColumn("+/- %", _times_before, _CHANGE, 9),
     )
-    note = "  the middle one of those that completed; before: of the four weeks before"
+    note = "  median of completed runs; before: of the previous four weeks"
     return [*paper_lines(columns, report.runs[:rows]), note, *_more(len(report.runs), rows)]
 
 
@@ -174,12 +175,12 @@ def _waits(waits: tuple[Wait, ...], layout: TextLayout, rows: int) -> list[str]:
         return []
     width = 24 + layout.extra
     columns: tuple[TableColumn[Wait], ...] = (
-        name_column("FROM REQUEST TO WORK", lambda wait: wait.team or "unmapped", width),
+        name_column("TIME TO FIRST WORK", lambda wait: wait.team or "unmapped", width),
         TableColumn("runs", lambda wait: wait.runs, width=8),
         TableColumn("not yet", lambda wait: wait.not_yet, width=10),
         TableColumn("queued", lambda wait: wait.queued_us_p50, _SPAN, 12),
         TableColumn("worked", lambda wait: wait.first_work_us_p50, _SPAN, 12),
-        TableColumn("nine of ten", lambda wait: wait.first_work_us_p90, _SPAN, 14),
+        TableColumn("P90", lambda wait: wait.first_work_us_p90, _SPAN, 14),
     )
     return [*paper_lines(columns, known[:rows]), *layout.wrap(_WAITS)]
 
@@ -196,7 +197,7 @@ def _compute(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
         TableColumn("before", lambda one: one.useful_permille_before, _SHARE, 9),
         TableColumn("active", lambda one: one.activity_permille, _SHARE, 9),
         TableColumn(
-            f"{symbol(report.currency).strip()} a useful h",
+            f"{symbol(report.currency).strip()} per useful h",
             lambda one: one.micros_a_useful_hour,
             CellUnit(lambda price: f"{price / MICROS:,.2f}"),
             15,
@@ -216,7 +217,7 @@ def _scaling(report: ScalingReport | None, layout: TextLayout, rows: int) -> lis
         name_column("SCALING", lambda row: "" if row[1] else row[0].model, width),
         TableColumn("GPUs", lambda row: row[0].scaling.sizes[row[1]].gpus, width=8),
         TableColumn("runs", lambda row: row[0].scaling.sizes[row[1]].runs, width=8),
-        TableColumn("a second", _rate, width=16),
+        TableColumn("per second", _rate, width=16),
         TableColumn("speed-up", lambda row: f"{row[0].scaling.sizes[row[1]].speed_up:.2f}", width=11),
         TableColumn("efficiency", lambda row: round(PERMILLE * row[0].scaling.sizes[row[1]].efficiency), _SHARE, 12),
     )

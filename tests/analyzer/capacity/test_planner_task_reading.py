@@ -110,7 +110,7 @@ def test_nodes_may_be_left_to_the_inventory(nodes: str, groups: tuple[str, ...])
         ("cpus: 32", "cpus: 32.5", "node cpuB: cpus must be a whole number"),
         ("rack: B", "rack: 7", "write a number in quotes"),
         ("rack: B", 'rack: "a\\u202eb"', "printable characters"),
-        ("  t2:", "  t1:", "one key is said twice"),
+        ("  t2:", "  t1:", "a key is given twice"),
         ("nodes:", "notes:", "unknown key 'notes'; did you mean 'nodes'"),
         ("tasks:", "finish_by: yesterday\ntasks:", "finish_by must be a moment"),
         ("tasks:", "finish_by: 2026-11-24\ntasks:", "give the hour as well"),

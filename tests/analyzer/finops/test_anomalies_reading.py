@@ -64,7 +64,7 @@ def test_a_usual_week_says_so() -> None:
     """A section that always finds something is read twice."""
     found, text = read(fleet())
     assert found.found == ()
-    assert "Nothing was out of the ordinary." in text
+    assert "No anomalies." in text
 
 
 def test_a_young_ledger_says_what_it_needs() -> None:
@@ -72,5 +72,5 @@ def test_a_young_ledger_says_what_it_needs() -> None:
     found, text = read(fleet(extra_gpus=40.0, weeks=2))
     assert found.found == ()
     assert found.weeks_missing == 2
-    assert "Nothing can be called out of the ordinary yet." in text
+    assert "Insufficient data to find anomalies." in text
     assert "2 more weeks" in text

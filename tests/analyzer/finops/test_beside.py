@@ -288,15 +288,15 @@ def test_the_text_says_what_is_known_and_what_would_make_the_rest_known() -> Non
     """No total: energy is in the price of a GPU-hour already, and what has no price is unknown, never 0."""
     said = " ".join(costs_text(whole(), TextLayout(width=160, ascii=True)).split())
     assert "h100: 500.0 kWh at the GPUs, 650.0 with the hall: $71.50, 247.6 kg CO2e" in said
-    assert "PUE 1.30, 0.11 a kWh (power contract, checked 2026-01-01), 381 g/kWh (Germany, 2023)" in said
+    assert "PUE 1.30, 0.11 per kWh (power contract, checked 2026-01-01), 381 g/kWh (Germany, 2023)" in said
     assert "other nodes: 1.0 kWh at the GPUs; no [[energy]] row says its PUE, tariff and carbon" in said
     assert "in 50.0% of GPU time" in said
     assert "nlp 500.0 $71.50 247.6 nobody (not allocated) 1.0 - - total 501.0 - -" in said
-    assert "A GPU-hour's price has power in it already: it is not added." in said
+    assert "The price per GPU-hour already includes power: it is not added." in said
     assert "$100.00" in said
-    assert "storage not told: write a [[storage]]" in said
+    assert "storage not set: add a [[storage]] row" in said
     assert "1.0 TB written; no [[checkpoints]] row prices all of it" in said
-    assert "hosts -: a host has not told its cores and memory" in said
+    assert "hosts -: a host has not reported its cores and memory" in said
 
 
 def test_the_columns_of_energy_add_up_as_printed() -> None:

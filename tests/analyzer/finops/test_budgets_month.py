@@ -95,7 +95,7 @@ def test_a_team_without_a_week_of_history_is_not_judged() -> None:
     report = with_verdicts(known, NOVEMBER, starts[-1] + 24 * HOUR, "USD", [budget(100)])
     assert report is not None
     assert line(report, "nlp").verdict is None
-    assert "not known yet" in budgets_text(report, TextLayout(80))
+    assert "No forecast yet" in budgets_text(report, TextLayout(80))
 
 
 def test_a_budget_of_who_spent_nothing_is_shown() -> None:
@@ -162,7 +162,7 @@ def test_a_reader_takes_months_alone() -> None:
     with fleet.store.session() as session:
         reader = Reader(session, Settings())
         assert BUDGETS.read(reader, Request("budgets")).period.label == "2025-11"
-        with pytest.raises(ConfigError, match="is no month"):
+        with pytest.raises(ConfigError, match="is not a month"):
             BUDGETS.read(reader, Request("budgets", since="2025-W46"))
         with pytest.raises(LedgerError, match="nothing of 2025-09"):
             BUDGETS.read(reader, Request("budgets", since="2025-09"))
@@ -185,25 +185,25 @@ def test_hostile_names_are_plain_in_the_table() -> None:
 def test_a_budget_of_a_name_that_spends_nothing_is_asked_about() -> None:
     """A name with a letter wrong would hold its budget for ever, and the sentence would say so."""
     said = first_sentence(at(46, {NLP: [5_000_000] * 46}, budget(10_000_000, "nip")))
-    assert said.startswith("Nothing is spent of the budget of nip: is the name right?")
-    assert first_sentence(at(46, {NLP: [5] * 46}, budget(10_000_000))).startswith("The one budget will hold. ")
+    assert said.startswith("No spend on the budget of nip: is the name right?")
+    assert first_sentence(at(46, {NLP: [5] * 46}, budget(10_000_000))).startswith("The one budget is on track. ")
 
 
 def test_budgets_of_a_month_that_is_not_whole_hold_only_without_its_first_days() -> None:
     """What was spent before the ledger began is in no figure, so that nobody knows whether the month holds."""
     report = at(46, {NLP: [5] * 46}, budget(10_000_000))
     late = replace(report, known_since=report.period.start + DAY)
-    assert "will hold, without the days before the ledger begins" in first_sentence(late)
+    assert "on track, without the days before the ledger begins" in first_sentence(late)
 
 
 def test_who_may_be_over_is_told() -> None:
-    """That all budgets will hold was said where the upper end of one is above it."""
+    """That all budgets are on track was said where the upper end of one is above it."""
     report = at(46, {NLP: [1_000_000_000] * 46}, budget(55_000_000_000))
     may = (replace(one, verdict="may be over", ending=MAY) if one.held else one for one in report.lines)
     report = replace(report, lines=tuple(may), fleet=replace(report.fleet, ending=MAY), over=())
     text = budgets_text(report, TextLayout(80))
     words = " ".join(text.split())
-    assert "Nobody is likely to be over budget, but nlp may be: up to $57,000 of its $55,000." in words
+    assert "No budget is likely to be exceeded, but nlp may spend up to $57,000 of its $55,000." in words
     assert "50,000 ?" in text
     assert "? may be over its budget" in words
 

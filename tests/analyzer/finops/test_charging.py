@@ -122,7 +122,7 @@ def test_what_has_no_price_has_no_difference() -> None:
     assert (line.cost_micros, line.charged_micros, line.difference_micros) == (None, 5_800_000, None)
     assert charges([held("nlp", None)], [])[0].charged_micros is None
     said = charge_text(report([line]), TextLayout(ascii=True))
-    assert "some of it has no price; gpuledger bill prices check names what is missing" in said
+    assert "part of it has no price; gpuledger bill prices check names what is missing" in said
 
 
 def test_cost_centres_bear_what_their_teams_are_charged() -> None:
@@ -142,7 +142,7 @@ def test_cost_centres_bear_what_their_teams_are_charged() -> None:
 
 
 def test_a_team_without_a_cost_centre_is_named() -> None:
-    """Finance must know whom to ask; unmapped is what maps to no team at all."""
+    """Finance must know whom to ask; unmapped is unmapped runs at all."""
     lines = charges([held("search"), held("vision"), held(None)], [], "cost-centre")
     said = charge_text(report(lines, by="cost-centre"), TextLayout(ascii=True))
     assert [row.split("  ")[0] for row in said.splitlines()[3:6]] == [
@@ -179,7 +179,7 @@ def test_what_is_learned_of_closed_hours_is_a_line_of_its_own(tmp_path: Path) ->
     assert moved[("2025-11", True)] == 400_000
     assert sum(cost or 0 for cost in moved.values()) in (400_000 * closed, 400_000 * (closed + 24))
     said = charge_text(month, TextLayout(ascii=True))
-    assert "CORRECTIONS learned in 2025-12, of hours that had closed; not in the figures" in said
+    assert "CORRECTIONS booked in 2025-12 to closed hours; not in the figures" in said
     assert all(len(line) <= 80 for line in said.splitlines())
     rows = list(csv.DictReader(StringIO(charge_csv(month))))
     assert {row["corrects"] for row in rows} == {"", "2025-11"}

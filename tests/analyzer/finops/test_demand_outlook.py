@@ -59,7 +59,7 @@ def test_fewer_are_advised_where_half_the_day_is_empty() -> None:
     assert mix.best is not None
     assert mix.best.held_gpus == 8
     text = " ".join(demand_text(report, TextLayout(80)).split())
-    assert "8 fewer reserved would save $2,688 a week." in text
+    assert "8 fewer reserved would save $2,688 per week." in text
     assert "Spot is for" not in text, "none is bought"
 
 
@@ -75,4 +75,4 @@ def test_an_empty_ledger_has_no_demand() -> None:
     written = Written()
     with written.store.session() as session:
         report = outlook(session, NOW, "UTC", "USD", book(), {})
-    assert "Less than a whole day is known" in demand_text(report, TextLayout(80))
+    assert "less than one full day is known" in demand_text(report, TextLayout(80))

@@ -45,13 +45,13 @@ def test_a_parquet_of_floats_is_read_to_their_shortest_decimal(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"EffectiveCost": "12,50"}, r"line 3: EffectiveCost is '12,50': no decimal number"),
+        ({"EffectiveCost": "12,50"}, r"line 3: EffectiveCost is '12,50': not a decimal number"),
         ({"EffectiveCost": "NaN"}, "EffectiveCost is 'NaN'"),
-        ({"EffectiveCost": "1e999999"}, "no decimal number of up to 38 digits"),
+        ({"EffectiveCost": "1e999999"}, "not a decimal number of up to 38 digits"),
         ({"EffectiveCost": ""}, "EffectiveCost is '': it must not be null"),
         ({"ChargeCategory": "Use"}, "ChargeCategory is 'Use': it is one of Usage"),
-        ({"BillingCurrency": "credits"}, "no ISO 4217 code"),
-        ({"ChargePeriodStart": "1 Nov"}, "no time such as 2026-11-01T00:00:00Z"),
+        ({"BillingCurrency": "credits"}, "not an ISO 4217 code"),
+        ({"ChargePeriodStart": "1 Nov"}, "not a time such as 2026-11-01T00:00:00Z"),
         ({"ChargePeriodStart": "2026-11-01T00:00:00"}, "a time needs its zone"),
         ({"ChargePeriodEnd": "2026-11-01T00:00:00Z"}, "it is not after ChargePeriodStart"),
     ],

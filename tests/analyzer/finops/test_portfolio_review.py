@@ -67,5 +67,5 @@ def test_a_ledger_is_read_by_name() -> None:
     assert text.index("forgotten") < text.index("sweep")
     assert all(len(line) <= 80 for line in text.splitlines())
     fewer = portfolio_text(found, TextLayout(80), top=1).splitlines()
-    (rest,) = (line for line in fewer if "and 1 smaller one" in line)
+    (rest,) = (line for line in fewer if "1 other" in line)
     assert rest.split()[-1] == "60", "with the rest in a row of its own, the column sums to the first line"

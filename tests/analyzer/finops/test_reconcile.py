@@ -58,7 +58,7 @@ def test_another_price_is_named(tmp_path: Path) -> None:
     compared, bill = against(three_hours(), invoice(tmp_path / "i.csv", {"EffectiveCost": "72"}))
     (difference,) = compared.differences
     assert reasons(difference) == [("price", 9_600_000)]
-    assert "3.0000 a GPU-hour on the invoice, 2.6000 in the ledger" in difference.reasons[0].words
+    assert "3.0000 per GPU-hour on the invoice, 2.6000 in the ledger" in difference.reasons[0].words
     assert not compared.matched
     assert "Not matched: 13.4% apart; 62.40 in the ledger, 72.00 on the invoice." in reconcile_text(compared, bill, "i")
 
@@ -155,7 +155,7 @@ def test_taxes_credits_and_other_lines_are_listed(tmp_path: Path) -> None:
         ("tax", 5_000_000_000),
         ("credit", -7_250_000_000),
         ("correction", -1_000_000_000),
-        ("no GPU that is known", 100_000_000),
+        ("no known GPU", 100_000_000),
     }
     billed = sum(line.effective for line in read_focus(path))
     assert bill.nanos == billed * 10**9
@@ -177,7 +177,7 @@ def test_a_mapping_file_goes_first(tmp_path: Path) -> None:
     rules.write_text('[[invoice]]\nmatch = "gpu-*"\nsku = "H100-80GB"\ngpus = 8\n')
     path = invoice(tmp_path / "i.csv", {"SkuId": "GPU-large", "ChargeDescription": "a host"})
     assert against(three_hours(), path, mapping=rules)[0].matched
-    with pytest.raises(ConfigError, match="none of its 1 lines in the period is of a GPU that is known"):
+    with pytest.raises(ConfigError, match="none of its 1 lines in the period is of a known GPU"):
         against(three_hours(), path)
     rules.write_text('[[invoice]]\nmatch = "x"\nsku = "H100-80GB"\ngpus = 0\n')
     with pytest.raises(ConfigError, match="'gpus' must be 1 to 1,024, not 0"):

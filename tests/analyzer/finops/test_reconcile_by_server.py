@@ -102,7 +102,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(running: Site) -> None:
     day = {"sku": "H100-80GB", "day": 1_762_732_800_000_000, "nanos": 1, "nano_hours": 1}
     assert _post(running).status_code == 200
     assert _post(running, days=[day, day]).status_code == 409
-    assert "none of its 1 lines in the period is of a GPU" in _post(running, days=[]).json()["detail"]
+    assert "none of its 1 lines in the period is of a known GPU" in _post(running, days=[]).json()["detail"]
     for wrong in ({"nanos": 10**18}, {"day": 1}, {"day": -1}, {"sku": ""}, {"more": 1}, {"nanos": 0.5}):
         assert _post(running, days=[day | wrong]).status_code == 422
     assert _post(running, digest="x").status_code == 422

@@ -28,7 +28,7 @@ def test_silence_is_left_out_of_the_shares() -> None:
     assert (found["idle allocation"].permille, found["idle allocation"].standing) == (20, None)
     assert found["useful"].told == "90.0% of what was measured; 50.0% was not"
     most = by_name(all_targets(HeldTime(1000, 100, 810, 60), Headroom(400, 0, 390, unread=600), (0, 0), []))
-    standings = [most[name].standing for name in ("useful", "idle allocation", "memory left at the peak")]
+    standings = [most[name].standing for name in ("useful", "idle allocation", "free memory at peak")]
     assert standings == ["reached", "missed", None], "whatever the rest was; of memory that decides"
 
 
@@ -39,9 +39,9 @@ def test_bars_are_bars() -> None:
     )
     assert found["useful"].standing == "reached"
     assert found["idle allocation"].standing == "missed"
-    assert found["memory left at the peak"].standing == "missed"
-    assert found["cost of a whole run"].standing == "missed"
-    assert found["latency promised"].standing == "reached"
+    assert found["free memory at peak"].standing == "missed"
+    assert found["cost per run"].standing == "missed"
+    assert found["latency target"].standing == "reached"
 
 
 def test_a_fleet_is_read_as_it_is() -> None:
@@ -63,11 +63,11 @@ def test_a_fleet_is_read_as_it_is() -> None:
     period = calendar.parse("2025-11-10", MONDAY + DAY)
     with fleet.store.session() as session:
         found = by_name(targets(session, period, unit_report(session, period, calendar, "USD")))
-    assert found["memory left at the peak"].permille == 500
+    assert found["free memory at peak"].permille == 500
     assert found["idle allocation"].standing == "missed"
     assert found["useful"].permille is not None
     assert 480 <= found["useful"].permille <= 500
-    assert found["latency promised"].standing is None
+    assert found["latency target"].standing is None
     assert all(len(line) <= 64 for line in target_lines(tuple(found.values()), TextLayout(64)))
     lines = target_lines(tuple(found.values()), TextLayout(80))
     assert all(len(line) <= 80 for line in lines)

@@ -63,8 +63,10 @@ def test_dearer_requests_are_told_with_what_moved() -> None:
     assert moved["tokens a request"] == pytest.approx(1.0)
     text = units_text(report, TextLayout(80))
     assert "since Tue 9 Dec 14:00" in text
-    assert "Requests an hour fell to 0.50x; GPUs, price and tokens a request did not change." in " ".join(text.split())
-    assert text.count("a week more") == 1, "requests and tokens became dearer at once: one loss, told once"
+    assert "Requests per hour fell to 0.50x; GPUs, price and tokens per request did not change." in " ".join(
+        text.split()
+    )
+    assert text.count("more per week") == 1, "requests and tokens became dearer at once: one loss, told once"
     assert line.ratio is not None
     assert line.ratio > 1.4
 

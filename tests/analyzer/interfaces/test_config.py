@@ -54,7 +54,7 @@ def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
 
 def test_an_unknown_variable_is_named_with_the_nearest() -> None:
     """The same slip of the pen, in a container."""
-    with pytest.raises(ConfigError, match=r"GPULEDGER_ANALYZER_TIMEZON is no setting.*TIMEZONE"):
+    with pytest.raises(ConfigError, match=r"GPULEDGER_ANALYZER_TIMEZON is not a setting.*TIMEZONE"):
         Settings.read(None, {"GPULEDGER_ANALYZER_TIMEZON": "UTC"})
 
 
@@ -81,7 +81,7 @@ def test_an_old_name_of_the_site_s_address_names_the_new_one(
     table = "mail" if of is MailSettings else "alarms"
     path = file(tmp_path, f'[{table}]\nbase_url = "https://a.example"\n')
     for where, around in ((path, {}), (None, {f"GPULEDGER_{table.upper()}_BASE_URL": "https://a.example"})):
-        with pytest.raises(ConfigError, match=rf"\[{table}\] base_url is no setting any more: it is site_url of"):
+        with pytest.raises(ConfigError, match=rf"\[{table}\] base_url is no longer a setting: use site_url of"):
             of.read(where, TABLES, around)
 
 
@@ -105,7 +105,7 @@ def test_a_bad_timezone_is_one_sentence(zone: str) -> None:
         ("THREADS", "two", "must be a whole number, not 'two'"),
         ("THREADS", "\u00b2", "must be a whole number"),
         ("THREADS", "0", "threads must be 1 or more, not 0"),
-        ("FIRST_WEEKDAY", "someday", "first_weekday 'someday' is no day; write one such as monday"),
+        ("FIRST_WEEKDAY", "someday", "first_weekday 'someday' is not a weekday; write one such as monday"),
     ],
 )
 def test_a_bad_value_is_one_sentence(variable: str, value: str, said: str) -> None:
@@ -132,7 +132,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_prices_in_another_currency_are_refused(tmp_path: Path) -> None:
     """The ledger adds up one currency only."""
     (tmp_path / "prices.toml").write_text('currency = "EUR"\n')
-    with pytest.raises(ConfigError, match="counts in EUR, the ledger in USD"):
+    with pytest.raises(ConfigError, match="is in EUR, the ledger in USD"):
         price_book(Settings(prices=tmp_path / "prices.toml"))
 
 
@@ -163,7 +163,7 @@ def test_the_same_table_says_how_recommendations_are_made(tmp_path: Path) -> Non
     ("text", "environ", "said"),
     [
         ("moved_percents = 5", {}, "did you mean 'moved_percent'"),
-        ("moved_percent = 101", {}, "is a share and at most 100"),
+        ("moved_percent = 101", {}, "must be no more than 100 percent"),
         ("valid_days = -1", {}, "must be a whole number"),
         ("", {"GPULEDGER_PLACEMENT_VALID_DAY": "3"}, "the nearest is GPULEDGER_PLACEMENT_VALID_DAYS"),
         ("", {"GPULEDGER_PLACEMENT_VALID_DAYS": "soon"}, "must be a whole number"),

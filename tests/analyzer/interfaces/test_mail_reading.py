@@ -159,7 +159,7 @@ def test_a_month_that_the_ledger_has_not_from_its_start_says_so(session: Session
     """Five days told as "month so far" without a word are somebody's whole bill."""
     reader = Reader(session, Settings())
     assert Joined.read(reader, week(1)).extras(None).of_months[-1:] == (
-        "The ledger begins Mon 10 Nov: the days of this month before are not in it.",
+        "The ledger begins Mon 10 Nov: earlier days of this month are not in it.",
     )
     assert Joined.read(reader, week(4)).extras(None).of_months == ()
 

@@ -42,7 +42,7 @@ def test_charges_come_from_a_server_in_every_form(running: Site, capsys: pytest.
     """Nobody stops a server to charge a week; the file has the same amounts as the ledger's own reading."""
     server = ["2025-11-10", "--server", str(running.client.base_url)]
     assert charges(server) == 0
-    assert "one charge rate; else a team is charged what its GPUs cost" in capsys.readouterr().out
+    assert "one charge rate; otherwise a team is charged the cost of its GPUs" in capsys.readouterr().out
     assert charges([*server, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "gpuledger/charges"

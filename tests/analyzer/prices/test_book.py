@@ -139,7 +139,7 @@ def test_the_key_names_the_currency(tmp_path: Path) -> None:
         (AWS.replace("p5.48xlarge", "p5.49xlarge"), "0 list prices for aws us-east-1 p5.49xlarge"),
         (AWS.replace("on_demand", "reserved_1yr_no_upfront"), "is an estimate"),
         ("[price]\nsku = 'x'\n", "must be written as [[price]]"),
-        ("price = ", "is not TOML"),
+        ("price = ", "is not valid TOML"),
     ],
 )
 def test_a_wrong_price_file_is_refused_in_one_sentence(tmp_path: Path, text: str, message: str) -> None:

@@ -121,7 +121,7 @@ def test_regions_are_held_to_where_hosts_stand() -> None:
     assert "these hosts name no region" in missing
     assert found(text, owned(region="us-east-1")) == []
     ((kind, sentence),) = found(row("2.60", region='"us-east-1"'), owned(region="eu-north1"))
-    assert (kind, "its region is told and chooses nothing, and hosts name eu-north1" in sentence) == ("unknown", True)
+    assert (kind, "its region is given but selects nothing, and hosts name eu-north1" in sentence) == ("unknown", True)
     assert found(row("2.60", region='"us-east-1"'), owned(region="us-east-1")) == []
     assert found(row("2.60", region='"us-east-1"'), owned()) == []
 
@@ -131,7 +131,7 @@ def test_owned_for_less_than_its_power_is_asked_about() -> None:
     energy = '[[energy]]\nusd_per_kwh = 0.11\npue = 1.30\nfrom = 2026-01-01\nsource = "x"\nas_of = 2026-11-01\n'
     cheap, sound = row("0.10", "owned"), row("0.11", "owned")
     told = [sentence for _, sentence in found(cheap + energy, owned("owned", watts=700.0))]
-    assert sum("less than the 0.1001 an hour of its power alone, at its limit of 700 W" in one for one in told) == 1
+    assert sum("less than the 0.1001 per hour of its power alone, at its limit of 700 W" in one for one in told) == 1
     for text, gpus in (
         (sound + energy, owned("owned", watts=700.0)),
         (cheap, owned("owned", watts=700.0)),

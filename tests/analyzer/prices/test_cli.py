@@ -208,8 +208,9 @@ def test_a_derived_price_is_listed_with_its_parts(tmp_path: Path, capsys: pytest
     assert prices(["--prices", str(path), "--sku", "A100"]) == 0
     shown = capsys.readouterr().out
     assert "A100-80GB          owned" in shown
-    assert "depreciation                     0.50  175,296.00 a node of 8 over 5 years" in shown
-    assert "power                          0.0858  4,800 W a node of 8 x PUE 1.30 x" in shown
+    assert "depreciation                     0.50  175,296.00 per node of 8 over 5\n" in shown
+    assert f"\n{'':45}years\n" in shown
+    assert "power                          0.0858  4,800 W per node of 8 x PUE 1.30 x" in shown
     assert "any GPU (any) for team-nlp           2.90  2026-01-01 until further notice\n      internal" in shown
     assert "energy                                     2026-01-01 until further notice\n      hall 2" in shown
     assert prices(["--prices", str(path), "--sku", "H100"]) == 0

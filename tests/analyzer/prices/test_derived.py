@@ -119,7 +119,7 @@ def test_an_owned_gpu_costs_its_parts(tmp_path: Path) -> None:
     }
     assert {part.name: part.micros for part, _ in parts} == exact
     assert sum(amount for _, amount in parts) == micros(prices, "A100-80GB", "owned", "2026-11-09")
-    assert parts[1][0].how == "4,800 W a node of 8 x PUE 1.30 x 0.11 a kWh"
+    assert parts[1][0].how == "4,800 W per node of 8 x PUE 1.30 x 0.11 per kWh"
 
 
 def test_what_is_written_off_costs_what_runs_on(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_the_version_follows_the_series_and_leaves_old_files_alone(tmp_path: Pat
         (RESERVED.replace("105_120", "1e-300"), "at most six decimals"),
         (RESERVED.replace("105_120", "1e999999999999"), "more than a trillion"),
         (RESERVED.replace("105_120", "2.6000000000000000000000000000000001"), "at most six decimals"),
-        (RESERVED.replace("105_120", "9" * 5000), "is not TOML"),
+        (RESERVED.replace("105_120", "9" * 5000), "is not valid TOML"),
         (
             RESERVED.replace("usd_upfront_per_node", "usd_upfront_per_gpu").replace("1.10", "1_000_000.5"),
             "more than 1,000,000.00",
@@ -298,7 +298,7 @@ def test_a_server_finds_the_series_beside_its_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*other\.csv"):
         kept.put(SPOT.replace("spot.csv", "other.csv").encode(), told.tag, lambda _, then: seen.append(then.version))
     assert (seen, kept.told()) == ([], told)
-    with pytest.raises(ConfigError, match="the price file itself is no file here"):
+    with pytest.raises(ConfigError, match="the price file itself is not a file here"):
         PriceBook.parse("prices.toml", SPOT.encode())
 
 

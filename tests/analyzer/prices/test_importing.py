@@ -56,7 +56,7 @@ def test_the_rows_are_a_price_file_with_date_and_source(tmp_path: Path, capsys: 
     assert (row.sku, row.node_group, row.provider, row.region) == ("H100-80GB", "h100", "nebius", "eu-north1")
     assert row.micros_per_gpu_hour == 2_950_000
     assert str(row.as_of) == "2026-11-01"
-    assert row.source == "SkyPilot catalogue 0082b04: nebius h100-1 (and 1 more at this price), 2.95 an hour"
+    assert row.source == "SkyPilot catalogue 0082b04: nebius h100-1 (and 1 more at this price), 2.95 per hour"
     assert "left out: 1 row, no GPU" in said.err
     assert "left out: 2 spot prices as of one moment" in said.err
 
@@ -94,7 +94,7 @@ def test_a_file_is_never_written_over(tmp_path: Path) -> None:
     out = tmp_path / "new.toml"
     assert bring(asked(tmp_path / "c.csv", HEAD + NEBIUS, "--out", str(out))) == 0
     assert PriceBook.read(out).rows[0].micros_per_gpu_hour == 2_950_000
-    with pytest.raises(ConfigError, match="is there already, and is not written over"):
+    with pytest.raises(ConfigError, match="already exists; name a new file"):
         bring(asked(tmp_path / "c.csv", HEAD + LAMBDA, "--out", str(out)))
 
 
@@ -114,14 +114,14 @@ def test_a_file_is_never_written_over(tmp_path: Path) -> None:
         (NEBIUS.replace("23.60", "1e300"), "no price"),
         (NEBIUS.replace("23.60", "1e-9999999999"), "no price"),
         (NEBIUS.replace("23.60", "").replace("10.00", ""), "no price"),
-        (NEBIUS.replace("h100-8", "=HYPERLINK(1)"), "instance type that is no name"),
-        (NEBIUS.replace("eu-north1", "@SUM(1)"), "region that is no name"),
-        (NEBIUS.replace("eu-north1", "eu\x7fnorth"), "region that is no name"),
-        (NEBIUS.replace("{'Gpus'", "__import__('os').system('false') or {'Gpus'"), "GPU memory not told"),
-        (NEBIUS.replace("81920", "-81920"), "GPU memory not told"),
-        (NEBIUS.replace("81920", "1e999"), "GPU memory not told"),
-        ("h100-8,H100,8,1,1,1,eu,,\n", "GPU memory not told"),
-        ("h100-8,H100,8\n", "GPU memory not told"),
+        (NEBIUS.replace("h100-8", "=HYPERLINK(1)"), "instance type that is not a valid name"),
+        (NEBIUS.replace("eu-north1", "@SUM(1)"), "region that is not a valid name"),
+        (NEBIUS.replace("eu-north1", "eu\x7fnorth"), "region that is not a valid name"),
+        (NEBIUS.replace("{'Gpus'", "__import__('os').system('false') or {'Gpus'"), "GPU memory not given"),
+        (NEBIUS.replace("81920", "-81920"), "GPU memory not given"),
+        (NEBIUS.replace("81920", "1e999"), "GPU memory not given"),
+        ("h100-8,H100,8,1,1,1,eu,,\n", "GPU memory not given"),
+        ("h100-8,H100,8\n", "GPU memory not given"),
     ],
 )
 def test_a_row_that_is_no_offer_is_left_out_and_counted(tmp_path: Path, row: str, reason: str) -> None:
@@ -156,7 +156,7 @@ def test_a_row_of_gpuhunt_that_is_no_offer_is_left_out(tmp_path: Path, row: str,
         (b"a,b\n1,2\n", "is not such a catalogue: it has no column InstanceType"),
         (b"", "it has no column"),
         (b"\xff\xfe", "is not UTF-8 text"),
-        (HEAD.encode() + b'"' + b"x" * 200_000 + b'"\n', "is no CSV"),
+        (HEAD.encode() + b'"' + b"x" * 200_000 + b'"\n', "is not valid CSV"),
     ],
 )
 def test_a_file_that_is_no_catalogue_is_refused(tmp_path: Path, content: bytes, message: str) -> None:

@@ -239,7 +239,7 @@ def everything(fleet: Fleet) -> str:
             silent_fleet,
             (
                 "Nothing avoidable", "useful 0", "avoidable 0", r"total [\d.,]+ 0\.0", r"cost \$0\.00",
-                "to another price", "Nobody asked", "0.0% less", "none were seen", "reached",
+                "No lasting change", "No GPU was requested", "0.0% less", "none seen", "reached",
                 r"2025-W46,unmapped,\d+,USD,,0,,0,", "all clear",
             ),
             ("Nothing was measured of what runs held", "2025-W46,unmapped,288,USD,,,,,", "useful -"),
@@ -257,7 +257,7 @@ def everything(fleet: Fleet) -> str:
         (
             half_fleet,
             (
-                r"useful 100\.0% of its time", "none were seen", r"\d%\s+reached", "-8.000", "all clear",
+                r"useful 100\.0% of its time", "none seen", r"\d%\s+reached", "-8.000", "all clear",
                 r"Nothing avoidable was found[.;]",
             ),
             ("productive 8.000 - -", "useful 100.0% of what was measured of its time", "as much GPU time as before"),
@@ -281,16 +281,16 @@ def test_no_reading_tells_what_was_not_read_as_nothing(
     [
         (
             silent_fleet,
-            ("Nothing is recommended", "needs mending", r"\$0\.00 was avoidable"),
+            ("Nothing is recommended", r"No issues\.", r"\$0\.00 was avoidable"),
             (
                 "and nothing was measured.",
                 "Nothing was measured of what runs held: what to change is not known.",
-                "whether agents and hosts need mending is not known",
+                "whether agents and hosts have issues is not known",
             ),
         ),
         (
             unheld_fleet,
-            ("Nothing is recommended for", "needs mending"),
+            ("Nothing is recommended for", r"No issues\."),
             ("Nothing is recommended: no run is known to have held a GPU.",),
         ),
         (

@@ -83,9 +83,9 @@ def test_who_reads_changes_nothing(steady: tuple[Site, Path], key: str) -> None:
 @pytest.mark.parametrize(
     ("content", "headers", "status", "said"),
     [
-        (b"currency = [", {}, 400, "prices.toml is not TOML"),
+        (b"currency = [", {}, 400, "prices.toml is not valid TOML"),
         (DEAR.replace(b"5.20", b"-1"), {}, 400, "usd_per_gpu_hour"),
-        (DEAR.replace(b"USD", b"EUR").replace(b"usd_", b"eur_"), {}, 400, "counts in EUR, the ledger in USD"),
+        (DEAR.replace(b"USD", b"EUR").replace(b"usd_", b"eur_"), {}, 400, "is in EUR, the ledger in USD"),
         (DEAR + DEAR.partition(b"\n")[2], {}, 400, "two prices of H100-80GB"),
         (DEAR, {"If-Match": '"of another"'}, 412, "another since it was read"),
         (DEAR, {"If-Match": ""}, 428, "If-Match"),

@@ -67,6 +67,6 @@ def test_the_figures_are_those_that_were_recorded(recorded: Asked) -> None:
         return max(float(row["value"][1]) for row in recorded.query(expression))
 
     assert of("Power, all") == pytest.approx(409.692)
-    assert of("Memory held") == 4845 * 2**20
+    assert of("Memory in use") == 4845 * 2**20
     assert of("SM clock") == 1215e6
     assert of("Tensor activity") == pytest.approx(0.930433)
