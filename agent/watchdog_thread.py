@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Late(Generic[T]):
-    """An answer that nobody waited for any more, and when it came, on the clock of the attendant."""
+    """An answer that nobody waited for any more, and when it came, on the clock of the watchdog thread."""
 
     value: T
     came_at: int

@@ -81,7 +81,7 @@ def privacy_md() -> str:
             "",
             "Made from `agent/wire/tables.py` by `make docs`; do not edit.",
             "",
-            "An agent opens one connection, outwards, to the collector that it is told of, and listens on 127.0.0.1",
+            "An agent opens one outbound connection, to the configured collector, and listens on 127.0.0.1",
             "alone. `gpuledger agent --once --json` prints one batch as it would be sent.",
             "",
             "## Names of people and projects",

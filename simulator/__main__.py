@@ -33,11 +33,15 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m simulator", description=__doc__)
-    parser.add_argument("--url", required=True, help="the collector")
+    parser.add_argument("--url", required=True, help="address of the collector")
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same bytes")
-    parser.add_argument("--every", type=int, default=60, metavar="SECONDS", help="beat of the GPU samples")
-    parser.add_argument("--last-day-every", type=int, metavar="SECONDS", help="beat of the last day; else as --every")
-    parser.add_argument("--site", choices=("week", "small"), default="week", help="24 hosts a week, or 2 for 2 hours")
+    parser.add_argument("--every", type=int, default=60, metavar="SECONDS", help="sampling interval of the GPUs")
+    parser.add_argument(
+        "--last-day-every", type=int, metavar="SECONDS", help="the same on the last day; default: --every"
+    )
+    parser.add_argument(
+        "--site", choices=("week", "small"), default="week", help="24 hosts for a week, or 2 hosts for 2 hours"
+    )
     parser.add_argument("--progress", action="store_true", help='lines of {"done": n, "of": m} on stdout')
     return parser
 

@@ -135,4 +135,4 @@ def _deliver(lines: _Lines, body: bytes) -> tuple[int, int]:
         if again < _TRIES - 1:
             pause = pause_seconds(again, _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)
             time.sleep(min(asked or pause, _LONGEST_WAIT_SECONDS))
-    raise DeliveryError(f"the collector at {lines.url} did not take a batch after {_TRIES} tries: {trouble}")
+    raise DeliveryError(f"the collector at {lines.url} did not accept a batch after {_TRIES} tries: {trouble}")

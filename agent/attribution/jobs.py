@@ -198,7 +198,7 @@ _File = tuple[str, str]  # name and content
 
 
 class _MappingFiles:
-    """A witness that reads a directory of files, each of which speaks of one GPU."""
+    """A provider that reads a directory of files, each of which speaks of one GPU."""
 
     name: str
     authority: Authority = "declared"

@@ -1,6 +1,6 @@
 """Who, beside the processes themselves, can say what holds a GPU: asked in their own time, believed for an hour.
 
-A pod does not lose its GPU because the kubelet restarts. So each witness's last good answer stands while it fails, its
+A pod does not lose its GPU because the kubelet restarts. So each provider's last good answer stands while it fails, its
 age is shown, and only after an hour it is dropped.
 """
 
@@ -20,7 +20,7 @@ from agent.watchdog_thread import WatchdogThread
 from agent.wire.tables import HOST_AUTHORITIES
 from agent.wire.units import SECOND_US
 
-# Who holds which GPU, as several witnesses tell it, put together in one pure function.
+# Who holds which GPU, as several providers tell it, put together in one pure function.
 # DESIGN, invariant 4: the word of a scheduler before its cgroup, before what a run says itself, before nobody's.
 PRECEDENCE: tuple[Authority, ...] = HOST_AUTHORITIES
 _MEMBERS_MAX = 8  # of one run on one GPU that are named
@@ -41,7 +41,7 @@ class GpuHold:
 
 @dataclass(frozen=True, slots=True)
 class ProviderReport:
-    """What one witness says: who holds what, and which of its names stand for which runs."""
+    """What one provider says: who holds what, and which of its names stand for which runs."""
 
     held: tuple[GpuHold, ...] = ()
     names: Mapping[str, "Meant"] = field(default_factory=dict)
@@ -140,9 +140,9 @@ class Aliases:
 
 
 _LOG = logging.getLogger(__name__)
-_PATIENCE_SECONDS = 0.2  # with all witnesses together; what comes later counts at the next reading
+_PATIENCE_SECONDS = 0.2  # with all providers together; what comes later counts at the next reading
 UNHURRIED_SECONDS = 5.0  # with all of them where there is no beat to keep; who has not answered then counts as failing
-LATE_SECONDS = 60.0  # without an answer before a slow witness counts as failing
+LATE_SECONDS = 60.0  # without an answer before a slow provider counts as failing
 GOOD_FOR_SECONDS = 3600.0
 
 
@@ -168,7 +168,7 @@ class HolderProvider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How a witness does: the age of what it said last, in seconds and None where that counts no longer, how often it
+    """How a provider does: the age of what it said last, in seconds and None where that counts no longer, how often it
     failed, and why it fails now, in words and empty where it does not.
     """
 
@@ -192,7 +192,7 @@ class _Asked:
 
 
 class HolderProviders:
-    """Asks every witness on a thread of its own, each no more often than it wants to be asked."""
+    """Asks every provider on a thread of its own, each no more often than it wants to be asked."""
 
     def __init__(
         self,
@@ -245,7 +245,7 @@ class HolderProviders:
         return ProviderReport(held)
 
     def ages(self) -> dict[str, float]:
-        """Return how old the answer of each witness is that says anything, in seconds."""
+        """Return how old the answer of each provider is that says anything, in seconds."""
         now = self._seconds()
         return {
             one.provider.name: now - one.told_at
@@ -254,7 +254,7 @@ class HolderProviders:
         }
 
     def conditions(self) -> list[Condition]:
-        """Return how each witness does that is on this host, or fails to say whether it is."""
+        """Return how each provider does that is on this host, or fails to say whether it is."""
         ages = self.ages()
         return [
             Condition(one.provider.name, ages.get(one.provider.name), one.failures, one.why if one.failing else "")
@@ -280,7 +280,7 @@ class HolderProviders:
                 self._fails(one, str(error))
         except SourceError as error:
             self._fails(one, str(error))
-        except Exception as error:  # noqa: BLE001  a mistake of ours in one witness must not silence the others
+        except Exception as error:  # noqa: BLE001  a mistake of ours in one provider must not silence the others
             self._fails(one, f"BUG: {error!r}")
 
     def _take(self, one: _Asked, told: ProviderReport | None, at: float) -> None:

@@ -36,12 +36,7 @@ def document(found: Examination) -> dict[str, Any]:
     """Return the examination as JSON's types."""
     sent = found.leaves.bytes_per_hour
     return {
-        "node": found.node,
-        "gpus": found.gpus,
-        "driver": found.driver,
-        "version": found.version,
-        "user": found.user,
-        "healthy": found.healthy,
+        **{name: getattr(found, name) for name in ("node", "gpus", "driver", "version", "user", "healthy")},
         "measures": [asdict(line) for line in found.measures],
         "cost": {"core_ratio": round(found.cost.core_ratio, 5), "memory_bytes": found.cost.memory_bytes},
         "leaves": asdict(found.leaves) | {"bytes_per_hour": None if sent is None else round(sent)},

@@ -96,7 +96,7 @@ def _host(row: Row) -> str:
     return _joined(
         "host",
         _percent("CPU busy", row.get("cpu_busy_ratio")),
-        _percent("waiting for disk", row.get("cpu_iowait_ratio")),
+        _percent("I/O wait", row.get("cpu_iowait_ratio")),
         _gigabytes("memory used", row.get("memory_used_bytes"), None),
     )
 

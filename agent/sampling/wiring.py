@@ -162,7 +162,7 @@ def _providers(host: _Host, gpus: "GpuSource", state_file: "StateFile") -> "Hold
 def _open_providers(
     host: _Host, listed: Callable[[], Sequence["Device"]], state_file: "StateFile", told_before: Collection[str]
 ) -> "HolderProviders":
-    """Return the witnesses that the settings allow. Each says for itself whether there is anything of the kind here.
+    """Return the providers that the settings allow. Each says for itself whether there is anything of the kind here.
 
     `listed` is the driver's list of GPUs and MIG instances, `told_before` the authorities that stand behind what was
     held when the agent before this one ended. Where nothing is lasting there is no next reading: each is waited for.

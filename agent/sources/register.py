@@ -1,4 +1,4 @@
-"""Who holds which GPU: what witnesses tell and what processes show, joined and told as edges."""
+"""Who holds which GPU: what providers tell and what processes show, joined and told as edges."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -222,7 +222,7 @@ def _hold_of_row(row: Mapping[str, Any]) -> GpuHold:
     return GpuHold(str(row["gpu_uuid"]), attribution, row["gpu_fraction"])
 
 
-_PATIENT_READINGS = 3  # at the start, for witnesses that have not answered yet
+_PATIENT_READINGS = 3  # at the start, for providers that have not answered yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ class Register:
     def update(self, processes: Iterable[GpuUser], now: int, names: Mapping[str, Meant] | None = None) -> Reading:
         """Return the edges since the last update. `now` is in microseconds UTC, `names` what else names stand for.
 
-        At the very start witnesses may need a moment: until they have been heard, nothing is said to be given back.
+        At the very start providers may need a moment: until they have been heard, nothing is said to be given back.
         """
         told = self._providers.told().held
         self._readings += 1

@@ -16,7 +16,7 @@ from agent.spool.losses import Losses, Range
 from agent.spool.segment_store import Pile, SegmentStore, occupied, rows_of
 
 _LOG = logging.getLogger(__name__)
-# Where the bodies of batches are: on the shelf, or in memory as long as the disk refuses them.
+# Where the bodies of batches are: in segments, or in memory as long as the disk refuses them.
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 FULL_DISK_TRIES = 8  # each makes room by one batch
 
@@ -28,14 +28,14 @@ class Bodies:
         self.unwritten = 0
         self.held: dict[int, bytes] = {}
         self.held_bytes = 0
-        self._shelf = segments
+        self._segments = segments
         self._refused = False
 
     def write(self, sequence: int, body: bytes, make_room: Callable[[], bool]) -> bool:
         """Store a batch; return whether it is durably on the disk, else it is held in memory."""
         for _ in range(FULL_DISK_TRIES):
             try:
-                self._shelf.write(sequence, body)
+                self._segments.write(sequence, body)
             except OSError as error:
                 if error.errno in FULL_DISK and make_room():
                     continue
@@ -48,12 +48,12 @@ class Bodies:
 
     def read(self, sequence: int) -> bytes:
         """Return a batch; an OSError where the disk does not give it."""
-        return self.held[sequence] if sequence in self.held else self._shelf.read(sequence)
+        return self.held[sequence] if sequence in self.held else self._segments.read(sequence)
 
     def remove(self, sequence: int) -> None:
         """Remove a batch."""
         if (body := self.held.pop(sequence, None)) is None:
-            self._shelf.remove(sequence)
+            self._segments.remove(sequence)
         else:
             self.held_bytes -= len(body)
 
@@ -77,7 +77,7 @@ class Bodies:
             return
         for sequence, body in list(self.held.items()):
             try:
-                self._shelf.write(sequence, body)
+                self._segments.write(sequence, body)
             except OSError:
                 return  # the next batch tries again
             del self.held[sequence]
@@ -100,7 +100,7 @@ class Spool:
     """
 
     def __init__(self, segments: SegmentStore, max_bytes: int, kept_bytes: int) -> None:
-        self._shelf = segments
+        self._segments = segments
         self._bodies = Bodies(segments)
         self._max_bytes = max_bytes
         self._kept_bytes = kept_bytes
@@ -118,7 +118,7 @@ class Spool:
     @property
     def stream(self) -> str:
         """The stream that new batches belong to."""
-        return self._shelf.stream
+        return self._segments.stream
 
     # A beat and a scrape read these while a slow disk holds the lock, so they take none.
     @property
@@ -149,7 +149,7 @@ class Spool:
     @property
     def quarantined(self) -> int:
         """Files that were set aside since the agent began."""
-        return self._shelf.quarantined
+        return self._segments.quarantined
 
     @property
     def untold_loss(self) -> Range | None:
@@ -225,7 +225,7 @@ class Spool:
             self._sending = None
             self._losses.tell_again(sequence)
             if not self._closed and self._waiting.take(sequence):
-                self._shelf.set_aside(sequence, why)
+                self._segments.set_aside(sequence, why)
                 self._bodies.remove(sequence)
 
     def begin_stream(self) -> None:
@@ -256,7 +256,7 @@ class Spool:
     def close(self) -> None:
         """Let another agent use the directory. An answer that comes later changes nothing there any more."""
         self._closed = True
-        self._shelf.close()
+        self._segments.close()
 
     def _read(self, sequence: int) -> bytes | None:
         """Return a batch, or None where it is set aside because it alone cannot be read.
@@ -269,7 +269,7 @@ class Spool:
         except OSError as error:
             if error.errno in _PASSING:
                 raise
-            moved = self._shelf.set_aside(sequence, f"it cannot be read: {error}")
+            moved = self._segments.set_aside(sequence, f"it cannot be read: {error}")
             self._waiting.take(sequence)
             self._losses.add(sequence, Counter())
             if not moved:  # then the disk is at fault: go slowly, lest it all be given up in a moment
@@ -317,7 +317,7 @@ class Spool:
     def _forget(self, sequence: int) -> None:
         self._kept.take(sequence)
         if sequence == self._next - 1 and sequence not in self._bodies.held:
-            self._shelf.mark_done(sequence)
+            self._segments.mark_done(sequence)
             self._done.append(sequence)
         else:
             self._bodies.remove(sequence)
@@ -325,17 +325,17 @@ class Spool:
     def _forget_numbers(self) -> None:
         """A higher number is on the disk."""
         for sequence in self._done:
-            self._shelf.remove_done(sequence)
+            self._segments.remove_done(sequence)
         self._done = []
 
     def _numbered_anew(self) -> dict[int, int]:
         for _ in range(FULL_DISK_TRIES - 1):
             try:
-                return self._shelf.begin_stream(list(self._waiting), self._bodies.held)
+                return self._segments.begin_stream(list(self._waiting), self._bodies.held)
             except OSError as error:
                 if error.errno not in FULL_DISK or not self._make_room():
                     raise
-        return self._shelf.begin_stream(list(self._waiting), self._bodies.held)
+        return self._segments.begin_stream(list(self._waiting), self._bodies.held)
 
 
 def open_spool(directory: Path, max_bytes: int, kept_bytes: int, *, sync: bool = True) -> Spool:

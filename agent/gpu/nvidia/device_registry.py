@@ -116,12 +116,12 @@ _LOG = logging.getLogger(__name__)
 class DeviceRegistry:
     """Keeps every GPU that was ever listed, until it is forgotten, and asks for the list on a thread of its own."""
 
-    def __init__(self, around: NvmlContext, expected_devices: ExpectedDevices) -> None:
+    def __init__(self, context: NvmlContext, expected_devices: ExpectedDevices) -> None:
         self.gpus: dict[str, Followed] = {}
-        self._around = around
+        self._context = context
         self._expected = expected_devices
         self._inventory = Inventory()
-        self._listing = Listing(around.failures, around.xid, around.seconds)
+        self._listing = Listing(context.failures, context.xid, context.seconds)
         self._lister = WatchdogThread("the NVIDIA driver", self._listing.look)
         self._listed: Listed | None = None
         self._is_new = False  # the listing is not yet settled
@@ -133,7 +133,7 @@ class DeviceRegistry:
         return self._expected.expected
 
     @property
-    def ghosts(self) -> Mapping[str, Silence]:
+    def unlisted(self) -> Mapping[str, Silence]:
         """Why each GPU is silent that should be here and was never listed to this agent, by UUID or other name."""
         return {name: why for name, why in self._expected.absent.items() if name not in self.gpus}
 
@@ -145,7 +145,7 @@ class DeviceRegistry:
     def lost(self) -> list[str]:
         """The UUIDs of GPUs that were seen, by this agent or one before it, and are gone."""
         lost = [uuid for uuid, one in list(self.gpus.items()) if one.gpu.lost]
-        return lost + [name for name, why in self.ghosts.items() if why == "lost"]
+        return lost + [name for name, why in self.unlisted.items() if why == "lost"]
 
     def prepare(self, timeout_seconds: float) -> None:
         """Ask for the first list before the first beat, which has little time for it.
@@ -183,7 +183,7 @@ class DeviceRegistry:
                 raise
             if not self._hangs:
                 _LOG.warning("%s; GPUs already known are still read", error)
-                self._around.failures["listing is hung"] += 1
+                self._context.failures["listing is hung"] += 1
             self._hangs = True
         self._apply()
 
@@ -205,7 +205,7 @@ class DeviceRegistry:
     def keep_energy(self) -> None:
         """Leave the energy counters to the next agent."""
         counters = {uuid: one.gpu.energy.counter for uuid, one in self.gpus.items()}
-        self._around.energy.keep({uuid: counter for uuid, counter in counters.items() if counter is not None})
+        self._context.energy.keep({uuid: counter for uuid, counter in counters.items() if counter is not None})
 
     def close(self) -> None:
         """End the threads; a GPU that hangs is left behind with its thread."""
@@ -223,7 +223,7 @@ class DeviceRegistry:
         self._listed, self._is_new = listed, True
         for uuid, (index, handle) in listed.gpus.items():
             if uuid not in self.gpus:
-                self.gpus[uuid] = follow(Gpu(uuid, self._around))
+                self.gpus[uuid] = follow(Gpu(uuid, self._context))
             others = tuple(other for name, (_, other) in listed.gpus.items() if name != uuid)
             self.gpus[uuid].gpu.found(ListedGpu(index, handle, others, listed.life))
         if listed.complete:  # else one is listed that cannot be told from others: each is asked by the handle it had
@@ -237,5 +237,5 @@ class DeviceRegistry:
                 self.gpus.pop(uuid).watchdog.close()
         lost = self._listing.lost = frozenset(self.lost)
         gpus = {uuid: self.gpus[uuid].gpu for uuid in listed.gpus if uuid not in lost}
-        self._around.pcie.follow({uuid: listed.gpus[uuid][1] for uuid, gpu in gpus.items() if not gpu.has_gpm})
+        self._context.pcie.follow({uuid: listed.gpus[uuid][1] for uuid, gpu in gpus.items() if not gpu.has_gpm})
         self.keep_energy()

@@ -48,20 +48,20 @@ _MOST_INSTANCES = 16  # of one GPU; the largest there are have 7
 class Instance:
     """One MIG instance. The driver has no utilization for it; GPM measures the GPU instance it lies in."""
 
-    def __init__(self, uuid: str, parent_uuid: str, handle: object, around: NvmlContext) -> None:
+    def __init__(self, uuid: str, parent_uuid: str, handle: object, context: NvmlContext) -> None:
         self.uuid = uuid
         self.handle: Any = handle
         self._parent_uuid = parent_uuid
-        self.calls = Calls(uuid, around.failures, around.seconds)
+        self.calls = Calls(uuid, context.failures, context.seconds)
         self._processes = Processes(uuid, self.calls)
         self._gpm: Gpm | None = None
         self.number: int | None = None  # of the GPU instance that it lies in
 
-    def measure(self, parent: object, around: NvmlContext, buffer: GpmBuffer) -> None:
+    def measure(self, parent: object, context: NvmlContext, buffer: GpmBuffer) -> None:
         """Start the activity meter where the chip of this `parent` has one; exceptions as `Calls.ask`."""
         self.number = number = self.calls.ask(pynvml.nvmlDeviceGetGpuInstanceId, self.handle)
         if number is not None and self._gpm is None:
-            self._gpm = around.gpm(self.calls, parent, buffer, number)
+            self._gpm = context.gpm(self.calls, parent, buffer, number)
 
     def read(self, parent: object, seconds: float | None) -> Mapping[str, Value]:
         """Return the instance's row for the `seconds` since the last call, None where it is the first.
@@ -91,7 +91,7 @@ def find_instances(
     parent_uuid: str,
     parent: object,
     known: Mapping[str, Instance],
-    around: NvmlContext,
+    context: NvmlContext,
     buffer: GpmBuffer,
 ) -> dict[str, Instance]:
     """Return the instances that `parent` has now, by UUID: the known ones kept, with fresh handles, the gone closed.
@@ -110,9 +110,9 @@ def find_instances(
         if uuid is None:
             is_whole = is_whole and handle is None and calls.refusal(question.__name__) is None
         else:
-            found[uuid] = known.get(uuid) or Instance(uuid, parent_uuid, handle, around)
+            found[uuid] = known.get(uuid) or Instance(uuid, parent_uuid, handle, context)
             found[uuid].handle = handle
-            found[uuid].measure(parent, around, buffer)
+            found[uuid].measure(parent, context, buffer)
     if not is_whole:
         return {**known, **found}
     for uuid in known.keys() - found.keys():
@@ -153,7 +153,7 @@ def _whole(gpu: "Gpu", found: ListedGpu) -> Mapping[str, Value]:
         "power_limit_watts": None if limit is None else limit / MILLIWATTS_PER_WATT,
         "sm_clock_max_hertz": None if clock is None else float(clock * HERTZ_PER_MEGAHERTZ),
         "nvlink_peers": _nvlink_peers(gpu, found),
-        "driver_version": gpu.around.driver,
+        "driver_version": gpu.context.driver,
         **_place(gpu, handle),
     }
 
@@ -164,7 +164,7 @@ def _place(gpu: "Gpu", handle: object) -> Mapping[str, Value]:
     bus_id = None if pci is None else sysfs_bus_id(pci.busId)
     return {
         "pci_bus_id": bus_id,
-        "numa_node": None if bus_id is None else numa_node(gpu.around.sysfs, bus_id),
+        "numa_node": None if bus_id is None else numa_node(gpu.context.sysfs, bus_id),
         "pcie_generation": ask(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, handle),
         "pcie_generation_max": ask(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
         "pcie_width": ask(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
@@ -217,16 +217,16 @@ class Gpu:
     `read` and `close` ask the driver and belong to one thread at a time; the rest is for any.
     """
 
-    def __init__(self, uuid: str, around: NvmlContext) -> None:
+    def __init__(self, uuid: str, context: NvmlContext) -> None:
         self.uuid = uuid
-        self.around = around
+        self.context = context
         self.lost = False
         self.absent = False  # not even listed: there is nobody to ask
         self.mig = False
         self.architecture: int | None = None  # nvml.h, NVML_DEVICE_ARCH_*
         self.instances: dict[str, Instance] = {}
         self.seconds: float | None = None  # since the last reading, None where it is the first
-        self.energy = EnergyMeter(around.wall_seconds, around.energy.known(uuid))
+        self.energy = EnergyMeter(context.wall_seconds, context.energy.known(uuid))
         self._place = ListedGpu(0, None, ())
         self._found: ListedGpu | None = None  # what is not yet looked at
         self._gone: tuple[str, ...] = ()  # instances that were deleted
@@ -234,8 +234,8 @@ class Gpu:
         self._begin()
 
     def _begin(self) -> None:
-        self.calls = Calls(self.uuid, self.around.failures, self.around.seconds)
-        self.instruments = Instruments(self.uuid, self.calls, self.energy, self.around)
+        self.calls = Calls(self.uuid, self.context.failures, self.context.seconds)
+        self.instruments = Instruments(self.uuid, self.calls, self.energy, self.context)
         self._processes = Processes(self.uuid, self.calls)
         self._held = Holding()
         self._held_at: float | None = None
@@ -250,7 +250,7 @@ class Gpu:
         self.absent, self._found = False, place
 
     def missing(self) -> None:
-        """Note that the driver no longer lists this GPU; the roster, which misses it, says so in the log."""
+        """Note that the driver no longer lists this GPU; the registry, which misses it, says so in the log."""
         self.absent = self.lost = True
 
     def read(self) -> GpuReading:
@@ -317,13 +317,13 @@ class Gpu:
         buffer, before = self._buffer or GpmBuffer(), self.instances
         self._buffer = buffer
         if self.mig:
-            self.instances = find_instances(self.calls, self.uuid, handle, self.instances, self.around, buffer)
+            self.instances = find_instances(self.calls, self.uuid, handle, self.instances, self.context, buffer)
         else:
             self.instances = {}
         gone = [uuid for uuid in (*self._gone, *before) if uuid not in self.instances]
         self._gone = tuple(dict.fromkeys(gone))[-_MOST_GONE:]
         if self.instruments.gpm is None:
-            self.instruments.gpm = self.around.gpm(self.calls, handle, buffer)
+            self.instruments.gpm = self.context.gpm(self.calls, handle, buffer)
         self.architecture = self.calls.ask(pynvml.nvmlDeviceGetArchitecture, handle)
 
     def _reading(self, looked: bool) -> GpuReading:
@@ -336,8 +336,8 @@ class Gpu:
 
     def _holders(self, handle: object) -> Holding:
         """Return who holds it, as often as that is wanted: listing processes is the dearest question of a beat."""
-        now, asked = self.around.seconds(), self._held_at
-        if asked is None or now - asked >= self.around.process_seconds - (self.seconds or 0) / 2:
+        now, asked = self.context.seconds(), self._held_at
+        if asked is None or now - asked >= self.context.process_seconds - (self.seconds or 0) / 2:
             nobody = Holding(known=frozenset((self.uuid, *self._gone) if self.mig else self._gone))
             own = nobody if self.mig else self._processes.read(handle)
             parts = [instance.holding() for instance in self.instances.values()]
@@ -378,9 +378,9 @@ def _refusals(gpu: Gpu) -> Mapping[str, str | None]:
         "clocks": of.clocks.refusal,
         "throttle": of.throttles.refusal,
         "activity": None if of.gpm is not None else _no_gpm(gpu),
-        "pcie": None if of.gpm_tells("pcie_receive_bytes") else gpu.around.pcie.refusal(gpu.uuid),
+        "pcie": None if of.gpm_tells("pcie_receive_bytes") else gpu.context.pcie.refusal(gpu.uuid),
         "nvlink": None if of.gpm_tells("nvlink_receive_bytes") else of.nvlink.refusal,
-        "xid": gpu.around.xid.refusal(gpu.uuid),
+        "xid": gpu.context.xid.refusal(gpu.uuid),
         "ecc": of.health.ecc_refusal,
         "remapped_rows": of.health.rows_refusal,
         "processes": None if gpu.mig else _processes(gpu),

@@ -256,11 +256,11 @@ class Instruments:
     Only the energy meter outlives that: it sees by itself whether the driver's counter started anew.
     """
 
-    def __init__(self, uuid: str, calls: Calls, energy: EnergyMeter, around: NvmlContext) -> None:
+    def __init__(self, uuid: str, calls: Calls, energy: EnergyMeter, context: NvmlContext) -> None:
         self.gpm: Gpm | None = None
         self._uuid = uuid
         self._calls = calls
-        self._around = around
+        self._context = context
         self.batch = Fields(calls, EVERY_BEAT)
         self.rings = Rings(calls)
         self.power = Power(calls, self.batch, energy)
@@ -309,10 +309,10 @@ class Instruments:
             self.gpm = None
 
     def _look_is_due(self) -> bool:
-        return self._looked is None or self._around.seconds() - self._looked >= _LOOK_SECONDS
+        return self._looked is None or self._context.seconds() - self._looked >= _LOOK_SECONDS
 
     def _look(self, handle: object) -> None:
-        self._looked = self._around.seconds()
+        self._looked = self._context.seconds()
         self.clocks.look(handle)
         self.health.look(handle)
         self._link.look(handle)
@@ -328,7 +328,7 @@ class Instruments:
         }
 
     def _pcie(self, seconds: float | None) -> dict[str, Value]:
-        rates = self._around.pcie.take(self._uuid)
+        rates = self._context.pcie.take(self._uuid)
         return {
             name: None if rate is None or seconds is None else round(rate * seconds)
             for name, rate in zip(("pcie_receive_bytes", "pcie_transmit_bytes"), rates, strict=True)

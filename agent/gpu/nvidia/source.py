@@ -51,10 +51,10 @@ class NvmlSource:
         self.failures: Counter[str] = Counter()
         pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures, wall_seconds, seconds)
         energy = EnergyBook(host.state_file, host.proc)
-        self._around = NvmlContext(
+        self._context = NvmlContext(
             self.failures, seconds, wall_seconds, pcie, xid, energy, host.sys, driver_version(), host.process_seconds
         )
-        self._devices = DeviceRegistry(self._around, ExpectedDevices(host, wall_seconds))
+        self._devices = DeviceRegistry(self._context, ExpectedDevices(host, wall_seconds))
         self._budget = _OURS * host.hang_seconds
         self._last_read: float | None = None
         self._fails = False  # the driver did not answer at all when it was last asked
@@ -99,7 +99,7 @@ class NvmlSource:
 
     def xids(self) -> Mapping[str, Mapping[str, int]]:
         """Return by GPU how many XID errors of each class were heard. May be called from any thread."""
-        return self._around.xid.by_class()
+        return self._context.xid.by_class()
 
     def supported(self) -> Sequence[Supported]:
         """Return what each GPU tells, and why not. Asks the driver nothing, and may be called from any thread."""
@@ -111,7 +111,7 @@ class NvmlSource:
                 found += nothing(uuid, "the GPU is not read, at its holder's request")
             else:
                 found += nothing(uuid, "a driver call is hung") if one.hung else of_gpu(one.gpu)
-        for name, why in self._devices.ghosts.items():
+        for name, why in self._devices.unlisted.items():
             found += nothing(name, _UNLISTED[why] + self._devices.at(name))
         return found
 
@@ -133,14 +133,14 @@ class NvmlSource:
         return reading
 
     def _read(self) -> Reading:
-        began, now = time.monotonic(), self._around.seconds()
+        began, now = time.monotonic(), self._context.seconds()
         budget = _OPENING_SECONDS if self._last_read is None else self._budget
         listed = self._devices.begin(budget / 4)
         seconds = None if self._last_read is None else now - self._last_read
         self._warn_of_long_beats(seconds)
         lost, hung = self.lost, self._hung()
         quiet = self._quiet()
-        self._around.pcie.leave_alone(quiet)
+        self._context.pcie.leave_alone(quiet)
         ask_all(self._devices.gpus.values(), seconds, began + budget - time.monotonic(), quiet)
         self._last_read = now
         if not listed:
@@ -153,8 +153,8 @@ class NvmlSource:
     def close(self) -> None:
         """End the threads and give the driver its memory back; what hangs in the driver is left behind."""
         self._devices.keep_energy()
-        self._around.pcie.close()
-        self._around.xid.close()
+        self._context.pcie.close()
+        self._context.xid.close()
         self._devices.close()
         if not self._hung():
             close_library()
@@ -164,7 +164,7 @@ class NvmlSource:
         changed = self._devices.settle(fact for facts in told for fact in facts)
         found = list(self._devices.gpus.values())
         rows: list[Row] = [row for one in found for row in self._with_xids(one.gpu, one.reading, is_first)]
-        silent = self._devices.ghosts.items()
+        silent = self._devices.unlisted.items()
         rows += [{"gpu_uuid": name, "up": False if why == "lost" else None} for name, why in silent if why != "hangs"]
         return {"gpu_samples": rows, "inventory": changed} if changed else {"gpu_samples": rows}
 
@@ -174,7 +174,7 @@ class NvmlSource:
         What is wrong with a GPU that hangs must not wait until it answers. A first reading measures no interval and is
         told to nobody: its errors are those of the next one too.
         """
-        xids = self._around.xid.take(gpu.uuid, keep=is_first)
+        xids = self._context.xid.take(gpu.uuid, keep=is_first)
         if xids.count:
             gpu.instruments.look_soon()
         elif gpu.lost or reading is None:
@@ -300,16 +300,6 @@ class WaitingNvml:
             return self._source.expected, self._source.seen
         expected = self._expected()
         return (expected, 0) if expected else None
-
-    @property
-    def lost(self) -> Sequence[str]:
-        """The UUIDs of GPUs that were seen and are gone."""
-        return self._source.lost if self._source else []
-
-    @property
-    def failures(self) -> Counter[str]:
-        """The driver's refusals by question."""
-        return self._source.failures if self._source else Counter()
 
     def close(self) -> None:
         """Give the driver back, where there is one."""

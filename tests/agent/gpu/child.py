@@ -41,7 +41,12 @@ def main(options: dict[str, Any]) -> None:
         state_file=state_file,
         quiet=lambda: frozenset(Path(options["quiet"]).read_text().split()),
     )
-    made = partial(NvmlSource, host, lambda: clocks.seconds, lambda: clocks.wall, pcie_pause_seconds=0.01)
+    opened: list[NvmlSource] = []
+
+    def made() -> NvmlSource:
+        opened.append(NvmlSource(host, lambda: clocks.seconds, lambda: clocks.wall, pcie_pause_seconds=0.01))
+        return opened[-1]
+
     try:
         source = WaitingNvml(lambda: open_nvml(made), lambda: clocks.seconds, options["opening_seconds"])
     except AgentError as error:
@@ -68,11 +73,11 @@ def main(options: dict[str, Any]) -> None:
                 "reading": reading,
                 "runs": runs.read() if command["runs"] else {},
                 "processes": [asdict(process) for process in source.processes()],
-                "lost": source.lost,
+                "lost": opened[-1].lost if opened else [],
                 "counts": source.counts,
                 "xids": source.xids(),
                 "supported": [asdict(each) for each in source.supported()],
-                "failures": source.failures,
+                "failures": opened[-1].failures if opened else {},
             }
         )
     source.close()
