@@ -66,7 +66,8 @@ def report(recording: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
     """Print the report on stderr, and write it where it is wanted; where it cannot be made, say how to get it."""
     with _stoppable():
         if not _made(recording, wanted.options, stdout=sys.stderr.fileno()):
-            say(f"no report could be made here; the recording is {recording}: gpuledger report recording {recording}")
+            again = f"gpuledger report recording {recording}"
+            say(f"no report could be made on this host; where the server is installed: {again}")
             return
         page = wanted.file or (recording.with_suffix(".html") if wanted.open_page else None)
         if page is not None and _written(recording, wanted, page):
@@ -85,10 +86,8 @@ def profile(recording: Path, wanted: Wanted, say: Callable[[str], None]) -> None
         if _asked(line, stdout=DEVNULL):
             say(f"the capacity profile is in {wanted.profile}, self-measured and signed with your own key")
         else:
-            say(
-                f"no profile was made: gpuledger capacity profile --recording {recording} --out {wanted.profile} says "
-                "why"
-            )
+            again = f"gpuledger capacity profile --recording {recording} --out {wanted.profile}"
+            say(f"no profile was made; to see why: {again}")
 
 
 def _written(recording: Path, wanted: Wanted, page: Path) -> bool:

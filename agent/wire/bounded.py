@@ -104,7 +104,7 @@ def toml_said(
     text = _text(content, most_bytes)
     bare = _TOML_STRINGS.sub("s", text)
     if (lines := bare.count("\n")) > _TOML_LINES_MOST:
-        raise TooMuchError(f"at most {_TOML_LINES_MOST:,} lines are read, and it has {lines:,}")
+        raise TooMuchError(f"it has {lines:,} lines; the maximum is {_TOML_LINES_MOST:,}")
     if _LONG_KEY.search(bare) is not None:
         raise TooDeepError(f"a key is nested over {_KEY_PARTS_MOST} deep: it has so many parts with dots between them")
     _require(sum(map(bare.count, "=,.[{")), _TOML_VALUES_MOST, bare, _DEEPEST)
@@ -128,7 +128,7 @@ def too_long_a_number(text: str) -> bool:
 
 def _text(content: str | bytes, most_bytes: int) -> str:
     if len(content) > most_bytes:
-        raise TooMuchError(f"at most {most_bytes:,} bytes are read, and it has {len(content):,}")
+        raise TooMuchError(f"it has {len(content):,} bytes; the maximum is {most_bytes:,}")
     return content if isinstance(content, str) else content.decode("utf-8")
 
 
@@ -139,6 +139,6 @@ def _require(values: int, most_values: int, bare: str, deepest: int) -> None:
         if depth > deepest:
             raise TooDeepError(f"it is nested over {deepest} deep")
     if values > most_values:
-        raise TooMuchError(f"at most {most_values:,} values are read, and it has {values:,}")
+        raise TooMuchError(f"it has {values:,} values; the maximum is {most_values:,}")
     if too_long_a_number(bare):
         raise TooMuchError(f"a number has over {DIGITS_MOST} digits")

@@ -336,15 +336,15 @@ def test_where_nothing_can_be_written_the_recording_goes_elsewhere(tmp_path: Pat
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (("--price", "cheap"), "--price 'cheap' is no price"),
+        (("--price", "cheap"), "--price 'cheap' is not a valid price"),
         (("--against", "none.json"), "--against none.json: no such recording"),
         (("--report", "none/report.html"), "--report none/report.html: no such folder"),
         (("--profile", "none/p.html"), "--profile none/p.html: no such folder"),
         (("--profile", "p.pdf"), "--profile p.pdf must end with .html or .json"),
-        (("--every", "often"), "'often' is not a duration"),
+        (("--every", "often"), "'often' is not a valid duration"),
         (("--every", "0"), "--every 0 is too short: the minimum is 20ms"),
         (("--steps-from", "("), "--steps-from '(' is not a valid regular expression"),
-        (("--steps-from", "x*"), "--steps-from 'x*' matches nothing at all"),
+        (("--steps-from", "x*"), "--steps-from 'x*' matches an empty line"),
     ],
 )
 def test_a_wrong_flag_is_found_before_the_command_runs(tmp_path: Path, flags: tuple[str, ...], sentence: str) -> None:

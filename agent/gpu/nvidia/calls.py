@@ -28,7 +28,7 @@ _NOTHING_NEW = frozenset((pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND, pynv
 CLOSED = frozenset((pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
 
 _WORDS = {
-    pynvml.NVML_ERROR_NOT_SUPPORTED: "the driver says not supported",
+    pynvml.NVML_ERROR_NOT_SUPPORTED: "the driver reports not supported",
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "this driver is too old to report it",
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH: "this driver is too old to report it",
     pynvml.NVML_ERROR_INVALID_ARGUMENT: "this driver does not support the query",

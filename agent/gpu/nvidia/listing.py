@@ -263,7 +263,7 @@ class ExpectedDevices:
         forgotten = [uuid for uuid in self.missing if self._is_to_forget(uuid, self._listed, complete)]
         self._known = {uuid: entry for uuid, entry in self._known.items() if uuid not in forgotten}
         for uuid in forgotten:
-            _LOG.info("%s is no longer missing", uuid)
+            _LOG.info("%s is no longer expected", uuid)
         self._name(now, [one.bus_id for one in kernels])
         self._log_missing()
         self._host.state_file.keep(SECTION, {uuid: dict(entry) for uuid, entry in self._known.items()})

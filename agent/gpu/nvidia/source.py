@@ -201,8 +201,8 @@ class NvmlSource:
             return
         self._warned = True
         _LOG.warning(
-            "GPUs are read every %.0f s, but their driver remembers some %.0f s: what lies before is not seen; "
-            "a beat of 10 s or less misses nothing",
+            "GPUs are read every %.0f s, but the driver keeps only about %.0f s: earlier samples are lost; "
+            "set beat_seconds to 10 s or less",
             seconds,
             _REACH_SECONDS,
         )

@@ -6,7 +6,7 @@ from agent.gpu.nvidia.gpu import SUBJECTS
 from tests.agent.gpu.conftest import Host
 from tests.agent.gpu.fake.build import ACTIVITY
 
-NOT_SUPPORTED = "the driver says not supported"
+NOT_SUPPORTED = "the driver reports not supported"
 
 
 def test_a_healthy_hopper_tells_everything(host: Host) -> None:

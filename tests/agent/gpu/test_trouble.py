@@ -88,7 +88,7 @@ def test_what_is_never_supported_is_asked_for_rarely(host: Host) -> None:
         host.read(seconds=600)
     # In a minute, two, four, … 64 minutes, then hourly; of each of two GPUs, of two clocks.
     assert host.calls("nvmlDeviceGetClockInfo") / 4 < 24 + 10
-    assert host.supported("clocks") == "the driver says not supported"
+    assert host.supported("clocks") == "the driver reports not supported"
 
 
 def test_a_fact_that_cannot_be_read_once_stays_as_it_was_told(host: Host) -> None:
