@@ -1,14 +1,15 @@
 """A breakdown as the lines of a table, rounded from the top down; text, page and e-mail print these same lines."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry
 from analyzer.states import CLASSES, Class
-from analyzer.text.layout import TextLayout
+from analyzer.text.layout import TextLayout, at_column
+from analyzer.text.table import TableColumn, bar_column, name_column, paper_lines
 from analyzer.text.words import (
     UNKNOWN,
     apportion,
@@ -184,8 +185,16 @@ def column_like(total: int, exact: list[int], denominator: int, decimals: int) -
     ]
 
 
-def went(title: str, table: Sequence[BreakdownLine], layout: TextLayout, sign: str) -> list[str]:
-    """Return a breakdown as a table with bars; columns without figures are left out."""
+_STATE = 11  # where a state begins beside its class
+
+
+def breakdown_table(
+    table: Sequence[BreakdownLine], layout: TextLayout, sign: str, title: str = "WHERE IT WENT"
+) -> list[str]:
+    """Return a breakdown as a table with bars; columns without figures are left out.
+
+    A title that is too long to stand beside the heads has a line of its own.
+    """
     with_money, with_change = table[0].money is not None, any(line.change is not None for line in table)
     below_classes = any(line.level == "class" for line in table)
     names = [_name(line, below_classes=below_classes) for line in table]
@@ -193,18 +202,18 @@ def went(title: str, table: Sequence[BreakdownLine], layout: TextLayout, sign: s
     room = layout.width - 2 - hours - 10 * with_money - 7 - 6 * with_change
     width = min(room, max(31 if layout.extra > -10 else 29, *(len(name) + 1 for name in names)))
     bar = max(0, min(10 + max(0, layout.extra), room - width - 2))
-    head = f"{'GPU-hours':>{hours}}" + f"{sign.strip():>10}" * with_money + f"{'%':>7}" + f"{'+/-':>6}" * with_change
-    largest = max((line.share for line in table if line.level != "total"), default=0.0)
-    found = [title.ljust(2 + width + bar) + head]
-    for name, line in zip(names, table, strict=True):
-        drawn = "" if line.level == "total" else layout.bar(line.share, largest, bar)
-        indent = len(name) - len(name.lstrip())
-        shown = " " * indent + layout.cut(name[indent:], width - indent - 1)
-        text = f"  {shown:<{width}}{drawn:<{bar}}{line.hours:>{hours}}"
-        text += f"{line.paid:>10}" if with_money else ""
-        text += f"{line.percent:>7}" + (f"{line.change or '':>6}" if with_change else "")
-        found.append(text)
-    return found
+    columns: tuple[TableColumn[BreakdownLine], ...] = (
+        name_column(title, lambda line: _name(line, below_classes=below_classes), 2 + width),
+        bar_column(lambda line: None if line.level == "total" else line.share, bar, layout),
+        TableColumn("GPU-hours", lambda line: line.hours, width=hours),
+        *((TableColumn[BreakdownLine](sign.strip(), lambda line: line.paid, width=10),) if with_money else ()),
+        TableColumn("%", lambda line: line.percent, width=7),
+        *((TableColumn[BreakdownLine]("+/-", lambda line: line.change or "", width=6),) if with_change else ()),
+    )
+    lines = paper_lines(columns, table)
+    if len(lines[0]) <= layout.width:
+        return lines
+    return [title, *paper_lines((replace(columns[0], head=""), *columns[1:]), table)]
 
 
 def _name(line: BreakdownLine, *, below_classes: bool) -> str:
@@ -213,4 +222,4 @@ def _name(line: BreakdownLine, *, below_classes: bool) -> str:
         return line.klass or line.label
     if below_classes:
         return f"{line.klass}: {line.label}" if line.level == "only" else f"  {line.label}"
-    return f"{line.klass if line.level == 'only' else '':<11}{line.label}"
+    return at_column(line.klass or "" if line.level == "only" else "", _STATE) + line.label

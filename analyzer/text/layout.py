@@ -78,6 +78,11 @@ class TextLayout:
         return text.translate(_ASCII).encode("ascii", "replace").decode() if self.ascii else text
 
 
+def at_column(text: str, column: int) -> str:
+    """Return a text padded with blanks up to a column."""
+    return text.ljust(column)
+
+
 def at_ends(left: str, right: str, width: int) -> str:
     """Return two texts at the ends of a line of this width, a blank between them at least."""
     return f"{left}{right:>{max(len(right) + 1, width - len(left))}}"

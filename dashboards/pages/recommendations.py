@@ -12,7 +12,7 @@ from analyzer.errors import ConfigError
 from analyzer.interfaces.api.recommendations import keep_decision
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.text.recommendation_files import COLUMNS, sheet_rows
-from analyzer.interfaces.text.recommendation_text import WHERE, told_lines
+from analyzer.interfaces.text.recommendation_text import WHERE, recommendation_rows
 from analyzer.interfaces.text.savings_text import bill_words, checked_words, saved_over, saving_column
 from analyzer.ledger.coverage import fleet, measured, unjudged
 from analyzer.period import Period, local
@@ -120,7 +120,7 @@ def _change(advice: Recommendation, amount: str, currency: str, zone: str) -> Ma
         "cost": cost_short(advice, currency),
         "why": f"{why[:1].upper()}{why[1:]}." if why else "",
         "sides": zip(("before", "after"), sides(advice), strict=True),
-        "more": [pair for pair in told_lines(advice, currency, zone) if pair[0] not in _SAID_ABOVE],
+        "more": [pair for pair in recommendation_rows(advice, currency, zone) if pair[0] not in _SAID_ABOVE],
         "checks": [(HOLDS[check.holds], check) for check in advice.constraints],
         "pastes": _pastes(advice.artefacts),
     }

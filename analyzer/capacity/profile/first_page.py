@@ -14,7 +14,7 @@ from analyzer.capacity.profile.facts import (
     UnitCost,
 )
 from analyzer.capacity.profile.signature import Envelope, digest
-from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines, went
+from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines, breakdown_table
 from analyzer.period import local
 from analyzer.queries.ledger_query import Breakdown, Unpriced, fold
 from analyzer.states import booking
@@ -421,7 +421,7 @@ def first_page_text(first: FirstPage, layout: TextLayout) -> str:
     parts = (
         _asked(first, layout),
         *((_verdict(first.decided, layout), _options(first.decided, layout)) if first.decided else ()),
-        _went(first, layout) if first.lines else [],
+        breakdown_table(first.lines, layout, first.sign, first.went.upper()) if first.lines else [],
         _evidence(first, layout),
         layout.wrap(f"CAVEATS  {' '.join(first.caveats)}", "", " ") if first.caveats else [],
         _made_lines(first, layout),
@@ -474,13 +474,6 @@ def _options(decided: DecisionView, layout: TextLayout) -> list[str]:
         lines += layout.wrap(name(option), " ", "   ") if is_long(option) else []
         lines += paper_lines(columns, [option], " ", layout)[1:]
     return [*lines, *(layout.wrap(decided.fix, "") if decided.fix else ())]
-
-
-def _went(first: FirstPage, layout: TextLayout) -> list[str]:
-    """Return where the time went; on narrow paper its title has a line of its own."""
-    title = first.went.upper()
-    table = went(title, first.lines, layout, first.sign)
-    return table if len(table[0]) <= layout.width else [title, *went("", first.lines, layout, first.sign)]
 
 
 def _evidence(first: FirstPage, layout: TextLayout) -> list[str]:

@@ -7,21 +7,14 @@ from collections.abc import Sequence
 from pydantic import TypeAdapter
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.text.recommendation_text import Listed
+from analyzer.interfaces.text.recommendation_text import Listed, recommendation_rows
 from analyzer.interfaces.text.savings_text import bill_words, saved_over, saving_column, savings_head
 from analyzer.recommendations.recommendation import Artefact, Form, Range, Recommendation
 from analyzer.reports.recommendation_words import (
     HOLDS,
     actor_words,
-    alternatives_words,
-    cost_words,
-    latency_words,
     move_words,
-    saves_words,
-    split_words,
     standing_words,
-    tails_words,
-    when_words,
 )
 from analyzer.text.table import csv_text
 from analyzer.text.words import plain, plain_sentence
@@ -86,24 +79,10 @@ def ticket(advice: Recommendation, currency: str, timezone: str) -> str:
     found = [f"## {_md(advice.subject)}: {_md(advice.title)} ({advice.id})", ""]
     if words := standing_words(advice):
         found += [f"**Not now**: {_md(words)}.", ""]
-    rows = [
-        ("From", advice.from_),
-        ("To", advice.to),
-        ("Why", advice.why),
-        ("Saves", "; ".join(filter(None, (saves_words(advice, currency), tails_words(advice, currency))))),
-        ("Of that", split_words(advice, currency)),
-        ("Moving costs", cost_words(advice, currency)),
-        ("Takes effect", when_words(advice, timezone)),
-        ("Confidence", f"{advice.confidence}: {advice.sure_because}" if advice.sure_because else advice.confidence),
-        ("Latency", latency_words(advice.latency) if advice.latency is not None else ""),
-        ("Moves", move_words(advice.move) if advice.move is not None else ""),
-        ("Owner", actor_words(advice)),
-        ("Who gains", advice.winners),
-        ("Side effects", advice.losers),
-        ("Based on", ", ".join((*advice.finding_ids, *advice.notice_ids))),
-        ("Alternatives", alternatives_words(advice, currency)),
-    ]
-    found += ["| | |", "|---|---|", *(f"| {label} | {_md(text)} |" for label, text in rows if text)]
+    rows = recommendation_rows(advice, currency, timezone)
+    if advice.move is not None:
+        rows.insert([label for label, _ in rows].index("owner"), ("moves", move_words(advice.move)))
+    found += ["| | |", "|---|---|", *(f"| {label.capitalize()} | {_md(text)} |" for label, text in rows)]
     if advice.constraints:
         found += ["", "**Checked**", ""]
         found += [f"- {HOLDS[check.holds]}: {_md(check.what)}: {_md(check.told)}" for check in advice.constraints]

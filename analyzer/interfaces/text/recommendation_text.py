@@ -165,7 +165,7 @@ def recommendation_text(advice: Recommendation, currency: str, timezone: str, la
     if words := standing_words(advice):
         found += ["", *layout.wrap(f"NOT NOW. {words[0].upper()}{words[1:]}.")]
     found.append("")
-    for label, text in told_lines(advice, currency, timezone):
+    for label, text in recommendation_rows(advice, currency, timezone):
         found += layout.labelled(label, plain_sentence(text))
     if advice.move is not None:
         found += ["", *_moves(advice, layout)]
@@ -178,7 +178,7 @@ def recommendation_text(advice: Recommendation, currency: str, timezone: str, la
     return layout.page([*found, "", f"next: {explain}"])
 
 
-def told_lines(advice: Recommendation, currency: str, timezone: str) -> list[tuple[str, str]]:
+def recommendation_rows(advice: Recommendation, currency: str, timezone: str) -> list[tuple[str, str]]:
     """Return what is said of one recommendation, by label; what is not known of it is left out."""
     lines = [
         ("from", advice.from_),

@@ -12,7 +12,7 @@ from analyzer.interfaces.text.efficiency_text import efficiency_lines, not_known
 from analyzer.interfaces.text.finding_text import evidence_lines, heading
 from analyzer.interfaces.text.pasting import folded
 from analyzer.interfaces.text.sentences import unpriced_words
-from analyzer.ledger.breakdown import breakdown_lines, went
+from analyzer.ledger.breakdown import breakdown_lines, breakdown_table
 from analyzer.ledger.coverage import TimelinePoint
 from analyzer.measures.traffic.text import traffic_lines
 from analyzer.period import local
@@ -125,7 +125,7 @@ def run_text(report: RunDocument, layout: TextLayout, *, whole_traffic: bool = F
     sections = [
         _head(report, layout),
         layout.wrap(run_sentence(report)),
-        went("WHERE IT WENT", breakdown_lines(report.breakdown, subtotals=False), layout, symbol(report.currency)),
+        breakdown_table(breakdown_lines(report.breakdown, subtotals=False), layout, symbol(report.currency)),
         sparks(report.timeline, layout, report.timezone),
     ]
     for finding in shown:

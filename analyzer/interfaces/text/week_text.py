@@ -16,7 +16,7 @@ from analyzer.interfaces.text.sentences import (
     short_sku,
     unpriced_words,
 )
-from analyzer.ledger.breakdown import breakdown_lines, went
+from analyzer.ledger.breakdown import breakdown_lines, breakdown_table
 from analyzer.ledger.coverage import CLOSED, Silent
 from analyzer.period import local
 from analyzer.prices.price_book import repriced_words
@@ -100,7 +100,7 @@ def week_sections(report: WeekReport, layout: TextLayout, top: int | None = None
     return [
         _head(report, layout),
         layout.wrap(first_sentence(report)),
-        went("WHERE IT WENT", breakdown_lines(report.breakdown, report.previous), layout, symbol(report.currency)),
+        breakdown_table(breakdown_lines(report.breakdown, report.previous), layout, symbol(report.currency)),
         _groups(report, layout),
         _charged(report, layout),
         _recommendations(report, layout, top or RECOMMENDATIONS_SHOWN),
