@@ -58,8 +58,8 @@ COMMANDS: dict[str, Command] = {
         Command("demo", "dashboards.cli:demo", "a simulated site through the real pipeline; no GPU needed"),
         Command("run", "agent.cli.agent:run", "profile one command on this machine"),
         Command("agent", "agent.cli.agent:agent", "sample this host, spool what cannot be sent, serve /metrics"),
-        Command("agent top", "agent.cli.top:top", "the GPUs of this host now, from its agent alone"),
-        Command("agent doctor", "agent.cli.doctor:doctor", "what this host can measure, and what leaves it"),
+        Command("agent top", "agent.cli.top:top", "the GPUs of this host now, from its agent only"),
+        Command("agent doctor", "agent.cli.doctor:doctor", "what this host can measure, and what it sends"),
         Command(
             "agent probe", "agent.cli.top:main", "is the agent here taking readings: exit code 0, or 1 and why not"
         ),
@@ -68,40 +68,42 @@ COMMANDS: dict[str, Command] = {
         Command(
             "import prometheus",
             "analyzer.interfaces.onboarding.cli:import_prometheus",
-            "last month's ledger, nothing installed",
+            "a ledger of last month, without installing agents",
         ),
-        Command("import slurm", "collector.cli.imports:import_slurm", "who held which GPUs, from Slurm's accounting"),
+        Command(
+            "import slurm", "collector.cli.imports:import_slurm", "which jobs held which GPUs, from Slurm accounting"
+        ),
         Command("report", "analyzer.interfaces.cli.report:report", "where the time and money of a period went"),
         Command("report run", "analyzer.interfaces.cli.report:report_run", "one run: why it was slow, what it cost"),
-        Command("report team", "analyzer.interfaces.cli.report:report_team", "the same period of one team alone"),
-        Command("report traffic", "analyzer.interfaces.cli.report:report_traffic", "who moved how much how far"),
+        Command("report team", "analyzer.interfaces.cli.report:report_team", "the report of one team"),
+        Command(
+            "report traffic", "analyzer.interfaces.cli.report:report_traffic", "network traffic by run and distance"
+        ),
         Command(
             "report recording",
             "analyzer.interfaces.cli.report:report_recording",
-            "what gpuledger run recorded, without any store",
+            "a recording of gpuledger run, without a store",
         ),
-        Command("runs", "analyzer.interfaces.cli.report:runs", "the runs of a period, those that lost most first"),
+        Command("runs", "analyzer.interfaces.cli.report:runs", "the runs of a period, the most expensive first"),
         Command(
             "runs compare",
             "analyzer.interfaces.cli.report:compare",
             "two runs, two recordings, or a name before and after a date",
         ),
-        Command("findings", "analyzer.interfaces.cli.report:findings", "what was avoidable, sorted by money"),
+        Command("findings", "analyzer.interfaces.cli.report:findings", "avoidable waste, the most expensive first"),
         Command(
             "findings explain",
             "analyzer.interfaces.cli.report:findings_explain",
-            "one finding: its evidence, and what would prove it wrong",
+            "one finding: its evidence, and when it is wrong",
         ),
         Command(
-            "findings judge", "analyzer.interfaces.cli.decisions:judge", "say that a finding is right, wrong or planned"
+            "findings judge", "analyzer.interfaces.cli.decisions:judge", "mark a finding as right, wrong or planned"
         ),
-        Command(
-            "findings mute", "analyzer.interfaces.cli.decisions:mute", "leave a finding out of the list until a date"
-        ),
+        Command("findings mute", "analyzer.interfaces.cli.decisions:mute", "hide a finding from the list until a date"),
         Command(
             "recommendations",
             "analyzer.interfaces.cli.report:recommendations",
-            "what to move or change, and what it saves",
+            "what to change, and the estimated savings",
         ),
         Command(
             "recommendations show",
@@ -111,34 +113,38 @@ COMMANDS: dict[str, Command] = {
         Command(
             "recommendations accept",
             "analyzer.interfaces.cli.decisions:accept",
-            "say that one is to be done, or was done",
+            "accept a recommendation, or mark it as applied",
         ),
         Command(
             "recommendations reject",
             "analyzer.interfaces.cli.decisions:reject",
-            "say that one is not to be done, and why",
+            "reject a recommendation, with a reason",
         ),
         Command(
             "recommendations savings",
             "analyzer.interfaces.cli.report:savings",
-            "what came of them: predicted against realised",
+            "predicted and realized savings",
         ),
-        Command("top", "analyzer.interfaces.live.cli:top", "the fleet or a host now: who holds GPUs, at what price"),
+        Command("top", "analyzer.interfaces.live.cli:top", "the fleet or a host now: who holds GPUs, at what cost"),
         Command(
             "bill prices",
             "analyzer.interfaces.cli.prices:prices",
             "the price list; check finds stale and missing rows",
         ),
         Command(
-            "bill prices import", "analyzer.interfaces.cli.price_import:bring", "a catalogue's rows as a price file"
+            "bill prices import",
+            "analyzer.interfaces.cli.price_import:bring",
+            "convert a price catalog to a price file",
         ),
         Command(
             "bill prices import focus",
             "analyzer.interfaces.cli.bills:import_focus",
-            "what a bill in FOCUS says a GPU-hour costs",
+            "price per GPU-hour from a bill in FOCUS",
         ),
-        Command("bill teams", "analyzer.interfaces.cli.prices:teams", "check lists the runs that map to no team"),
-        Command("bill charges", "analyzer.interfaces.cli.prices:charges", "what teams are charged, beside the bill"),
+        Command(
+            "bill teams", "analyzer.interfaces.cli.prices:teams", "team mapping; check lists the runs without a team"
+        ),
+        Command("bill charges", "analyzer.interfaces.cli.prices:charges", "what teams are charged, next to their cost"),
         Command(
             "bill costs",
             "analyzer.interfaces.cli.prices:costs",
@@ -147,7 +153,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "bill budgets",
             "analyzer.interfaces.cli.report:budgets",
-            "what teams may spend a month, and where it will end",
+            "monthly budgets and forecast by team",
         ),
         Command("bill month", "analyzer.interfaces.cli.report:bill_month", "a month's spend to date, and its forecast"),
         Command("bill units", "analyzer.interfaces.cli.report:bill_units", "cost per token, sample, step and request"),
@@ -162,75 +168,79 @@ COMMANDS: dict[str, Command] = {
         Command(
             "capacity plan",
             "analyzer.interfaces.cli.planner:plan",
-            "can it be done by Friday: where and when each task runs",
+            "schedule tasks on GPUs: where, when, and by which deadline",
         ),
         Command(
             "capacity size",
             "analyzer.interfaces.cli.sizing:size",
-            "memory and price of a model: to serve, to tune, to train",
+            "GPU memory and price of a model: serving, tuning, training",
         ),
-        Command("capacity demand", "analyzer.interfaces.cli.report:capacity_demand", "how many GPUs were asked for"),
+        Command("capacity demand", "analyzer.interfaces.cli.report:capacity_demand", "how many GPUs were requested"),
         Command(
-            "capacity portfolio", "analyzer.interfaces.cli.report:capacity_portfolio", "what to reserve, own and rent"
+            "capacity portfolio",
+            "analyzer.interfaces.cli.report:capacity_portfolio",
+            "which GPUs to own, reserve and rent",
         ),
         Command(
             "capacity profile",
             "analyzer.interfaces.cli.capacity_profile:profile",
-            "what a team's GPUs really do, as one signed file",
+            "a team's measured GPU usage, as one signed file",
         ),
         Command(
             "capacity profile verify",
             "analyzer.interfaces.cli.capacity_profile:verify",
-            "whose profile a file is, and whether it was edited",
+            "who signed a profile, and whether it was edited",
         ),
         Command(
             "capacity profile key",
             "analyzer.interfaces.cli.capacity_profile:key",
-            "the public key that others trust profiles by",
+            "the public key for verifying your profiles",
         ),
         Command(
             "capacity request",
             "analyzer.interfaces.cli.capacity_gate:gate",
-            "more GPUs: a request, its profile, the policy checks",
+            "check a request for more GPUs against the policy",
         ),
         Command("capacity request list", "analyzer.interfaces.cli.capacity_gate:list_", "requests, the newest first"),
         Command(
             "capacity request show",
             "analyzer.interfaces.cli.capacity_gate:show",
-            "one request: its checks, the other offer, its history",
+            "one request: its checks, the alternative, its history",
         ),
         Command(
             "capacity request override",
             "analyzer.interfaces.cli.capacity_gate:waive",
             "override one check of a request, with a reason",
         ),
-        Command("admin access", "collector.cli.access:access", "keys of hosts, people and programs; who read what"),
-        Command("admin analyze", "analyzer.interfaces.cli.analyze:analyze", "book the hours whose inputs have changed"),
-        Command("admin doctor", "analyzer.interfaces.doctor.cli:doctor", "check the ledger's invariants on a store"),
+        Command("admin access", "collector.cli.access:access", "keys of hosts, people and programs; audit log"),
+        Command("admin analyze", "analyzer.interfaces.cli.analyze:analyze", "bring the ledger up to date"),
         Command(
-            "admin mail", "analyzer.interfaces.mail.cli:mail", "the weekly e-mail: what was sent, waits, was refused"
+            "admin doctor",
+            "analyzer.interfaces.doctor.cli:doctor",
+            "check ledger, store, agents, disk, keys, jobs and mail",
         ),
+        Command("admin mail", "analyzer.interfaces.mail.cli:mail", "delivery status of the weekly e-mail"),
         Command(
             "admin alarms",
             "analyzer.interfaces.alarms.cli:alarms",
-            "what Alertmanager and the webhook were told, and what waits",
+            "active alarms, and what waits for delivery",
         ),
         Command(
-            "admin alarms test", "analyzer.interfaces.alarms.cli:alarms_test", "send a test to everybody who is told"
+            "admin alarms test", "analyzer.interfaces.alarms.cli:alarms_test", "send a test alarm to every receiver"
         ),
-        Command("admin lake check", "collector.cli.lake:check", "read the lake's files, and name what is damaged"),
+        Command("admin lake check", "collector.cli.lake:check", "read all files of the lake, and list damaged ones"),
         Command(
-            "admin lake aside", "collector.cli.lake:aside", "put damaged files back from a backup, or go on without"
+            "admin lake aside", "collector.cli.lake:aside", "restore damaged files from a backup, or set them aside"
         ),
-        Command("admin probe", "collector.http.probe:main", "is the server here ready: exit code 0, or 1 and why not"),
-        Command("admin backup", "analyzer.interfaces.backups.cli:backup", "copy a store while it is written"),
+        Command("admin probe", "collector.http.probe:main", "is the local server ready: exit code 0, or 1 and why not"),
+        Command("admin backup", "analyzer.interfaces.backups.cli:backup", "back up a store, also while it is served"),
         Command(
             "admin backup verify",
             "analyzer.interfaces.backups.cli:verify",
-            "read a backup whole, and hold it to the invariants",
+            "verify all files and invariants of a backup",
         ),
-        Command("admin restore", "analyzer.interfaces.backups.cli:restore", "make a store of a backup"),
-        Command("assistant", "analyzer.interfaces.mcp.cli:assistant", "tools for a language model, by MCP"),
+        Command("admin restore", "analyzer.interfaces.backups.cli:restore", "restore a store from a backup"),
+        Command("assistant", "analyzer.interfaces.mcp.cli:assistant", "tools for a language model, over MCP"),
     )
 }
 
@@ -240,12 +250,12 @@ OVERVIEW = (
     ("run -- CMD", "profile one command on this machine"),
     ("agent", "sample this host (daemon); its top, doctor, probe"),
     ("serve", "collector, analyzer and pages in one process (daemon)"),
-    ("import FILE...", "files, Prometheus, Slurm accounting into the ledger"),
+    ("import FILE...", "import files, Prometheus history, Slurm accounting"),
     (),
     ("report [PERIOD]", "where the time and money went; report run ID"),
     ("runs", "list and search runs; runs compare A B"),
     ("findings", "what was lost and why; findings explain ID"),
-    ("recommendations", "what to change and what it saves; show, accept, reject"),
+    ("recommendations", "what to change, what it saves; show, accept, reject"),
     ("top", "the fleet now"),
     (),
     ("bill", "prices, charges, budgets, reconcile, focus"),
@@ -304,7 +314,7 @@ def overview() -> str:
     lines += [
         "",
         "gpuledger COMMAND --help says more. Exit codes: 1 a check failed, 2 wrong",
-        "usage or settings, 3 the world failed.",
+        "usage or settings, 3 a failure of the environment (disk, network, store).",
     ]
     return "\n".join(lines)
 
@@ -317,7 +327,7 @@ def family(name: str, commands: Mapping[str, Command]) -> str:
 
 
 def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> int:
-    """Run one subcommand and return its exit code: 2 for wrong usage or settings, 3 where the world failed."""
+    """Run one subcommand and return its exit code: 2 for wrong usage or settings, 3 where the environment failed."""
     arguments = sys.argv[1:] if argv is None else argv
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(overview())

@@ -146,7 +146,12 @@ def manual(found: list[Page]) -> str:
             lines += [".TP", " ".join(part for part in (named, value) if part), _roff(option.about) or "\\&"]
     lines += [
         ".SH EXIT STATUS",
-        *_terms(("0", "done"), ("1", "a check failed"), ("2", "wrong usage or settings"), ("3", "the world failed")),
+        *_terms(
+            ("0", "done"),
+            ("1", "a check failed"),
+            ("2", "wrong usage or settings"),
+            ("3", "a failure of the environment: disk, network, store"),
+        ),
         ".PP",
         "\\fBgpuledger run\\fR returns the command's own status.",
         ".SH ENVIRONMENT",

@@ -30,7 +30,7 @@ class _Site:
 
 
 def alarms(argv: list[str]) -> int:
-    """What was told of findings and silent hosts, what is held back or waits, and who takes nothing."""
+    """Show active alarms, those held back or waiting, and receivers that do not accept them."""
     parser = _parser("admin alarms", alarms.__doc__)
     site = _site(parser.parse_args(argv))
     with registry_of(load(site.config, os.environ), site.store) as registry:
@@ -40,15 +40,15 @@ def alarms(argv: list[str]) -> int:
 
 
 def alarms_test(argv: list[str]) -> int:
-    """Send a test to everybody who is told, and say what each answered. Its alert ends by itself after five minutes."""
+    """Send a test alarm to every receiver and print the response. It expires after five minutes."""
     parser = _parser("admin alarms test", alarms_test.__doc__)
     site = _site(parser.parse_args(argv))
     told = site.alarms
     if not told.told:
-        raise ConfigError(f"nobody is told: [{TABLE}] of the settings names no alertmanager and no webhook")
+        raise ConfigError(f"no receivers: [{TABLE}] of the settings names neither alertmanager nor webhook")
     now = time.time_ns() // 1000
     alarm = Alarm(
-        "test", "test", False, None, "gpuledger admin alarms test", "This is a test: nothing is wrong.", None,
+        "test", "test", False, None, "gpuledger admin alarms test", "This is a test; no action is needed.", None,
         site.settings.site_url or None, now, None,
     )  # fmt: skip
     cluster, currency = site.settings.cluster, site.settings.currency
@@ -83,7 +83,7 @@ def _tried(who: str, url: str, body: bytes, headers: dict[str, str], told: Alarm
     except AlarmError as error:
         print(f"{who}: {error}")
         return False
-    print(f"{who}: took it")
+    print(f"{who}: accepted")
     return True
 
 
@@ -93,9 +93,9 @@ def _lines(kept: Alarms, site: _Site) -> tuple[list[str], bool]:
     held = [one for one in lasting if one.said_at is None]
     failed, waits = kept.posts(("failed",), _SHOWN), kept.posts(("queued",), _SHOWN)
     who = [name for name in ("alertmanager", "webhook") if getattr(site.alarms, name)]
-    lines = [f"told: {' and '.join(who) if who else f'nobody; name one in [{TABLE}] of the settings'}"]
-    lines += _section("lasting", said, zone) + _section("held back: more than a day's of one team", held, zone)
-    lines += _posts("waiting for the webhook", waits, zone) + _posts("never taken by the webhook", failed, zone)
+    lines = [f"receivers: {' and '.join(who) if who else f'none; name one in [{TABLE}] of the settings'}"]
+    lines += _section("active", said, zone) + _section("held back: a team's daily limit is reached", held, zone)
+    lines += _posts("waiting for the webhook", waits, zone) + _posts("rejected by the webhook", failed, zone)
     return lines, not failed and not any(one.attempts for one in waits)
 
 
@@ -111,4 +111,4 @@ def _line(one: KeptAlarm, zone: str) -> str:
 
 def _posts(title: str, of: list[AlarmPost], zone: str) -> list[str]:
     lines = ["", title] if of else []
-    return lines + [f"  {moment_words(one.made_at, zone)}  {one.id}: {one.told or 'not tried yet'}" for one in of]
+    return lines + [f"  {moment_words(one.made_at, zone)}  {one.id}: {one.told or 'not attempted yet'}" for one in of]

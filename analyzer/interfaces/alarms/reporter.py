@@ -49,7 +49,7 @@ class AlarmReporter:
         except (AnalyzerError, CollectorError) as error:
             done = replace(self.last, failing=str(error))
         if done.failing != self.last.failing:
-            _LOG.warning("alarms: %s", done.failing or "they are taken again")
+            _LOG.warning("alarms: %s", done.failing or "receivers accept alarms again")
         self.last = done
         return done
 

@@ -17,26 +17,29 @@ class AlarmSettings:
     """Every key with its default and its help; docs/settings.md is tested against it."""
 
     alertmanager: str = field(
-        default="", metadata=about("address of Alertmanager, http://127.0.0.1:9093; empty: it is told nothing")
+        default="", metadata=about("address of Alertmanager, http://127.0.0.1:9093; empty: not notified")
     )
-    webhook: str = field(default="", metadata=about("address that gets each alarm once as JSON; empty: none"))
+    webhook: str = field(default="", metadata=about("address that receives each alarm once as JSON; empty: none"))
     webhook_key_file: Path | None = field(
-        default=None, metadata=about("file of the secret that signs what the webhook gets; needed with a webhook")
+        default=None, metadata=about("file with the secret that signs webhook requests; required with a webhook")
     )
     webhook_proxy: str = field(
         default="",
-        metadata=about("proxy to a webhook of https, http://proxy:3128; empty: none, whatever the environment says"),
+        metadata=about("proxy for an https webhook, http://proxy:3128; empty: none, regardless of the environment"),
     )
     ca: Path | None = field(
-        default=None, metadata=about("file of the certificates to trust, if they are not the system's")
+        default=None, metadata=about("file with the CA certificates to trust, instead of the system's")
     )
     least: int = field(
-        default=100, metadata=about("whole units of the currency at stake in seven days from which a finding is told")
+        default=100,
+        metadata=about("minimum estimated waste in seven days for an alarm, in whole units of the currency"),
     )
-    least_gpu_hours: int = field(default=48, metadata=about("the same where no price is known, in GPU-hours"))
+    least_gpu_hours: int = field(default=48, metadata=about("the same in GPU-hours, where no price is known"))
     a_day: int = field(
         default=3,
-        metadata=about("alarms a team and day at most; lost GPUs, Xids, hangs and silent agents do not count"),
+        metadata=about(
+            "maximum number of alarms per team per day; lost GPUs, Xids, hangs and silent agents do not count"
+        ),
     )
 
     def __post_init__(self) -> None:
@@ -70,7 +73,9 @@ class AlarmSettings:
                 f"cannot read [{TABLE}] webhook_key_file {self.webhook_key_file}: {error.strerror}"
             ) from error
         if len(key) < _KEY_LEAST:
-            raise ConfigError(f"[{TABLE}] webhook_key_file {self.webhook_key_file} has under {_KEY_LEAST} characters")
+            raise ConfigError(
+                f"[{TABLE}] webhook_key_file {self.webhook_key_file} has fewer than {_KEY_LEAST} characters"
+            )
         return key
 
     @classmethod

@@ -34,7 +34,7 @@ from collector.store.database import Store
 STOPPED_BY = "cli: an operator"
 _SHOWN_US = 35 * 86_400_000_000  # five weeks
 _LISTED = 40
-_WORDS = {"queued": "waits", "sending": "is being sent", "sent": "sent", "failed": "refused", "dropped": "left out"}
+_WORDS = {"queued": "waiting", "sending": "sending", "sent": "sent", "failed": "refused", "dropped": "skipped"}
 
 
 def standing_lines(mails: Mails, now_us: int, timezone: str) -> tuple[list[str], bool]:
@@ -47,18 +47,18 @@ def standing_lines(mails: Mails, now_us: int, timezone: str) -> tuple[list[str],
     stopped = [one for one in mails.subscriptions() if one.stopped_at is not None]
     counts = {state: sum(one.state == state for one in sends) for state in _WORDS}
     said = [f"{count} {_WORDS[state]}" for state, count in counts.items() if count]
-    lines = [f"mails of five weeks: {', '.join(said) or 'none'}; {counted(len(stopped), 'reader')} stopped it"]
+    lines = [f"e-mails of five weeks: {', '.join(said) or 'none'}; {counted(len(stopped), 'recipient')} unsubscribed"]
     lines += [_line(one, timezone) for one in sends[:_LISTED]]
     lines += [f"  and {len(sends) - _LISTED} more"] if len(sends) > _LISTED else []
     for one in stopped:
         at = moment_words(one.stopped_at or 0, timezone)
-        lines.append(f"  stopped   {one.address} ({one.list}), {at}, by {one.stopped_by}")
+        lines.append(f"  unsubscribed {one.address} ({one.list}), {at}, by {one.stopped_by}")
     newest = max((one.period for one in sends), default="")
     return lines, not any(one.state == "failed" and one.period == newest for one in sends)
 
 
 def _line(one: Send, timezone: str) -> str:
-    when = moment_words(one.done_at, timezone) if one.done_at else f"next try {moment_words(one.next_at, timezone)}"
+    when = moment_words(one.done_at, timezone) if one.done_at else f"next attempt {moment_words(one.next_at, timezone)}"
     told = f": {plain_sentence(one.told)}" if one.told else ""
     return f"  {_WORDS[one.state]:<9} {one.period} {one.address} ({one.list}), {when}{told}"
 
@@ -107,16 +107,16 @@ def mail_week(options: argparse.Namespace) -> int:
         0, or 1 where a server refused an address for good, or 3 where mails wait to be sent.
     """
     if options.server:
-        raise ConfigError("--mail is made where the store is: use --store, on the host of gpuledger serve")
+        raise ConfigError("--mail needs the store: use --store, on the host that runs gpuledger serve")
     if options.format != "text":
-        raise ConfigError("--mail has a form of its own: leave --format out")
+        raise ConfigError("--mail has its own format: omit --format")
     if options.until is not None:
-        raise ConfigError("--mail is of one week: name it, as in gpuledger report --mail 2026-W46")
+        raise ConfigError("--mail covers one week: name it, as in gpuledger report --mail 2026-W46")
     site = Site.of(options.store, options.config)
     if options.dry_run:
         return _write_files(site, options.since, options.out)
     if options.out is not None:
-        raise ConfigError("--out says where --dry-run writes mails; without it they are sent")
+        raise ConfigError("--out names the folder for --dry-run; without --dry-run, e-mails are sent")
     mail, now_us = site.mail.ready(site.settings.site_url), _now()
     with site.registry() as registry:
         with Store.open(site.store, read_only=True) as store, believing(store) as session:
@@ -134,11 +134,13 @@ def mail_week(options: argparse.Namespace) -> int:
 
 
 def mail(argv: list[str]) -> int:
-    """What became of the weekly e-mail, and who gets it: sent, waiting, refused, stopped."""
+    """Show the delivery status of the weekly e-mail: sent, waiting, refused, and who unsubscribed."""
     parser = argparse.ArgumentParser(prog="gpuledger admin mail", description=mail.__doc__)
-    parser.add_argument("--stop", metavar="ADDRESS", help="send it no more: for who wrote instead of using the link")
-    parser.add_argument("--resume", metavar="ADDRESS", help="send it again to who had stopped it")
-    parser.add_argument("--retry", action="store_true", help="try now what waits, whatever its turn")
+    parser.add_argument(
+        "--stop", metavar="ADDRESS", help="unsubscribe an address that asked by mail instead of using the link"
+    )
+    parser.add_argument("--resume", metavar="ADDRESS", help="resubscribe an address")
+    parser.add_argument("--retry", action="store_true", help="retry waiting e-mails now")
     parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
     options = parser.parse_args(argv)
@@ -157,7 +159,7 @@ def mail(argv: list[str]) -> int:
 
 def _write_files(site: Site, since: str | None, folder: Path | None) -> int:
     if folder is None:
-        raise ConfigError("--dry-run needs --out DIR, the folder that mails are written to")
+        raise ConfigError("--dry-run needs --out DIR, the folder that e-mails are written to")
     mail = tried(site.mail)
     every = editions(mail)
     with Store.open(site.store, read_only=True) as store, believing(store) as session:
@@ -189,13 +191,15 @@ def _turn(mails: Mails, address: str, *, stops: bool) -> None:
     """Stop or resume every list of an address."""
     own = [one for one in mails.subscriptions() if one.id == subscription_id(one.list, address)]
     if not own:
-        raise ConfigError(f"{address} has never been sent a mail; to leave it out, take it from [mail] in the settings")
+        raise ConfigError(
+            f"{address} has never been sent an e-mail; to exclude it, remove it from [mail] in the settings"
+        )
     for one in own:
         if stops:
             mails.stop(one.id, _now(), STOPPED_BY)
         else:
             mails.resume(one.id, _now(), STOPPED_BY)
-        print(f"{address} {'gets no mail' if stops else 'gets mails again'}: {one.list}")
+        print(f"{address} {'is unsubscribed from' if stops else 'is subscribed again to'} {one.list}")
 
 
 def _told(period: Period | None, done: Round, waiting: list[Send], timezone: str) -> int:
@@ -204,9 +208,9 @@ def _told(period: Period | None, done: Round, waiting: list[Send], timezone: str
         for line in lines:
             print(f"  {word:<9} {line}")
     what = f"week {period.label}: " if period is not None else ""
-    next_try = f" (next try {moment_words(min(one.next_at for one in waiting), timezone)})" if waiting else ""
+    next_try = f" (next attempt {moment_words(min(one.next_at for one in waiting), timezone)})" if waiting else ""
     waits = f", {len(waiting)} waiting{next_try}" if waiting else ""
-    print(f"{what}{len(done.sent)} sent, {len(done.failed)} refused for good{waits}")
+    print(f"{what}{len(done.sent)} sent, {len(done.failed)} permanently refused{waits}")
     if done.unreachable is not None:
         raise UnreachableError(done.unreachable)
     return _REFUSED if done.failed else _WAITING if waiting else _OK

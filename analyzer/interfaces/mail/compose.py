@@ -1,8 +1,10 @@
 """Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report` prints."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
+from agent.wire.units import WEEK_SECONDS
 from analyzer.interfaces.mail.content import Action, Actions, ClassShare, Content, Extras, Headline, WentLine
 from analyzer.interfaces.mail.message import attachments
 from analyzer.interfaces.mail.sections import sections
@@ -34,7 +36,6 @@ _SHOWN = 5
 _PASTED_LINES = 4  # of more, a mail names the command that prints them whole: half a script is worse than none
 _FOLDED_LINES = 9  # the same, where they had to be folded
 _PASTE_COLUMNS = 72
-_NUMBERS = ("no", "one", "two", "three", "four", "five")
 
 
 def actions(report: WeekReport, site_url: str | None) -> Actions | None:
@@ -43,10 +44,9 @@ def actions(report: WeekReport, site_url: str | None) -> Actions | None:
     if not shown:
         return None
     amounts, together = saving_column(shown, report.currency)
-    things = "thing" if len(shown) == 1 else "things"
     return Actions(
-        f"{_NUMBERS[len(shown)]} {things} worth doing",
-        f"{'saves' if all_priced(shown) else 'GPU-hours'} {saved_over(shown)} (P50)",
+        "top recommendation" if len(shown) == 1 else "top recommendations",
+        _saving_head(shown),
         tuple(_action(one, amount, report, site_url) for one, amount in zip(shown, amounts, strict=True)),
         together,
         bill_words(shown, report.fleet, report.currency, report.period.timezone),
@@ -66,6 +66,12 @@ def _action(one: Recommendation, amount: str, report: WeekReport, site_url: str 
     )
 
 
+def _saving_head(shown: Sequence[Recommendation]) -> str:
+    is_weekly = shown[0].saves_over_seconds >= WEEK_SECONDS
+    unit = "savings" if all_priced(shown) else "GPU-hours saved"
+    return f"estimated {'weekly ' if is_weekly else ''}{unit}{'' if is_weekly else f' {saved_over(shown)}'} (median)"
+
+
 def _question(one: Recommendation) -> str:
     if not one.ends_work:
         return ""
@@ -74,8 +80,8 @@ def _question(one: Recommendation) -> str:
 
 def _owner(one: Recommendation) -> str:
     if one.actor == "run":
-        return plain(one.team) if one.team else "its run's owner"
-    return one.actor or "not known"
+        return plain(one.team) if one.team else "job owner"
+    return one.actor or "unknown"
 
 
 def _how(one: Recommendation) -> tuple[str, ...]:
@@ -85,7 +91,7 @@ def _how(one: Recommendation) -> tuple[str, ...]:
     """
     if one.ends_work:
         return (
-            f"a question to its owner; at risk: {plain(one.cost_to_move)}",
+            f"ask its owner first; at risk: {plain(one.cost_to_move)}",
             f"gpuledger recommendations show {one.id}",
         )
     count = sum(bool(line.strip()) for each in one.artefacts for line in each.text.splitlines())
@@ -192,9 +198,9 @@ def _subject(report: WeekReport, table: tuple[BreakdownLine, ...], team: str | N
     whose = f"{plain(team)}'s GPUs" if team is not None else "GPUs"
     week = report.period.label.partition("-")[2] if "-W" in report.period.label else report.period.label
     if not report.breakdown.entries:
-        return f"{whose} {week}: nothing is known of this week"
+        return f"{whose} {week}: no data for this week"
     if is_unheld(report):
-        return f"{whose} {week}: {_all_of_it(report)}, no run known"
+        return f"{whose} {week}: {_all_of_it(report)}, no runs known"
     if is_unmeasured(report):
         return f"{whose} {week}: {_all_of_it(report)}, nothing measured"
     breakdown = report.breakdown.measured if report.breakdown.has_gap else report.breakdown
@@ -252,7 +258,7 @@ def _avoidable(report: WeekReport, table: tuple[BreakdownLine, ...]) -> Headline
     """Return the figure as the table rounds it, and how it moved, as the first sentence of the report says it."""
     line = next((line for line in table if line.klass == "avoidable" and line.level in ("class", "only")), None)
     if line is None and is_unheld(report):
-        return Headline("not known", "avoidable", "")
+        return Headline("unknown", "avoidable", "")
     if line is None and is_unmeasured(report):
         return Headline("not measured", "avoidable", "")
     if line is None:
@@ -275,14 +281,16 @@ def _avoidable(report: WeekReport, table: tuple[BreakdownLine, ...]) -> Headline
 def _money_moved(difference: int, report: WeekReport) -> str:
     words = money(abs(difference), report.currency, money_decimals(report.breakdown.cost_micros))
     if words == money(0, report.currency, money_decimals(report.breakdown.cost_micros)):
-        return f"as the {kind_of(report.period)} before"
+        return "unchanged"
     return f"{'down' if difference < 0 else 'up'} {words}"
 
 
 def _time_moved(difference: int, report: WeekReport) -> str:
     words = gpu_hours(abs(difference), 0)
     return (
-        f"as the {kind_of(report.period)} before" if words == "0" else f"{'down' if difference < 0 else 'up'} {words} h"
+        f"same as the {kind_of(report.period)} before"
+        if words == "0"
+        else f"{'down' if difference < 0 else 'up'} {words} h"
     )
 
 
@@ -292,14 +300,14 @@ def _saved(report: WeekReport) -> Headline:
     name = "saved, verified"
     if not told:
         waits = len(report.checked)
-        return Headline("none yet", name, f"{counted(waits, 'change')} not provable yet" if waits else "no change made")
+        return Headline("none yet", name, f"{counted(waits, 'change')} not yet verified" if waits else "no change made")
     runs = sum(one.outcome.before + one.outcome.after for one in told)
     how = f"{counted(len(told), 'change')}, {counted(runs, 'run')}"
     amounts = [one.micros.likely for one in told if one.micros is not None]
     if len(amounts) == len(told):
-        return Headline(f"{money(sum(amounts), report.currency, 0)} a week", name, how)
+        return Headline(f"{money(sum(amounts), report.currency, 0)} per week", name, how)
     time = sum(one.milliseconds.likely for one in told if one.milliseconds is not None)
-    return Headline(f"{gpu_hours(time)} h a week", name, how)
+    return Headline(f"{gpu_hours(time)} h per week", name, how)
 
 
 def _answer(report: WeekReport, *, is_clear: bool) -> str:
@@ -307,8 +315,8 @@ def _answer(report: WeekReport, *, is_clear: bool) -> str:
         return first_sentence(report)
     held = report.measured.held_milliseconds
     share = decimal((held - report.measured.not_measured_milliseconds) * 1000 // held, 1)
-    among = f"in {share}% of held GPU-hours that were measured"
-    return f"All clear: nothing avoidable was found {among}, and there is nothing to recommend."
+    among = f"in the {share}% of held GPU-hours that were measured"
+    return f"All clear: nothing avoidable was found {among}, and there are no recommendations."
 
 
 def _went(table: tuple[BreakdownLine, ...]) -> tuple[WentLine, ...]:

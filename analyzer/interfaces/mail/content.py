@@ -28,7 +28,7 @@ class WentLine:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing worth doing: owner, what, the lines to paste, what it stands on, what it saves a week (P50)."""
+    """One recommendation: owner, what, the lines to paste, what it stands on, what it saves a week (P50)."""
 
     id: str
     owner: str
@@ -41,7 +41,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """What is worth doing, with its head, its sum and what the bill will show of it."""
+    """The top recommendations, with its head, its sum and what the bill will show of it."""
 
     head: str
     unit: str
@@ -154,7 +154,7 @@ class Content:
     @property
     def chart_text(self) -> str:
         """The picture in words, for who does not see it."""
-        return "Where it went: " + ", ".join(f"{one.name} {one.percent}%" for one in self.classes)
+        return "Breakdown: " + ", ".join(f"{one.name} {one.percent}%" for one in self.classes)
 
     @property
     def files_text(self) -> str:

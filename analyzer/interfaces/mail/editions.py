@@ -150,7 +150,7 @@ def file_names(found: list[Edition], period: str) -> Mapping[str, str]:
 
 def _why(edition: Edition) -> str:
     whose = "" if edition.team is None else f" for {plain(edition.team)}"
-    return f"{edition.address} gets this{whose} once a week, never more."
+    return f"{edition.address} receives this report{whose} at most once a week."
 
 
 def _slug(name: str) -> str:
@@ -202,18 +202,18 @@ def check_mailable(reader: Reader, period: Period, now_us: int) -> None:
         MailError: the sentence says which, and the way out.
     """
     if "-W" not in period.label:
-        raise MailError(f"{period.label} is no week: a mail is of one, such as 2026-W46")
+        raise MailError(f"{period.label} is not a week: an e-mail covers one week, such as 2026-W46")
     if now_us - period.end > CATCH_UP_US:
         ended = local(period.end - 1, period.timezone).date()
         raise MailError(
-            f"{period.label} ended on {ended}, more than {CATCH_UP_US // DAY_US} days ago, and is not mailed any more; "
-            "is the ledger up to date? --dry-run writes the mail to a file"
+            f"{period.label} ended on {ended}, more than {CATCH_UP_US // DAY_US} days ago, and is no longer mailed; "
+            "is the ledger up to date? --dry-run writes the e-mail to a file"
         )
     status = known_hours(reader.session, period).status
     if status not in SETTLED:
         raise MailError(
-            f"{period.label} is {status or 'not analysed'}, and its figures may still move: weeks close 48 h after "
-            "their end, and are mailed then; --dry-run writes the mail to a file now"
+            f"{period.label} is {status or 'not analyzed'}, and its figures may still change: weeks close 48 h after "
+            "they end, and are mailed then; --dry-run writes the e-mail to a file now"
         )
 
 
@@ -248,18 +248,18 @@ def make_mails(
 def _is_wanted(one: Edition, period: Period, mails: Mails, calendar: Calendar, now: int, made: MadeMails) -> bool:
     known = mails.subscribe(Subscription(one.id, one.list_name, one.address, now))
     if known.stopped_at is not None:
-        made.left_out.append(f"{one.address}: has stopped it")
+        made.left_out.append(f"{one.address}: unsubscribed")
         return False
     if (before := mails.made(one.id, period.label)) is not None:
         if before.state in ("sent", "failed", "dropped"):
-            made.left_out.append(f"{one.address}: {_was(before.state)} before")
+            made.left_out.append(f"{one.address}: {_was(before.state)}")
         return False
     last = mails.last_sent(one.id)
     if last is not None and last >= calendar.week_of(now).start:
-        made.left_out.append(f"{one.address}: has had a mail this week, and gets no more than one")
+        made.left_out.append(f"{one.address}: already received an e-mail this week")
         return False
     return True
 
 
 def _was(state: str) -> str:
-    return {"sent": "was sent it", "failed": "was refused, and told,", "dropped": "was left out"}[state]
+    return {"sent": "already sent", "failed": "already refused and reported", "dropped": "already skipped"}[state]

@@ -76,7 +76,7 @@ def _actions(content: Content, layout: TextLayout) -> list[str]:
         lines += _action(number, action, layout)
     if not found.together:
         return lines
-    return [*lines, "  together" + f"{found.together:>{width - 10}}", *layout.wrap(found.bill)]
+    return [*lines, "  total" + f"{found.together:>{width - 7}}", *layout.wrap(found.bill)]
 
 
 def _action(number: int, action: Action, layout: TextLayout) -> list[str]:
@@ -114,12 +114,12 @@ def _table(table: Table, layout: TextLayout) -> list[str]:
 
 def _foot(content: Content, footer: Footer, layout: TextLayout) -> list[str]:
     found = layout.wrap(content.files_text, "") if content.files else []
-    found += [f"The same figures: {content.page}"] if content.page else []
+    found += [f"View online: {content.page}"] if content.page else []
     found += layout.wrap(footer.why, "")
     if footer.stop_url:
-        found.append(f"Stop: {footer.stop_url}")
+        found.append(f"Unsubscribe: {footer.stop_url}")
     if footer.stop_address:
-        found.append(f"{'or' if footer.stop_url else 'To stop:'} write to {footer.stop_address}")
+        found.append(f"{'or' if footer.stop_url else 'To unsubscribe:'} write to {footer.stop_address}")
     return found
 
 
@@ -218,7 +218,9 @@ def message(content: Content, envelope: Envelope) -> bytes:
     chart_id = f"chart.{content.period}@{domain}" if picture is not None else None
     html = mail_html(content, envelope.footer, chart_id)
     if len(html.encode()) > HTML_BYTES:
-        raise ConfigError(f"the mail to {envelope.list_name} has {len(html.encode()):,} bytes of HTML; 100 KB is most")
+        raise ConfigError(
+            f"the mail to {envelope.list_name} has {len(html.encode()):,} bytes of HTML; the maximum is 100 KB"
+        )
     root = _headed(content, envelope)
     related = root if not content.files else EmailMessage(policy=_LONG_LINES)
     related.make_related()

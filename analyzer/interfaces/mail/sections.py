@@ -1,4 +1,4 @@
-"""The sections of a mail below its actions: savings, teams, month, requests, corrections, energy, how sure we are."""
+"""The sections of a mail below its actions: savings, teams, month, requests, corrections, energy, data quality."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -115,7 +115,7 @@ class Corrections:
 
 
 def moved_words(entries: Iterable[BreakdownEntry], currency: str, total: int | None) -> str:
-    """Return "working -16.0 GPU-hours, -$41.60; lost work +16.0 GPU-hours, +$41.60; the total stays $67,737.60".
+    """Return "productive -16.0 GPU-hours, -$41.60; lost work +16.0 GPU-hours, +$41.60; the total is unchanged".
 
     `total` is what was told of all of it, None where that is not known; where it moves, by how much stands before it.
     """
@@ -123,9 +123,14 @@ def moved_words(entries: Iterable[BreakdownEntry], currency: str, total: int | N
     said = [f"{one.label} {_moved(one.milliseconds, one.cost_micros, currency)}" for one in every]
     time, cost = sum(one.milliseconds for one in every), known_sum(one.cost_micros for one in every)
     if not time and not cost:
-        return "; ".join([*said, "the total stays" if total is None else f"the total stays {money(total, currency)}"])
-    beside = "" if total is None else f", beside a total of {money(total, currency)}"
-    return "; ".join([*said, f"in all {_moved(time, cost, currency)}{beside}"])
+        return "; ".join(
+            [
+                *said,
+                "the total is unchanged" if total is None else f"the total is unchanged at {money(total, currency)}",
+            ]
+        )
+    beside = "" if total is None else f", on a total of {money(total, currency)}"
+    return "; ".join([*said, f"in total {_moved(time, cost, currency)}{beside}"])
 
 
 def _moved(milliseconds: int, micros: int | None, currency: str) -> str:
@@ -133,7 +138,7 @@ def _moved(milliseconds: int, micros: int | None, currency: str) -> str:
     return time if micros is None else f"{time}, {'+' if micros > 0 else ''}{money(micros, currency)}"
 
 
-_NOT_ADDED = "It is part of the prices above already."
+_NOT_ADDED = "It is already included in the prices above."
 
 
 def energy_sentences(sums: Sequence[EnergySum], currency: str) -> tuple[str, ...]:
@@ -173,8 +178,8 @@ def _checked(report: WeekReport) -> Section:
         prediction = one.prediction
         done = day(local(one.applied_at or 0, report.period.timezone)).partition(" ")[2]
         title = f"{plain(prediction.subject)}: {plain(prediction.title)} ({one.id}, done {done})"
-        found.append(f"{title}: {predicted_words(one, report.currency)} a week; {came_words(one, report.currency)}.")
-    return Section("checked afterwards", tuple(found))
+        found.append(f"{title}: {predicted_words(one, report.currency)} per week; {came_words(one, report.currency)}.")
+    return Section("results of past recommendations", tuple(found))
 
 
 def _teams(report: WeekReport, extras: Extras) -> Section | None:
@@ -211,7 +216,7 @@ def _charged(report: WeekReport) -> Section | None:
         own = [one for one in report.charged if one.difference_micros]
         return Section("charged", tuple(_own_charge(one, report.currency) for one in own))
     rows: list[tuple[str, ...]] = [(line.name, line.cost, line.charged, line.left) for line in charge_lines(report)]
-    head = ("", f"cost {sign}", f"charged {sign}", f"platform bears {sign}")
+    head = ("", f"cost {sign}", f"charged {sign}", f"platform pays {sign}")
     return Section("charged", (), Table(head, tuple(_folded(rows)))) if rows else None
 
 
@@ -220,7 +225,7 @@ def _own_charge(one: Charged, currency: str) -> str:
     decimals = money_decimals(cost)
     told = f"{money(charged, currency, decimals)}, for GPUs that cost {money(cost, currency, decimals)}"
     rest = money(abs(left), currency, decimals)
-    return f"{told}: the platform {'bears' if left > 0 else 'gets'} the other {rest}."
+    return f"{told}: the platform {'pays' if left > 0 else 'keeps'} the remaining {rest}."
 
 
 def _with_idle(keys: list[tuple[str | None, bool]], extras: Extras) -> list[tuple[str | None, bool]]:
@@ -242,10 +247,10 @@ def _months(months: list[Month]) -> tuple[tuple[str, ...], list[tuple[str, ...]]
     so_far = [at_least(cell, is_part) for cell, is_part in zip(exact, [*marks, any(marks)], strict=True)]
     ends = [month.month_end_micros for month in months if month.month_end_micros is not None]
     if len(ends) < len(months):
-        return ("month so far",), [(cell,) for cell in so_far]
+        return ("month to date",), [(cell,) for cell in so_far]
     over = [*(_OVER if month.is_over else "" for month in months), ""]
     expected = [cell + mark for cell, mark in zip(_column(ends), over, strict=True)]
-    return ("month so far", "month-end"), list(zip(so_far, expected, strict=True))
+    return ("month to date", "month-end"), list(zip(so_far, expected, strict=True))
 
 
 def _column(exact: list[int]) -> list[str]:
@@ -279,7 +284,7 @@ def _how_sure(report: WeekReport, extras: Extras, oldest_price: date | None) -> 
     ]
     if report.record is not None:
         said.append(f"Accuracy: {record_words(report.record)}.")
-    return Section("how sure we are", tuple(said))
+    return Section("data quality and accuracy", tuple(said))
 
 
 def _measured(report: WeekReport) -> str:
@@ -294,28 +299,28 @@ def _measured(report: WeekReport) -> str:
 
 def _by_what(report: WeekReport) -> list[str]:
     words = measured_with_words(report.by_what)
-    return [f"By what: {words}."] if words else []
+    return [f"Measured with: {words}."] if words else []
 
 
 def _settled(report: WeekReport) -> list[str]:
     if report.hours.complete and report.hours.status in ("closed", "final"):
         return []
-    return [f"The week is {status_words(report)}: its figures may still move."]
+    return [f"The week is {status_words(report)}: its figures may still change."]
 
 
 def _prices(report: WeekReport, extras: Extras, oldest_price: date | None) -> list[str]:
     words = [f"{one}." for one in unpriced_words(report.breakdown, report.currency)]
     if not report.hours.price_versions:
-        return words or ["No price is known."]
+        return words or ["No prices are known."]
     books = ", ".join(version[:12] for version in report.hours.price_versions)
     age = ""
     if oldest_price is not None:
         days = (report.period.last_day - oldest_price).days
-        age = f", its oldest price of {oldest_price.isoformat()}, {counted(max(0, days), 'day')} old at the week's end"
+        age = f", oldest price from {oldest_price.isoformat()}, {counted(max(0, days), 'day')} old at the week's end"
     matched = extras.invoice or (match_words(report.invoice) if report.invoice else "not reconciled with an invoice")
     told = [*repriced_words(report.repriced), *edited_words(report.edited)]
     stale = [f"{one[0].upper()}{one[1:]}." for one in told]
-    return [f"Prices: book {books}{age}; {matched}.", *stale, *words]
+    return [f"Price list {books}{age}; {matched}.", *stale, *words]
 
 
 def _not_judged(report: WeekReport) -> list[str]:
@@ -324,7 +329,9 @@ def _not_judged(report: WeekReport) -> list[str]:
         return []
     more = len(judged) - _RULES_SHOWN
     rest = [f"and {counted(more, 'rule')} more"] if more > 0 else []
-    return [f"Not judged: {'; '.join([*judged[:_RULES_SHOWN], *rest])} (all of them: gpuledger findings --unjudged)."]
+    return [
+        f"Insufficient data: {'; '.join([*judged[:_RULES_SHOWN], *rest])} (full list: gpuledger findings --unjudged)."
+    ]
 
 
 _ODD_SHOWN = 5  # of changes of unit cost, and of teams
@@ -362,7 +369,7 @@ class Joined:
     def extras(self, team: str | None) -> Extras:
         """Return what belongs into the mail of the fleet (None), or into that of one team."""
         found = Extras(
-            anomalies=Section("out of the ordinary", tuple(self._odd(team))),
+            anomalies=Section("anomalies", tuple(self._odd(team))),
             requests=Section("capacity requests", request_lines(self.asked, team)),
             corrections=self.corrections.lines(team) if self.corrections else (),
             energy=Section("energy", energy_sentences(self.energy, self.odd.currency) if team is None else ()),
@@ -370,7 +377,7 @@ class Joined:
         if self.month is None:
             return found
         if team is not None:
-            return replace(found, month=Section("the month", tuple(_own_month(self.month, team))))
+            return replace(found, month=Section("spend to date and forecast", tuple(_own_month(self.month, team))))
         months = {(line.team, line.held): _month(line) for line in self.month.lines}
         told = [f"{over_words(line, self.month.currency)}." for line in self.month.every if line.is_over]
         told += [since] if (since := since_words(self.month)) else []
@@ -390,7 +397,7 @@ def request_lines(asked: Sequence[Decided], team: str | None) -> tuple[str, ...]
     own = [one for one in asked if team in (None, one.request.team)]
     lines = tuple(request_line(one) for one in own[:REQUESTS_SHOWN])
     left = len(own) - REQUESTS_SHOWN
-    return (*lines, f"and {left:,} more (all of them: gpuledger capacity request list)") if left > 0 else lines
+    return (*lines, f"and {left:,} more (full list: gpuledger capacity request list)") if left > 0 else lines
 
 
 def _month(line: BudgetLine) -> Month:
@@ -405,11 +412,11 @@ def _own_month(month: MonthReport, team: str) -> list[str]:
     ending = line.ending if line.ending is not None and line.ending.model is not None else None
     allowed = line.budget.micros_per_month if line.budget is not None else 0
     decimals = money_decimals(max(line.spent_micros, allowed, ending.expected_micros if ending else 0))
-    said = f"{month.period.label} so far: {money(line.spent_micros, month.currency, decimals)}"
+    said = f"{month.period.label} to date: {money(line.spent_micros, month.currency, decimals)}"
     if line.is_over:
         return [f"{said}.", f"{over_words(line, month.currency)}."]
     if ending is not None:
-        said += f"; by its end about {money(ending.expected_micros, month.currency, decimals)}{between(line)}"
+        said += f"; forecast for its end about {money(ending.expected_micros, month.currency, decimals)}{between(line)}"
     if line.budget is not None:
         said += f"; the budget is {money(allowed, month.currency, decimals)}"
     return [f"{said}."]

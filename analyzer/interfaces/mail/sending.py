@@ -61,12 +61,12 @@ class Post:
             code, said = error.recipients[address]
             raise _refusal(code, said) from error
         except smtplib.SMTPSenderRefused as error:
-            raise UnreachableError(f"{self._name} does not take mails from us: {_words(error)}") from error
+            raise UnreachableError(f"{self._name} does not accept our e-mails: {_words(error)}") from error
         except smtplib.SMTPResponseException as error:
             raise _refusal(error.smtp_code, error.smtp_error) from error
         except (smtplib.SMTPException, OSError) as error:
             self.close()
-            raise LaterError(f"{self._name} hung up: {_words(error)}") from error
+            raise LaterError(f"{self._name} closed the connection: {_words(error)}") from error
 
     def connect(self) -> None:
         """Connect, trust and log in, where that was not done yet. Raises as deliver() does of a server."""
@@ -146,11 +146,11 @@ def _refusal(code: int, said: bytes | str) -> LaterError | RefusedError:
 
 def _why(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"shows a certificate that is not to be trusted ({error.verify_message})"
+        return f"presents a certificate that is not trusted ({error.verify_message})"
     if isinstance(error, smtplib.SMTPNotSupportedError):
-        return f"does not offer what the settings ask for ({_words(error)})"
+        return f"does not support what the settings require ({_words(error)})"
     if isinstance(error, smtplib.SMTPAuthenticationError):
-        return f"refuses the user or the password ({error.smtp_code})"  # some servers repeat what they were sent
+        return f"rejects the user or the password ({error.smtp_code})"  # some servers repeat what they were sent
     if isinstance(error, TimeoutError):
         return "does not answer in time"
     if isinstance(error, OSError) and not isinstance(error, smtplib.SMTPException):
@@ -211,7 +211,7 @@ def send_due(mails: "Mails", deliver: _Deliver, clock: Callable[[], int]) -> Rou
                 found.unreachable = str(error)
                 return found
         except Exception:
-            mails.note(mail, "queued", "not tried", clock(), clock())  # ours, such as a password file that is gone
+            mails.note(mail, "queued", "not attempted", clock(), clock())  # ours, such as a password file that is gone
             raise
         else:
             mails.note(mail, "sent", "", clock())

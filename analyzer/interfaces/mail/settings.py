@@ -23,7 +23,7 @@ _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Z
 class MailSettings:
     """Every key with its default and its help; docs/settings.md is tested against it."""
 
-    sender: str = field(default="", metadata=about("the address that mails come from; without it nothing is mailed"))
+    sender: str = field(default="", metadata=about("the sender's address; without it, no e-mail is sent"))
     host: str = field(default="", metadata=about("the SMTP server"))
     port: int = field(default=587, metadata=about("its port: 587 for starttls, 465 for tls"))
     security: str = field(
@@ -31,23 +31,25 @@ class MailSettings:
         metadata=about("starttls or tls, with a certificate that is verified; none for a server on this machine"),
     )
     ca: Path | None = field(
-        default=None, metadata=about("file of the certificates to trust, if they are not the system's")
+        default=None, metadata=about("file with the CA certificates to trust, instead of the system's")
     )
-    user: str = field(default="", metadata=about("who we are to the server; empty: it asks nobody"))
+    user: str = field(default="", metadata=about("user name on the server; empty: no login"))
     password_file: Path | None = field(
-        default=None, metadata=about("file of the password; it never stands in the settings")
+        default=None, metadata=about("file with the password, which must not be in the settings")
     )
-    timeout_seconds: int = field(default=30, metadata=about("how long the server may take to answer each command"))
-    recipients: tuple[str, ...] = field(default=(), metadata=about("addresses that get the week of the whole fleet"))
+    timeout_seconds: int = field(default=30, metadata=about("timeout of each command to the server"))
+    recipients: tuple[str, ...] = field(
+        default=(), metadata=about("addresses that receive the week of the whole fleet")
+    )
     teams: Mapping[str, str] = field(
         default_factory=dict,
         metadata=about(
-            'addresses that get the week of one team, by team, such as { team-nlp = "nlp@example.com" }; it sees its '
-            "own figures alone"
+            'addresses that receive the week of one team, by team, such as { team-nlp = "nlp@example.com" }; a '
+            "team sees only its own figures"
         ),
     )
     stop_address: str = field(
-        default="", metadata=about("who reads mails that ask to stop; empty: the sender's address")
+        default="", metadata=about("address for requests to unsubscribe; empty: the sender's address")
     )
 
     def __post_init__(self) -> None:
@@ -59,16 +61,16 @@ class MailSettings:
         for team, address in self.teams.items():
             _address(f"teams.{team}", address)
         if len(self.recipients) + len(self.teams) > _MOST_RECIPIENTS:
-            raise ConfigError(f"[{_TABLE}] has more than {_MOST_RECIPIENTS} recipients; mail a list instead")
+            raise ConfigError(f"[{_TABLE}] has more than {_MOST_RECIPIENTS} recipients; use a mailing list instead")
         if self.security not in _SECURITIES:
-            raise ConfigError(f"[{_TABLE}] security is {self.security!r}: not {', '.join(_SECURITIES)}")
+            raise ConfigError(f"[{_TABLE}] security is {self.security!r}; it must be one of {', '.join(_SECURITIES)}")
         if not 0 < self.port <= 65535 or not 0 < self.timeout_seconds <= MOST_SECONDS:
             raise ConfigError(f"[{_TABLE}] port must be 1 to 65535, and timeout_seconds 1 to {MOST_SECONDS}")
         if bool(self.user) != (self.password_file is not None):
             raise ConfigError(f"[{_TABLE}] user and password_file go together; one of them is missing")
         if self.security == "none" and (self.user or not _is_this_machine(self.host or "localhost")):
             raise ConfigError(
-                f"[{_TABLE}] security none is for a server on this machine that asks for no password; use starttls"
+                f"[{_TABLE}] security none is only for a server on this machine without a password; use starttls"
             )
 
     @property
@@ -91,11 +93,11 @@ class MailSettings:
         if not self.recipients and not self.teams:
             missing.append("recipients or teams")
         if missing:
-            raise ConfigError(f"to send mails, [{_TABLE}] of the settings needs {', '.join(missing)}: see docs/mail.md")
+            raise ConfigError(f"to send mails, [{_TABLE}] of the settings needs {', '.join(missing)}; see docs/mail.md")
         if not _is_followed(site_url):
             raise ConfigError(
                 "to send mails, [analyzer] site_url must be an address like https://gpuledger.example, "
-                f"not {site_url!r}: the link that stops them leads there"
+                f"not {site_url!r}: the unsubscribe link leads there"
             )
         return self
 
@@ -134,7 +136,9 @@ def _is_this_machine(host: str) -> bool:
 
 def _address(name: str, text: str) -> None:
     if not _ADDRESS.fullmatch(text) or ".." in text:
-        raise ConfigError(f"[{_TABLE}] {name} has {text!r}: no address like gpu-owners@example.com")
+        raise ConfigError(
+            f"[{_TABLE}] {name} has {text!r}, which is not a valid address such as gpu-owners@example.com"
+        )
 
 
 def _is_followed(url: str) -> bool:

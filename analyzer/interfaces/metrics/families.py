@@ -22,7 +22,7 @@ _RUN = ("run_id", "name", "team", "class", "state", "cause")
 _FINDING = ("finding", "kind", "confidence", "team", "run_id")
 _BEARER = ("bearer", "scope")
 _FIELDS = {"class": "klass", "kind": "rule", "finding": "id", "bearer": "name"}  # of labels that are named otherwise
-_DEAREST = f"The {FINDINGS_SHOWN} dearest findings of the week that are still open"
+_DEAREST = f"The {FINDINGS_SHOWN} most expensive findings of the week that are still open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ FLEET = (
     Family("week_cost_{unit}", "What the week cost so far, by state.", "week_parts", "cost_micros", MICROS, _STATE),
     Family(
         "team_week_gpu_seconds",
-        "GPU time of the week so far by team: those that cost most, all others, unmapped runs, and what nobody held.",
+        "GPU time of the week so far, by team: the most expensive teams, all others, unmapped runs, and unallocated.",
         "week_teams", "milliseconds", _SECOND_MS, _TEAM,
     ),
     Family("team_week_cost_{unit}", "What the week cost so far, by team.", "week_teams", "cost_micros", MICROS, _TEAM),
@@ -72,10 +72,12 @@ FLEET = (
         "open_findings", "Findings of the week that are still open.", "open_findings", "findings", labels=_KIND
     ),
     Family(
-        "open_findings_gpu_seconds", "GPU time at stake in them.", "open_findings", "milliseconds", _SECOND_MS, _KIND
+        "open_findings_gpu_seconds", "Estimated wasted GPU time of these findings.", "open_findings",
+        "milliseconds", _SECOND_MS, _KIND,
     ),
     Family(
-        "open_findings_at_stake_{unit}", "Money at stake in them.", "open_findings", "at_stake_micros", MICROS, _KIND
+        "open_findings_at_stake_{unit}", "Estimated waste of these findings.", "open_findings",
+        "at_stake_micros", MICROS, _KIND,
     ),
     Family(
         "run_gpus", f"GPUs by state of the {RUNS_SHOWN} runs that lost most in the last complete hour, on average.",
@@ -87,61 +89,63 @@ FLEET = (
         "losing_teams", "cost_micros", MICROS, ("team", "state"),
     ),
     Family(
-        "finding_gpu_seconds", f"{_DEAREST}: GPU time at stake.",
+        "finding_gpu_seconds", f"{_DEAREST}: estimated wasted GPU time.",
         "dearest_findings", "milliseconds", _SECOND_MS, _FINDING,
     ),
     Family(
-        "finding_at_stake_{unit}", f"{_DEAREST}: money at stake.",
+        "finding_at_stake_{unit}", f"{_DEAREST}: estimated waste.",
         "dearest_findings", "at_stake_micros", MICROS, _FINDING,
     ),
     Family(
-        "recent_until_timestamp_seconds", "End of the newest ten minutes that are wholly booked.",
+        "recent_until_timestamp_seconds", "End of the newest fully accounted ten minutes.",
         "recent.until", per=MICROS,
     ),
     Family(
-        "recent_gpus", "GPUs that runs held in these ten minutes by state, on average; may still change.",
+        "recent_gpus", "GPUs that runs held in these ten minutes, by state, on average; preliminary.",
         "recent.held", "milliseconds", WINDOW_MS, _STATE,
     ),
     Family(
         "run_recent_gpus",
-        f"GPUs by state of the {RUNS_SHOWN} runs that lost most in these ten minutes, on average; may still change.",
+        f"GPUs by state of the {RUNS_SHOWN} runs that lost most in these ten minutes, on average; preliminary.",
         "recent.runs", "milliseconds", WINDOW_MS, _RUN,
     ),
     Family("known_until_timestamp_seconds", "End of the newest hour of the ledger.", "known_until", per=MICROS),
     Family(
-        "week_known_seconds", "Hours of the week by how far they are settled.", "known_seconds", labels=("status",)
+        "week_known_seconds", "Time of the week by status of its hours (provisional, closed, final).", "known_seconds",
+        labels=("status",),
     ),
 )  # fmt: skip
 FINOPS = (
     Family(
         "hour_traffic_bytes",
-        "Bytes that runs moved in the last complete hour, by how far they went; GPU links are within a host or pod.",
+        "Bytes that runs moved in the last complete hour, by distance; GPU links are within a host or pod.",
         "traffic", "bytes", labels=("locality",), needs="traffic",
     ),
     Family("month_timestamp_seconds", "Start of the month that is summed.", "month.start", per=MICROS, needs="month"),
-    Family("month_end_timestamp_seconds", "Its end.", "month.end", per=MICROS, needs="month"),
+    Family("month_end_timestamp_seconds", "End of the month that is summed.", "month.end", per=MICROS, needs="month"),
     Family(
-        "month_spent_{unit}", "What the month cost so far: the dearest teams, those with a budget, and the fleet.",
+        "month_spent_{unit}",
+        "What the month cost so far: the most expensive teams, those with a budget, and the fleet.",
         "bearers", "spent_micros", MICROS, _BEARER, "month",
     ),
     Family(
-        "month_budget_{unit}", "What it may cost, by the budgets file.",
+        "month_budget_{unit}", "Budget of the month.",
         "bearers", "budget_micros", MICROS, _BEARER, "month",
     ),
     Family(
-        "month_expected_{unit}", "What it will have cost in the end, as forecast.",
+        "month_expected_{unit}", "Forecast cost at the end of the month.",
         "bearers", "expected_micros", MICROS, _BEARER, "month",
     ),
     Family(
-        "month_expected_high_{unit}", "What it will not exceed in nine of ten such forecasts.",
+        "month_expected_high_{unit}", "Forecast cost at the end of the month, 90th percentile.",
         "bearers", "high_micros", MICROS, _BEARER, "month",
     ),
     Family(
-        "price_faults", "Faults of the price book by kind, as `gpuledger bill prices check` counts them.",
+        "price_faults", "Faults of the price list by kind, as `gpuledger bill prices check` counts them.",
         "faults", labels=("kind",), needs="traffic",
     ),
     Family(
-        "file_unreadable", "Whether a file of the settings cannot be read, so that its figures are missing here.",
+        "file_unreadable", "Whether a file of the settings cannot be read, so that its figures are missing.",
         "unreadable", labels=("file",), needs="traffic",
     ),
 )  # fmt: skip

@@ -381,7 +381,7 @@ def _month(reader: Reader) -> MonthReport | None:
     try:
         return read_month(reader.session, reader.calendar, reader.settings, None)
     except ConfigError as error:
-        _LOG.warning("/metrics is without budgets: %s", error)
+        _LOG.warning("/metrics has no budgets: %s", error)
         return None
 
 
@@ -420,7 +420,7 @@ def _faults(reader: Reader, until: int) -> dict[str, int] | None:
     try:
         book, mapped = price_book(reader.settings), team_book(reader.settings)
     except ConfigError as error:
-        _LOG.warning("/metrics is without faults of prices: %s", error)
+        _LOG.warning("/metrics has no price faults: %s", error)
         return None
     teams = {rule.team.name for rule in mapped.rules} or None
     fleet, booked = owned_kinds(reader.session, until), booked_kinds(reader.session)

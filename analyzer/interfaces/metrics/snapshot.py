@@ -58,7 +58,7 @@ class FleetPage(Collector):
             self._look()
         except (AnalyzerError, CollectorError) as error:
             if not self._failing:
-                _LOG.error("/metrics shows the fleet as it was a while ago: %s", error)
+                _LOG.error("/metrics shows an earlier state of the fleet: %s", error)
             self._failing = True
             self._failures += 1
         else:
@@ -86,11 +86,9 @@ class FleetPage(Collector):
         yield from families(FINOPS, self._beside[1], reading.currency)
 
     def _written(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
-        about = "Readings of the ledger for this page that failed; it then shows what was so before."
+        about = "Failed reads of the ledger for this page; it then shows the previous values."
         failures = CounterMetricFamily(f"{PREFIX}_read_failures", about, self._failures)
-        looked = GaugeMetricFamily(
-            f"{PREFIX}_read_timestamp_seconds", "When the ledger was last looked at.", time.time()
-        )
+        looked = GaugeMetricFamily(f"{PREFIX}_read_timestamp_seconds", "When the ledger was last read.", time.time())
         info = [] if self._info is None else [self._info]
         return [*info, *self._families, failures, looked]
 
@@ -102,7 +100,7 @@ class FleetPage(Collector):
 
 
 def _info(reader: Reader, url: str) -> GaugeMetricFamily:
-    about = "What the fleet is called, what its money is counted in, and where its pages are. Always 1."
+    about = "Name of the fleet, its currency, and the address of its pages. Always 1."
     family = GaugeMetricFamily(f"{PREFIX}_info", about, labels=["fleet", "currency", "url"])
     family.add_metric([reader.settings.cluster, reader.settings.currency, url.rstrip("/")], 1)
     return family

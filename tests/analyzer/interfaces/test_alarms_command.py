@@ -34,8 +34,8 @@ def settings(store: Path, text: str) -> None:
 def test_without_receivers_it_says_how_to_name_one(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A test that passes because nobody is told would be believed."""
     assert alarms(["--store", str(store)]) == 0
-    assert "told: nobody; name one in [alarms]" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="names no alertmanager and no webhook"):
+    assert "receivers: none; name one in [alarms]" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="names neither alertmanager nor webhook"):
         alarms_test(["--store", str(store)])
 
 
@@ -52,8 +52,8 @@ def test_it_lists_what_lasts_what_is_held_back_and_what_is_not_taken(
         registry.alarms.change(AlarmChange([said, held], {"f-1": failed}, {}), NOW)
     assert alarms(["--store", str(store)]) == 1
     out = capsys.readouterr().out
-    assert "lasting: 1 alarm\n  f-1" in out
-    assert "held back: more than a day's of one team: 1 alarm\n  f-2" in out
+    assert "active: 1 alarm\n  f-1" in out
+    assert "held back: a team's daily limit is reached: 1 alarm\n  f-2" in out
     assert "f-1.1.opened: hook.example answers 503" in out
 
 
@@ -69,8 +69,8 @@ def test_the_test_reaches_the_webhook_and_says_who_does_not_answer(
         assert alarms_test(["--store", str(store)]) == 1
         (event,) = hook.events()
     out = capsys.readouterr().out
-    assert (event["event"], event["alarm"]["sentence"]) == ("test", "This is a test: nothing is wrong.")
-    assert "the webhook: took it" in out
+    assert (event["event"], event["alarm"]["sentence"]) == ("test", "This is a test; no action is needed.")
+    assert "the webhook: accepted" in out
     assert "Alertmanager: 127.0.0.1" in out
 
 

@@ -53,5 +53,5 @@ def test_a_short_secret_is_refused_and_never_shown(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("hunter2")
     with pytest.raises(ConfigError) as refused:
         read(tmp_path, 'webhook = "https://hook.example/"\nwebhook_key_file = "key"').key()
-    assert "under 16 characters" in str(refused.value)
+    assert "fewer than 16 characters" in str(refused.value)
     assert "hunter2" not in str(refused.value)

@@ -72,7 +72,7 @@ def text_of(raw: bytes) -> str:
 def test_it_is_sent_once_and_says_what_the_report_says(run: Run, served: Served) -> None:
     """The figures of the mail are those of `report` on the same store; a second run sends nothing."""
     code, out, _ = run("report", "--mail")
-    assert (code, out.splitlines()[-1]) == (0, "week 2026-W46: 2 sent, 0 refused for good")
+    assert (code, out.splitlines()[-1]) == (0, "week 2026-W46: 2 sent, 0 permanently refused")
     mails = dict(served.mailbox.got)
     assert sorted(mails) == ["gpu-owners@example.com", "nlp@example.com"]
     _, printed, _ = run("report", "2026-W46", "--plain")
@@ -93,13 +93,13 @@ def test_it_is_sent_once_and_says_what_the_report_says(run: Run, served: Served)
         compared += 1
     assert compared == 6
     assert "67,738   100.0" in fleet
-    assert "month so far" in fleet
+    assert "month to date" in fleet
     own = text_of(mails["nlp@example.com"])
-    assert "2026-11 so far: " in own
+    assert "2026-11 to date: " in own
     assert "team-vision" not in own
     code, out, _ = run("report", "--mail")
     assert code == 0
-    assert "was sent it before" in out
+    assert "already sent" in out
     assert len(served.mailbox.got) == 2
 
 
@@ -114,7 +114,7 @@ def test_a_server_that_is_down_is_told_and_the_next_run_goes_on(run: Run, served
     assert "cannot be reached" in err
     settings.write_text(right)
     code, out, _ = run("admin", "mail")
-    assert "2 waits" in out
+    assert "2 waiting" in out
     code, out, _ = run("report", "--mail", at=WEDNESDAY + DAY_US // 24)
     assert code == 0
     assert len(served.mailbox.got) == 2
@@ -138,7 +138,7 @@ def test_who_stopped_it_gets_none_and_can_come_back(run: Run, served: Served, st
     assert run("admin", "mail", "--stop", "gpu-owners@example.com")[0] == 0
     served.mailbox.got.clear()
     _, out, _ = run("report", "--mail")
-    assert "gpu-owners@example.com: has stopped it" in out
+    assert "gpu-owners@example.com: unsubscribed" in out
     assert [address for address, _ in served.mailbox.got] == ["nlp@example.com"]
     run("admin", "mail", "--resume", "gpu-owners@example.com")
     run("report", "--mail")
@@ -152,18 +152,18 @@ def test_no_more_than_one_a_week(run: Run, served: Served) -> None:
     """Weeks that are asked for by hand do not come on top."""
     run("report", "--mail")
     _, out, _ = run("report", "--mail", "2026-W45", at=WEDNESDAY + 1)
-    assert "has had a mail this week" in out
+    assert "already received an e-mail this week" in out
     assert len(served.mailbox.got) == 2
 
 
 @pytest.mark.parametrize(
     ("words", "at", "said"),
     [
-        (("--mail",), WEDNESDAY + 20 * DAY_US, "not mailed any more"),
-        (("--mail", "7d"), WEDNESDAY, "is no week"),
+        (("--mail",), WEDNESDAY + 20 * DAY_US, "no longer mailed"),
+        (("--mail", "7d"), WEDNESDAY, "is not a week"),
         (("--mail", "--dry-run"), WEDNESDAY, "--out DIR"),
         (("--dry-run",), WEDNESDAY, "is of --mail"),
-        (("--mail", "--format", "html"), WEDNESDAY, "leave --format out"),
+        (("--mail", "--format", "html"), WEDNESDAY, "omit --format"),
         (("--mail", "--out", "x"), WEDNESDAY, "--dry-run"),
     ],
 )
@@ -181,7 +181,7 @@ def test_an_open_week_is_not_mailed(run: Run, served: Served, store: Path) -> No
         session.execute("UPDATE ledger_hours SET status = 'open' WHERE hour >= ?", [example_week.W46.end - DAY_US])
     code, _, err = run("report", "--mail")
     assert code == 3
-    assert "may still move" in err
+    assert "may still change" in err
     assert served.mailbox.got == []
 
 

@@ -96,7 +96,7 @@ def test_a_team_reads_what_it_is_charged_and_nobody_elses(week: WeekReport, sess
     facts = team_facts(session, example_week.W45, example_week.W46)
     own = compose(of_team(report, NLP, facts), team=NLP)
     (section,) = [section for section in own.sections if section.title == "charged"]
-    assert section.paragraphs == ("$30,139, for GPUs that cost $33,488: the platform bears the other $3,349.",)
+    assert section.paragraphs == ("$30,139, for GPUs that cost $33,488: the platform pays the remaining $3,349.",)
     other = compose(of_team(report, "team-vision", facts), team="team-vision")
     assert not any(section.title == "charged" for section in other.sections)
 
@@ -181,12 +181,12 @@ def test_a_team_that_held_nothing_gets_a_mail_that_says_so(week: WeekReport, ses
     facts = team_facts(session, example_week.W45, example_week.W46)
     own = compose(of_team(week, "team-none", facts), team="team-none")
     assert own.went[:-1] == ()
-    assert "nothing is known" in own.subject
+    assert "no data" in own.subject
 
 
 def test_what_nobody_gives_is_left_out_whole(week: WeekReport) -> None:
     """An empty heading is a question that every reader asks."""
-    assert [section.title for section in content_of(week).sections] == ["teams", "how sure we are"]
+    assert [section.title for section in content_of(week).sections] == ["teams", "data quality and accuracy"]
     text = mail_text(content_of(week), FOOTER)
     assert "ENERGY" not in text
     assert "BUDGET" not in text
@@ -199,15 +199,15 @@ def test_what_others_add_has_its_place(week: WeekReport) -> None:
         months=months | {("team-idle", True): Month(7_000_000, 9_000_000)},
         of_months=("team-vision is over.",),
         energy=Section("energy", ("11.29 MWh at the GPUs.",)),
-        anomalies=Section("out of the ordinary", ("ranker-serve costs twice as much.",)),
+        anomalies=Section("anomalies", ("ranker-serve costs twice as much.",)),
         invoice="October matched its invoice within 0.4%",
     )
     content = compose(week, extras=extras)
     assert [section.title for section in content.sections] == [
         "teams",
-        "out of the ordinary",
+        "anomalies",
         "energy",
-        "how sure we are",
+        "data quality and accuracy",
     ]
     text = mail_text(content, FOOTER)
     assert "40 !" in text
@@ -234,7 +234,7 @@ def test_a_thousand_requests_are_no_mail_of_a_thousand_lines() -> None:
     """A mail over 100 KB is not made, and one team's script would take everybody's mail away."""
     lines = request_lines([decided()] * 1_000, None)
     assert len(lines) == REQUESTS_SHOWN + 1
-    assert lines[-1] == "and 980 more (all of them: gpuledger capacity request list)"
+    assert lines[-1] == "and 980 more (full list: gpuledger capacity request list)"
     assert request_lines([decided()] * REQUESTS_SHOWN, "team-nlp") == lines[:-1]
     assert request_lines([decided()], "team-vision") == ()
 

@@ -101,7 +101,7 @@ def test_the_server_is_called_on_and_gets_no_mail(say: Say, served: Served) -> N
     assert say(wrong)[-1][0] == "bad"
     assert "cannot be reached" in say(wrong)[-1][1]
     (served.certificate.parent / "password").write_text("another\n")
-    assert say()[-1][1].startswith(f"the SMTP server 127.0.0.1:{port} refuses the user or the password")
+    assert say()[-1][1].startswith(f"the SMTP server 127.0.0.1:{port} rejects the user or the password")
 
 
 def test_what_is_not_seen_is_said(say: Say) -> None:

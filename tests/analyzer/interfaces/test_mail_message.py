@@ -145,7 +145,7 @@ def test_the_picture_is_drawn_twice_as_large_and_said_in_words(week: WeekReport)
     assert png.get_content_disposition() == "inline"
     html = part(mail, "text/html").get_content()
     assert f'width="{WIDTH}"' in html
-    assert 'alt="Where it went: useful 53.6%, avoidable 13.6%' in html
+    assert 'alt="Breakdown: useful 53.6%, avoidable 13.6%' in html
 
 
 def test_its_html_is_small_and_too_much_of_it_is_refused(week: WeekReport) -> None:

@@ -93,7 +93,7 @@ def test_the_figures_stand_against_the_week_before_and_the_median(session: Sessi
     usual = Usual.read(session, UTC, week(4)).of(None)
     owned, avoidable, _ = compose(report, usual=usual).figures
     assert (owned.value, owned.change, owned.usual) == ("$2,016.00", "up $336.00", "4-week median $1,176.00")
-    assert (avoidable.change, avoidable.usual) == ("as the week before", "4-week median $336.00")
+    assert (avoidable.change, avoidable.usual) == ("unchanged", "4-week median $336.00")
     entries = tuple(replace(one, cost_micros=None) for one in report.breakdown.entries)
     bare = replace(report, breakdown=replace(report.breakdown, entries=entries), previous=None, teams=())
     assert compose(bare, usual=usual).figures[0].usual == "", "hours are not laid beside money"
@@ -156,7 +156,7 @@ def test_both_kinds_of_corrections_are_one_section(session: Session) -> None:
 
 
 def test_a_month_that_the_ledger_has_not_from_its_start_says_so(session: Session) -> None:
-    """Five days told as "month so far" without a word are somebody's whole bill."""
+    """Five days told as "month to date" without a word are somebody's whole bill."""
     reader = Reader(session, Settings())
     assert Joined.read(reader, week(1)).extras(None).of_months[-1:] == (
         "The ledger begins Mon 10 Nov: earlier days of this month are not in it.",
