@@ -102,7 +102,7 @@ def test_the_figures_stand_against_the_week_before_and_the_median(session: Sessi
 def test_a_correction_is_told_in_one_mail(session: Session) -> None:
     """What was learned before the last mail was in that one; what is learned later will be in the next."""
     assert Corrections.read(session, UTC, week(4), "USD").lines(None) == (
-        "2025-W49: productive -16.0 GPU-hours, -$32.00; lost work +16.0 GPU-hours, +$32.00; the total stays "
+        "2025-W49: productive -16.0 GPU-hours, -$32.00; lost work +16.0 GPU-hours, +$32.00; the total is unchanged at "
         f"{money(_cost(session, week(3)), 'USD')}.",
     )
     (before,) = Corrections.read(session, UTC, week(3), "USD").lines(None)
@@ -118,17 +118,17 @@ def test_a_total_that_moves_stands_beside_the_one_that_was_told() -> None:
     """A closed week keeps its figure; who adds the lines up finds what it would be now."""
     rows = (("2025-W29", "nlp", ("productive", "compute", 0, 5_000_000)),)
     read = Corrections("USD", rows, {("2025-W29", "nlp"): 7_000_000, ("2025-W29", None): 3_000_000})
-    assert read.lines(None)[0].endswith("; in all 0.0 GPU-hours, +$5.00, beside a total of $10.00.")
-    assert read.lines("nlp")[0].endswith("beside a total of $7.00.")
+    assert read.lines(None)[0].endswith("; in total 0.0 GPU-hours, +$5.00, on a total of $10.00.")
+    assert read.lines("nlp")[0].endswith("on a total of $7.00.")
     unpriced = replace(read, totals={("2025-W29", "nlp"): 7_000_000, ("2025-W29", None): None})
-    assert unpriced.lines(None)[0].endswith("; in all 0.0 GPU-hours, +$5.00.")
+    assert unpriced.lines(None)[0].endswith("; in total 0.0 GPU-hours, +$5.00.")
 
 
 def test_a_team_reads_the_corrections_of_its_own_time(session: Session) -> None:
     """They were told of the fleet alone, and a team's closed week changed without a word to it."""
     read = Corrections.read(session, UTC, week(4), "USD")
     (own,), fleet = read.lines("nlp"), read.lines(None)
-    assert own.partition(" stays ")[0] == fleet[0].partition(" stays ")[0]
+    assert own.partition(" unchanged at ")[0] == fleet[0].partition(" unchanged at ")[0]
     assert own != fleet[0], "each has the total that it was told"
     assert read.lines("vision") == ()
     report = week_report(session, week(4), UTC, "USD", [], [])
@@ -168,5 +168,5 @@ def test_many_corrected_weeks_are_few_lines() -> None:
     """A new price for last year moves every week of it."""
     rows = tuple((f"2025-W{n:02d}", None, ("productive", "compute", 0, 5_000_000)) for n in range(10, 30))
     lines = Corrections("USD", rows).lines(None)
-    assert lines[0] == "2025-W29: productive 0.0 GPU-hours, +$5.00; in all 0.0 GPU-hours, +$5.00."
+    assert lines[0] == "2025-W29: productive 0.0 GPU-hours, +$5.00; in total 0.0 GPU-hours, +$5.00."
     assert lines[-1] == "and earlier weeks: gpuledger report 2025-W23"
