@@ -291,17 +291,14 @@ def tiered(name: str) -> Tiered:
     """Return a table of the contract with its tiers; a KeyError is our own mistake."""
     table = TABLES[name]
     keys = tuple(column.name for column in table.columns if _is_key(table, column))
-    measures = tuple(_measure(table, column) for column in table.columns if not _names_row(column, keys))
+    names = (*keys, "started_at", "ended_at")
+    measures = tuple(_measure(table, column) for column in table.columns if column.name not in names)
     return Tiered(table, keys, measures, _HISTOGRAMS.get(name, ()))
 
 
 def _is_key(table: Table, column: Column) -> bool:
     names = column.kind == "key" and column.name not in ("started_at", "ended_at")
     return names or column.name in _FURTHER_KEYS.get(table.name, ())
-
-
-def _names_row(column: Column, keys: tuple[str, ...]) -> bool:
-    return column.name in (*keys, "started_at", "ended_at")
 
 
 def _measure(table: Table, column: Column) -> Measure:

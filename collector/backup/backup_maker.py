@@ -245,7 +245,7 @@ class Copy:
         elsewhere = self._elsewhere()
         return Manifest(
             made_at=made_at,
-            release=_release(),
+            release=installed_version() or "(a checkout that is not installed)",
             migration=self._migration,
             newest_batch=self._newest,
             elsewhere=elsewhere,
@@ -323,7 +323,3 @@ def _known(last: Path | None) -> dict[str, File]:
     except BackupError as error:
         _LOG.warning("everything is copied again: %s", error)
         return {}
-
-
-def _release() -> str:
-    return installed_version() or "(a checkout that is not installed)"

@@ -187,7 +187,7 @@ def named_files(catalogue: Path) -> list[Path]:
         BackupError: it is no catalogue, or it names files outside the data's folder.
     """
     with _read(catalogue) as read:
-        return sorted({_below(row) for row in _rows(read)})
+        return sorted({_below(row) for row in read.execute(_FILES)})
 
 
 def noted_hashes(catalogue: Path) -> dict[str, str]:
@@ -210,10 +210,6 @@ def _read(catalogue: Path) -> Iterator[sqlite3.Connection]:
             yield read
     except sqlite3.Error as error:
         raise BackupError(f"{catalogue} cannot be read as a catalogue: {error}") from error
-
-
-def _rows(read: sqlite3.Connection) -> Iterator[tuple[str, int, str, int, str, int]]:
-    yield from read.execute(_FILES)
 
 
 def _below(row: tuple[str, int, str, int, str, int]) -> Path:

@@ -134,7 +134,8 @@ _WORDS = {"read": "read", "change": "changed", "refused": "refused"}
 def key_lines(keys: Sequence[AccessKey], now: int, *, every: bool) -> list[str]:
     """Return the table of keys: those that are open, or `every` one."""
     shown = [key for key in keys if every or key.live(now)]
-    rows = [(key.id, key.role, key.name, _scope(key), _state(key, now), _used(key), key.created_by) for key in shown]
+    used = {key.id: "never" if key.used_at is None else _minute(key.used_at) for key in shown}
+    rows = [(key.id, key.role, key.name, _scope(key), _state(key, now), used[key.id], key.created_by) for key in shown]
     return _table(("KEY", "ROLE", "NAME", "SCOPE", "STATE", "LAST USED", "CREATED BY"), rows) or ["there are no keys"]
 
 
@@ -191,10 +192,6 @@ def _state(key: AccessKey, now: int) -> str:
     if key.expires_at is None:
         return "active"
     return f"{'until' if key.live(now) else 'expired'} {_minute(key.expires_at)}"
-
-
-def _used(key: AccessKey) -> str:
-    return _minute(key.used_at) if key.used_at is not None else "never"
 
 
 def _join_state(join: Join, now: int) -> str:

@@ -35,12 +35,9 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help=f"settings in TOML, table [{TABLE}]")
     for name, (default, about) in settings().items():
         flag = "--" + name.replace("_", "-")
-        text = argparse.SUPPRESS if name in SECRETS else f"{about} {_default(default)}".rstrip()
+        text = f"{about} (default: {default})" if default else about
+        text = argparse.SUPPRESS if name in SECRETS else text
         parser.add_argument(flag, dest=name, metavar="VALUE", help=text)
-
-
-def _default(default: str) -> str:
-    return f"(default: {default})" if default else ""
 
 
 def config_of(options: argparse.Namespace) -> CollectorConfig:
@@ -223,7 +220,8 @@ def slurm_told(options: argparse.Namespace, asked: Span) -> tuple[SlurmAnswer, s
             told = of_cluster(told, _chosen(options.slurm_cluster, clusters(told)))
     else:
         config = load(options.config, os.environ)
-        commands = Commands(options.slurm_commands or _directory(config.slurm_commands), 600.0, config.slurm_bytes)
+        directory = options.slurm_commands or (Path(config.slurm_commands) if config.slurm_commands else None)
+        commands = Commands(directory, 600.0, config.slurm_bytes)
         reader = SlurmReader(commands, cast("Form", options.slurm_format))
         told, notes = from_commands(reader, asked.since, asked.until, options.slurm_cluster, _show_days)
         show_progress("")
@@ -295,7 +293,3 @@ def _chosen(wanted: str | None, names: Sequence[str]) -> str:
     if names and wanted not in names:
         raise ConfigError(f"the files have the clusters {', '.join(names)}, not {wanted}")
     return wanted
-
-
-def _directory(name: str) -> Path | None:
-    return Path(name) if name else None

@@ -78,13 +78,10 @@ class Readiness:
         try:
             checks = await asyncio.wait_for(self._seen_from_now_on(), self._patience)
         except TimeoutError:
-            checks = [Check("answer", False, self._late())]
+            words = f"the checks have not finished within {self._patience:g} s; {held_up(self._thread)}"
+            checks = [Check("answer", False, words)]
         self._tell(checks)
         return checks
-
-    def _late(self) -> str:
-        """Say what the round under way may wait for, as the kernel sees its thread."""
-        return f"the checks have not finished within {self._patience:g} s; {held_up(self._thread)}"
 
     async def _seen_from_now_on(self) -> list[Check]:
         if self._round is not None and not self._round.done():

@@ -53,7 +53,11 @@ def history(session: Session, told: SlurmAnswer, cluster: str, since: int, until
         name=f"slurm/{cluster}",
         until=until,
         claims=claims,
-        waiting=[waiting_row(job, prefix, job.restarts or 0) for job in _waiting(told)],
+        waiting=[
+            waiting_row(job, prefix, job.restarts or 0)
+            for job in told.queued or ()
+            if job.uses_gpus and job.phase == "waiting"
+        ],
         queue=None if told.queued is None else prefix,
         aliases=[row for job in jobs if (row := alias(job, prefix))],
         states=[row for event in told.events for row in _states(event, hosts, since, until)],
@@ -124,10 +128,6 @@ def _with_indices(job: Job, queued: Job | None) -> Job:
 def _is_overdue(job: Job, until: int) -> bool:
     limit = job.time_limit_seconds
     return limit is not None and (job.started_at or 0) + round(limit * SECOND_US) + _OVERDUE_US < until
-
-
-def _waiting(told: SlurmAnswer) -> Iterable[Job]:
-    return (job for job in told.queued or () if job.uses_gpus and job.phase == "waiting")
 
 
 def _claims(job: Job, prefix: str, attempt: int, hosts: Hosts) -> list[Claim]:
@@ -212,7 +212,7 @@ def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnsw
     for path in paths:
         try:
             said = _read(path)
-            if _is_json(said):
+            if said[:256].lstrip()[:1] in (b"{", b"["):
                 of_queue, of_accounting = printed_jobs(said)
                 accounted += _with_gpus(of_accounting)
                 queued = queued if of_queue is None else [*(queued or ()), *of_queue]
@@ -266,7 +266,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise FileRefusedError(f"cannot read {path}: {error.strerror}") from error
-
-
-def _is_json(said: bytes) -> bool:
-    return said[:256].lstrip()[:1] in (b"{", b"[")

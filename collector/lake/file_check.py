@@ -101,7 +101,7 @@ def check(store: Store, deadline: float, now_us: int, *, notes_it: bool = True) 
     if folder is None:
         return 0, []
     with store.session() as session:
-        files = sorted(named_files(session), key=_turn)
+        files = sorted(named_files(session), key=lambda file: (file.checked_at, file.name))
     wrong: list[Damage] = []
     waiting: list[Named] = []
     notes: list[Note] = []
@@ -196,10 +196,6 @@ def with_damage(store: Store, error: StoreError) -> StoreError:
     except StoreError:
         return error
     return StoreError(f"{damage_sentence(damages)} ({error})") if damages else error
-
-
-def _turn(file: Named) -> tuple[int, str]:
-    return file.checked_at, file.name
 
 
 def _still_named(store: Store, seen: list[Damage]) -> list[Damage]:

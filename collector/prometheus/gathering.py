@@ -100,7 +100,7 @@ class Gathering:
             pivoted = pivot(joined, None if step is None else dict.fromkeys(numbers.values(), step))
             if pivoted is not None:
                 pivoted.columns.update(self._finished(name, pivoted))
-                gathered.tables[name] = rows(TABLES[name], pivoted, self._constants(name), since, until)
+                gathered.tables[name] = rows(TABLES[name], pivoted, constants(numbers, self._models), since, until)
                 gathered.implausible += pivoted.implausible
         return gathered
 
@@ -127,10 +127,6 @@ class Gathering:
                 self.nameless.add(labels.get("instance", ""))
         elif model := model_of(slot, labels):
             self._models[found].add(model)
-
-    def _constants(self, table: str) -> dict[str, Array]:
-        """Return the columns that say of what a row is, by the subject's number."""
-        return constants(self._numbers[table], self._models)
 
     def _is_believed(self, metric: Metric, found: Subject, labels: Mapping[str, str]) -> bool:
         """Whether the GPU's best exporter says this; if so, what its labels say is kept."""

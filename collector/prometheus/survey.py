@@ -173,7 +173,8 @@ def _of_metric(metric: Metric, usual: int, step: int | None) -> Iterator[Questio
     if metric.exporter == "node_exporter" and metric.slots[0].table == _LEVELLED:
         over = step or HOST_SCRAPES * usual
         for slot in metric.slots:
-            yield Question(replace(metric, slots=(_level(slot),)), _mean(metric.name, slot, over), over)
+            level = replace(slot, reading="value", parts="")  # the server has worked it out already
+            yield Question(replace(metric, slots=(level,)), _mean(metric.name, slot, over), over)
     elif step is None:
         yield Question(metric)
     else:
@@ -188,8 +189,3 @@ def _mean(name: str, slot: Slot, over: int) -> str:
     only = f'{{{slot.only[0]}="{slot.only[1]}"}}' if slot.only else ""
     share = f"rate({name}{only}[{over}ms])"
     return f"clamp_max({f'avg without ({slot.parts}) ({share})' if slot.parts else share}, 1)"
-
-
-def _level(slot: Slot) -> Slot:
-    """Return the slot of what the server has worked out already."""
-    return replace(slot, reading="value", parts="")

@@ -276,7 +276,9 @@ class LabelMemory:
                 inventory.append(facts.inventory(found, told[1]) | span)
             allocations += self._held(found, gpu, bucket.holders.get(found, set()), begin, bucket.time)
         further = {"inventory": inventory, "allocations": allocations}
-        return {**tables, **{name: _table(name, rows) for name, rows in further.items() if rows}}
+        schemas = {name: arrow_schema(TABLES[name]) for name in further}
+        new = {name: pa.Table.from_pylist(rows, schema=schemas[name]) for name, rows in further.items() if rows}
+        return {**tables, **new}
 
     def forget(self, target: Target) -> None:
         """Forget a target's GPUs."""
@@ -325,10 +327,6 @@ def _memory(found: Subject, bucket: Bucket) -> int | None:
     if "memory_free_bytes" in said and "memory_used_bytes" in said:
         return int(said["memory_free_bytes"] + said["memory_used_bytes"] + said.get("memory_reserved_bytes", 0.0))
     return None
-
-
-def _table(name: str, rows: Sequence[LabelRow]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=arrow_schema(TABLES[name]))
 
 
 _FOREVER = 2**53  # milliseconds
@@ -434,10 +432,6 @@ class Scrapes:
 
 def batch_of(target: Target, time: int, tables: Mapping[str, pa.Table]) -> Batch:
     """Return the batch of one scrape. It is known by its target and time, so that it counts once however it is sent."""
-    whole = {name: _one(rows) for name, rows in tables.items()}
+    whole = {name: rows.combine_chunks().to_batches()[0] for name, rows in tables.items()}
     known_by = hashlib.sha256(f"{target.stream}:{time}".encode()).hexdigest()
     return encoded_batch(agent=target.agent, stream=target.stream, sequence=time, tables=whole, body_hash=known_by)
-
-
-def _one(rows: pa.Table) -> pa.RecordBatch:
-    return rows.combine_chunks().to_batches()[0]

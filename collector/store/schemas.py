@@ -139,11 +139,6 @@ _MAINTENANCE: dict[str, tuple[str, ...]] = {
 }
 
 
-def _tier_schema() -> dict[str, tuple[str, ...]]:
-    """Return the definitions of the columns of each table of the tiers and their maintenance."""
-    return {**EXPIRED, **tier_tables(), **_MAINTENANCE}
-
-
 def samples_schema(store: OpenStore) -> str:
     """Return the schema that holds the samples: the lake's, or the file's own."""
     if store.lake is not None:
@@ -164,7 +159,7 @@ def make_tier_tables(store: OpenStore) -> None:
     with store.turn, store.session() as session:
         there = columns_there(session, database, "main")
         with session.transaction():
-            if "upkeep" in add_missing(session, where, _tier_schema(), there):
+            if "upkeep" in add_missing(session, where, {**EXPIRED, **tier_tables(), **_MAINTENANCE}, there):
                 session.execute(f"INSERT INTO {where}.upkeep (job) VALUES ('*')")  # lake/keeper.py has it as _ALL
 
 

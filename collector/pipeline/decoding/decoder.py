@@ -101,12 +101,8 @@ def _found(body: bytes, received_at: int, host: Host | None, max_bytes: int, max
         batch = decode(body, received_at, max_bytes, max_rows)
     except BatchError:
         return None
-    is_fine = not batch.quarantined and (host is None or _is_its_own(host, batch))
-    return batch if is_fine else None
-
-
-def _is_its_own(host: Host, batch: Batch) -> bool:
-    return foreign_part(host.node, batch) is None and not not_its_own(host, batch)
+    is_own = host is None or (foreign_part(host.node, batch) is None and not not_its_own(host, batch))
+    return batch if is_own and not batch.quarantined else None
 
 
 def main() -> None:
