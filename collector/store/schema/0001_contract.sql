@@ -148,7 +148,7 @@ CREATE TABLE service_samples (
     batch BIGINT NOT NULL
 );
 
--- A row is what a run itself says of one interval.
+-- A row is what a run itself reports for one interval.
 CREATE TABLE progress (
     node VARCHAR NOT NULL,
     started_at BIGINT NOT NULL,
@@ -162,7 +162,7 @@ CREATE TABLE progress (
     batch BIGINT NOT NULL
 );
 
--- A row is a run asks for, takes and gives back one GPU.
+-- A row is one GPU requested, held and released by one run.
 CREATE TABLE allocations (
     node VARCHAR,
     submitted_at BIGINT,
@@ -217,7 +217,7 @@ CREATE TABLE agent_samples (
     batch BIGINT NOT NULL
 );
 
--- A row is a host (no gpu_uuid) or a GPU as found, from started_at on.
+-- A row is a host (no gpu_uuid) or a GPU as detected, from started_at on.
 CREATE TABLE inventory (
     node VARCHAR NOT NULL,
     started_at BIGINT NOT NULL,
@@ -252,7 +252,7 @@ CREATE TABLE inventory (
     batch BIGINT NOT NULL
 );
 
--- A row is a GPU is owned from, until.
+-- A row is when a GPU is owned.
 CREATE TABLE ownership (
     node VARCHAR NOT NULL,
     gpu_uuid VARCHAR,

@@ -33,7 +33,7 @@ ALTER TABLE service_samples ADD COLUMN engine VARCHAR;
 
 ALTER TABLE allocations ADD COLUMN gpu_fraction DOUBLE;
 
--- A row is a name under which hosts tell of a run that its scheduler knows by another.
+-- A row is a name by which hosts report a run that its scheduler knows by another.
 CREATE TABLE run_aliases (
     alias_run_id VARCHAR NOT NULL,
     run_id VARCHAR NOT NULL,
