@@ -21,7 +21,7 @@ from analyzer.queries.statements import BOOKED_COLUMNS, booked
 from analyzer.recommendations.lifecycle.lifecycle_tables import Offer
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.finding_list import FindingsReport, finding_order
+from analyzer.reports.findings import FindingsReport, finding_order
 from analyzer.reports.groups import By
 from analyzer.reports.reader import AboutRuns, Reader
 from analyzer.reports.request import WHOLE, LedgerFilter

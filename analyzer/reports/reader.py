@@ -38,8 +38,7 @@ from analyzer.recommendations.guards import Moment, guarded
 from analyzer.recommendations.lifecycle.lifecycle_tables import Offer, predictions, rejections
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.finding_list import FindingsReport, findings_report
-from analyzer.reports.finding_view import Explained
+from analyzer.reports.findings import Explained, FindingsReport, findings_report
 from analyzer.reports.groups import By, groups
 from analyzer.reports.request import WHOLE, LedgerFilter
 from analyzer.reports.run import (

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from analyzer.charts.figures import stacked_bars
 from analyzer.errors import LedgerError
 from analyzer.interfaces.api.request_service import RequestContext
-from analyzer.reports.finding_view import Explained, finding_charts
+from analyzer.reports.findings import Explained, finding_charts
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import run_names
 from dashboards.pages.read_pages import PageState, ReadPages, site_page

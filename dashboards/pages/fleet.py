@@ -24,7 +24,7 @@ from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.ledger.coverage import rules_in
 from analyzer.period import Period
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, within
-from analyzer.reports.finding_list import FindingsReport, at_stake_column
+from analyzer.reports.findings import FindingsReport, at_stake_column
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import most_expensive_runs
 from analyzer.reports.savings import checked

@@ -21,7 +21,7 @@ from analyzer.ledger.coverage import TimelinePoint
 from analyzer.ledger.run_facts import find_run
 from analyzer.measures.traffic.text import traffic_rows
 from analyzer.period import Period
-from analyzer.reports.finding_view import Words, causes_out
+from analyzer.reports.findings import Words, causes_out
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import (
     FINDINGS_SHOWN,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analyzer.errors import LedgerError
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.queries.ledger_query import Breakdown, fold
-from analyzer.reports.finding_list import findings_report
+from analyzer.reports.findings import findings_report
 from analyzer.reports.week import WeekReport, week_report
 from analyzer.states import BOOKINGS, CLASSES
 from collector.store.database import Store

@@ -30,7 +30,7 @@ from analyzer.ledger.coverage import Hours, Measured, by_rule, known_hours, meas
 from analyzer.ledger.run_facts import find_run
 from analyzer.period import Period
 from analyzer.reports.document import Document, Listing, Model, Span
-from analyzer.reports.finding_list import finding_order
+from analyzer.reports.findings import finding_order
 
 FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or a unique prefix.")]
 

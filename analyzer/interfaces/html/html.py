@@ -15,7 +15,7 @@ from analyzer.interfaces.text.week_text import (
 )
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.recommendations.lifecycle.realised import Realised
-from analyzer.reports.finding_view import Explained, finding_charts
+from analyzer.reports.findings import Explained, finding_charts
 from analyzer.reports.week import WeekReport, charge_lines, group_lines
 from analyzer.text.templating import TEMPLATES, environment
 from analyzer.text.words import days, decimal, gpu_hours, hours_decimals, kind_of, symbol

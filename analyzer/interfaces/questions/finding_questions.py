@@ -17,8 +17,7 @@ from analyzer.period import Period
 from analyzer.recommendations.lifecycle.lifecycle_tables import Offer
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.compare import Comparison, checked_kind, compare_at, compare_runs
-from analyzer.reports.finding_list import FindingsReport
-from analyzer.reports.finding_view import Explained
+from analyzer.reports.findings import Explained, FindingsReport
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.reports.run import run_names

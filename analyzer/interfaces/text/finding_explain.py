@@ -7,7 +7,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.signs import Sign
 from analyzer.interfaces.text.finding_text import seen_lines, wrong_if_lines
 from analyzer.period import local
-from analyzer.reports.finding_view import Explained, of_runs, whose_gpus
+from analyzer.reports.findings import Explained, of_runs, whose_gpus
 from analyzer.reports.recommendation_words import saves_words
 from analyzer.text.layout import LEVELS, TextLayout, at_ends
 from analyzer.text.table import TableColumn, paper_lines

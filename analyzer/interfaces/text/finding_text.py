@@ -10,7 +10,7 @@ from analyzer.findings.ledger_findings import StillCosts
 from analyzer.findings.words import rule_words
 from analyzer.ledger.coverage import Unjudged, by_rule, rules_in
 from analyzer.period import Period, local
-from analyzer.reports.finding_list import FindingsReport, at_stake_column
+from analyzer.reports.findings import FindingsReport, at_stake_column
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, paper_lines

@@ -18,7 +18,7 @@ from analyzer.measures.traffic.text import traffic_lines
 from analyzer.period import local
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.finding_view import causes_out
+from analyzer.reports.findings import causes_out
 from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
 from analyzer.reports.run import RunDocument, RunFacts, RunList, RunSummary, run_energy_words, worth_showing
 from analyzer.states import booking

@@ -14,7 +14,7 @@ from analyzer.findings.finding import finding_documents
 from analyzer.findings.judgement import FindingHistory
 from analyzer.findings.signs import Sign
 from analyzer.interfaces.html.html import finding_html
-from analyzer.reports.finding_view import Explained, finding_charts
+from analyzer.reports.findings import Explained, finding_charts
 from tests.analyzer.charts.without_scripts import without_scripts
 from tests.analyzer.reports import example_week
 
