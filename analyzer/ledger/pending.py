@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 from agent.wire.tables import TABLES
 from agent.wire.units import HOUR_MS, HOUR_US
 from analyzer.ledger.believed import show_believed
+from analyzer.ledger.boards import load_boards
 from analyzer.ledger.thresholds import LOOK_AHEAD_MS, Thresholds
 from analyzer.period import Calendar, local, micros
 from analyzer.queries.statements import run as run_sql
@@ -186,6 +187,7 @@ def know_fleet(session: Session, limits: Thresholds) -> list[int]:
     show_believed(session)
     hide_unwritten(session)
     last = _mark_arrivals(session, limits)
+    load_boards(session)
     run_sql(session, "ledger/fleet.sql", arrived_us=_arrived_us(last))
     return last
 

@@ -70,7 +70,7 @@ class Rule:
 
 _INPUT = Rule(2, (*WORK, *INPUT, *_HABIT))
 _UNDERUSED = Rule(2, (*WORK, *UNDERUSED, "exchange_kb_per_ms"))
-_THROTTLED = Rule(1, (*WORK, "slowed_permille"))
+_THROTTLED = Rule(2, (*WORK, "slowed_permille"))
 _LOST = Rule(2, ("checkpoint_bytes_per_gpu", "checkpoint_dip_permille"))
 _BROKEN = Rule(1)  # the driver's and the scheduler's word: no number decides
 
@@ -108,7 +108,7 @@ RULE_OF: dict[str, Rule] = {
 }
 
 
-_RULES = "2026-11-22b"  # raised by hand when the SQL or a detector changes its judgement
+_RULES = "2026-11-26"  # raised by hand when the SQL or a detector changes its judgement
 
 # What no pass may vary, since what is stored was made by it, or hours meet at it.
 LOOK_AHEAD_MS = 1_800_000  # the longest that a later sample can change what an hour says: as abandoned_ms

@@ -9,6 +9,7 @@ from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import rolled_until
 from analyzer.findings.health.queues import Wait
+from analyzer.ledger.boards import load_boards
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.checkpoints import Checkpoints, Failures, checkpoints
 from analyzer.prices.price_book import PriceBook
@@ -142,15 +143,18 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """A GPU that lost clock for power: its limit and its kind's, and its clock and draw meanwhile, in the median."""
+    """A GPU that lost clock for power: its limit and its kind's, and its draw meanwhile, in the median."""
 
     gpu_uuid: str
     node: str
     limit_watts: float | None
     usual_watts: float | None
-    clock_hertz: float | None
-    reference_hertz: float | None
     power_watts: float | None
+
+    @property
+    def is_held_back(self) -> bool:
+        """True where it drew far less than it may; unknown is False."""
+        return self.power_watts is not None and self.power_watts < 0.9 * (self.limit_watts or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +362,7 @@ class SiteQuery:
 
     def limited(self) -> dict[str, Limited]:
         """Return the GPUs that lost clock for power."""
+        load_boards(self.session)
         return {row[0]: Limited(*row) for row in self._rows("power")}
 
     def rates(self) -> tuple[KindRate, ...]:

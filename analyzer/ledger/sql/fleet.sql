@@ -152,6 +152,13 @@ CREATE OR REPLACE TEMP TABLE nodes AS
 SELECT row_number() OVER (ORDER BY node) AS nid, node, rack FROM (SELECT DISTINCT node FROM gpus) LEFT
     JOIN host_now USING (node);
 
+-- As what each board was built: of the makes of its kind the first that its power limit fits into, else the largest.
+CREATE OR REPLACE TEMP TABLE makes AS
+SELECT i.gpu_uuid, b.limit_watts, b.boost_hertz FROM inventory_now i JOIN boards b USING (sku)
+QUALIFY row_number() OVER (PARTITION BY i.gpu_uuid
+    ORDER BY b.limit_watts < i.power_limit_watts * 0.98, if(b.limit_watts < i.power_limit_watts * 0.98, -1, 1)
+        * b.limit_watts) = 1;
+
 -- Units are what is observed: GPUs and MIG instances.
 CREATE OR REPLACE TEMP TABLE units AS
 WITH every AS (
@@ -164,10 +171,13 @@ WITH every AS (
 )
 SELECT row_number() OVER (ORDER BY e.uuid) AS uid, e.uuid, g.gid, n.nid, e.slices, e.uuid <> e.owner_uuid AS is_mig,
     i.power_limit_watts, coalesce(p.mig_slices_max, 7) AS slices_max,
-    CASE WHEN i.sku LIKE 'V100%' OR i.sku LIKE 'T4%' THEN 12 ELSE 25 END AS pcie_limit_kb_ms
+    CASE WHEN i.sku LIKE 'V100%' OR i.sku LIKE 'T4%' THEN 12 ELSE 25 END AS pcie_limit_kb_ms,
+    coalesce(b.limit_watts, m.limit_watts) AS usual_limit_watts, b.boost_hertz
 FROM every e JOIN gpus g ON g.gpu_uuid = e.owner_uuid JOIN nodes n ON n.node = g.node
 LEFT JOIN inventory_now i ON i.gpu_uuid = e.uuid
-LEFT JOIN inventory_now p ON p.gpu_uuid = e.owner_uuid;
+LEFT JOIN inventory_now p ON p.gpu_uuid = e.owner_uuid
+LEFT JOIN (SELECT sku, max(power_limit_watts) AS limit_watts FROM inventory_now GROUP BY sku) m ON m.sku = i.sku
+LEFT JOIN makes b ON b.gpu_uuid = e.uuid;
 
 CREATE OR REPLACE TEMP TABLE node_gpus AS SELECT DISTINCT n.node, u.gid FROM units u JOIN nodes n USING (nid);
 

@@ -21,14 +21,12 @@ SELECT u.uid,
     CASE WHEN permille_of(s.power_watts, u.power_limit_watts) IS NOT NULL
         THEN least(5000, permille_of(s.power_watts, u.power_limit_watts)) END::SMALLINT AS power,
     TRY_CAST(s.memory_used_bytes // 1000000 AS INTEGER) AS memory_mb,
-    CASE WHEN s.sm_clock_hertz < s.sm_clock_reference_hertz
-              AND coalesce(s.throttle_power_seconds, 0) + coalesce(s.throttle_thermal_seconds, 0)
-                  + coalesce(s.throttle_hardware_seconds, 0) > 0
-         THEN 1000 - permille_of(s.sm_clock_hertz, s.sm_clock_reference_hertz) ELSE 0 END::SMALLINT AS slowed,
-    CASE WHEN coalesce(s.throttle_hardware_seconds, 0) >= greatest(coalesce(s.throttle_power_seconds, 0),
-        coalesce(s.throttle_thermal_seconds, 0)) THEN 3
-         WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2
-             ELSE 1 END::TINYINT AS slowed_by,
+    -- Share of the clock that is lost while it is held down, by as much of the time as it is. A board that draws all that
+    -- one of its make may draw, and clocks lower for it, does what it is built to do.
+    CASE WHEN s.sm_clock_hertz < c.reference_hertz AND t.held_permille > 0 AND NOT (t.slowed_by = 1 AND c.draws_its_limit)
+         THEN greatest(0, (1000 - permille_of(if(t.held_permille < 500, least(s.sm_clock_hertz, s.sm_clock_hertz_min),
+             s.sm_clock_hertz), c.reference_hertz)) * t.held_permille // 1000) ELSE 0 END::SMALLINT AS slowed,
+    t.slowed_by,
     -- A minute at 36 GB/s fills 31 bits; a petabyte an interval is more than any link, and keeps the sums in 63.
     CASE WHEN s.pcie_receive_bytes IS NOT NULL
         THEN least(s.pcie_receive_bytes // 1000, 1000000000000) END::BIGINT AS pcie_in_kb,
@@ -37,8 +35,21 @@ SELECT u.uid,
     CASE WHEN coalesce(s.nvlink_receive_bytes, s.nvlink_transmit_bytes) IS NOT NULL
          THEN least((coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0)) // 1000,
              1000000000000) END::BIGINT AS nvlink_kb
-FROM gpu_samples s JOIN (SELECT uid::INTEGER AS uid, uuid, power_limit_watts FROM units
+FROM gpu_samples s JOIN (SELECT uid::INTEGER AS uid, uuid, power_limit_watts, usual_limit_watts, boost_hertz FROM units
     WHERE gid IN (SELECT gid FROM chunk_gpus)) u ON u.uuid = s.gpu_uuid
+CROSS JOIN LATERAL (
+    SELECT least(1000, coalesce(permille_of(greatest(s.throttle_power_seconds, s.throttle_thermal_seconds,
+            s.throttle_hardware_seconds) * 1000000, greatest(1, s.ended_at - s.started_at)), 0))::BIGINT AS held_permille,
+        CASE WHEN coalesce(s.throttle_hardware_seconds, 0) >= greatest(coalesce(s.throttle_power_seconds, 0),
+            coalesce(s.throttle_thermal_seconds, 0)) THEN 3
+             WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2
+                 ELSE 1 END::TINYINT AS slowed_by
+) t
+CROSS JOIN LATERAL (
+    SELECT least(s.sm_clock_reference_hertz, u.boost_hertz) AS reference_hertz,
+        coalesce(u.power_limit_watts >= u.usual_limit_watts * 0.98
+            AND greatest(s.power_watts, s.power_watts_max) >= u.power_limit_watts * 0.9, false) AS draws_its_limit
+) c
 WHERE s.started_at < $until_us AND s.ended_at > $from_us;
 
 -- What each unit's samples come to in half the time that makes a quiet span: one that is long enough covers an even

@@ -1,5 +1,5 @@
--- GPUs that lost clock for power in the period: their limit, that of most of their kind, and how they clocked
--- meanwhile.
+-- GPUs that lost clock for power in the period: their limit, that of their make or else of most of their kind, and what
+-- they drew meanwhile.
 WITH lost AS (
     SELECT gpu_uuid, any_value(node) AS node, any_value(sku) AS sku, max(hour) AS last_hour FROM ledger
     WHERE hour >= $start AND hour < $end AND state = 'throttled' AND cause = 'power' GROUP BY gpu_uuid
@@ -8,13 +8,15 @@ WITH lost AS (
     FROM inventory WHERE gpu_uuid IS NOT NULL AND parent_uuid IS NULL GROUP BY gpu_uuid
 ), usual AS (
     SELECT sku, mode(watts ORDER BY watts) AS watts FROM limits WHERE watts IS NOT NULL GROUP BY sku
-), clocks AS (
-    SELECT s.gpu_uuid, quantile_disc(sm_clock_hertz, 0.5) AS hertz, max(sm_clock_reference_hertz) AS reference,
-        quantile_disc(power_watts, 0.5) AS watts
+), makes AS (
+    SELECT i.gpu_uuid, min(b.limit_watts) AS watts FROM limits i JOIN boards b ON b.sku = i.sku
+        AND b.limit_watts >= i.watts * 0.98 GROUP BY i.gpu_uuid
+), draws AS (
+    SELECT s.gpu_uuid, quantile_disc(power_watts, 0.5) AS watts
     FROM gpu_samples s JOIN lost l ON l.gpu_uuid = s.gpu_uuid AND s.started_at >= l.last_hour
         AND s.started_at < l.last_hour + 3600000000
     WHERE s.throttle_power_seconds > 0 GROUP BY s.gpu_uuid
 )
-SELECT l.gpu_uuid, l.node, i.watts, u.watts, c.hertz, c.reference, c.watts
-FROM lost l LEFT JOIN limits i USING (gpu_uuid) LEFT JOIN usual u ON u.sku = i.sku LEFT JOIN clocks c USING (gpu_uuid)
-    ORDER BY l.gpu_uuid
+SELECT l.gpu_uuid, l.node, i.watts, coalesce(m.watts, u.watts), d.watts
+FROM lost l LEFT JOIN limits i USING (gpu_uuid) LEFT JOIN usual u ON u.sku = i.sku LEFT JOIN makes m USING (gpu_uuid)
+    LEFT JOIN draws d USING (gpu_uuid) ORDER BY l.gpu_uuid

@@ -1,6 +1,6 @@
 """Changes around hardware: restart without a slow GPU, drain and repair, cool; and limits of power.
 
-A limit is raised to that of its kind where it is lower; else a cap gives a steady clock.
+A limit is raised to that of its kind where it is lower; a board that is held back below its limit is seen to.
 """
 
 from collections import Counter
@@ -18,9 +18,6 @@ from analyzer.recommendations.words import lines, proposal_of
 from analyzer.text.words import counted, some
 
 _EMPTY = "# once nothing runs on the host"
-# ours: a tenth below what it draws while it is held back
-_CAP_PERMILLE = 900
-_MEGA = 1_000_000
 # Notices whose remedy ends what runs there, and what is done once the host is empty.
 REMEDIES = {
     "hardware/memory_rows": "nvidia-smi --gpu-reset -i {gpu}    # replaces the row; if it comes again, a new board",
@@ -106,8 +103,10 @@ def see_to(finding: Finding, site: Site) -> Proposal | None:
 
 def _out_of_service(finding: Finding, site: Site, rows: tuple[str, ...], reason: str) -> Proposal | None:
     nodes = sorted({node for run in finding.run_ids for node in site.slow_hosts.get(run, ())})
-    if not nodes:
-        return None
+    return _drained(nodes, finding, site, rows, reason) if nodes else None
+
+
+def _drained(nodes: list[str], finding: Finding, site: Site, rows: tuple[str, ...], reason: str) -> Proposal:
     gpus = sum(site.hosts[node].gpus for node in nodes if node in site.hosts)
     return proposal_of(
         *rows,
@@ -156,11 +155,14 @@ def _empty(site: Site, nodes: list[str]) -> Constraint:
 
 
 def limit_power(finding: Finding, site: Site) -> Proposal | None:
-    """Raise a limit that is lower than its kind's, else cap; None where limits, clocks or draw are not known."""
+    """Raise a limit that is lower than its kind's; see to boards that are held back below theirs.
+
+    None where limits are not known: a board at the limit of its kind has nothing to gain.
+    """
     nodes = {node for one in site.placed(finding.run_ids) for node in one.hosts}
     slow = [one for one in site.limited.values() if one.node in nodes and one.limit_watts is not None]
     low = [one for one in slow if (one.usual_watts or 0) > (one.limit_watts or 0)]
-    return _raised(low, site) if low else _capped([one for one in slow if one.power_watts and one.clock_hertz], site)
+    return _raised(low, site) if low else _held_back([one for one in slow if one.is_held_back], finding, site)
 
 
 def _raised(low: list[Limited], site: Site) -> Proposal:
@@ -187,33 +189,11 @@ def _raised(low: list[Limited], site: Site) -> Proposal:
     )
 
 
-def _capped(slow: list[Limited], site: Site) -> Proposal | None:
-    """Return a cap below what they draw while they are held back. It gives back no clock: that is said."""
-    if not slow:
+def _held_back(boards: list[Limited], finding: Finding, site: Site) -> Proposal | None:
+    """Drain the hosts of boards that draw less than they may and are yet held back for power: supply, cable, board."""
+    if not boards:
         return None
-    nodes = sorted({one.node for one in slow})
-    place = site.place_on(nodes, len(slow))
-    # one cap for all of them, by the one that draws least, in whole tens: so that they clock alike
-    cap = int(min(min(one.power_watts or 0, one.limit_watts or 0) for one in slow)) * _CAP_PERMILLE // 10_000 * 10
-    hertz = sorted(one.clock_hertz or 0 for one in slow)
-    is_apart = hertz[0] != hertz[-1]
-    reference = max((one.reference_hertz or 0 for one in slow), default=0)
-    clock = f"{hertz[0] / _MEGA:.0f} to {hertz[-1] / _MEGA:.0f} MHz" if is_apart else f"{hertz[0] / _MEGA:.0f} MHz"
-    facts = {
-        "gpus": len(slow),
-        "nodes": nodes,
-        "limits": _watts(one.limit_watts for one in slow),
-        "clock": clock + (f" of {reference / _MEGA:.0f}" if reference else ""),
-        "cap": cap,
-    }
-    return proposal_of(
-        *(("power_cap_apart", "power_cap") if is_apart else ("power_cap",)),
-        facts=facts,
-        saves=checks.NOTHING,
-        artefacts=(shell(_set(slow, cap)),),
-        move=Move(place, place),
-        constraints=(Constraint("clock under the cap", None, "try it on one host for a day, and compare its steps"),),
-    )
+    return _drained(sorted({one.node for one in boards}), finding, site, ("slowed_by_hardware", "cool"), "held back")
 
 
 def _set(gpus: Sequence[Limited], watts: float) -> str:

@@ -1,5 +1,7 @@
 """Runs whose GPUs are busy in NVML's sense and yet do little, and runs below their clock."""
 
+from dataclasses import replace
+
 from bench.truth.archetypes import loaders
 from bench.truth.archetypes.phases import compute
 from bench.truth.archetypes.training import FED, a_step, train, wait
@@ -30,7 +32,8 @@ def small_kernels(draw: Draw) -> None:
 
 
 def throttled_power(draw: Draw) -> None:
-    """A board below its clock for power."""
+    """A board whose power is capped below what it is built for, and whose clock is lower for it."""
+    draw.machine = replace(draw.machine, limit_watts=round(draw.uniform(0.5, 0.8) * draw.machine.limit_watts))
     work = compute(draw).but(**loaders.fed(draw)).but(power=draw.uniform(0.96, 1.0))
     work = work.slowed(draw.uniform(0.7, 0.93), "power")
     train(draw, work, a_step(draw, work, wait(draw, work, "loader_software", draw.uniform(*FED))))

@@ -379,8 +379,8 @@ def test_mixed_precision_saves_of_working_time_alone() -> None:
     assert "torch.bfloat16" in text_of(found, "python")
 
 
-def _limited(limit: float, usual: float) -> dict[str, Limited]:
-    return {"n1-0": Limited("n1-0", "n1", limit, usual, 1.5e9, 1.98e9, 640.0)}
+def _limited(limit: float, usual: float, power: float = 480.0) -> dict[str, Limited]:
+    return {"n1-0": Limited("n1-0", "n1", limit, usual, power)}
 
 
 def test_a_limit_below_its_kind_s_is_raised() -> None:
@@ -390,16 +390,14 @@ def test_a_limit_below_its_kind_s_is_raised() -> None:
     assert (found.kind, "nvidia-smi -i n1-0 -pl 700" in text_of(found, "shell")) == ("raise_power_limit", True)
 
 
-def test_a_cap_says_which_clock_is_lost_and_saves_no_gpu_time() -> None:
-    """A tenth below what it draws while it is held back, in whole tens."""
-    found = sound(
-        hardware.limit_power(finding("throttled", "power"), site([host("n1")], [run()], limited=_limited(700.0, 700.0)))
-    )
-    assert (found.kind, "nvidia-smi -i n1-0 -pl 570" in text_of(found, "shell")) == ("power_cap", True)
-    assert "1500 MHz of 1980" in found.losers
-    assert isinstance(found.saves, Saved)
-    assert found.saves.milliseconds.p80 == 0
-    assert hardware.limit_power(finding("throttled", "power"), site([host("n1")], [run()])) is None
+def test_a_board_that_is_held_back_below_its_limit_is_seen_to() -> None:
+    """Its supply, a cable or the board: no limit is to be changed, neither of it nor of its neighbours."""
+    lost = finding("throttled", "power")
+    found = sound(hardware.limit_power(lost, site([host("n1")], [run()], limited=_limited(700.0, 700.0, 350.0))))
+    assert (found.kind, found.actor, found.title) == ("drain_sick_gpu", "platform", "see to the power supply of n1")
+    at_its_limit = site([host("n1")], [run()], limited=_limited(700.0, 700.0, 690.0))
+    assert hardware.limit_power(lost, at_its_limit) is None
+    assert hardware.limit_power(lost, site([host("n1")], [run()])) is None
 
 
 def _checkpoints(best: Figure, advice: Any = "more often", stake: int | None = 3_600_000) -> Checkpoints:

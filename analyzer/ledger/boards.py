@@ -1,0 +1,78 @@
+"""What boards are built for: their power limit as delivered, and the clock that their maker rates them at under load.
+
+A board that draws what it may and clocks below its highest clock does what it was built to do, and loses nothing by
+it: the driver's highest clock (`nvmlDeviceGetMaxClockInfo`) is reached by none under load. Figures are of the makers'
+data sheets and product briefs, November 2026. Of a kind that is not listed, what the site's own boards are allowed at
+the most stands for the limit, and the driver's highest clock for the rated one.
+"""
+
+from typing import NamedTuple
+
+from collector.store.session import Session
+
+
+class Board(NamedTuple):
+    """One make of a kind of GPU: its power limit as delivered, in watts, and its rated boost clock in megahertz."""
+
+    sku: str
+    limit_watts: int
+    boost_megahertz: int
+
+
+# A kind that is built in several makes has a row for each: the make of a board is the first that its limit fits into.
+BOARDS = (
+    Board("GB200-186GB", 1200, 2062),
+    Board("B200-180GB", 1000, 1965),
+    Board("GH200-96GB", 900, 1980),
+    Board("H200-141GB", 700, 1980),
+    Board("H100-80GB", 350, 1755),  # PCIe
+    Board("H100-80GB", 700, 1980),  # SXM5
+    Board("H100-NVL-94GB", 400, 1785),
+    Board("H20-96GB", 500, 1980),
+    Board("H800-80GB", 350, 1755),
+    Board("H800-80GB", 700, 1980),
+    Board("A100-80GB", 300, 1410),
+    Board("A100-80GB", 400, 1410),
+    Board("A100-40GB", 250, 1410),
+    Board("A100-40GB", 400, 1410),
+    Board("A800-80GB", 300, 1410),
+    Board("A800-80GB", 400, 1410),
+    Board("A30-24GB", 165, 1440),
+    Board("A40-48GB", 300, 1740),
+    Board("A10-24GB", 150, 1695),
+    Board("A10G-24GB", 300, 1710),
+    Board("L4-24GB", 72, 2040),
+    Board("L40-48GB", 300, 2490),
+    Board("L40S-48GB", 350, 2520),
+    Board("T4-16GB", 70, 1590),
+    Board("V100-16GB", 250, 1380),
+    Board("V100-16GB", 300, 1530),
+    Board("V100-32GB", 250, 1380),
+    Board("V100-32GB", 300, 1530),
+    Board("RTX-6000-Ada-48GB", 300, 2505),
+    Board("RTX-5000-Ada-32GB", 250, 2550),
+    Board("RTX-A6000-48GB", 300, 1800),
+    Board("RTX-A5000-24GB", 230, 1695),
+    Board("RTX-A4000-16GB", 140, 1560),
+    Board("RTX-6000-24GB", 260, 1770),
+    Board("RTX-5090-32GB", 575, 2407),
+    Board("RTX-5080-16GB", 360, 2617),
+    Board("RTX-4090-24GB", 450, 2520),
+    Board("RTX-4080-SUPER-16GB", 320, 2550),
+    Board("RTX-4080-16GB", 320, 2505),
+    Board("RTX-4070-Ti-12GB", 285, 2610),
+    Board("RTX-3090-Ti-24GB", 450, 1860),
+    Board("RTX-3090-24GB", 350, 1695),
+    Board("RTX-3080-10GB", 320, 1710),
+    Board("RTX-3080-12GB", 350, 1710),
+    Board("RTX-3070-8GB", 220, 1725),
+    Board("RTX-2080-Ti-11GB", 250, 1545),
+    Board("GTX-1080-Ti-11GB", 250, 1582),
+)
+
+
+def load_boards(session: Session) -> None:
+    """Fill the temporary table `boards`."""
+    session.execute("CREATE OR REPLACE TEMP TABLE boards (sku VARCHAR, limit_watts DOUBLE, boost_hertz DOUBLE)")
+    rows = [(board.sku, float(board.limit_watts), board.boost_megahertz * 1e6) for board in BOARDS]
+    session.load("boards", ("sku", "limit_watts", "boost_hertz"), rows)
