@@ -175,8 +175,14 @@ def _find_lost_work(session: Session, limits: Thresholds) -> None:
         span = {"from_us": day_ms * 1000, "until_us": (day_ms + DAY_MS) * 1000}
         run_sql(session, "ledger/failed_samples.sql", **span)
         _find_checkpoints(session, span["from_us"], span["until_us"], limits)
-        run_sql(session, "ledger/watched.sql", **span, checkpoint_bytes_per_gpu=limits.checkpoint_bytes_per_gpu)
-    run_sql(session, "ledger/lost_from.sql")
+        run_sql(
+            session,
+            "ledger/watched.sql",
+            **span,
+            checkpoint_bytes_per_gpu=limits.checkpoint_bytes_per_gpu,
+            small_state_bytes=limits.small_state_bytes,
+        )
+    run_sql(session, "ledger/lost_from.sql", steady_write_bytes=limits.steady_write_bytes)
 
 
 def _find_checkpoints(session: Session, from_us: int, until_us: int, limits: Thresholds) -> None:

@@ -71,7 +71,7 @@ class Rule:
 _INPUT = Rule(2, (*WORK, *INPUT, *_HABIT))
 _UNDERUSED = Rule(2, (*WORK, *UNDERUSED, "exchange_kb_per_ms"))
 _THROTTLED = Rule(2, (*WORK, "slowed_permille"))
-_LOST = Rule(2, ("checkpoint_bytes_per_gpu", "checkpoint_dip_permille"))
+_LOST = Rule(3, ("checkpoint_bytes_per_gpu", "checkpoint_dip_permille", "small_state_bytes", "steady_write_bytes"))
 _BROKEN = Rule(1)  # the driver's and the scheduler's word: no number decides
 
 # By state and cause as findings name them; a suspicion's state is unexplained.
@@ -226,6 +226,9 @@ class Thresholds:
     read_gap_ms: int = 60_000
     # Checkpoints: a dip with a burst to storage of at least a megabyte a second for each GPU.
     checkpoint_bytes_per_gpu: int = 60_000_000
+    # A small state, of adapters (LoRA of 7 billion parameters: 16 to 160 MB) or of particles: a burst of the run's own.
+    small_state_bytes: int = 10_000_000
+    steady_write_bytes: int = 30_000_000  # ours: a minute and host, throughout: more than logs, and room for small states
     checkpoint_dip_permille: int = 900
 
     @property

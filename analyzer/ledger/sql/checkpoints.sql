@@ -26,11 +26,16 @@ WITH minutes AS (
     FROM minutes WHERE written IS NOT NULL GROUP BY ALL
 ), bursts AS (
     -- Copies leave the GPU before they are written: in the same minute, or the one before.
-    SELECT *, greatest(out_kb, lag(out_kb) OVER (PARTITION BY rid, hour ORDER BY minute_ms)) AS burst_kb FROM minutes
+    SELECT m.*, coalesce(greatest(m.out_kb, lag(m.out_kb) OVER (PARTITION BY rid, hour ORDER BY minute_ms))
+            >= 2 * u.out_kb, true) AS begins
+    FROM minutes m JOIN usual u USING (rid, hour)
+    WHERE true QUALIFY m.written >= 3 * u.written AND m.written * 60000 >= $checkpoint_bytes_per_gpu * m.gpu_ms
+        AND m.activity * 1000 <= u.activity * $checkpoint_dip_permille
+), saves AS (
+    -- Minutes of writing one after another are one save, however long it is: it is seen by how it begins.
+    SELECT *, minute_ms // 60000 - row_number() OVER (PARTITION BY rid ORDER BY minute_ms) AS save FROM bursts
 )
 SELECT k.run_id, m.minute_ms * 1000 AS minute, m.written::BIGINT AS written_bytes, m.network::BIGINT AS network_bytes
-FROM bursts m JOIN usual u USING (rid, hour) JOIN run_keys k USING (rid)
-WHERE m.written >= 3 * u.written AND m.written * 60000 >= $checkpoint_bytes_per_gpu * m.gpu_ms
-    AND m.activity * 1000 <= u.activity * $checkpoint_dip_permille
-    AND (m.burst_kb IS NULL OR m.burst_kb >= 2 * u.out_kb)
+FROM saves m JOIN run_keys k USING (rid)
+QUALIFY bool_or(m.begins) OVER (PARTITION BY m.rid, m.save ORDER BY m.minute_ms)
 ON CONFLICT DO NOTHING

@@ -11,4 +11,6 @@ GROUP BY rid, attempt;
 
 CREATE OR REPLACE TEMP TABLE watched (rid INTEGER);
 
-CREATE OR REPLACE TEMP TABLE written_in (rid INTEGER, minute_ms BIGINT)
+CREATE OR REPLACE TEMP TABLE written_in (rid INTEGER, minute_ms BIGINT, is_small BOOLEAN);
+
+CREATE OR REPLACE TEMP TABLE written_since (rid INTEGER, minute_ms BIGINT, written BIGINT)

@@ -17,5 +17,11 @@ WITH minutes AS (
 ), gpus AS (
     SELECT rid, minute_ms, sum(ms) AS gpu_ms FROM node_minutes GROUP BY ALL
 )
-SELECT m.rid, m.minute_ms FROM minutes m JOIN usual u USING (rid, hour) JOIN gpus g USING (rid, minute_ms)
-WHERE m.written >= 3 * u.written AND m.written * 60000 >= $checkpoint_bytes_per_gpu * g.gpu_ms
+SELECT m.rid, m.minute_ms, m.written * 60000 < $checkpoint_bytes_per_gpu * g.gpu_ms
+FROM minutes m JOIN usual u USING (rid, hour) JOIN gpus g USING (rid, minute_ms)
+WHERE m.written >= 3 * u.written AND m.written >= $small_state_bytes;
+
+-- What a host of theirs wrote in a minute, on average: a small state may be in it, whoever wrote it.
+INSERT INTO written_since
+SELECT m.rid, m.minute_ms, avg(w.written)::BIGINT FROM (SELECT DISTINCT rid, nid, minute_ms FROM node_minutes) m
+JOIN node_written w USING (nid, minute_ms) GROUP BY ALL

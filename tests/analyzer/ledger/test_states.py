@@ -292,6 +292,61 @@ def test_a_burst_that_the_run_wrote_may_have_been_a_checkpoint_though_nothing_st
     assert fleet.states() == {("productive", "compute"): 1_800_000, ("lost_work", "failed"): 1_800_000}
 
 
+def _failed_run(written: dict[int, int], usual: int = 4096, minutes: int = 60) -> Fleet:
+    """Return a run of an hour that fails, and what it and its host wrote in which of its minutes."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + minutes * MINUTE, exit_status="failed")
+    fleet.sample("n1", "G1", T, T + minutes * MINUTE)
+    for at in range(minutes):
+        size = written.get(at, usual)
+        begun = T + at * MINUTE
+        fleet.write("n1", begun, begun + MINUTE, written_bytes=size)
+        row = {"node": "n1", "run_id": RUN, "started_at": begun, "ended_at": begun + MINUTE, "written_bytes": size}
+        fleet.add("run_samples", [row])
+    fleet.analyze()
+    return fleet
+
+
+def _confidence(fleet: Fleet) -> list[str]:
+    with fleet.store.session() as session:
+        rows = session.rows("SELECT DISTINCT confidence FROM ledger WHERE state = 'lost_work'")
+    return [confidence for (confidence,) in rows]
+
+
+def test_a_small_state_may_be_saved_in_a_small_burst() -> None:
+    """40 MB of adapters every ten minutes: at most ten minutes are lost, and that is not sure."""
+    fleet = _failed_run({at: 40_000_000 for at in range(5, 60, 10)})
+    assert fleet.states() == {("productive", "compute"): 56 * 60_000, ("lost_work", "failed"): 4 * 60_000}
+    assert _confidence(fleet) == ["medium"]
+
+
+def test_a_save_that_the_failure_broke_off_saved_nothing() -> None:
+    """Out of memory while it gathers its state: work has to follow a save, or it was none."""
+    fleet = _failed_run({29: 20 * 10**9, 58: 20 * 10**9, 59: 20 * 10**9})
+    assert fleet.states() == {("productive", "compute"): 1_800_000, ("lost_work", "failed"): 1_800_000}
+    assert _confidence(fleet) == ["high"]
+
+
+def test_a_run_that_writes_all_along_may_have_saved_all_along() -> None:
+    """60 MB in each minute, as molecular dynamics do: that all is lost is not sure."""
+    assert _confidence(_failed_run({}, usual=60_000_000)) == ["medium"]
+    assert _confidence(_failed_run({}, usual=9_000_000)) == ["high"]
+
+
+def test_a_long_save_is_one_save() -> None:
+    """Six minutes of writing after one burst from the GPUs: all of it is a checkpoint, and none of it input."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    rests = IDLE | {"utilization_ratio": 0.1, "utilization_zero_ratio": 0.9, "sm_active_ratio": 0.08}
+    for at in range(60):
+        begun, saves = T + at * MINUTE, 20 <= at < 26
+        told = (rests if saves else {}) | {"pcie_transmit_bytes": 30 * 10**9 if at == 20 else 10**8}
+        fleet.sample("n1", "G1", begun, begun + MINUTE, **told)
+        fleet.write("n1", begun, begun + MINUTE, written_bytes=5 * 10**9 if saves else 4096)
+    fleet.analyze()
+    assert fleet.states()["checkpointing", "storage"] == pytest.approx(6 * 60_000 * 0.9, rel=0.05)
+
+
 def test_what_another_run_of_the_host_wrote_saved_nothing() -> None:
     """Eight runs of one host write to its disk by turns: the bursts of one are not the checkpoints of the next."""
     fleet = _one_gpu()
