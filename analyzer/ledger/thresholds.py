@@ -228,7 +228,9 @@ class Thresholds:
     checkpoint_bytes_per_gpu: int = 60_000_000
     # A small state, of adapters (LoRA of 7 billion parameters: 16 to 160 MB) or of particles: a burst of the run's own.
     small_state_bytes: int = 10_000_000
-    steady_write_bytes: int = 30_000_000  # ours: a minute and host, throughout: more than logs, and room for small states
+    steady_write_bytes: int = (
+        30_000_000  # ours: a minute and host, throughout: more than logs, and room for small states
+    )
     checkpoint_dip_permille: int = 900
 
     @property

@@ -206,12 +206,14 @@ class Unheld:
     bytes: int  # the least that was in use
     utilization: int | None  # the most, permille
     first_hour: int
+    worked: int | None = None  # the least of these hours' own utilization, permille
 
 
 def unheld_memory_notices(gpus: Sequence[Unheld], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield a notice where enough memory was in use for long enough."""
     for unheld in gpus:
-        if unheld.bytes < limits.zombie_bytes or unheld.ms < limits.zombie_ms:
+        is_context = unheld.bytes < limits.zombie_bytes and (unheld.worked or 0) < limits.zombie_utilization_permille
+        if unheld.ms < limits.zombie_ms or is_context:
             continue
         is_working = unheld.utilization is not None and unheld.utilization > 0
         todo = "find whose process it is and ask for its end, which loses what it holds; where none is left, reset it"

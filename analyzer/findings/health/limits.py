@@ -69,6 +69,7 @@ class NoticeLimits:
 
     # Memory that nobody holds.
     zombie_bytes: int = 500_000_000  # a CUDA context alone takes 300 to 500 MB
+    zombie_utilization_permille: int = 500  # ours: of a whole hour; what computes has somebody, however little it keeps
     zombie_ms: int = 1_800_000  # ours: as long as the ledger waits to call a GPU abandoned
 
     # Tensor cores unused. DCGM's guidance: SM activity under 50% is likely ineffective use by itself.

@@ -65,7 +65,8 @@ def test_processors_that_nobody_tells_of_are_not_judged() -> None:
 
 def test_memory_that_nobody_holds_is_noticed() -> None:
     """The next run finds less than it was promised. What a run holds is its own."""
-    fleet = hosts({"n4-a": {"utilization_ratio": 0.0, "sm_active_ratio": 0.0}, "n4-b": {"memory_used_bytes": GB // 4}})
+    rests: dict[str, object] = {"utilization_ratio": 0.0, "sm_active_ratio": 0.0}
+    fleet = hosts({"n4-a": rests, "n4-b": rests | {"memory_used_bytes": GB // 4}})
     train(fleet, [gpu for node in NODES[:3] for gpu in gpus(node)])
     (notice,) = noticed(fleet, "fleet/zombie_memory")
     assert (notice.gpu_uuid, notice.confidence) == ("n4-a", "high")
@@ -78,11 +79,21 @@ def test_memory_that_nobody_holds_is_noticed() -> None:
         (Unheld("n1", "a", 1_800_000, 500_000_000, 0, MONDAY), 1),
         (Unheld("n1", "a", 1_799_999, 500_000_000, 0, MONDAY), 0),
         (Unheld("n1", "a", 1_800_000, 499_999_999, 0, MONDAY), 0),
+        (Unheld("n1", "a", 1_800_000, 430_000_000, 1000, MONDAY, 499), 0),
+        (Unheld("n1", "a", 1_800_000, 430_000_000, 1000, MONDAY, 500), 1),
     ],
 )
 def test_a_context_between_two_runs_is_no_zombie(unheld: Unheld, count: int) -> None:
     """Half an hour and half a gigabyte are what is asked for."""
     assert len(list(unheld_memory_notices([unheld]))) == count
+
+
+def test_a_context_that_computes_is_somebodys() -> None:
+    """The process is gone from every list, its GPU stays full, and 0.4 GiB are in use: as little as a context takes."""
+    fleet = hosts({"n4-a": {"memory_used_bytes": 430_000_000}, "n4-b": {"memory_used_bytes": 0}})
+    train(fleet, [gpu for node in NODES[:3] for gpu in gpus(node)])
+    (notice,) = noticed(fleet, "fleet/zombie_memory")
+    assert (notice.gpu_uuid, notice.actor, notice.confidence) == ("n4-a", "platform", "medium")
 
 
 def test_memory_that_nobody_tells_is_not_judged() -> None:

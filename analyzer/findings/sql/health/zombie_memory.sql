@@ -1,13 +1,15 @@
 -- Hours in which a GPU's memory was never empty, and how long nobody held it meanwhile: no run and no known process.
+-- A context alone is little memory; where the GPU computes, any is somebody's.
 -- GPUs that are cut into MIG instances stay out: what is in use there is the instances'.
 WITH unheld AS (
     SELECT hour, gpu_uuid, sum(milliseconds)::BIGINT AS ms FROM ledger
     WHERE hour >= $start AND hour < $end AND run_id IS NULL AND state = 'unallocated' GROUP BY ALL
 )
 SELECT g.node, g.gpu_uuid, sum(u.ms)::BIGINT AS ms, min(g.memory_min) AS bytes, max(g.utilization_max) AS utilization,
-    min(g.hour) AS first_hour
+    min(g.hour) AS first_hour, min(g.utilization) AS worked
 FROM notice_gpu_hours g JOIN unheld u USING (hour, gpu_uuid)
-WHERE g.memory_min >= $zombie_bytes AND g.ms >= 3000000
+WHERE (g.memory_min >= $zombie_bytes OR g.memory_min > 0 AND g.utilization >= $zombie_utilization_permille)
+    AND g.ms >= 3000000
     AND g.gpu_uuid NOT IN (SELECT parent_uuid FROM inventory WHERE parent_uuid IS NOT NULL)
 GROUP BY ALL ORDER BY ALL;
 
