@@ -28,7 +28,7 @@ ORDINARY = (
 )
 
 
-def slowed(sku: str, limit: float, highest: int, clock: int, every: int = 10_000_000, **values: float) -> int:
+def slowed(sku: str, limit: float, highest: int, clock: int, values: dict[str, float], every: int = 10_000_000) -> int:
     """Return the milliseconds of a GPU-hour that are booked as throttled."""
     fleet = Fleet()
     fleet.own("n1", ["G1"], sku)
@@ -38,7 +38,7 @@ def slowed(sku: str, limit: float, highest: int, clock: int, every: int = 10_000
     )
     fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
     told = {"sm_clock_hertz": clock * MHZ, "sm_clock_reference_hertz": highest * MHZ} | values
-    fleet.sample("n1", "G1", T, T + HOUR, every, **told)
+    fleet.sample("n1", "G1", T, T + HOUR, every, told)
     fleet.analyze()
     return sum(ms for (state, _), ms in fleet.states().items() if state == "throttled")
 
@@ -48,7 +48,7 @@ def slowed(sku: str, limit: float, highest: int, clock: int, every: int = 10_000
 def test_a_board_at_its_own_limit_loses_nothing(sku: str, limit: float, highest: int, clock: int, seconds: int) -> None:
     """The driver counts all of its time as held down for power, and its clock is far below the highest."""
     power = {"power_watts": 0.97 * limit, "throttle_power_seconds": float(seconds)}
-    assert slowed(sku, limit, highest, clock, seconds * 1_000_000, **power) == 0
+    assert slowed(sku, limit, highest, clock, power, seconds * 1_000_000) == 0
 
 
 @pytest.mark.parametrize("share", [0.5, 0.69, 0.75, 0.9])
@@ -56,34 +56,34 @@ def test_a_board_at_its_own_limit_loses_nothing(sku: str, limit: float, highest:
 def test_moments_of_throttling_are_moments(sku: str, limit: float, highest: int, clock: int, share: float) -> None:
     """5 ms in 10 s: at most that much of the time is lost, whatever the clock."""
     told = {"power_watts": share * limit, "throttle_power_seconds": 0.005}
-    assert slowed(sku, limit, highest, clock, **told) <= 3_600_000 * 0.0005 * 2
+    assert slowed(sku, limit, highest, clock, told) <= 3_600_000 * 0.0005 * 2
 
 
 def test_what_is_lost_is_weighted_by_how_long_it_was() -> None:
     """Half of the time at half the clock is a quarter of the work."""
     half = {"sm_clock_hertz_min": 705 * MHZ, "power_watts": 200.0, "throttle_thermal_seconds": 4.9}
-    lost = slowed("A100-80GB", 400.0, 1410, 1057, **half)
+    lost = slowed("A100-80GB", 400.0, 1410, 1057, half)
     assert lost == pytest.approx(3_600_000 * 0.49 * 0.5, rel=0.02)
 
 
 def test_a_cap_below_what_a_board_is_built_for_costs_clock() -> None:
     """315 W of 350: the clock that is lost is told against the rated one, not the driver's highest."""
     told = {"power_watts": 314.0, "throttle_power_seconds": 9.9}
-    lost = slowed("RTX-3090-24GB", 315.0, 2100, 1507, **told)
+    lost = slowed("RTX-3090-24GB", 315.0, 2100, 1507, told)
     assert lost == pytest.approx(3_600_000 * (1 - 1507 / 1695), rel=0.03)
 
 
 def test_a_board_that_is_held_back_below_its_limit_loses_its_clock() -> None:
     """150 W of 300, all the time for power: that is a fault, not a limit."""
     told = {"power_watts": 150.0, "throttle_power_seconds": 10.0}
-    lost = slowed("V100-32GB", 300.0, 1530, 855, **told)
+    lost = slowed("V100-32GB", 300.0, 1530, 855, told)
     assert lost == pytest.approx(3_600_000 * (1 - 855 / 1530), rel=0.02)
 
 
 def test_heat_is_a_loss_at_any_power() -> None:
     """A board that is too hot does not do what it is built for."""
     told = {"power_watts": 690.0, "throttle_thermal_seconds": 10.0}
-    assert slowed("H100-80GB", 700.0, 1980, 990, **told) == pytest.approx(1_800_000, rel=0.02)
+    assert slowed("H100-80GB", 700.0, 1980, 990, told) == pytest.approx(1_800_000, rel=0.02)
 
 
 def test_each_make_of_a_kind_has_its_own_limit() -> None:

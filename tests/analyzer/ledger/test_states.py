@@ -315,7 +315,7 @@ def _confidence(fleet: Fleet) -> list[str]:
 
 def test_a_small_state_may_be_saved_in_a_small_burst() -> None:
     """40 MB of adapters every ten minutes: at most ten minutes are lost, and that is not sure."""
-    fleet = _failed_run({at: 40_000_000 for at in range(5, 60, 10)})
+    fleet = _failed_run(dict.fromkeys(range(5, 60, 10), 40000000))
     assert fleet.states() == {("productive", "compute"): 56 * 60_000, ("lost_work", "failed"): 4 * 60_000}
     assert _confidence(fleet) == ["medium"]
 

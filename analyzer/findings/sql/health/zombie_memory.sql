@@ -5,7 +5,8 @@ WITH unheld AS (
     SELECT hour, gpu_uuid, sum(milliseconds)::BIGINT AS ms FROM ledger
     WHERE hour >= $start AND hour < $end AND run_id IS NULL AND state = 'unallocated' GROUP BY ALL
 )
-SELECT g.node, g.gpu_uuid, sum(u.ms)::BIGINT AS ms, min(g.memory_min) AS bytes, max(g.utilization_max) AS utilization,
+SELECT g.node, g.gpu_uuid, sum(u.ms)::BIGINT AS ms,
+    min(if(g.memory_min >= $zombie_bytes, g.memory_min, g.memory_max)) AS bytes, max(g.utilization_max) AS utilization,
     min(g.hour) AS first_hour, min(g.utilization) AS worked
 FROM notice_gpu_hours g JOIN unheld u USING (hour, gpu_uuid)
 WHERE (g.memory_min >= $zombie_bytes OR g.memory_min > 0 AND g.utilization >= $zombie_utilization_permille)
