@@ -82,8 +82,8 @@ CREATE OR REPLACE TEMP TABLE ledger_here AS
 SELECT s.hour_ms * 1000 AS hour, g.gpu_uuid, g.node, s.sku, s.purchase_option, k.run_id, s.attempt,
     CASE WHEN l.is_lost THEN 'lost_work' ELSE b.state END AS state, CASE WHEN l.is_lost THEN s.lost_cause
         ELSE b.cause END AS cause,
-    CASE WHEN l.is_lost THEN b.state END AS would_be, b.caused_by, b.suspicion, CASE WHEN l.is_lost THEN o.lost_confidence
-        ELSE b.confidence END AS confidence,
+    CASE WHEN l.is_lost THEN b.state END AS would_be, b.caused_by, b.suspicion,
+    CASE WHEN l.is_lost THEN o.lost_confidence ELSE b.confidence END AS confidence,
     s.is_shared AS shared, sum(b.ms)::BIGINT AS milliseconds
 FROM scaled b JOIN slices s USING (sid) JOIN gpus g USING (gid) LEFT JOIN run_keys k ON k.rid = s.rid
 LEFT JOIN lost o ON o.rid = s.rid AND o.attempt = s.attempt

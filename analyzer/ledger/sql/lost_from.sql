@@ -1,8 +1,8 @@
 -- Where lost work begins: after the last checkpoint that the run named or that was seen, else with the attempt. Where
 -- nothing could have shown a checkpoint, nobody knows what was lost: none is booked, and `unwatched` says so.
 --
--- A save is whole when work follows it: one that reaches into the attempt's last minute was broken off. What a run names
--- is whole.
+-- A save is whole when work follows it: one that reaches into the attempt's last minute was broken off. What a run
+-- names is whole.
 CREATE OR REPLACE TEMP TABLE saved AS
 WITH minutes AS (
     SELECT k.rid, c.minute // 60000000 AS minute, false AS is_small FROM checkpoints c JOIN run_keys k USING (run_id)
@@ -22,7 +22,7 @@ CREATE OR REPLACE TEMP TABLE unwatched AS
 SELECT k.run_id, f.rid, f.attempt, f.until_ms FROM failed f JOIN run_keys k USING (rid)
 WHERE f.rid NOT IN (SELECT rid FROM watched) AND f.rid NOT IN (SELECT rid FROM saved);
 
--- It is sure where what was saved was of the size of a GPU's state, or where little was written on its hosts since then.
+-- It is sure where what was saved was of the size of a GPU's state, or where little was written on its hosts since.
 CREATE OR REPLACE TEMP TABLE lost AS
 WITH begins AS (
     SELECT f.rid, f.attempt, f.lost_cause, f.until_ms, coalesce(s.at_ms, f.from_ms) AS lost_from_ms,

@@ -21,9 +21,10 @@ SELECT u.uid,
     CASE WHEN permille_of(s.power_watts, u.power_limit_watts) IS NOT NULL
         THEN least(5000, permille_of(s.power_watts, u.power_limit_watts)) END::SMALLINT AS power,
     TRY_CAST(s.memory_used_bytes // 1000000 AS INTEGER) AS memory_mb,
-    -- Share of the clock that is lost while it is held down, by as much of the time as it is. A board that draws all that
-    -- one of its make may draw, and clocks lower for it, does what it is built to do.
-    CASE WHEN s.sm_clock_hertz < c.reference_hertz AND t.held_permille > 0 AND NOT (t.slowed_by = 1 AND c.draws_its_limit)
+    -- Share of the clock that is lost while it is held down, by as much of the time as it is. A board that draws all
+    -- that one of its make may draw, and clocks lower for it, does what it is built to do.
+    CASE WHEN s.sm_clock_hertz < c.reference_hertz AND t.held_permille > 0
+             AND NOT (t.slowed_by = 1 AND c.draws_its_limit)
          THEN greatest(0, (1000 - permille_of(if(t.held_permille < 500, least(s.sm_clock_hertz, s.sm_clock_hertz_min),
              s.sm_clock_hertz), c.reference_hertz)) * t.held_permille // 1000) ELSE 0 END::SMALLINT AS slowed,
     t.slowed_by,
@@ -38,8 +39,9 @@ SELECT u.uid,
 FROM gpu_samples s JOIN (SELECT uid::INTEGER AS uid, uuid, power_limit_watts, usual_limit_watts, boost_hertz FROM units
     WHERE gid IN (SELECT gid FROM chunk_gpus)) u ON u.uuid = s.gpu_uuid
 CROSS JOIN LATERAL (
-    SELECT least(1000, coalesce(permille_of(greatest(s.throttle_power_seconds, s.throttle_thermal_seconds,
-            s.throttle_hardware_seconds) * 1000000, greatest(1, s.ended_at - s.started_at)), 0))::BIGINT AS held_permille,
+    SELECT least(1000, coalesce(permille_of(1000000 * greatest(s.throttle_power_seconds,
+            s.throttle_thermal_seconds, s.throttle_hardware_seconds), greatest(1, s.ended_at - s.started_at)),
+                0))::BIGINT AS held_permille,
         CASE WHEN coalesce(s.throttle_hardware_seconds, 0) >= greatest(coalesce(s.throttle_power_seconds, 0),
             coalesce(s.throttle_thermal_seconds, 0)) THEN 3
              WHEN coalesce(s.throttle_thermal_seconds, 0) >= coalesce(s.throttle_power_seconds, 0) THEN 2

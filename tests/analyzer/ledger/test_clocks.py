@@ -37,8 +37,8 @@ def slowed(sku: str, limit: float, highest: int, clock: int, values: dict[str, f
         [{"node": "n1", "gpu_uuid": "G1", "sku": sku, "power_limit_watts": limit, "started_at": T, "ended_at": T + 1}],
     )
     fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
-    told = {"sm_clock_hertz": clock * MHZ, "sm_clock_reference_hertz": highest * MHZ} | values
-    fleet.sample("n1", "G1", T, T + HOUR, every, told)
+    told: dict[str, object] = {"sm_clock_hertz": clock * MHZ, "sm_clock_reference_hertz": highest * MHZ, **values}
+    fleet.sample("n1", "G1", T, T + HOUR, every, **told)
     fleet.analyze()
     return sum(ms for (state, _), ms in fleet.states().items() if state == "throttled")
 
