@@ -48,7 +48,8 @@ WHERE c.until_ms > c.from_ms;
 -- Who holds each moment: of several sources the most trusted alone, and each run once.
 CREATE OR REPLACE TEMP TABLE holders AS
 WITH candidates AS (
-    SELECT m.gid, m.from_ms, h.uid, h.rid, h.attempt, h.precedence, h.started_ms, h.first_ms, h.image_until_ms,
+    SELECT m.gid, m.from_ms, h.uid, h.rid, h.attempt, h.precedence, h.from_ms AS held_from_ms,
+        h.until_ms AS held_until_ms, h.started_ms, h.first_ms, h.image_until_ms,
         h.warm_from_ms,
         h.lost_from_ms IS NOT NULL AND h.lost_from_ms <= m.from_ms AS is_lost, h.lost_cause
     FROM moments m JOIN holds_here h ON h.gid = m.gid AND h.from_ms <= m.from_ms AND h.until_ms >= m.until_ms
@@ -68,15 +69,16 @@ WITH free_units AS (
         AND NOT EXISTS (SELECT 1 FROM holders h WHERE h.gid = m.gid AND h.from_ms = m.from_ms
             AND (h.uid = u.uid OR NOT m.is_partitioned))
 ), every AS (
-    SELECT h.gid, h.from_ms, h.uid, h.rid, h.attempt, greatest(1, 840 * coalesce(u.slices, 1) // h.sharers) AS weight,
+    SELECT h.gid, h.from_ms, h.uid, h.rid, h.attempt, h.held_from_ms, h.held_until_ms,
+        greatest(1, 840 * coalesce(u.slices, 1) // h.sharers) AS weight,
         h.sharers > 1 AS is_shared,
         h.started_ms, h.first_ms, h.is_lost, h.lost_cause, false AS is_fragment, h.image_until_ms, h.warm_from_ms
     FROM holders h JOIN units u USING (uid)
     UNION ALL
-    SELECT gid, from_ms, uid, NULL, NULL, 840 * coalesce(slices, 1), false, NULL, NULL, false, NULL, false, NULL, NULL
-        FROM free_units
+    SELECT gid, from_ms, uid, NULL, NULL, NULL, NULL, 840 * coalesce(slices, 1), false, NULL, NULL, false, NULL, false,
+        NULL, NULL FROM free_units
     UNION ALL
-    SELECT m.gid, m.from_ms, u.uid, NULL, NULL,
+    SELECT m.gid, m.from_ms, u.uid, NULL, NULL, NULL, NULL,
         840 * (u.slices_max - (SELECT sum(v.slices) FROM units v WHERE v.gid = m.gid AND v.is_mig)), false, NULL, NULL,
             false, NULL, true, NULL, NULL
     FROM moments m JOIN units u ON u.gid = m.gid AND NOT u.is_mig WHERE m.is_partitioned
@@ -94,7 +96,9 @@ SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p
          -- A replica that has loaded its model waits for requests, though none ever came.
          WHEN r.is_service AND coalesce(y.memory_mb > $held_mb, true) THEN NULL
          WHEN p.first_ms IS NULL OR p.first_ms >= m.until_ms THEN 'never_used'
-         WHEN r.is_service OR (NOT r.is_interactive AND q.until_ms - q.from_ms < $abandoned_ms) THEN NULL
+         -- Only while it was held: a GPU stays quiet after it was freed.
+         WHEN r.is_service OR (NOT r.is_interactive AND least(q.until_ms, p.held_until_ms)
+             - greatest(q.from_ms, p.held_from_ms) < $abandoned_ms) THEN NULL
          WHEN y.memory_mb > $held_mb AND r.is_interactive THEN 'held_memory'
          ELSE 'abandoned' END AS fixed,
     CASE WHEN p.from_ms < p.image_until_ms THEN 'image_pull' WHEN p.from_ms >= p.warm_from_ms THEN 'warm_up'

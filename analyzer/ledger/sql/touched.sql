@@ -52,7 +52,7 @@ FROM newly_sighted n ANTI JOIN gpus_sighted s USING (gpu_uuid) JOIN units u ON u
 -- An allocation touches what it names, and all that its run holds: by every name that leads to the run. One that says
 -- nothing
 -- new but when it ended, and not in failure, touches what lies between the end as it was known before and as it is
--- known now.
+-- known now, and the quiet before it, which is counted as long as it was held.
 INSERT INTO touched
 WITH named AS (
     SELECT a.alias_run_id FROM run_aliases a JOIN marks m ON m.collector = a.batch & 255 AND a.batch > m.batch
@@ -82,7 +82,8 @@ WITH named AS (
             AND b.attempt IS NOT DISTINCT FROM f.attempt
 ), spans AS (
     SELECT coalesce(o.run_id, m.run_id) AS run_id, m.gpu_uuid, m.node,
-        greatest(if(has_only_ended, least(m.until_us, before_us) - 1, 0), m.started_at) // 3600000000 AS first_hour,
+        greatest(if(has_only_ended, least(m.until_us, before_us) - $margin_us, 0), m.started_at) // 3600000000
+            AS first_hour,
         greatest(greatest(m.until_us, before_us) - 1, m.started_at) // 3600000000 AS last_hour
     FROM moved m LEFT JOIN other_names o ON o.alias_run_id = m.run_id AND m.started_at >= o.from_us
         AND m.started_at < o.until_us

@@ -223,6 +223,18 @@ def test_little_of_the_chip_is_underused_and_not_productive() -> None:
     assert fleet.states() == {("underused", "small_kernels"): 3_600_000}
 
 
+def test_what_is_quiet_after_it_was_freed_was_not_abandoned() -> None:
+    """A last checkpoint of ten minutes, and a GPU that nobody asks for afterwards: ten minutes are held, not an hour."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    fleet.sample("n1", "G1", T, T + 50 * MINUTE)
+    fleet.sample("n1", "G1", T + 50 * MINUTE, T + 3 * HOUR, **IDLE)
+    fleet.analyze()
+    states = fleet.states()
+    assert ("held_idle", "abandoned") not in states
+    assert (states["productive", "compute"], states["unallocated", "free"]) == (3_000_000, 7_200_000)
+
+
 def test_a_service_waits_for_requests_by_design() -> None:
     """The same stillness that would be a loss in training is a service's reserve."""
     fleet = _one_gpu()
