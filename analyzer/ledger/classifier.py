@@ -51,9 +51,13 @@ class ClassifierWindows:
         run's links carry and its boards draw while it works.
         """
         inputs = input_starvation.detect(self.signs, self.limits)
-        judged = zip(self.windows[-count:], inputs[-count:], strict=True)
+        hung = exchange.hung_windows(self.windows, habit, self.limits)
+        judged = zip(self.windows[-count:], inputs[-count:], hung[-count:], strict=True)
         return [
-            _verdict(window, self.facts, judgement, habit, in_rack_rate, self.limits) for window, judgement in judged
+            Verdict(window.run_id, window.window_ms, is_hung=True)
+            if is_hung
+            else _verdict(window, self.facts, judgement, in_rack_rate, self.limits)
+            for window, judgement, is_hung in judged
         ]
 
 
@@ -61,12 +65,9 @@ def _verdict(
     window: RunWindow,
     facts: RunFacts,
     judged: InputJudgement,
-    habit: Usual,
     in_rack_rate: int | None,
     limits: Thresholds,
 ) -> Verdict:
-    if exchange.is_hung(window, habit, limits):
-        return Verdict(window.run_id, window.window_ms, is_hung=True)
     use = underused.detect(window, facts, limits)
     launches = use.cause == "launch_bound"
     lag = straggler_lag(window, limits)

@@ -196,11 +196,20 @@ def usual(windows: Sequence[RunWindow]) -> Usual:
     return Usual(links[len(links) // 2] if links else None, power[len(power) // 2] if power else None)
 
 
-def is_hung(window: RunWindow, habit: Usual, limits: Thresholds) -> bool:
+def hung_windows(windows: Sequence[RunWindow], habit: Usual, limits: Thresholds) -> list[bool]:
+    """Return which of a run's windows hang; the tail of a hang, until somebody ended the run, is of any length."""
+    hung: list[bool] = []
+    for before, window in zip([None, *windows], windows, strict=False):
+        goes_on = before is not None and hung[-1] and window.window_ms - before.window_ms == WINDOW_MS
+        hung.append(is_hung(window, habit, limits, of_any_length=goes_on))
+    return hung
+
+
+def is_hung(window: RunWindow, habit: Usual, limits: Thresholds, *, of_any_length: bool = False) -> bool:
     """True where every GPU spins, the chip does nothing and the links are silent for the whole window."""
     if window.gpus < 2 or not habit.link_kb or window.nvlink_kb is None:
         return False
-    if window.ms * 2 < window.gpus * WINDOW_MS:  # minutes of silence are no hang
+    if window.ms * 2 < window.gpus * WINDOW_MS and not of_any_length:  # minutes of silence are no hang
         return False
     return (
         at_least(window.utilization, limits.hang_utilization_permille)

@@ -110,9 +110,9 @@ def _turns(finding: Finding, runs: Sequence[Placed], site: Site) -> Proposal | N
 
 
 def pack(finding: Finding, site: Site) -> Proposal | None:
-    """Run two small trials side by side on one GPU."""
+    """Run two small trials side by side on one GPU; ranks of one run wait for each other, and are never packed."""
     runs = site.placed(finding.run_ids)
-    if not runs:
+    if not runs or any(one.gpus > 1 for one in runs):
         return None
     gpus = distinct(runs)
     half = -(-gpus // 2)

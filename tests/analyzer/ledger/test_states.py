@@ -224,7 +224,7 @@ def test_little_of_the_chip_is_underused_and_not_productive() -> None:
 
 
 def test_what_is_quiet_after_it_was_freed_was_not_abandoned() -> None:
-    """A last checkpoint of ten minutes, and a GPU that nobody asks for afterwards: ten minutes are held, not an hour."""
+    """A last checkpoint, and a GPU that nobody asks for afterwards: ten minutes of quiet were held, not two hours."""
     fleet = _one_gpu()
     fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
     fleet.sample("n1", "G1", T, T + 50 * MINUTE)

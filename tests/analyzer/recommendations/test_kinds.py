@@ -434,13 +434,20 @@ def test_saving_too_often_is_a_notice_s_and_more_often_a_finding_s() -> None:
 def test_whatever_is_proposed_for_a_finding_is_sound(rule: Any, run_id: str) -> None:
     """On a site of which much is known: for either scheduler, with its lines and no others."""
     stage = "serving" if rule.cause == "unbatched" else "training"
-    one = run(run_id, ("n1", "n2"), each=1, stage=stage, idle_seconds=7200)
+    on = ("n1",) if rule.cause == "small_kernels" else ("n1", "n2")  # ranks of one run are never packed
+    one = run(run_id, on, each=1, stage=stage, idle_seconds=7200)
     where = site([host("n1"), host("n2", "rack-2"), host("n3", free=8)], [one], limited=_limited(500.0, 700.0),
                  slow_hosts={run_id: ("n1",)}, services={run_id: Served("vllm", 0.5, 0.1, 0.2, 2, 1)})  # fmt: skip
     said = rule.propose(finding(rule.state, rule.cause, run_id, caused_by="n1-0"), where)
     found = sound(said)
     other = "kubernetes" if run_id == RUN else "slurm"
     assert other not in {one.form for one in found.artefacts}
+
+
+def test_ranks_of_one_run_are_never_packed() -> None:
+    """They wait for one another: two on a GPU would wait twice as long."""
+    gang = site([host("n1"), host("n2")], [run(RUN, ("n1", "n2"), each=1)])
+    assert sharing.pack(finding("underused", "small_kernels", RUN), gang) is None
 
 
 @pytest.mark.parametrize("rule", FINDINGS, ids=lambda rule: f"{rule.state}/{rule.cause}")
