@@ -27,7 +27,7 @@ HEAD = """# Detectors: every rule, its numbers, and how often it was right
 
 Made from the code by `make docs`; do not edit. Rules look at ten-minute windows of a run and book a loss from medium
 confidence up; a weaker suspicion stays *low utilization, unexplained*. Of one finding, `gpuledger findings explain`
-prints the numbers that were seen beside the marks they had to pass. What is worth a look and claims no time:
+prints the numbers that were seen beside the marks they had to pass. Observations, which claim no time:
 [notices.md](notices.md).
 
 *Right* and *found* are measured on {runs:,} generated runs whose truth no rule has seen (`make bench-truth`): of the

@@ -286,7 +286,7 @@ def _spinning(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     if not busy:
         return None
     tail = f", tensor cores {whole_percent(_mean(tensor))}" if tensor else ""
-    return EvidenceLine("GPUs", f"busy {whole_percent(_mean(busy))} in the driver's sense{_sm(windows)}{tail}")
+    return EvidenceLine("GPUs", f"busy {whole_percent(_mean(busy))} as nvidia-smi reports it{_sm(windows)}{tail}")
 
 
 def _fabric(windows: Sequence[RunWindow]) -> EvidenceLine | None:
@@ -307,7 +307,9 @@ def _power(windows: Sequence[RunWindow]) -> EvidenceLine | None:
 def _chip(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     busy = _known([window.utilization for window in windows])
     return (
-        EvidenceLine("GPUs", f"busy {whole_percent(_mean(busy))} in the driver's sense{_sm(windows)}") if busy else None
+        EvidenceLine("GPUs", f"busy {whole_percent(_mean(busy))} as nvidia-smi reports it{_sm(windows)}")
+        if busy
+        else None
     )
 
 

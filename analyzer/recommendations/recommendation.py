@@ -174,7 +174,7 @@ class Change:
     to: str
     why: str
     artefacts: tuple[Artefact, ...]
-    losers: Annotated[str, Field(description="Who loses by it.")]  # "nobody: the cores are unallotted"
+    losers: Annotated[str, Field(description="Whom its side effects hit.")]  # "nobody: the cores are unallotted"
     winners: Annotated[str, Field(description="Who gains by it.")] = "the run itself"
     move: Move | None = None
     constraints: tuple[Constraint, ...] = ()
@@ -202,7 +202,8 @@ class Change:
 class Recommendation(Change):
     """One concrete change, with what it saves and what moving costs: the one document of it, wherever it is read.
 
-    What is saved is predicted, of `saves_over_seconds`: likely no more than is at stake, with luck a twentieth more.
+    What is saved is predicted, of `saves_over_seconds`: likely no more than the estimated waste, with luck a twentieth
+    more.
     Only what is neither `held_back` nor `instead_of` a better one may be added up.
     """
 

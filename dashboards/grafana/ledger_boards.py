@@ -49,7 +49,7 @@ _VARIABLES = [
 
 FLEET = board(
     "gpuledger-fleet", "gpuledger / Fleet",
-    "The fleet: what its GPUs do and cost, who loses most, which hardware fails, and whether the figures are fresh.",
+    "The fleet: what its GPUs do and cost, where most is lost, which hardware fails, and how fresh that is.",
     "now-7d", _VARIABLES,
     {
         "Now": (
@@ -85,7 +85,7 @@ FLEET = board(
                   (f"avg(gpuledger_gpu_tensor_active_ratio{{{CLUSTER}}})", "tensor"),
                   (f"avg(gpuledger_gpu_dram_active_ratio{{{CLUSTER}}})", "HBM"), limits=((1, RED),)),
         ),
-        "Who loses most": (
+        "Where most is lost": (
             dearest_findings(),
             table("Runs that lose most", "The 20 runs that lost most GPU time in the last complete hour, by avoidable "
                   "state.", "none", _RUN, f"sort_desc({_LOSING})", links={"run_id": RUN_PAGE}),

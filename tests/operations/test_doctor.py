@@ -333,11 +333,11 @@ def test_keys_that_end_soon_are_said(sight: Sight) -> None:
 
 def test_a_job_that_fails_is_said(site: Site, sight: Sight) -> None:
     """Retention that fails fills the disk, and roll-ups that fail keep samples from being dropped."""
-    assert "no job of the upkeep has run on this store yet" in told(jobs(sight), "note")
+    assert "no maintenance job has run on this store yet" in told(jobs(sight), "note")
     make_tier_tables(site.store)
     assert take(site.store, "merge", NOW, NOW + 1)
     give(site.store, JobState("merge", "done", "", NOW, NOW, NOW), NOW + 1)
-    assert "1 job of the upkeep went well" in told(jobs(sight), "ok")
+    assert "1 maintenance job went well" in told(jobs(sight), "ok")
     assert take(site.store, "retention", NOW, NOW + 1)
     give(site.store, JobState("retention", "failed", "the lake refused", NOW, 0, NOW), NOW + 1)
     assert told(jobs(sight), "bad") == ["retention failed: the lake refused"]

@@ -45,7 +45,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """One gate that somebody with the role waived: who, when and why."""
+    """One policy check that somebody with the role overrode: who, when and why."""
 
     gate: str
     reason: str

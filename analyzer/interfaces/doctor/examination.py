@@ -115,7 +115,7 @@ def _lines(said: dict[str, Any]) -> Iterator[str]:
             if line["remedy"]:
                 yield from _wrapped(line["remedy"], " " * _INDENT + "-> ", " " * (_INDENT + 3))
     yield ""
-    yield "all is as it must be" if not bad else f"{bad} {'thing needs' if bad == 1 else 'things need'} mending"
+    yield "all is as it must be" if not bad else f"{bad} {'issue' if bad == 1 else 'issues'}"
 
 
 def _wrapped(words: str, first: str = "", later: str | None = None) -> Iterator[str]:

@@ -66,12 +66,12 @@ def _upkeep(sight: Sight) -> Iterator[CheckLine]:
     except StoreError:
         known = {}
     if not known:
-        yield CheckLine("note", "no job of the upkeep has run on this store yet")
+        yield CheckLine("note", "no maintenance job has run on this store yet")
         return
     wrong = list(_wrong(sight, known))
     yield from wrong
     if not wrong:
-        yield CheckLine("ok", f"{count(len(known), 'job')} of the upkeep went well")
+        yield CheckLine("ok", f"{count(len(known), 'maintenance job')} went well")
 
 
 def _wrong(sight: Sight, known: dict[str, JobState]) -> Iterator[CheckLine]:

@@ -190,7 +190,7 @@ def _lines(sight: Sight) -> Iterator[CheckLine]:
     if sight.store.lake is None:
         if free is not None:
             yield CheckLine(
-                "ok", f"{size(free)} are free; without a lake nothing is dropped by age but by the upkeep's jobs"
+                "ok", f"{size(free)} are free; without a lake nothing is dropped by age but by the maintenance jobs"
             )
         return
     config = sight.config

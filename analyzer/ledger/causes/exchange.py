@@ -1,6 +1,6 @@
 """Waiting for other GPUs: exchanges across racks, ranks that hold up the rest, hangs, and what the fabric can do.
 
-The chip is busy in the driver's sense while it spins in a collective, and does little; links carry the bytes
+The chip is busy as nvidia-smi reports it while it spins in a collective, and does little; links carry the bytes
 (reference, algorithms 1.2). What the same bytes would take inside a rack is the fair part, the rest is avoidable.
 
 It is learned from the fleet's own runs, hour by hour, so that an hour's verdict can be made again from what is stored.

@@ -1,4 +1,4 @@
-"""Busy in the driver's sense, little of the chip in use: small kernels, a host that launches them too slowly, or
+"""Busy as nvidia-smi reports it, little of the chip in use: small kernels, a host that launches them too slowly, or
 requests served one by one.
 """
 
