@@ -58,7 +58,7 @@ class Calendar:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise ConfigError(
-                f"this host knows no time zone {self.timezone!r}: "
+                f"this host does not know the time zone {self.timezone!r}: "
                 "use a name like Europe/Berlin, and install the package tzdata"
             ) from error
         if not 0 <= self.first_weekday <= 6:
@@ -127,7 +127,7 @@ class Calendar:
     def span(self, since: str | None, until: str | None, now: int) -> Period:
         """Return what `--since` and `--until` mean together; an until that names a day or a week includes it."""
         if since is None:
-            raise ConfigError("--until needs --since: say where the period begins")
+            raise ConfigError("--until needs --since: give the start of the period")
         first = self.parse(since, now)
         if until is None:
             return first
@@ -143,7 +143,7 @@ class Calendar:
                 return self._days(date.fromisoformat(text), 1, text)
             moment = datetime.fromisoformat(text)
         except ValueError as error:
-            raise ConfigError(f"{text!r} names no period: say {_EXAMPLES}") from error
+            raise ConfigError(f"{text!r} is not a valid period: use {_EXAMPLES}") from error
         start = micros(moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(self.timezone)))
         return self._checked(start // HOUR_US * HOUR_US, _hour_after(now), text)
 
@@ -151,7 +151,7 @@ class Calendar:
         end = _hour_after(now)
         hours = count * {"h": 1, "d": 24, "w": 168}[unit]
         if hours == 0:
-            raise ConfigError(f"{label} is no span: say {_EXAMPLES}")
+            raise ConfigError(f"{label} is not a valid span: use {_EXAMPLES}")
         return self._checked(end - hours * HOUR_US, end, label)
 
     def _since_weekday(self, name: str, now: int) -> Period:
@@ -171,10 +171,10 @@ class Calendar:
             if offset % timedelta(hours=1):
                 raise ConfigError(
                     f"{self.timezone} is not whole hours from UTC, and the ledger's hours are: "
-                    "set timezone to a zone that is, for example UTC"
+                    "set timezone to one that is, for example UTC"
                 )
         if start >= end:
-            raise ConfigError(f"{label} has not begun yet: the newest hour known ends {local(end, self.timezone)}")
+            raise ConfigError(f"{label} has not begun yet: the newest known hour ends {local(end, self.timezone)}")
         return Period(start, end, label, self.timezone)
 
 

@@ -115,7 +115,7 @@ def booking(state: str, cause: str | None) -> Booking:
     try:
         return _BY_KEY[state, cause]
     except KeyError:
-        raise KeyError(f"BUG: the ledger knows no {state}/{cause}") from None
+        raise KeyError(f"BUG: the ledger has no {state}/{cause}") from None
 
 
 def words_of(klass: Class) -> list[str]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 _SHOWN_LEAST_MS = 180_000  # less would be told as 0.0 GPU-hours
-_OVERHEAD = {"checkpointing": "checkpoints", "starting": "starting", "collective": "plain collectives"}
+_OVERHEAD = {"checkpointing": "checkpoints", "starting": "starting", "collective": "normal collectives"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def ruled_out(
             hours = f"{milliseconds / HOUR_MS:,.1f} GPU-hours"
             found.append(RuledOut(_OVERHEAD[name], f"{hours} are booked as overhead", "overhead"))
     proven = [other for other in others if not other.suspicion]
-    found += [RuledOut(f"{other.what} ({other.id})", "booked apart", "finding") for other in proven]
+    found += [RuledOut(f"{other.what} ({other.id})", "booked separately", "finding") for other in proven]
     return tuple(found)
 
 
@@ -96,7 +96,7 @@ def _other_causes(cause: str, windows: Sequence[RunWindow], limits: Thresholds) 
             found.append(
                 RuledOut(
                     "copies to the GPU",
-                    f"{seen / 1000:.1f} GB/s while they stand, {limits.copy_kb_per_ms / 1000:.1f} would be full",
+                    f"{seen / 1000:.1f} GB/s while stalled, {limits.copy_kb_per_ms / 1000:.1f} would be full",
                 )
             )
     return found
@@ -187,7 +187,7 @@ def _candidates(state: str, cause: str, limits: Thresholds) -> tuple[PlottedSeri
     waiting: PlottedSeries = ("workers waiting", "%", lambda w: _share(w.waiting), _mark(limits.waiting_permille))
     copies: PlottedSeries = ("copies to GPUs", "GB/s", _copied, None)
     clock: PlottedSeries = ("clock lost", "%", lambda w: _share(w.slowed_most), _mark(limits.slowed_permille))
-    fabric: PlottedSeries = ("exchange, a host", "GB/s", lambda w: _giga(exchange_rate(w, limits)), None)
+    fabric: PlottedSeries = ("exchange, per host", "GB/s", lambda w: _giga(exchange_rate(w, limits)), None)
     chip: PlottedSeries = ("SM activity", "%", lambda w: _share(w.activity) if w.sm_ms else None, None)
     if state == "communicating":
         return (clock,) if cause == "straggler" else (fabric, chip)

@@ -114,7 +114,7 @@ def at_once(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     tail = f", {sum(waiting) / len(waiting) / 1000:.1f} waiting" if waiting else ""
     return EvidenceLine(
         "requests",
-        f"{mean / 1000:.1f} at once on average at each address{tail}",
+        f"{mean / 1000:.1f} concurrent on average per address{tail}",
         "<- unbatched" if mean <= 1_200 else "",
     )
 
@@ -126,7 +126,7 @@ def _answered(windows: Sequence[RunWindow]) -> EvidenceLine | None:
         return None
     return EvidenceLine(
         "requests of these runs",
-        f"{sum(told):,} in the {len(told) * _WINDOW_SECONDS / 3600:,.1f} hours that they stood by",
+        f"{sum(told):,} in the {len(told) * _WINDOW_SECONDS / 3600:,.1f} hours on standby",
     )
 
 
@@ -270,7 +270,9 @@ def _cores(windows: Sequence[RunWindow]) -> EvidenceLine | None:
     )
     if used and have:
         verdict = "has room" if _mean(used) * 10 < _mean(have) * 8 else ""
-        return EvidenceLine("CPU", f"{_mean(used) / 1000:.0f} of {_mean(have) / 1000:.0f} allotted cores busy", verdict)
+        return EvidenceLine(
+            "CPU", f"{_mean(used) / 1000:.0f} of {_mean(have) / 1000:.0f} allocated cores busy", verdict
+        )
     busy = _known([window.cpu_busy for window in windows])
     return (
         EvidenceLine(

@@ -53,12 +53,12 @@ class Finding:
     first_at: Micros
     last_at: Micros
     still_open: bool
-    caused_by: Annotated[Name | None, Field(description="The GPU, node or run that is the root of it.")]
+    caused_by: Annotated[Name | None, Field(description="The GPU, node or run at its root.")]
     claim: Annotated[Sentence, Field(description="Who, where, how much of the time, and the limit: without figures.")]
     evidence: tuple[EvidenceLine, ...]
-    wrong_if: Annotated[Sentence, Field(description="What would prove it wrong.")]
+    wrong_if: Annotated[Sentence, Field(description="This is wrong if: what would disprove it.")]
     suspicion: Annotated[
-        bool, Field(description="Below medium confidence: its time stays unexplained, and it claims nothing.")
+        bool, Field(description="Below medium confidence: its time stays unexplained, and no cost is counted.")
     ] = False
     hosts: tuple[Name, ...] = ()
     rule_version: Annotated[
@@ -73,13 +73,13 @@ class Finding:
 class FindingDocument(Finding):
     """One loss of one subject, as every document has it. Its id stays; `at_stake_micros` is null without a price."""
 
-    label: Annotated[str, Field(description="What people are shown for the state and cause.")]
-    sentence: Annotated[Sentence, Field(description="Who, where, why, and what it has cost since when.")]
+    label: Annotated[str, Field(description="The label of the state and cause on screens.")]
+    sentence: Annotated[Sentence, Field(description="Who, where, why, and its cost since when.")]
     first_at_iso: Iso
     last_at_iso: Iso
-    run_count: Annotated[int, Field(description="Of all runs: an assistant is told of the first of them.")]
+    run_count: Annotated[int, Field(description="Of all runs: an assistant gets the first of them.")]
     host_count: Annotated[int, Field(description="Of all hosts, likewise.")]
-    life: Annotated[Life | None, Field(description="What the book says; null where it has no such finding yet.")]
+    life: Annotated[Life | None, Field(description="Its recorded history; null where there is none yet.")]
     judgement: Judgement | None
     mute: Mute | None
     display: Display

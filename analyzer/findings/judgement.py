@@ -51,7 +51,7 @@ class Judgement:
     confidence: Confidence
     milliseconds: Milliseconds
     rule: str
-    rule_version: Annotated[str | None, Field(description="The version of the rule that was judged; null: not kept.")]
+    rule_version: Annotated[str | None, Field(description="The version of the rule at the time; null: not kept.")]
     recorded_at_iso: Iso = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ def verdict_of(word: str) -> Verdict:
     for verdict in VERDICTS:
         if word == verdict:
             return verdict
-    raise ConfigError(f"a finding is judged {', '.join(VERDICTS[:-1])} or {VERDICTS[-1]}, not {word!r}")
+    raise ConfigError(f"a verdict is {', '.join(VERDICTS[:-1])} or {VERDICTS[-1]}, not {word!r}")
 
 
 def reason_of(text: str) -> str:
@@ -97,7 +97,7 @@ def reason_of(text: str) -> str:
     if not reason:
         raise ConfigError('say why: --because "the augmentation is meant to be that heavy"')
     if len(reason) > BECAUSE_MAX:
-        raise ConfigError(f"a reason has at most {BECAUSE_MAX} characters, this has {len(reason)}")
+        raise ConfigError(f"a reason has a maximum of {BECAUSE_MAX} characters, and this one has {len(reason)}")
     return reason
 
 
@@ -115,14 +115,14 @@ def mute_until(text: str, timezone: str, now_us: int) -> int:
             moment = datetime.fromisoformat(text)
             until = micros(moment if moment.tzinfo else moment.replace(tzinfo=zone))
     except (ValueError, OverflowError) as error:
-        raise ConfigError(f"{text!r} is no date to mute until: say 2026-12-01 or 2026-12-01T08:00") from error
+        raise ConfigError(f"{text!r} is not a date to mute until: give 2026-12-01 or 2026-12-01T08:00") from error
     longest = local(now_us, timezone).date() + timedelta(days=MUTE_DAYS_MAX)
     if until <= now_us:
-        raise ConfigError(f"{text} has passed: a mute ends in the future")
+        raise ConfigError(f"{text} has passed: a mute must end in the future")
     if until > micros(datetime.combine(longest + timedelta(days=1), time(), tzinfo=zone)):
         raise ConfigError(
-            f"{text} is too far: a mute lasts at most {MUTE_DAYS_MAX} days, until {longest}; say planned, with "
-            "gpuledger findings judge, of what is to stay"
+            f"{text} is too far ahead: a mute lasts no more than {MUTE_DAYS_MAX} days, until {longest}; if it is "
+            "planned, say so with gpuledger findings judge"
         )
     return until
 
@@ -163,7 +163,7 @@ class FindingTally:
     right: int
     planned: int
     permille: Annotated[
-        int | None, Field(description="The share that was right, rounded down; null where none was judged.")
+        int | None, Field(description="The share that was right, rounded down; null where none has feedback.")
     ] = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -185,7 +185,7 @@ class VersionTally:
     """One version of a rule at one confidence."""
 
     version: Annotated[
-        str | None, Field(description="Null where it was judged before versions of single rules were kept.")
+        str | None, Field(description="Null where the verdict is older than the versions of single rules.")
     ]
     tally: FindingTally
 
@@ -198,7 +198,8 @@ class RuleTally:
     confidence: str
     tally: FindingTally
     versions: Annotated[
-        tuple[VersionTally, ...], Field(description="The same by version of the rule, the first judged first.")
+        tuple[VersionTally, ...],
+        Field(description="The same by version of the rule, in the order of their first verdicts."),
     ]
 
 

@@ -128,7 +128,7 @@ def findings(
 
 
 def _judged_by(session: "Session", start_us: int, end_us: int) -> dict[int, dict[str, str]]:
-    """Return by hour the versions of the rules by which it was judged, as far as they were kept."""
+    """Return by hour the versions of the rules by which it was classified, as far as they were kept."""
     known = rule_versions(session)
     hours = session.rows(_JUDGED_BY, {"start": start_us, "end": end_us})
     return {hour: known.get(whole, {}) for hour, whole in hours}

@@ -104,5 +104,5 @@ def keep_mute(
 
 
 def _by_id(found: Sequence[Finding], finding_id: str, period: Period) -> Finding:
-    absent = f"{period.label} has no finding {finding_id!r}: gpuledger findings lists them; --since names another"
+    absent = f"{period.label} has no finding {finding_id!r}: gpuledger findings lists them; --since selects another"
     return by_id(found, finding_id, absent)

@@ -156,7 +156,7 @@ def idle_signs(cause: str, gpus: IdleGpus, windows: Sequence[RunWindow], limits:
         mark = limits.held_mb
         held_mb, needed = gpus.memory_mb, f"more than {mark:,} MB"
         seen = "not reported" if held_mb is None else f"{held_mb:,} MB"
-        found.append(Sign("memory held", seen, needed, None if held_mb is None else held_mb > mark))
+        found.append(Sign("memory in use", seen, needed, None if held_mb is None else held_mb > mark))
     return tuple(found)
 
 
@@ -176,12 +176,12 @@ def _in_a_row(cause: str, gpus: IdleGpus, limits: Thresholds) -> Sign:
     needed = f"{length_words(least // 60_000)} or more"
     if gpus.longest_ms is None:
         seen = "none" if gpus.measured_ms else "not reported"
-        return Sign("longest in a row", seen, needed, False if gpus.measured_ms else None)
-    return Sign("longest in a row", length_words(gpus.longest_ms // 60_000), needed, gpus.longest_ms >= least)
+        return Sign("longest continuous", seen, needed, False if gpus.measured_ms else None)
+    return Sign("longest continuous", length_words(gpus.longest_ms // 60_000), needed, gpus.longest_ms >= least)
 
 
 def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
-    what, needed = f"work, over {whole_percent(limits.active_permille)}", "none since it began"
+    what, needed = f"work, over {whole_percent(limits.active_permille)}", "none since it started"
     if gpus.worked_ms is None or gpus.before_ms is None:
         return Sign(what, "not reported", needed, None)
     beyond = 1000 * gpus.worked_ms > (1000 - limits.covered_permille) * gpus.measured_ms
@@ -251,7 +251,7 @@ def _cause(cause: str, windows: Sequence[RunWindow], limits: Thresholds) -> tupl
             sign("disk busy", read=lambda w: w.disk_busy, mark=limits.disk_busy_permille, either=True),
         ]
     elif cause == "host_to_device":
-        found = [sign("copies while they stand", read=_copies, mark=limits.copy_kb_per_ms, shown=_megabytes)]
+        found = [sign("copies while stalled", read=_copies, mark=limits.copy_kb_per_ms, shown=_megabytes)]
     else:
         seen = limits.worker_seen_permille
         found = [sign("loader at work", read=lambda w: w.busiest, mark=seen, shown=_of_a_core)]
@@ -265,15 +265,15 @@ def _sureness(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, .
     fine = sum(w.sm_ms * 2 >= w.ms and w.shares_ms * 2 >= w.ms for w in windows)
     return (
         Sign(
-            "longest in a row",
+            "longest continuous",
             length_words(longest * minutes),
-            f"{wanted * minutes} min, to be sure",
+            f"{wanted * minutes} min, for high confidence",
             longest >= wanted,
         ),
         Sign(
             "measured as SM activity",
             f"{whole_percent(1000 * fine // len(windows))} of the windows",
-            "half of them, to be sure",
+            "half of them, for high confidence",
             fine * 2 >= len(windows),
         ),
     )
@@ -297,7 +297,7 @@ def length_words(minutes: int) -> str:
 def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, context: Context) -> tuple[Sign, ...]:
     found = [
         _sign("activity below its best", windows, lambda w: w.short, limits.exchange_short_permille),
-        _sign("over the links, a GPU", windows, _links, limits.exchange_kb_per_ms, _megabytes),
+        _sign("over the links, per GPU", windows, _links, limits.exchange_kb_per_ms, _megabytes),
     ]
     if cause == "straggler":
         behind = _sign("one GPU's clock behind", windows, _behind, limits.slowed_permille)
@@ -309,7 +309,7 @@ def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, cont
     found.append(known)
     seen, fair = median([exchange.exchange_rate(window, limits) for window in windows]), context.in_rack_rate
     if seen is not None and fair is not None:
-        found.append(Sign("exchange, a host", _rate(seen), f"less than {_rate(fair)}, as inside a rack", seen < fair))
+        found.append(Sign("exchange, per host", _rate(seen), f"less than {_rate(fair)}, as inside a rack", seen < fair))
     return tuple(found)
 
 

@@ -59,17 +59,17 @@ WORDS: dict[tuple[str, str | None], Words] = {
     ("held_idle", "held_memory"): Words(
         "idle, memory in use",
         "{Run} keeps memory on GPUs that do nothing, {share}.",
-        "somebody waited for exactly these GPUs to stay warm",
+        "someone needed exactly these GPUs to stay warm",
     ),
     ("held_idle", "abandoned"): Words(
         "idle, abandoned",
-        "{Run} still holds GPUs that fell quiet, {share}.",
-        "the run was about to go on",
+        "{Run} still holds GPUs that went idle, {share}.",
+        "the run was about to resume",
     ),
     ("communicating", "cross_rack"): Words(
         "cross-rack transfers",
-        "{Run} crosses racks more than it must: {share} goes into exchanges that the same bytes would not need inside "
-        "a rack.",
+        "{Run} sends more across racks than it has to: {share} goes into transfers that would be faster inside one "
+        "rack.",
         "ranks in one rack, or ordered by rack, do not shorten a step by 3% within 50 steps",
     ),
     ("communicating", "straggler"): Words(
@@ -84,18 +84,18 @@ WORDS: dict[tuple[str, str | None], Words] = {
     ),
     ("throttled", "thermal"): Words(
         "throttling: heat",
-        "Heat slows GPUs of {place}{for_run}: {share} is lost in clock.",
+        "Heat slows GPUs of {place}{for_run}: {share} is lost to lower clocks.",
         "the same work at a lower room temperature runs at the same clock",
     ),
     ("throttled", "power"): Words(
         "throttling: power limit",
-        "The power limit slows GPUs of {place}{for_run}: {share} is lost in clock.",
+        "The power limit slows GPUs of {place}{for_run}: {share} is lost to lower clocks.",
         "a higher limit does not raise the clock",
     ),
     ("throttled", "hardware"): Words(
         "throttling: hardware",
-        "The board slows GPUs of {place}{for_run}: {share} is lost in clock.",
-        "the board's brake was asked for",
+        "The board slows GPUs of {place}{for_run}: {share} is lost to lower clocks.",
+        "the board's power brake was applied on purpose",
     ),
     ("underused", "small_kernels"): Words(
         "underutilized: small kernels",
@@ -110,7 +110,7 @@ WORDS: dict[tuple[str, str | None], Words] = {
     ("underused", "unbatched"): Words(
         "underutilized: unbatched",
         "{Run} serves in small batches: busy with little of the chip in use, {share}.",
-        "batching does not raise requests a second at the same latency",
+        "batching does not raise requests per second at the same latency",
     ),
     ("headroom", "beyond_policy"): Words(
         "headroom beyond policy",
@@ -120,37 +120,37 @@ WORDS: dict[tuple[str, str | None], Words] = {
     ("lost_work", "failed"): Words(
         "lost work: run failed",
         "{Run} failed, and what it did since its last checkpoint is lost: {share}.",
-        "a checkpoint that was not seen holds the work",
+        "an undetected checkpoint holds the work",
     ),
     ("lost_work", "preempted"): Words(
         "lost work: preempted",
-        "The scheduler took the GPUs of {place} back, and what was done there{for_run} since the last checkpoint is "
+        "The scheduler reclaimed the GPUs of {place}, and what was done there{for_run} since the last checkpoint is "
         "lost: {share}.",
-        "a checkpoint that was not seen holds the work",
+        "an undetected checkpoint holds the work",
     ),
     ("lost_work", "node_failed"): Words(
         "lost work: node failed",
         "A host of {place} failed, and what was done there{for_run} since the last checkpoint is lost: {share}.",
-        "a checkpoint that was not seen holds the work",
+        "an undetected checkpoint holds the work",
     ),
     ("broken", "gpu_lost"): Words(
         "hardware down: GPU lost",
-        "GPUs of {place} were lost to their driver{for_run}.",
+        "The driver lost GPUs of {place}{for_run}.",
         "the driver answered for them in that time",
     ),
     ("broken", "node_down"): Words(
         "hardware down: node down",
         "The host {place} was down{for_run}.",
-        "the node did work in that time",
+        "the node was working in that time",
     ),
     ("broken", "hardware"): Words(
         "hardware down: hardware",
-        "Hardware of {place} is broken{for_run}.",
+        "Hardware of {place} has failed{for_run}.",
         "the hardware passes its diagnosis",
     ),
 }
 SUSPICION = Words(
-    "perhaps input: {cause}",
+    "possibly input: {cause}",
     "{Run} is low {share} without a proven cause; it looks like input starvation ({cause}).",
     "{missing}",
 )
@@ -159,28 +159,28 @@ SUSPICION = Words(
 _RULES = {
     "busy, underused": "underutilized",  # as it is stored, from before states had these names
     "cross_rack": "cross-rack transfers",
-    "fleet/cpu_only": "jobs without GPUs on GPU hosts",
+    "fleet/cpu_only": "CPU-only jobs on GPU hosts",
     "fleet/drivers": "driver versions",
     "fleet/ecc/corrected": "corrected memory errors",
     "fleet/ecc/expired": "memory errors",
-    "fleet/ecc/remapped": "replaced rows of memory",
+    "fleet/ecc/remapped": "remapped memory rows",
     "fleet/ecc/uncorrected": "uncorrected memory errors",
     "fleet/ecc/xid": "Xid errors",
     "fleet/fragmentation": "free GPUs while runs wait",
-    "fleet/fragmentation/kept": "GPUs kept while runs wait",
-    "fleet/fragmentation/pieces": "free GPUs in pieces",
+    "fleet/fragmentation/kept": "GPUs withheld while runs wait",
+    "fleet/fragmentation/pieces": "fragmented free GPUs",
     "fleet/fragmentation/room": "free GPUs while runs wait",
-    "fleet/links/errors": "errors of RDMA ports",
+    "fleet/links/errors": "RDMA port errors",
     "fleet/links/nvlink": "NVLink errors",
     "fleet/links/pcie": "PCIe errors",
-    "fleet/links/speed": "speed of RDMA ports",
+    "fleet/links/speed": "RDMA port speed",
     "fleet/mixed": "serving beside training",
     "fleet/silent_agents": "silent agents",
-    "fleet/zombie_memory": "memory that nobody holds",
-    "restore_never_seen": "restore never seen",
+    "fleet/zombie_memory": "memory in use without a run",
+    "restore_never_seen": "no restore on record",
     "run/hbm_headroom": "GPU memory nearly full",
     "run/mixed_precision": "idle tensor cores (mixed precision)",
-    "run/packed_stages": "processor and GPU stages in one job",
+    "run/packed_stages": "CPU and GPU stages in one job",
     "run/too_large": "GPU too large for its job",
     "slow_gpu": "slow GPU",
     "waiting for input": "input starvation",
@@ -251,7 +251,7 @@ def limit_words(cause: str | None, windows: Sequence[RunWindow]) -> str:
     """Return what the limit is and, where its bytes were counted, what the run would need."""
     found = need(windows, cause or "")
     if cause in ("storage", "network_storage"):
-        return need_words(found) if found is not None else "its readers wait"
+        return need_words(found) if found is not None else "its readers are waiting"
     said = {
         "preprocessing": _workers(windows),
         "loader_software": _with_room(windows),
@@ -270,7 +270,7 @@ def _workers(windows: Sequence[RunWindow]) -> str:
             (_middle([_used(window) for window in windows]), _LIMITS.worker_full_permille),
         )
         is_full = any(seen is not None and seen >= mark for seen, mark in full)
-        return "the cores that it may use are full" if is_full else "its loader does not keep up"
+        return "the cores it may use are saturated" if is_full else "its loader does not keep up"
     count = max((window.workers for window in windows if window.workers is not None), default=0)
     whose = f"the busiest of its {count:,} loader workers is" if count > 1 else "its loader worker is"
     disk = [window.disk_busy for window in windows if window.disk_busy is not None]

@@ -67,14 +67,14 @@ def _cross_rack(windows: Sequence[RunWindow], facts: RunFacts) -> str | None:
     if facts.racks is None:
         return "the rack of its hosts is unknown"
     if facts.racks > 1 and all(window.rdma_out is None for window in windows):
-        return "no traffic of RDMA ports was seen"
+        return "no RDMA port traffic was reported"
     return None
 
 
 def _input(windows: Sequence[RunWindow], limits: Thresholds) -> str | None:
     low = [window for window in windows if window.still >= limits.low_permille]
     if low and all(window.cpu_busy is None and window.disk_busy is None and window.busiest is None for window in low):
-        return "no processor, disk or worker figures of its hosts"
+        return "no CPU, disk or loader figures of its hosts"
     return None
 
 
@@ -103,7 +103,7 @@ CLOSED = ("closed", "final")
 STATUSES = ("provisional", "open", "closed", "final")  # from least to most settled
 _SILENT_SHOWN = 3
 _NOT_JUDGED_SHOWN = 40
-EMPTY = "the ledger is empty: bring telemetry (agents, gpuledger import), then gpuledger admin analyze"
+EMPTY = "the ledger is empty: ingest telemetry (agents, gpuledger import), then run gpuledger admin analyze"
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ def find_run(session: "Session", text: str) -> str:
     if text == "last":
         newest = session.rows("SELECT run_id FROM runs ORDER BY started_at DESC NULLS LAST, run_id LIMIT 1")
         if not newest:
-            raise LedgerError("the ledger knows no run yet: run gpuledger admin analyze")
+            raise LedgerError("the ledger has no runs yet: run gpuledger admin analyze")
         return str(newest[0][0])
     for condition in ("run_id = $text", "ends_with(run_id, '/' || $text)", "ends_with(run_id, $text)", "name = $text"):
         rows = session.rows(
@@ -190,8 +190,8 @@ def find_run(session: "Session", text: str) -> str:
         if rows:
             names = ", ".join(str(run_id) for (run_id,) in rows[:CANDIDATES_SHOWN])
             more = " and more" if len(rows) > CANDIDATES_SHOWN else ""
-            raise LedgerError(f"several runs answer to {text!r}: {names}{more}; say more of the id")
-    raise LedgerError(f"the ledger knows no run {text!r}{_nearest(session, text)}; gpuledger runs lists them")
+            raise LedgerError(f"several runs match {text!r}: {names}{more}; type more of the id")
+    raise LedgerError(f"the ledger has no run {text!r}{_nearest(session, text)}; gpuledger runs lists them")
 
 
 def _nearest(session: "Session", text: str) -> str:

@@ -22,9 +22,9 @@ _WHAT = (
     Column("hour", "BIGINT", "first microsecond of a UTC hour", required=True, is_priced_by=True),
     Column("gpu_uuid", "VARCHAR", "the GPU, or the MIG instance", required=True, is_priced_by=True),
     Column("node", "VARCHAR", "its host", required=True, is_priced_by=True),
-    Column("sku", "VARCHAR", "its kind, as prices name it", is_priced_by=True),
+    Column("sku", "VARCHAR", "its model, as prices name it", is_priced_by=True),
     Column("purchase_option", "VARCHAR", "on_demand, reserved, spot, owned", is_priced_by=True),
-    Column("run_id", "VARCHAR", "the holder; null where nobody held it"),
+    Column("run_id", "VARCHAR", "the holder; null where no run held it"),
     Column("attempt", "BIGINT", "of the run, from 0"),
     Column("state", "VARCHAR", "where the time went: analyzer/states.py has all, in their order", required=True),
     Column("cause", "VARCHAR", "why; null of the one state that needs none"),
@@ -39,7 +39,7 @@ _AMOUNTS = (
     Column("cost_micros", "BIGINT", "millionths of the currency; null where no price is known"),
 )
 _VERSIONS = (
-    Column("rules_version", "VARCHAR", "the rules by which it was judged", required=True),
+    Column("rules_version", "VARCHAR", "the rules by which it was classified", required=True),
     Column("price_version", "VARCHAR", "the price file by which it was priced"),
 )
 LEDGER = (*_WHAT, *_AMOUNTS, *_VERSIONS)
@@ -48,7 +48,7 @@ ADJUSTMENTS = (
     Column("recorded_at", "BIGINT", "when it was learned, microseconds UTC", required=True),
     *_WHAT,
     *_AMOUNTS,
-    Column("reason", "VARCHAR", "why the hour is told otherwise now", required=True),
+    Column("reason", "VARCHAR", "why the hour is reported differently now", required=True),
     *_VERSIONS,
     Column("is_moved", "BOOLEAN", "whether it moves what a run cost to another team"),
     *(

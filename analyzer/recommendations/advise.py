@@ -219,10 +219,10 @@ def _of_notices(looked: PeriodNotices, site: Site) -> Iterator[Proposal]:
                 yield proposal.noticing(notice)
 
 
-_NOT_PREDICTED: tuple[Confidence, str] = ("low", "what it saves is not predicted")
-_NEXT_START = "none: from its next start on"
-_NOT_LOOKED = Latency(None, None, None, "not looked at here")
-_NOT_TIMED = Latency(None, None, None, "not known: the service does not tell how long its requests wait")
+_NOT_PREDICTED: tuple[Confidence, str] = ("low", "its savings are not predicted")
+_NEXT_START = "none: applied at its next start"
+_NOT_LOOKED = Latency(None, None, None, "not checked")
+_NOT_TIMED = Latency(None, None, None, "unknown: the service does not report how long its requests wait")
 
 
 @dataclass(frozen=True, slots=True)

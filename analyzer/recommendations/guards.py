@@ -108,9 +108,11 @@ def _alone(one: Recommendation, at: Moment, guards: Guards) -> Recommendation:
     since = at.rejected.get(one.id)
     if since is not None and at.clock - since < guards.rejected_hours * HOUR_US:
         hours = max(0, at.clock - since) // HOUR_US
-        return replace(one, held_back=f"rejected {hours} h ago: it may come back after {guards.rejected_hours} h")
+        return replace(
+            one, held_back=f"rejected {hours} h ago: it may be recommended again after {guards.rejected_hours} h"
+        )
     if failing := next((check for check in one.constraints if check.holds is False), None):
-        return replace(one, held_back=f"its check does not hold: {failing.what} ({failing.told})")
+        return replace(one, held_back=f"a check failed: {failing.what} ({failing.told})")
     if not one.restarts:
         return one
     reason = _too_soon(one, at, guards) or _too_dear(one, guards)
@@ -123,7 +125,7 @@ def _alone(one: Recommendation, at: Moment, guards: Guards) -> Recommendation:
 
 def _at_next_start(one: Recommendation, reason: str) -> Recommendation:
     """Return it for the next run of that name, which costs nothing; `reason` says why not now."""
-    words = f"none from its next start on; not now: {reason}"
+    words = f"none: applied at its next start; not now: {reason}"
     return replace(
         one, takes_effect="next_start", cost_to_move=words, cost_to_move_micros=0, cost_to_move_milliseconds=0
     )
@@ -135,7 +137,7 @@ def _too_soon(one: Recommendation, at: Moment, guards: Guards) -> str | None:
     hours = (at.now - one.moving.moved_at) // HOUR_US
     if hours >= guards.hours_between_moves:
         return None
-    return f"it was begun anew {max(0, hours)} h ago, and is left alone for {guards.hours_between_moves} h"
+    return f"it was restarted {max(0, hours)} h ago, and is not moved again for {guards.hours_between_moves} h"
 
 
 def _too_dear(one: Recommendation, guards: Guards) -> str | None:
@@ -151,7 +153,7 @@ def _too_dear(one: Recommendation, guards: Guards) -> str | None:
         return None
     takes = one.cost_to_move_milliseconds / HOUR_MS
     gives = one.saves_milliseconds.p20 * rest / one.saves_over_seconds / HOUR_MS
-    return f"a restart takes {takes:,.1f} GPU-hours, and saves {gives:,.1f} at P20 ({told})"
+    return f"a restart takes {takes:,.1f} GPU-hours and saves {gives:,.1f} at P20 ({told})"
 
 
 def _remaining(one: Recommendation, guards: Guards) -> tuple[int, str]:
@@ -170,8 +172,8 @@ def _once_a_run(advice: Sequence[Recommendation], guards: Guards) -> list[Recomm
         if first is None:
             mover |= dict.fromkeys(one.run_ids, one.id)
         else:
-            once = f"a run is moved once in {guards.hours_between_moves} h"
-            words[one.id] = f"{first} restarts the same run, and may take these lines with it: {once}"
+            once = f"a run is moved no more than once in {guards.hours_between_moves} h"
+            words[one.id] = f"{first} restarts the same run, and can include these lines: {once}"
     return [replace(one, held_back=words[one.id]) if one.id in words else one for one in advice]
 
 

@@ -13,7 +13,7 @@ from analyzer.text.as_json import WHOLE
 Form = Literal["slurm", "kubernetes", "rankfile", "mig", "shell", "python", "config"]
 Takes = Literal["now", "next_start"]
 Cost = Literal["checkpoint_age", "reload", "queue", "restart"]
-SETTING = "none: a setting, from the next start on"
+SETTING = "none: a setting, applied at the next start"
 # How far the tails lie from the median where nobody says: z(0.95) / z(0.80) = 1.645 / 0.842 of a normal distribution.
 TAIL_PERMILLE = 1954
 UNTOLD = -1  # a tail that follows from P20, P50 and P80
@@ -181,7 +181,7 @@ class Change:
     latency: Annotated[Latency | None, Field(description="Of a service, always.")] = None
     cost_to_move: str = SETTING  # in words a person can check: "none: a setting", "one restart: 12 min of 64 GPUs, $33"
     ends_work: Annotated[
-        bool, Field(description="Whether it may end somebody's work: a question to its owner, never a first step.")
+        bool, Field(description="Whether it may end somebody's work: needs the owner's consent, never a first step.")
     ] = False
     actor: str | None = None
     subject: str = ""
@@ -224,12 +224,12 @@ class Recommendation(Change):
     moving: Annotated[Moving | None, Field(description="null where nothing has to be restarted.")] = None
     outlook: Outlook | None = None
     expires_at: Annotated[int | None, Field(description="Microseconds since 1970, UTC.")] = None
-    held_back: Annotated[str | None, Field(description="Why a guard does not recommend it now; null: it does.")] = None
+    held_back: Annotated[str | None, Field(description="Why a guard holds it back now; null: it does not.")] = None
     instead_of: Annotated[
         str | None, Field(description="The better one that would save the same seconds; null: there is none.")
     ] = None
     alternatives: Annotated[
-        tuple[Alternative, ...], Field(description="Those that are instead of this one, the best first.")
+        tuple[Alternative, ...], Field(description="The alternatives to this one, the best first.")
     ] = ()
     saves_over_seconds: Annotated[
         int,

@@ -89,7 +89,7 @@ def _rest(run: RunStatus, now: int) -> tuple[int, str]:
         return _WEEKS_BACK_US // SECOND_US, "a service goes on"
     age = max(0, now - (run.started_at or now))
     if run.usual_us is not None and run.usual_us > age:
-        return (run.usual_us - age) // SECOND_US, "as long as runs of its name take"
+        return (run.usual_us - age) // SECOND_US, "as long as runs of its name usually take"
     # Half of the processes of some age live at least as long again (Harchol-Balter and Downey, TOCS 15(3), 1997).
     return min(age, _WEEKS_BACK_US) // SECOND_US, "as long again as it has run"
 
@@ -157,9 +157,9 @@ def _age(run: RunStatus, life: Life) -> RestartPart:
         )
     if moments:
         age = max(0, life.now - moments[-1]) // SECOND_US
-        return RestartPart("checkpoint_age", age, True, f"{_span(age)} of work since its one checkpoint")
+        return RestartPart("checkpoint_age", age, True, f"{_span(age)} of work since its only checkpoint")
     return RestartPart(
-        "checkpoint_age", _AGE_SECONDS, False, f"{_span(_AGE_SECONDS)} of work, assumed: no checkpoint of it was seen"
+        "checkpoint_age", _AGE_SECONDS, False, f"{_span(_AGE_SECONDS)} of work, assumed: no checkpoint observed"
     )
 
 

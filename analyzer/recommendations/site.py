@@ -241,7 +241,7 @@ class Site:
     @property
     def takers(self) -> str:
         """Who gains by GPUs that come free."""
-        return "whoever waits for GPUs" if self.waiting else "the fleet: free GPUs"
+        return "runs waiting for GPUs" if self.waiting else "the fleet: free GPUs"
 
     def beside(self, node: str, *runs: str) -> list[Placed]:
         """Return the runs that hold GPUs of a host, without these, by id."""

@@ -254,7 +254,7 @@ class Reader:
         """
         found = self.findings(period)
         absent = (
-            f"this period has no finding {finding_id!r}: gpuledger findings lists them; --since names another period"
+            f"this period has no finding {finding_id!r}: gpuledger findings lists them; --since selects another period"
         )
         finding = by_id(found, finding_id or "", absent)
         return Explained(

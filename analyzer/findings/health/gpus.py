@@ -1,4 +1,4 @@
-"""GPUs to look at: narrow links, worn memory, Xids, memory that nobody holds, and boards that keep runs waiting.
+"""GPUs to look at: narrow links, worn memory, Xids, memory in use without a run, and boards that keep runs waiting.
 
 Sources: NVIDIA, Xid Errors (catalog, resolution buckets), https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html;
 Health Validation, Xid checks, https://docs.nvidia.com/health-validation/reference/checks/xid.md; Memory Error
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 # What each Xid of the limits means, and what its remedy is.
 XIDS: dict[int, tuple[str, str]] = {
-    48: ("an uncorrectable memory error", "drain and reset it; if it comes again, have the board tested"),
+    48: ("an uncorrectable memory error", "drain and reset it; if it recurs, have the board tested"),
     63: ("a row of its memory was marked for replacement", "reset it when it is next free"),
     64: ("a row of its memory could not be replaced", "drain it and have the board replaced"),
-    74: ("an NVLink error", "reset it; if it comes again, have the link and its peers tested"),
-    79: ("it fell off the bus", "drain the host, see power, riser and slot, and have the board tested"),
+    74: ("an NVLink error", "reset it; if it recurs, have the link and its peers tested"),
+    79: ("it fell off the bus", "drain the host, check power, riser and slot, and have the board tested"),
     94: ("a contained memory error, which ended one process", "reset it when it is next free"),
     95: ("an uncontained memory error, which ended whatever ran on it", "drain and reset it at once"),
 }
@@ -114,15 +114,17 @@ def _untold_errors(session: "Session", span: Span, knows_weeks: bool) -> Iterato
     if not samples:
         return
     if not corrected:
-        yield span.unjudged("fleet/ecc/corrected", "no GPU told of corrected memory errors")
+        yield span.unjudged("fleet/ecc/corrected", "no GPU reports corrected memory errors")
     elif not knows_weeks:
-        yield span.unjudged("fleet/ecc/corrected", f"a trend needs {LIMITS.weeks} weeks, and the ledger has less")
+        yield span.unjudged(
+            "fleet/ecc/corrected", f"a trend needs {LIMITS.weeks} weeks of data, and the ledger has less"
+        )
     if not uncorrected:
-        yield span.unjudged("fleet/ecc/uncorrected", "no GPU told of uncorrected memory errors")
+        yield span.unjudged("fleet/ecc/uncorrected", "no GPU reports uncorrected memory errors")
     if not xids:
-        yield span.unjudged("fleet/ecc/xid", "no GPU told of Xid errors")
+        yield span.unjudged("fleet/ecc/xid", "no GPU reports Xid errors")
     elif (count := rows_of(session, span, unnamed)[0][0]) > 0:
-        yield span.unjudged("fleet/ecc/xid", f"{counted(count, 'Xid error')} of a kind that was not told (xid_last)")
+        yield span.unjudged("fleet/ecc/xid", f"{counted(count, 'Xid error')} of an unreported kind (xid_last)")
     if kept_from(session, ["gpu_samples"]) > span.start_us:
         yield span.unjudged("fleet/ecc/expired", "the samples of a part of this period have expired")
 
@@ -216,13 +218,16 @@ def unheld_memory_notices(gpus: Sequence[Unheld], limits: NoticeLimits = LIMITS)
         if unheld.ms < limits.zombie_ms or is_context:
             continue
         is_working = unheld.utilization is not None and unheld.utilization > 0
-        todo = "find whose process it is and ask for its end, which loses what it holds; where none is left, reset it"
+        todo = (
+            "find whose process it is and ask the owner to end it, which loses what it holds; if there is no "
+            "process, reset it"
+        )
         at_most = "not told" if unheld.utilization is None else f"{brief_percent(unheld.utilization)} at most"
         yield _of_gpu(
             "fleet/zombie_memory",
             unheld,
             values_of(
-                unheld, at_most=at_most, todo="find who computes there past the scheduler" if is_working else todo
+                unheld, at_most=at_most, todo="find who computes there outside the scheduler" if is_working else todo
             ),
             confidence="medium" if is_working else "high",
         )
@@ -233,7 +238,7 @@ UNHELD_MEMORY = NoticeRule(
     "zombie_memory.sql",
     Unheld,
     unheld_memory_notices,
-    untold="no memory in use of GPUs was told",
+    untold="no GPU memory usage was reported",
 )
 
 

@@ -60,16 +60,16 @@ def find_links(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     replays, ports, told = statements("findings/health/links.sql")
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")
     if not rows_of(session, span, told, last=max(span.start_us, newest))[0][0]:
-        yield span.unjudged("fleet/links/pcie", "no GPU told of PCIe packets sent again (field 94)")
+        yield span.unjudged("fleet/links/pcie", "no GPU reports PCIe replays (field 94)")
     if kept_from(session, ["gpu_samples"]) > span.start_us:
         yield span.unjudged("fleet/links/pcie", "the samples of a part of this period have expired")
     yield from replay_notices([Replays(*row) for row in rows_of(session, span, replays)])
     found = [Port(*row) for row in rows_of(session, span, ports)]
     if found and all(port.speed is None for port in found):
-        yield span.unjudged("fleet/links/speed", "no RDMA port told of its speed")
+        yield span.unjudged("fleet/links/speed", "no RDMA port reports its speed")
     yield from port_notices(found)
     if newest and newest + HOUR_US > span.start_us:
-        yield span.unjudged("fleet/links/nvlink", "agents send NVLink traffic and none of its error counters")
+        yield span.unjudged("fleet/links/nvlink", "agents send NVLink traffic but no NVLink error counters")
 
 
 def port_notices(ports: Sequence[Port], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
@@ -105,7 +105,7 @@ def find_drivers(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     (select,) = statements("findings/health/drivers.sql")
     hosts = [HostDriver(*row) for row in rows_of(session, span, select)]
     if hosts and all(host.driver is None for host in hosts):
-        yield span.unjudged("fleet/drivers", "no host's driver version was told (inventory)")
+        yield span.unjudged("fleet/drivers", "no host reports its driver version (inventory)")
     yield from driver_notices(hosts)
 
 
@@ -140,7 +140,7 @@ def _odd_driver(group: str, version: str, usual: str, of_node: dict[str, str], v
         "usual": usual,
         "hosts": len(of_node),
         "group": group,
-        "todo": "bring them up to the others" if is_older else "finish the upgrade, or take it back",
+        "todo": "upgrade them to match the others" if is_older else "finish the upgrade, or roll it back",
     }
     counts = Counter(of_node.values())
     return noticed(
@@ -199,7 +199,7 @@ def find_silent_agents(session: "Session", span: Span) -> Iterator[Notice | Unju
         return
     if agents and all(agent.told_ms is None for agent in agents):
         # What an import or a Prometheus brought has no agent: that its samples end somewhere is no agent's silence.
-        missing = "no agent told of itself (agent_samples): its silence, gaps and clock are not known"
+        missing = "no agent reports its own health (agent_samples): silence, gaps and clock offset are unknown"
         yield span.unjudged(SILENT_AGENTS, missing)
         return
     yield from agent_notices(agents)

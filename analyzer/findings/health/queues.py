@@ -73,7 +73,7 @@ def find_fragmentation(session: "Session", span: Span) -> Iterator[Notice | Unju
     """Yield a notice for each queue and reason, by queue: GPUs in pieces, kept back, or in one piece and not given."""
     told, waits, free, queues, size = statements("findings/health/fragmentation.sql")
     if not rows_of(session, span, told)[0][0]:
-        yield span.unjudged("fleet/fragmentation", "no scheduler tells when runs were asked for (submitted_at)")
+        yield span.unjudged("fleet/fragmentation", "no scheduler reports when runs were submitted (submitted_at)")
         return
     found = [Wait(*row) for row in rows_of(session, span, waits, wait_us=LIMITS.waited_ms * 1000)]
     by_hour: dict[int, list[Free]] = defaultdict(list)
@@ -137,8 +137,8 @@ def _of_queue(
         key=(rule, queue if told else f"{queue} untold"),
         evidence=(
             EvidenceLine("waiting", f"{sum(len(each) for each in runs.values()):,} run-hours", "in whole hours"),
-            EvidenceLine("free at most", _by_host(site.free.get(worst, ()), why)),
-            EvidenceLine("why, says the scheduler", some(reasons)),
+            EvidenceLine("free at the peak", _by_host(site.free.get(worst, ()), why)),
+            EvidenceLine("reason, from the scheduler", some(reasons)),
         ),
         confidence="high" if told and why == "pieces" else "medium" if told else "low",
         run_ids=tuple(sorted(wait.run_id for wait in runs)),
@@ -180,7 +180,7 @@ class Mixture:
     ms: int  # hours of hosts in which both held GPUs
     nodes: tuple[str, ...]
     trainings: tuple[str, ...]
-    missed: TimeShare  # of the service's time, over its promise, beside training
+    missed: TimeShare  # of the service's time, over its SLO, beside training
     missed_alone: TimeShare
     slowed: TimeShare  # of training's GPU time, throttled or starved, beside the service
     slowed_alone: TimeShare
@@ -194,7 +194,7 @@ def find_mixed(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     if ids:
         found = [_mixture(*row) for row in rows_of(session, span, select, runs=ids)]
         if not any(mixture.missed.of_ms for mixture in found):
-            missing = "no service beside training told of its latency and its promise (slo_seconds)"
+            missing = "no service beside training reports its latency and its SLO (slo_seconds)"
             yield span.unjudged("fleet/mixed", missing)
         for mixture in found:
             yield from mixed_notices(mixture)
@@ -215,9 +215,9 @@ def mixed_notices(mixture: Mixture, limits: NoticeLimits = LIMITS) -> Iterator[N
     if mixture.ms < limits.mixed_ms:
         return
     missed, slowed = _misses_more(mixture, limits), _loses_more(mixture, limits)
-    effect = "neither is seen to do worse for it"
+    effect = "neither is measurably worse for it"
     if missed:
-        effect = f"it is over its promised latency {brief_percent(mixture.missed.permille or 0)} of that time"
+        effect = f"it misses its latency SLO {brief_percent(mixture.missed.permille or 0)} of that time"
     elif slowed:
         effect = f"training is throttled or starved {brief_percent(mixture.slowed.permille or 0)} of that time"
     yield noticed(

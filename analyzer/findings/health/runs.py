@@ -23,7 +23,7 @@ from collector.lake.tiers import kept_from
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-_NO_PROCESSOR_TIME = "no processor time of runs was told (run_samples, process_samples)"
+_NO_PROCESSOR_TIME = "no CPU time of runs was reported (run_samples, process_samples)"
 _STAKE_LEAST_MS = HOUR_MS  # less is not worth somebody's morning
 _STAKE_LEAST_RATIO = 0.01  # of what the run held
 # A run that could lose this much, and saves so often, counts on its checkpoints. Ours: nobody publishes a number, and
@@ -90,7 +90,7 @@ def cpu_only_notices(works: Sequence[HostWork], limits: NoticeLimits = LIMITS) -
         "cores": sum(work.cpu_ms * 10 // work.ms for work in works),
         "nodes": nodes,
         "ms": ms,
-        "left": f"leaves the {gpus} GPUs that it holds alone" if gpus else "holds no GPU",
+        "left": f"leaves the {gpus} GPUs that it holds exclusively" if gpus else "holds no GPU",
         "also": ", beside runs that need GPUs and cores" if beside else "",
         "held": f"{gpus} held, none ever busy" if gpus else "none held",
         "free_ms": sum(work.free_ms for work in works),
@@ -129,7 +129,7 @@ class Fullest(OfRun):
     hours: int
     most: int
     least: int
-    failed: int  # runs of this name that ended for want of memory
+    failed: int  # runs of this name that ended out of memory
 
     @property
     def full_permille(self) -> int:
@@ -142,7 +142,7 @@ def find_full_memory(session: "Session", span: Span) -> Iterator[Notice | Unjudg
     select, told = statements("findings/health/hbm_headroom.sql")
     ((has_use, has_size),) = rows_of(session, span, told)
     if not has_use or not has_size:
-        missing = "in use was told" if not has_use else "that GPUs have was told (inventory)"
+        missing = "in use was reported" if not has_use else "of GPUs was reported (inventory)"
         yield span.unjudged("run/hbm_headroom", f"no memory {missing}")
         return
     runs = [Fullest(*row) for row in rows_of(session, span, select)]
@@ -154,7 +154,7 @@ def full_memory_notices(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) 
     """Yield a notice of the runs of one name whose memory is nearly full: the next longer batch ends them.
 
     What a framework sets aside at the start is full by design, and looks the same on the gauge: a line that is flat is
-    no evidence, and such notices have low confidence unless runs of that name have ended for want of memory.
+    no evidence, and such notices have low confidence unless runs of that name have ended out of memory.
     """
     full = [run for run in runs if run.full_permille > limits.hbm_full_permille and run.hours >= limits.hbm_hours]
     if not full:
@@ -166,7 +166,7 @@ def full_memory_notices(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) 
         free=worst.memory_bytes - worst.most,
         full_permille=worst.full_permille,
         limit=limits.hbm_full_permille,
-        course="flat: set aside, or cached" if is_flat else f"from {gib(worst.least)} to {gib(worst.most)}",
+        course="flat: reserved or cached" if is_flat else f"from {gib(worst.least)} to {gib(worst.most)}",
     )
     confidence: Confidence = "high" if worst.failed else "low" if is_flat else "medium"
     where: dict[str, Any] = {"team": worst.team, "node": worst.node, "gpu_uuid": worst.gpu_uuid}
@@ -227,8 +227,8 @@ class Turns(OfRun):
     minutes: int
     gpu: int
     cpu: int  # of the cores that it may use
-    cpu_minutes: int  # processors full, GPUs quiet
-    gpu_minutes: int  # GPUs busy, processors not full
+    cpu_minutes: int  # CPUs full, GPUs idle
+    gpu_minutes: int  # GPUs busy, CPUs not full
     turns: int  # from one stage to the other
 
 
@@ -312,7 +312,7 @@ def find_too_large(session: "Session", span: Span) -> Iterator[Notice | Unjudged
     """Yield a notice for each name of runs that a smaller GPU would do, by name."""
     select, kinds, told = statements("findings/health/too_large.sql")
     if not rows_of(session, span, told)[0][0]:
-        yield span.unjudged("run/too_large", "no utilization of GPUs was told")
+        yield span.unjudged("run/too_large", "no GPU utilization was reported")
         return
     uses = [use for row in rows_of(session, span, select) if _is_small(use := Use(*row), LIMITS)]
     owned = [FleetKind(*row) for row in rows_of(session, span, kinds)]
@@ -374,7 +374,7 @@ def _smaller(use: Use, owned: Sequence[FleetKind], limits: NoticeLimits) -> str 
 
 def _use_evidence(uses: Sequence[Use]) -> Iterator[EvidenceLine]:
     yield EvidenceLine(
-        "utilization", f"{brief_percent(max(use.utilization for use in uses))} at most, as a mean of the run"
+        "utilization", f"{brief_percent(max(use.utilization for use in uses))} at most, as the mean of a run"
     )
     for what, seen in (
         ("SM activity", [use.sm for use in uses]),
@@ -386,7 +386,7 @@ def _use_evidence(uses: Sequence[Use]) -> Iterator[EvidenceLine]:
         yield EvidenceLine(what, brief_percent(max(known)) if known else "not told", verdict)
     yield EvidenceLine("memory in use", f"{gib(max(use.memory for use in uses))} at most")
     cores = [use.millicores_per_gpu for use in uses if use.millicores_per_gpu is not None]
-    yield EvidenceLine("processors", f"{tenths(max(cores) // 100)} cores a GPU" if cores else "not told")
+    yield EvidenceLine("processors", f"{tenths(max(cores) // 100)} cores per GPU" if cores else "not told")
 
 
 def find_checkpoints(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:

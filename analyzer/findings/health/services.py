@@ -89,7 +89,7 @@ def full_host(figures: ServiceFigures) -> Values | str | None:
     if not _is_worth_naming(figures.answering_idle_ms, figures.answering_ms):
         return None
     if figures.host_known_ms is None:
-        return "processor figures of its processes or cgroup"
+        return "CPU figures of its processes or cgroup"
     if not _is_worth_naming(figures.host_full_ms, figures.answering_ms):
         return None
     return {"share": percent(figures.host_full_ms, figures.answering_ms, 0)}
@@ -115,7 +115,7 @@ def unbatched(figures: ServiceFigures) -> Values | str | None:
 def late_beside_standing(figures: ServiceFigures) -> Values | str | None:
     """First tokens later than promised while other replicas of the service stand by: requests go the wrong way."""
     if figures.slo_ms is None:
-        return "its first-token times, or what it promises (slo_seconds)"
+        return "its first-token times or its SLO (slo_seconds)"
     if figures.late_windows < _PERSISTENT_WINDOWS:
         return None
     runs = "a run" if figures.late_standing == 1 else f"up to {figures.late_standing} runs"
@@ -154,7 +154,7 @@ def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Un
         for name, judge in SERVICE_RULES:
             said = judge(figures)
             if isinstance(said, str):
-                yield Unjudged(span.start_us, figures.service, f"serving/{name}", f"not told: {said}")
+                yield Unjudged(span.start_us, figures.service, f"serving/{name}", f"not reported: {said}")
             elif said is not None:
                 lines = [*_full(figures)] if judge is full_host else None
                 yield _of_service(name, figures, said, lines)
@@ -163,7 +163,7 @@ def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Un
         starts = Starts(service, team, tuple(run_ids), *sums)
         yield from start_notices(starts, span)
         if starts.starts and starts.answer_ms is None:
-            yield Unjudged(span.start_us, service, "serving/first answer", "not told: its answered requests")
+            yield Unjudged(span.start_us, service, "serving/first answer", "not reported: its answered requests")
 
 
 def start_notices(starts: Starts, span: Span) -> Iterator[Notice]:
@@ -178,7 +178,7 @@ def start_notices(starts: Starts, span: Span) -> Iterator[Notice]:
     }
     notice = _of_service("cold_starts", starts, values)
     if starts.answer_ms is not None:
-        minutes = f"{starts.answer_ms / 60_000:.1f} min after a run began, in the median"
+        minutes = f"{starts.answer_ms / 60_000:.1f} min after the start of a run (median)"
         notice = replace(notice, evidence=(*notice.evidence, EvidenceLine("first answer", minutes)))
     yield notice
 

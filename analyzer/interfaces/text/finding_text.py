@@ -263,7 +263,7 @@ def _suspicions(report: FindingsReport, layout: TextLayout) -> list[str]:
 
 
 def _suspected(finding: Finding) -> str:
-    return finding.what.removeprefix("perhaps ")
+    return finding.what.removeprefix("possibly ")
 
 
 def _muted(report: FindingsReport, layout: TextLayout) -> list[str]:

@@ -54,7 +54,7 @@ def _positive(entry: TomlEntry, key: str) -> int:
 def _share(entry: TomlEntry, key: str) -> int:
     value = _positive(entry, key)
     if value > MICROS:
-        raise ConfigError(f"{entry.where}: {key!r} is a share of time, at most 1")
+        raise ConfigError(f"{entry.where}: {key!r} is a share of time: it must not exceed 1")
     return value
 
 

@@ -89,9 +89,9 @@ def stage_named(names: RunNames) -> Stage | None:
         # A label that is no word of ours stands as it is: whoever wrote it knows what it means.
         return Stage(_word_of(labelled) or labelled, "high", "by its label")
     if names.has_service_samples:
-        return Stage("serving", "high", "by the requests that it counts")
+        return Stage("serving", "high", "by its request counter")
     if labels.get(_RAY_SERVE_LABEL):
-        return Stage("serving", "high", "by what Ray Serve calls it")
+        return Stage("serving", "high", "by its Ray Serve name")
     typed = ((names.queue, "by its queue"), (names.name, "by its name"))
     for text, reason in typed:
         word = _word_of(text)
@@ -99,7 +99,7 @@ def stage_named(names: RunNames) -> Stage | None:
             return Stage(word, "medium", reason)
     for word, pattern in _LAUNCHERS:
         if any(pattern.search(labels.get(key, "")) for key in _LAUNCHER_LABELS):
-            return Stage(word, "medium", "by what launched it")
+            return Stage(word, "medium", "by its launcher")
     return next((Stage(DEFAULT, "medium", reason) for text, reason in typed if _TRAINING.search(text or "")), None)
 
 
@@ -123,10 +123,10 @@ def _labels(text: str | None) -> Mapping[str, str]:
     return {key: said for key, said in known.items() if isinstance(said, str)}
 
 
-UNKNOWN = Stage(DEFAULT, "low", "neither its names nor what it did say more")
+UNKNOWN = Stage(DEFAULT, "low", "neither its names nor its telemetry say more")
 # Words within one family are finer and coarser ones of the same, and never a contradiction.
 _KINDS_OF_TRAINING = frozenset({DEFAULT, "pretraining", "fine-tuning", "alignment"})
-_OWN_WORD = "by the requests that it counts"
+_OWN_WORD = "by its request counter"
 
 
 def stage(said: Stage | None, seen: Stage | None) -> Stage:

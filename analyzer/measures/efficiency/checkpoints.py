@@ -176,7 +176,7 @@ def _interval(moments: Sequence[int]) -> Figure:
 
 def _save(saving: Saving, count: int) -> Figure:
     if saving.saving_ms <= 0 or saving.gpus <= 0:
-        return withheld("no time was seen lost to saving")
+        return withheld("no time lost to saving was observed")
     return Figure(saving.saving_ms / saving.gpus / count / 1_000)
 
 
@@ -187,7 +187,7 @@ def _judged(
     if every is None or took is None or between is None:
         return withheld(interval.because or save.because or mtbf.because or "BUG: no reason"), None, None
     if took * 2 > between:
-        return withheld("saving takes nearly as long as passes between failures: no interval helps"), None, None
+        return withheld("saving takes nearly as long as the time between failures: no interval helps"), None, None
     best = best_interval_seconds(between, took)
     excess = lost_ratio(every, between, took) - lost_ratio(best, between, took)
     return Figure(best), advice(every, best, worst), max(0.0, excess)

@@ -47,7 +47,7 @@ _BY_STATE: dict[str, GoodputClass] = {
     "productive": "good",
 }
 _UNKNOWN_MOST = 0.5  # with more than half of the time unknown the rest says little
-_UNASKED = "nobody says when it was submitted"
+_UNASKED = "its submission time is not reported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _ettr(good_ms: int, whole_ms: int, life: Life) -> Figure:
         return withheld(life.hidden or _UNASKED)
     wall_ms = life.gpus * (life.until - life.submitted_at) // MILLISECOND_US
     if wall_ms < whole_ms:
-        return withheld("it held more GPU time than its GPUs and its time make: its size changed")
+        return withheld("it held more GPU time than its GPUs times its duration: its size changed")
     return Figure(good_ms / wall_ms)
 
 
@@ -159,7 +159,7 @@ def _time_to_start(attempts: Sequence[Attempt], life: Life) -> Figure:
         return withheld(life.hidden or _UNASKED)
     first = min(attempts, key=lambda attempt: attempt.number, default=None)
     if first is None or first.worked_at is None:
-        return withheld("its first attempt was not seen to work")
+        return withheld("its first attempt was never observed working")
     return Figure(max(0, first.worked_at - life.submitted_at) / 1_000_000)
 
 
@@ -172,9 +172,9 @@ def _time_to_recover(attempts: Sequence[Attempt]) -> Figure:
         if before.ended_at is not None and after.worked_at is not None and after.worked_at >= before.ended_at
     ]
     if len(ordered) < 2:
-        return withheld("it never had to begin again")
+        return withheld("it never had to restart")
     if not times:
-        return withheld("no later attempt was seen to work")
+        return withheld("no later attempt was observed working")
     return Figure(sorted(times)[(len(times) - 1) // 2] / 1_000_000)
 
 
@@ -215,13 +215,13 @@ def peaks() -> tuple[Peak, ...]:
 def peak_of(sku: str | None, power_limit_watts: float | None) -> Peak | str:
     """Return the peak of a SKU, or why none is known."""
     if sku is None:
-        return "its GPUs are not of one known model"
+        return "its GPUs are not of a single known model"
     peak = next((peak for peak in peaks() if peak.sku == sku), None)
     if peak is None:
-        return f"no 16-bit peak of {sku} is in the table"
+        return f"the table has no 16-bit peak for {sku}"
     if peak.above_watts is not None and (power_limit_watts is None or power_limit_watts <= peak.above_watts):
         seen = "an unknown power limit" if power_limit_watts is None else f"a power limit of {power_limit_watts:g} W"
-        return f"boards of {sku} differ, and {seen} does not tell which these are"
+        return f"boards of {sku} differ, and {seen} does not show which these are"
     return peak
 
 
@@ -264,13 +264,13 @@ def mfu(
         return withheld(count)
     precision = next((labels[name].lower() for name in _PRECISION_LABELS if name in labels), "bf16")
     if precision not in _SIXTEEN_BITS:
-        return withheld(f"peaks are known for 16 bits, and it says {precision[:24]!r}")
+        return withheld(f"peaks are known for 16 bits only, and its precision is {precision[:24]!r}")
     peak = peak_of(sku, power_limit_watts)
     if isinstance(peak, str):
         return withheld(peak)
     share = _FLOP_PER_PARAMETER_AND_TOKEN * count * tokens_per_second.value / (gpus * peak.flop_per_second)
     if share > 1:
-        return withheld(f"it would be {share:.0%}: its parameters or its tokens are not what they are called")
+        return withheld(f"it would be {share:.0%}: its parameters or its tokens are mislabeled")
     return Figure(share)
 
 
@@ -337,18 +337,18 @@ def scaling(peers: Iterable[Peer], *, is_batch_known: bool, expired: int = 0) ->
     gone = None
     if expired:
         runs = "1 run" if expired == 1 else f"{expired} runs"
-        gone = f"the samples of {runs} of its kind, which tell no steps, are no longer kept"
+        gone = f"the samples of {runs} of its kind, which report no steps, are no longer kept"
     usable = [peer for peer in peers if peer.working_us > 0 and peer.gpus > 0]
     rated = [peer for peer in usable if any(peer.amounts.get(unit) for unit in _UNITS)]
     if not rated:
-        return Scaling(None, (), gone or "no run of its kind says its tokens, samples or steps")
+        return Scaling(None, (), gone or "no run of its kind reports tokens, samples or steps")
     for unit in _UNITS if is_batch_known else _UNITS[:2]:
         counted = [peer for peer in rated if peer.amounts.get(unit)]
         if len({peer.gpus for peer in counted}) > 1:
             return Scaling(unit, _table(counted, unit), gone)
     if len({peer.gpus for peer in rated}) > 1:
-        return Scaling(None, (), "runs of several sizes tell steps alone: label global_batch, or tell tokens")
-    return Scaling(None, (), f"only one size seen; {gone}" if gone else "only one size seen")
+        return Scaling(None, (), "runs of several sizes report steps alone: label global_batch, or report tokens")
+    return Scaling(None, (), f"only one size observed; {gone}" if gone else "only one size observed")
 
 
 def _table(peers: Sequence[Peer], unit: Unit) -> tuple[Size, ...]:

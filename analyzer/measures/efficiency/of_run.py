@@ -87,11 +87,11 @@ def efficiency(session: "Session", run: Subject, log: StepTime | None = None) ->
 
 def _tokens_per_second(said: ReportedProgress | None) -> Figure:
     if said is None or not said.tokens:
-        return withheld("the run does not say its tokens")
+        return withheld("the run does not report tokens")
     if said.is_chorus:
-        return withheld("several hosts count its tokens at once: let rank 0 alone speak")
+        return withheld("several hosts count its tokens at once: let rank 0 alone report")
     if not said.working_us:
-        return withheld("the ledger has no working time of it")
+        return withheld("the ledger has no productive time for it")
     return Figure(said.tokens * 1_000_000 / said.working_us)
 
 

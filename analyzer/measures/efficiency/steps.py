@@ -49,7 +49,7 @@ def fundamental(values: Sequence[float], lag_least: int, lag_most: int) -> Funda
     floor = max(_STRENGTH_LEAST, _NOISE_DEVIATIONS / max(1, len(values)) ** 0.5)
     best = max((top for lag, (_, top) in peaks.items() if lag <= most), default=0.0)
     if best < floor:
-        return "no period shows"
+        return "no period is visible"
     lag = next(lag for lag, (_, top) in peaks.items() if top >= _AS_WELL * best)
     if lag < lag_least or any(_is_short(strengths, part, lag, best) for part in peaks if part < lag_least):
         return "its period is shorter than ten samples"
@@ -57,7 +57,7 @@ def fundamental(values: Sequence[float], lag_least: int, lag_most: int) -> Funda
     if parts:
         return f"a step may be {lag} samples, or a part of it {parts[0]}"
     if strengths[2 * lag] < floor / 2:
-        return "what repeats once does not repeat again"
+        return "the pattern does not repeat consistently"
     place, top = peaks[lag]
     return Fundamental(place, top, len(values) / place)
 
@@ -184,11 +184,11 @@ def step_time(
 def by_progress(told: ReportedProgress | None) -> StepTime:
     """Return the step time by the run's own count of steps: exact."""
     if told is None or not told.steps:
-        return StepTime(None, because="the run does not say its steps")
+        return StepTime(None, because="the run does not report steps")
     if told.is_chorus:
-        return StepTime(None, because="several hosts count its steps at once: let rank 0 alone speak")
+        return StepTime(None, because="several hosts count its steps at once: let rank 0 alone report")
     if not told.working_us:
-        return StepTime(None, because="the ledger has no working time of it")
+        return StepTime(None, because="the ledger has no productive time for it")
     return StepTime(told.working_us / told.steps / 1_000_000, "progress", "high", told.steps)
 
 
@@ -198,7 +198,7 @@ def by_period(wave: Wave | None) -> StepTime:
     Never of high confidence: that a period is a step, and not a part of one or several, is not seen from outside.
     """
     if wave is None:
-        return StepTime(None, because="no samples of one GPU of its own")
+        return StepTime(None, because="no samples of a GPU of its own")
     least = _SAMPLES_PER_STEP * wave.seconds
     if len(wave.values) < _SAMPLES_LEAST or least > _STEP_MAX_SECONDS:
         many = f"{len(wave.values)} samples in a row, {wave.seconds:g} s each"
@@ -207,10 +207,10 @@ def by_period(wave: Wave | None) -> StepTime:
     swing = (sum((value - mean) ** 2 for value in wave.values) / len(wave.values)) ** 0.5
     possible = sqrt(max(0.0, mean * (1 - mean))) if wave.of == "sm_active_ratio" else mean
     if swing < _SWING_LEAST * possible or swing == 0:
-        return StepTime(None, because=f"its GPU is too even at {wave.seconds:g} s a sample to show steps")
+        return StepTime(None, because=f"its GPU is too steady at {wave.seconds:g} s per sample to show steps")
     found = fundamental(wave.values, _SAMPLES_PER_STEP, int(_STEP_MAX_SECONDS / wave.seconds))
     if isinstance(found, str):
-        return StepTime(None, because=f"{found} ({wave.seconds:g} s a sample shows steps from {least:g} s on)")
+        return StepTime(None, because=f"{found} ({wave.seconds:g} s per sample shows steps from {least:g} s on)")
     sure: Confidence = "medium" if wave.of == "sm_active_ratio" and found.strength >= _STRONG else "low"
     return StepTime(found.lag * wave.seconds, "period", sure, int(found.cycles))
 
@@ -250,19 +250,21 @@ def step_pattern(given: str) -> re.Pattern[str]:
     """Return the pattern that finds steps in a log.
 
     Raises:
-        ConfigError: it is no regular expression, an empty one, or has no group that says a time.
+        ConfigError: it is not a valid regular expression, an empty one, or has no group that says a time.
     """
     try:
         pattern = re.compile(given)
     except re.error as error:
-        raise ConfigError(f"--steps-from {given!r} is no regular expression: {error}") from error
+        raise ConfigError(f"--steps-from {given!r} is not a valid regular expression: {error}") from error
     if pattern.match(""):
-        raise ConfigError(f"--steps-from {given!r} matches nothing at all; say what a step's line has in it")
+        raise ConfigError(f"--steps-from {given!r} matches the empty string; match what is on a step's line")
     if unknown := sorted(set(pattern.groupindex) - set(_GROUPS)):
-        raise ConfigError(f"--steps-from {given!r} has a group {unknown[0]!r}; known are {', '.join(_GROUPS)}")
+        raise ConfigError(
+            f"--steps-from {given!r} has an unknown group {unknown[0]!r}; groups are {', '.join(_GROUPS)}"
+        )
     if not {"seconds", "time"} & set(pattern.groupindex):
         raise ConfigError(
-            f"--steps-from {given!r} says no time: name a group for it, as in 'step .* (?P<seconds>[0-9.]+) s'"
+            f"--steps-from {given!r} captures no time: name a group for it, as in 'step .* (?P<seconds>[0-9.]+) s'"
         )
     return pattern
 
@@ -275,11 +277,11 @@ def by_log(path: Path, pattern: re.Pattern[str]) -> StepTime:
     """
     try:
         if path.exists() and not path.is_file():
-            raise ConfigError(f"--log {path} is no file; keep the output in one first")
+            raise ConfigError(f"--log {path} is not a file; save the output to one first")
         size = path.stat().st_size
         if size > MAX_LOG_BYTES:
             raise ConfigError(
-                f"--log {path} has {size >> 20} MB, more than {MAX_LOG_BYTES >> 20}: give the part that matters"
+                f"--log {path} has {size >> 20} MB, more than {MAX_LOG_BYTES >> 20}: pass the relevant part"
             )
         with path.open("rb") as log:
             matches = [match for line in _lines(log) if (match := pattern.search(line))]
@@ -290,7 +292,7 @@ def by_log(path: Path, pattern: re.Pattern[str]) -> StepTime:
     seconds = "seconds" in pattern.groupindex
     times = [_seconds(match) for match in matches] if seconds else list(_between(matches, pattern))
     if len(times) < _INTERVALS_LEAST:
-        raise ConfigError(f"{path} tells {len(times)} step times; {_INTERVALS_LEAST} are needed for a median")
+        raise ConfigError(f"{path} has {len(times)} step times; {_INTERVALS_LEAST} are needed for a median")
     return StepTime(sorted(times)[(len(times) - 1) // 2], "log", "high", len(times))
 
 
@@ -309,7 +311,9 @@ def _seconds(match: re.Match[str]) -> float:
     except (TypeError, ValueError):
         found = -1.0
     if not isfinite(found) or found <= 0:
-        raise ConfigError(f"--steps-from takes {match['seconds']!r} for seconds in {match[0][:80]!r}; it is no time")
+        raise ConfigError(
+            f"--steps-from takes {match['seconds']!r} for seconds in {match[0][:80]!r}; it is not a valid time"
+        )
     return found
 
 
@@ -340,6 +344,6 @@ def _moment(match: re.Match[str]) -> float:
         at = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigError(
-            f"--steps-from takes {text[:40]!r} for a time; it is none such as 2026-11-10T08:12:00"
+            f"--steps-from takes {text[:40]!r} for a time; it is not one such as 2026-11-10T08:12:00"
         ) from error
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

@@ -71,7 +71,7 @@ def read_fleet_traffic(
     """
     whose = runs_of(session, period, team)
     if team is not None and not whose:
-        raise LedgerError(f"no run of {period.label} is of a team {team!r}: gpuledger report names them")
+        raise LedgerError(f"{period.label} has no runs of team {team!r}: gpuledger report lists the teams")
     found = read_traffic(session, list(whose), period.start, period.end, tariffs)
     return replace(fleet_traffic(period, currency, team, found, whose), gaps=gaps(session, period, "traffic"))
 

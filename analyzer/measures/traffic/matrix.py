@@ -82,7 +82,7 @@ def between(here: HostLocation, there: HostLocation) -> Locality:
 def locality(here: str, there: str, places: Mapping[str, HostLocation]) -> Locality:
     """Return how far bytes between two ends went.
 
-    An end that is no host of the fleet is outside (a file server, another site: whatever has a name or a private
+    An end that is outside the fleet is outside (a file server, another site: whatever has a name or a private
     address), in the internet (an address that anybody may route to, an object store's as well), or unknown.
     """
     strangers = [end for end in (here, there) if end not in places]

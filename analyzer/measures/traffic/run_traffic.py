@@ -163,10 +163,10 @@ def _ordered(made: Matrix, racks: Ring, places: Mapping[str, HostLocation]) -> O
 def _missing(hosts: Sequence[HostPlace], made: Matrix, order: Sequence[str], links: Sequence[LinkBytes]) -> list[str]:
     found = []
     if not any(cell.basis == "tcp" for cell in made.cells):
-        found.append("no flows were told")
+        found.append("no flows were reported")
     silent = [host.node for host in hosts if host.node not in {row.node for row in links}]
     if silent:
-        found.append(f"no links were told on {_named(silent)}")
+        found.append(f"no links were reported on {_named(silent)}")
     if len(hosts) > 1 and not order:
         found.append("the order of its ranks is unknown")
     shared = [host.node for host in hosts if host.is_shared]

@@ -110,7 +110,7 @@ class Prices:
             return Bill(where, amount, tariff.cost_micros(amount), tariff.source, tariff.as_of)
         if self.provider is None:
             return Bill(where, amount, None, "no tariff: the tariffs file names no provider")
-        return Bill(where, amount, None, self.unset.get(where, f"no tariff of {self.provider} is known"))
+        return Bill(where, amount, None, self.unset.get(where, f"{self.provider} has no known tariff"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class TariffBook:
         providers = {row.provider for row in rows} | {row.provider for row in unset}
         if provider is not None and not own and provider not in providers:
             raise ConfigError(
-                f"{path}: no tariff of {provider!r} is known; write a [[tariff]], or name one of "
+                f"{path}: {provider!r} has no known tariff; write a [[tariff]], or name one of "
                 f"{', '.join(sorted(providers))}"
             )
         why = tuple((row.provider, row.between, row.why) for row in unset)
@@ -177,7 +177,7 @@ def _refuse_overlaps(where: str, rows: Sequence[Tariff]) -> None:
             )
             if (row.provider, row.between) == (other.provider, other.between) and not apart:
                 raise ConfigError(
-                    f"{where}: two tariffs between {row.between} hold at once; end the earlier by 'until'"
+                    f"{where}: two tariffs between {row.between} overlap; end the earlier one with 'until'"
                 )
 
 
@@ -192,6 +192,7 @@ def tariff_book(settings: Settings) -> TariffBook:
     book = TariffBook.read(settings.tariffs)
     if book.currency != settings.currency:
         raise ConfigError(
-            f"{settings.tariffs} counts in {book.currency}, the ledger in {settings.currency}; make them agree"
+            f"{settings.tariffs} is in {book.currency}, the ledger in {settings.currency}; use the same currency in "
+            "both"
         )
     return book

@@ -12,13 +12,13 @@ from analyzer.text.words import bytes_words, counted, gpu_hours, hours_decimals,
 LABELS: dict[Locality, str] = {
     "gpu_link": "GPU links",
     "rack": "inside a rack",
-    "across_racks": "across racks",
-    "across_blocks": "across blocks",
-    "across_zones": "across zones",
-    "across_regions": "across regions",
-    "outside": "no host of the fleet",
+    "across_racks": "cross-rack",
+    "across_blocks": "cross-block",
+    "across_zones": "cross-zone",
+    "across_regions": "cross-region",
+    "outside": "outside the fleet",
     "internet": "internet",
-    "unknown": "how far is unknown",
+    "unknown": "distance unknown",
 }
 _COLUMN = 18
 _CELL = 8
@@ -59,14 +59,14 @@ def _moved(traffic: RunTraffic) -> str:
 
 def _ring(traffic: RunTraffic) -> str:
     if not traffic.rings:
-        return "not told: the order of its ranks is unknown" if len(traffic.hosts) > 1 else ""
+        return "not reported: the order of its ranks is unknown" if len(traffic.hosts) > 1 else ""
     racks = traffic.rings[0]
     if racks.crossings is None or racks.contiguous is None:
-        return f"not told: {racks.missing}"
+        return f"not reported: {racks.missing}"
     if not racks.contiguous:
         return "all its hosts are in one rack"
     if racks.crossings == racks.contiguous:
-        return f"{racks.crossings} of {racks.hosts} links cross racks, which is the least for {racks.places} racks"
+        return f"{racks.crossings} of {racks.hosts} links cross racks, the minimum for {racks.places} racks"
     words = f"{racks.crossings} of {racks.hosts} links cross racks, {racks.contiguous} if ordered"
     if traffic.ordered is None:
         return words
@@ -123,7 +123,7 @@ def _row(cells: Sequence[str]) -> str:
 def _legend(table: Table) -> str:
     left_out = f" {counted(table.left_out, 'rack')} more: --json." if table.left_out else ""
     return (
-        f"{OTHERS}: who is no host of this run. {NO_FLOW}: what the links carried and no flow explains. "
+        f"{OTHERS}: hosts outside this run. {NO_FLOW}: link traffic that no flow explains. "
         f"RDMA bytes are estimated.{left_out}"
     )
 
@@ -132,7 +132,7 @@ _FAR_SHOWN = 5
 COLUMNS: tuple[tuple[str, tuple[Locality, ...]], ...] = (
     ("GPU links", ("gpu_link",)),
     ("in a rack", ("rack",)),
-    ("across racks", ("across_racks",)),
+    ("cross-rack", ("across_racks",)),
     ("further", LOCALITIES[3:8]),
     ("unknown", ("unknown",)),
 )
@@ -145,7 +145,7 @@ def fleet_traffic_text(report: FleetTraffic, layout: TextLayout, top: int | None
     of = plain(report.team) if report.team else "all runs"
     found = [f"traffic of {of}, {kind} {report.period.label}: {counted(report.runs, 'run')}", ""]
     if not report.classes:
-        found += layout.wrap("Nothing was told of what they moved: no flows, no RDMA ports with ranks, no NVLink.")
+        found += layout.wrap("No traffic was reported: no flows, no RDMA ports with ranks, no NVLink.")
     else:
         found += [*_fleet_moved(report), "", *_teams(report, layout), *_far(report, layout, top or _FAR_SHOWN)]
     found += _sure(report, layout)
@@ -182,7 +182,7 @@ def _sum(team: TeamTraffic, kinds: tuple[Locality, ...]) -> int:
 
 def _far(report: FleetTraffic, layout: TextLayout, top: int) -> list[str]:
     if not report.far:
-        return ["  No run is known to have moved anything beyond a rack.", ""]
+        return ["  No run is known to have moved data beyond a rack.", ""]
     found = ["BEYOND A RACK"]
     for run in report.far[:top]:
         name = run.name or run.run_id.rpartition("/")[2]
@@ -195,7 +195,7 @@ def _far(report: FleetTraffic, layout: TextLayout, top: int) -> list[str]:
 def _far_words(run: FarRun, currency: str) -> str:
     words = [f"{plain(run.team or 'unmapped')}, {bytes_words(run.far_bytes)}"]
     if run.ordered_bytes is not None:
-        words.append(f"across racks {bytes_words(run.ordered_bytes)} would do if its ranks were ordered")
+        words.append(f"{bytes_words(run.ordered_bytes)} across racks would suffice if its ranks were ordered")
     if run.waited is not None:
         paid = f", {money(run.waited.cost_micros, currency)}" if run.waited.cost_micros is not None else ""
         words.append(f"cost {gpu_hours(run.waited.milliseconds)} GPU-hours of waiting{paid}")

@@ -209,10 +209,10 @@ class _Placed:
         target = self.targets[run].nodes
         limit = self.fleet.problem.limits.moved_gpus_max
         return [
-            Constraint("kind of node", True, f"{next(iter(about.needs.skus))}, as now: {', '.join(target)}"),
+            Constraint("node type", True, f"{next(iter(about.needs.skus))}, as now: {', '.join(target)}"),
             Constraint("gang", True, f"{run}: whole, its GPUs now are {sum(self.now.held[run].values())}"),
-            Constraint("moves at once", True, f"{self.plan.moved_gpus} GPUs move in this plan, {limit} may"),
-            Constraint("partition", None, f"whether {run} may be given {', '.join(target)} is the scheduler's to say"),
+            Constraint("moves at once", True, f"{self.plan.moved_gpus} GPUs move in this plan, the limit is {limit}"),
+            Constraint("partition", None, f"whether {run} may be given {', '.join(target)} is up to the scheduler"),
         ]
 
     @staticmethod

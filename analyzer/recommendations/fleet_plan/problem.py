@@ -133,7 +133,7 @@ class Problem:
             raise ProblemError(f"{run.id} holds several SKUs: say that it mixes them")
         costs = (run.span_cost, run.move_cost, run.restart_cost, run.unfit_cost, run.waiting_cost)
         if min(costs) < 0 or any(type(cost) is not int for cost in costs):
-            raise ProblemError(f"{run.id} has a cost that is no integer of 0 or more")
+            raise ProblemError(f"{run.id} has a cost that is not an integer of 0 or more")
 
     @cached_property
     def pool_by_id(self) -> dict[str, Pool]:

@@ -29,7 +29,7 @@ def _unknown(problem: Problem, plan: Plan, pools: dict[str, Pool]) -> Iterator[s
         yield f"{run_id} is not in the plan"
     for run_id, place in plan.placed.items():
         if run_id not in known:
-            yield f"{run_id} is no run of the problem"
+            yield f"{run_id} is not a run of the problem"
         for pool, units in place:
             if pool not in pools:
                 yield f"{run_id} is put into {pool}, which does not exist"

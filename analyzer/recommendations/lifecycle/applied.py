@@ -210,7 +210,7 @@ TESTS: dict[str, _Test] = {
     "more_cpu": _Comparison(
         lambda shape: shape.cores_per_gpu,
         lambda now, then: now >= _MORE_CORES * then,
-        "{now:.0f} cores a GPU, not {then:.0f}",
+        "{now:.0f} cores per GPU, not {then:.0f}",
     ),
     "local_nvme": _Comparison(
         lambda shape: shape.network_share,
@@ -254,7 +254,7 @@ def _find_applied(session: "Session", one: LifecycleStatus, until_us: int) -> Ap
     if prediction.kind == _RELEASE and len(prediction.run_ids) == 1:
         (run_id,) = prediction.run_ids
         given_back = first_given_back(session, run_id, proposed, until_us)
-        return None if given_back is None else AppliedChange(given_back, run_id, "it gave back GPUs")
+        return None if given_back is None else AppliedChange(given_back, run_id, "it released GPUs")
     start, is_about_reads = prediction.span.start - _LOOK_BACK_US, prediction.kind == _LOCAL_NVME
     placed = shapes(session, prediction.name, prediction.team, start, until_us, with_reads=is_about_reads)
     before = [shape for shape in placed if shape.started_at < proposed]

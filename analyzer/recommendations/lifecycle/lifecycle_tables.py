@@ -190,8 +190,8 @@ def decide(
     if prediction is None:
         book = {one.recommendation_id: one for one in predictions(session) if sees(one)}
         absent = (
-            f"{offer.period.label} has no recommendation {recommendation_id!r}, and the book knows none: "
-            "gpuledger recommendations lists them; --since names another period"
+            f"{offer.period.label} has no recommendation {recommendation_id!r}, nor is one on record: "
+            "gpuledger recommendations lists them; --since selects another period"
         )
         prediction = book[by_id([_InBook(one) for one in book], recommendation_id, absent).id]
     word = Word(
@@ -220,7 +220,7 @@ def _of_offer(
     begin = [one for one in offer.advice if one.id.startswith(typed)]
     if not begin:
         return None
-    one = by_id(begin, typed, f"{typed!r} is too short an id: type one more letter")
+    one = by_id(begin, typed, f"{typed!r} is too short for an id: type one more letter")
     (prediction,) = predicted(session, [one], offer.findings, offer.period, now_us, realised)
     add_predictions(session, [prediction])
     kept = {each.id: each for each in predictions(session)}

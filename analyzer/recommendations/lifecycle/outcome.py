@@ -330,16 +330,16 @@ def outcome(seen: Evidence) -> Outcome:
     if before and len(seen.others) >= OTHERS_LEAST:
         return _against_others(seen, before, is_held_out=is_held_out)
     if drifts:
-        return Outcome("not_provable", *counts, why="those runs were changing anyway before it was made")
+        return Outcome("not_provable", *counts, why="those runs were already changing before it was made")
     if len(before) < LEAST:
-        why = f"too little to compare with: it takes {LEAST} runs before it, or {OTHERS_LEAST} like it not changed"
+        why = f"too little to compare with: it takes {LEAST} runs before it, or {OTHERS_LEAST} similar unchanged runs"
         return Outcome("not_provable", *counts, others=len(seen.others), why=why)
     return Outcome("not_yet", *counts, needs=_needs(seen, before))
 
 
 def _nothing_after(seen: Evidence) -> Outcome:
     if seen.unit is None and seen.after:
-        why = "no run says its steps or tokens, and none completed on both sides"
+        why = "no run reports its steps or tokens, and none completed on both sides"
         return Outcome("not_provable", None, len(seen.before), len(seen.after), why=why)
     return Outcome("not_yet", seen.unit, len(seen.before), 0, needs=_needs(seen, seen.before))
 
@@ -372,7 +372,7 @@ def _against_others(seen: Evidence, before: Sequence[float], *, is_held_out: boo
     if seen.own_placebo is not None and is_checked:
         shifts = [one.after - one.before for one in seen.placebo]
         if difference([seen.own_placebo.after - seen.own_placebo.before], shifts).is_shown:
-            why = "those runs were changing anyway, against the others, before it was made"
+            why = "those runs were already changing, relative to the others, before it was made"
             return Outcome("not_provable", *counts, why=why)
     effect = difference([fmean(seen.after) - fmean(before)], [one.after - one.before for one in seen.others])
     needs = None if effect.is_shown else _needs(seen, before)

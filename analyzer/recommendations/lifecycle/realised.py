@@ -144,7 +144,7 @@ def shares_of(cases: Sequence[CalibrationCase]) -> dict[str, Share]:
 
 _BACK_US = 56 * DAY_US  # eight weeks of runs before a change
 _ON_US = 56 * DAY_US  # and after it: later ones had other changes
-_OF_HOSTS = Outcome("not_provable", None, 0, 0, why="it is about hosts, and no run of theirs recurs")
+_OF_HOSTS = Outcome("not_provable", None, 0, 0, why="it concerns hosts, and none of their runs recurs")
 
 
 @dataclass(frozen=True, slots=True)

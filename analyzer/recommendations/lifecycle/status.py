@@ -66,9 +66,9 @@ def moment_of(text: str, timezone: str, now_us: int) -> int:
             at = datetime.fromisoformat(text)
             moment = micros(at if at.tzinfo else at.replace(tzinfo=zone))
     except (ValueError, OverflowError) as error:
-        raise ConfigError(f"{text!r} is no moment: say 2026-12-01 or 2026-12-01T08:00") from error
+        raise ConfigError(f"{text!r} is not a valid time: give 2026-12-01 or 2026-12-01T08:00") from error
     if moment > now_us:
-        raise ConfigError(f"{text} has not come yet: say when the change was made")
+        raise ConfigError(f"{text} is in the future: give the time of the change")
     return moment
 
 

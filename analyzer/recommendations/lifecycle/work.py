@@ -104,15 +104,15 @@ def unlike(works: Sequence[Work], unit: Unit | None) -> str:
     """
     if unit in (None, "run"):
         return (
-            "nothing shows that the runs did equal work: neither side says steps, samples or tokens; let runs of that "
-            "name say them (docs/progress.md)"
+            "nothing shows that the runs did equal work: neither side reports steps, samples or tokens; have runs of "
+            "that name report them (docs/progress.md)"
         )
     sides = [sorted(one.gpus for one in works if one.is_after is after and one.gpus) for after in (False, True)]
     middle = [side[len(side) // 2] for side in sides if side]
     if unit == "steps" and len(set(middle)) > 1:
         return (
-            f"a step of {middle[1]} GPUs may be another amount of work than one of {middle[0]}: let runs of that name "
-            "say tokens or samples (docs/progress.md)"
+            f"a step of {middle[1]} GPUs may be a different amount of work than one of {middle[0]}: have runs of that "
+            "name report tokens or samples (docs/progress.md)"
         )
     return ""
 

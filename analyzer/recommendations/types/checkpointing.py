@@ -32,7 +32,7 @@ from analyzer.text.words import brief_percent, counted
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-_UNLOOKED = "its checkpoints were not looked at here"
+_UNLOOKED = "its checkpoints were not checked"
 _GRACE_SECONDS = 60  # beside the time to save: for a signal to reach every rank
 # Young's interval is as good as what it rests on, a mean of few failures: half of what it promises, up to all.
 _OF_STAKE = Share(500, 800, 1000)
@@ -130,7 +130,7 @@ def _now(known: Checkpoints | None, site: Site) -> str:
     if known is None and not site.looks_at("checkpoints"):
         return _UNLOOKED
     if known is None:
-        return "no checkpoint of it was seen, and none was named by it"
+        return "no checkpoint of it was observed or reported"
     every = known.interval_seconds.value
     if every is None:
         return f"{counted(known.count, 'checkpoint')} seen"
@@ -147,7 +147,7 @@ def _sum(known: Checkpoints | None) -> str:
 
 def _rests_on(known: Checkpoints | None, site: Site) -> Constraint:
     if known is None:
-        why = "no checkpoint seen: how long saving takes is not known" if site.looks_at("checkpoints") else _UNLOOKED
+        why = "no checkpoint observed: the time to save is unknown" if site.looks_at("checkpoints") else _UNLOOKED
         return Constraint("cadence", None, why)
     if known.best_seconds.value is None:
         return Constraint("cadence", None, known.best_seconds.because or "not known")
@@ -159,9 +159,9 @@ def _rests_on(known: Checkpoints | None, site: Site) -> Constraint:
 def _lines(placed: Placed, known: Checkpoints | None, cause: str, site: Site) -> tuple[Artefact, ...]:
     best = _better(known)
     because = (known.best_seconds.because if known else None) or _now(None, site)
-    setting = f"checkpoint_interval_seconds = {round(best)}" if best else f"# how often is not known: {because}"
+    setting = f"checkpoint_interval_seconds = {round(best)}" if best else f"# how often is unknown: {because}"
     if best and known and known.best_seconds.value is None:
-        setting += f"  # half of now, as the best is not known: {because}"
+        setting += f"  # half of now, as the best is unknown: {because}"
     cadence = lines("cadence", placed, setting=setting)
     if cause != "preempted":
         return cadence
@@ -316,7 +316,7 @@ def _on_spot(site: Site, placed: Placed, spot: Spot) -> Proposal | None:
                 "losses of hosts", True, f"{spot.taken} in {spot.node_us / 3.6e9:,.0f} host-hours of its own spot hosts"
             ),
             Constraint("checkpoints", True, f"seen: {save:.0f} s each"),
-            Constraint("room on spot", None, "what the provider has is not known here"),
+            Constraint("room on spot", None, "the provider's capacity is unknown"),
             checks.UNTOLD,
         ),
         subject=placed.called,

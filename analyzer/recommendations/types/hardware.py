@@ -20,7 +20,7 @@ from analyzer.text.words import counted, some
 _EMPTY = "# once nothing runs on the host"
 # Notices whose remedy ends what runs there, and what is done once the host is empty.
 REMEDIES = {
-    "hardware/memory_rows": "nvidia-smi --gpu-reset -i {gpu}    # replaces the row; if it comes again, a new board",
+    "hardware/memory_rows": "nvidia-smi --gpu-reset -i {gpu}    # replaces the row; if it recurs, replace the board",
     "hardware/recovery": "nvidia-smi --gpu-reset -i {gpu}    # what the driver asks for, unless it says reboot",
     "fleet/ecc/xid": "nvidia-smi --gpu-reset -i {gpu}; dcgmi diag -r 3    # then have the board tested",
     "fleet/ecc/uncorrected": "nvidia-smi --gpu-reset -i {gpu}",
@@ -29,7 +29,7 @@ REMEDIES = {
     "fleet/links/pcie": "# reseat the board or change its riser, then: nvidia-smi -q -i {gpu} -d PERFORMANCE,CLOCK",
     "hardware/pcie_width": "# reseat the board, then: "
     "nvidia-smi --query-gpu=pcie.link.width.current --format=csv -i {gpu}",
-    "hardware/pcie_generation": "# see slot and BIOS, then under load: "
+    "hardware/pcie_generation": "# check slot and BIOS, then under load: "
     "nvidia-smi --query-gpu=pcie.link.gen.current --format=csv -i {gpu}",
     "slow_gpu": "nvidia-smi -q -i {gpu} -d CLOCK,TEMPERATURE,PERFORMANCE",
 }
@@ -80,7 +80,7 @@ def _free_instead(site: Site, placed: Placed, out: list[str], gpus: int) -> list
 
 def _instead(site: Site, placed: Placed, hosts: list[Host], gpus: int) -> tuple[Constraint, ...]:
     if not hosts:
-        told = f"no host of its kind has {counted(gpus, 'GPU')} free as the period ends: it would wait for one"
+        told = f"no host of its kind has {counted(gpus, 'GPU')} free at the end of the period: it would wait for one"
         return (Constraint("free GPUs", None, told), checks.UNTOLD)
     return (
         checks.room(gpus, hosts),
@@ -144,14 +144,14 @@ def drain_sick(notice: Notice, site: Site) -> Proposal | None:
 
 def _holders(site: Site, nodes: list[str]) -> str:
     runs = sorted({one.called for node in nodes for one in site.beside(node)})
-    return f"nobody until they end: {some(runs)}" if runs else "nobody: no run holds them now"
+    return f"none until they end: {some(runs)}" if runs else "none: no run holds them now"
 
 
 def _empty(site: Site, nodes: list[str]) -> Constraint:
     runs = sorted({one.called for node in nodes for one in site.beside(node)})
     if runs:
-        return Constraint("no run is ended", True, f"{some(runs)} may finish; a drain gives the hosts no new ones")
-    return Constraint("no run is ended", True, "nobody holds them as the period ends")
+        return Constraint("no run is ended", True, f"{some(runs)} may finish; a drain gives the hosts no new runs")
+    return Constraint("no run is ended", True, "nobody holds them at the end of the period")
 
 
 def limit_power(finding: Finding, site: Site) -> Proposal | None:
@@ -182,8 +182,8 @@ def _raised(low: list[Limited], site: Site) -> Proposal:
         artefacts=(shell("\n".join(_set([one for one in low if one.usual_watts == it], it) for it in usual)),),
         move=Move(place, place),
         constraints=(
-            Constraint("limit of the board", True, "others of their kind have that limit"),
-            Constraint("power of the rack", None, "what it can draw and cool is not known here"),
+            Constraint("limit of the board", True, "others of their model have that limit"),
+            Constraint("power of the rack", None, "its power and cooling capacity is unknown"),
         ),
         slow_hosts=tuple(nodes),
     )

@@ -44,7 +44,7 @@ _NO_GPUS = without_label("nvidia.com/gpu.present")
 _BY_USE = ("on_demand", "spot")  # what is not paid for any more once it is handed back
 _AGAIN = Share(600, 850, 1000)  # ours: one of them may be wanted in the next week
 _JOULES_A_KWH = 3_600_000
-_WAKE_UP = "fewer than three were seen to wake: wake one, and set ResumeTimeout or the autoscaler's patience by it"
+_WAKE_UP = "fewer than three wake-ups observed: wake one, and set ResumeTimeout or the autoscaler's delay by it"
 _POWERING_UP = "powering up"  # the reason that collector/schedulers/slurm writes of such a host
 _BACK_US = 91 * 86_400_000_000  # a quarter: hosts wake seldom
 _LEAST_WAKINGS = 3  # below which one odd night is all that is known
@@ -64,9 +64,9 @@ def release(finding: Finding, site: Site) -> Proposal:
         "nodes": _nodes(of),
         "idle": idle_words(still) if still else "",
         "ended": ended,
-        "why": "nothing ran on them any more"
+        "why": "nothing ran on them anymore"
         if finding.cause == "abandoned"
-        else "memory is held, and next to nothing runs",
+        else "memory is in use, and next to nothing runs",
     }
     quiet = "release_limited" if pasted else "release_unlimited"
     return proposal_of(
@@ -135,7 +135,7 @@ def ask_for_fewer(finding: Finding, site: Site) -> Proposal | None:
         move=Move(site.whole_place(runs), smaller),
         constraints=(
             Constraint("GPUs that worked", True, f"{left} of {held} ran a kernel in this period"),
-            Constraint("host without GPUs", None, "whether the site has any is not known here")
+            Constraint("host without GPUs", None, "whether the site has any is unknown")
             if left == 0
             else Constraint("ranks", None, "whether the run can work with fewer ranks, its owner knows"),
             *_model_on_fewer(site, runs, left),
@@ -183,7 +183,7 @@ def without_gpus(notice: Notice, site: Site) -> Proposal | None:
         saves=checks.NOTHING,
         artefacts=lines("hosts_without_gpus", run, hosts=sorted(site.hosts), patch=pod_patch(run, _NO_GPUS)),
         move=Move(site.place_on([node], 0), None),
-        constraints=(Constraint("host without GPUs", None, "whether the site has any is not known here"),),
+        constraints=(Constraint("host without GPUs", None, "whether the site has any is unknown"),),
     )
 
 
@@ -206,9 +206,9 @@ def _gpus_of(lost_ms: int, runs: Sequence[Placed]) -> int:
 
 def _owner_said(still: Sequence[Placed]) -> Constraint:
     if not still:
-        return Constraint("state is saved", None, "each run's own matter")
+        return Constraint("state is saved", None, "up to each run")
     held = ", ".join(f"{one.called} on {some(list(one.hosts))}" for one in still[:3])
-    return Constraint("state is saved", None, f"still held: {held}; whether its state is saved, only its owner knows")
+    return Constraint("state is saved", None, f"still held: {held}; only its owner knows whether its state is saved")
 
 
 def _ending(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
@@ -225,7 +225,7 @@ def _ending(runs: Sequence[Placed]) -> tuple[Artefact, ...]:
 
 def _warning(one: Placed) -> str:
     idle = length_of_time(1000 * (one.idle_seconds or 0))
-    lost = "what it has in memory and has not saved"
+    lost = "unsaved state in memory"
     return f"# once its owner agrees: {remark(one.called)} idles for {idle}, and loses {lost}"
 
 
@@ -319,10 +319,10 @@ def _idle_hosts(
         ),
         move=Move(site.place_on(nodes, gpus, hosts[0].sku), None),
         constraints=(
-            Constraint("nobody waits", True, "no run waits for their kind as the period ends"),
+            Constraint("no run waits", True, "no run waits for their kind at the end of the period"),
             Constraint("billed by use", by_use, f"purchase option: {option}")
             if by_use
-            else Constraint("billed by use", None, f"purchase option: {option}; energy is saved, no GPU-hour"),
+            else Constraint("billed by use", None, f"purchase option: {option}; energy is saved, not GPU-hours"),
             _wake_up(wakes),
         ),
         subject=f"{group}, {option}",
@@ -335,7 +335,7 @@ def _wake_up(wakes: Waking | None) -> Constraint:
     if wakes is None:
         return Constraint("wake-up", None, _WAKE_UP)
     middle, most = duration(wakes.p50_seconds), duration(wakes.p90_seconds)
-    return Constraint("wake-up", True, f"{middle} in the middle, nine of ten within {most} ({wakes.seen} seen)")
+    return Constraint("wake-up", True, f"median {middle}, nine of ten within {most} ({wakes.seen} observed)")
 
 
 def _saved(site: Site, hosts: Sequence[Host]) -> Saved:

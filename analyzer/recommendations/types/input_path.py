@@ -40,7 +40,7 @@ def more_workers(finding: Finding, site: Site) -> Proposal | None:
         "now_cores": _cores(now),
         "then_cores": _cores(wanted) if gains else _cores(now),
         "why": _why(site, placed, is_full=is_full),
-        "losers": "nobody: the cores are allotted to nobody else" if gains else "nobody",
+        "losers": "none: the cores are not allocated to anyone else" if gains else "none",
     }
     return proposal_of(
         "more_cpu",
@@ -83,19 +83,23 @@ def _full_hosts(placed: Placed, site: Site, now: int) -> Proposal | None:
 
 
 def _why(site: Site, placed: Placed, *, is_full: bool) -> str:
-    why = "each worker fills its core" if is_full else "disk, network and cores have room; the loader does not ask"
+    why = (
+        "each worker saturates its core"
+        if is_full
+        else "disk, network and cores have headroom; the loader does not use it"
+    )
     left = [site.cores_left(node, placed.run_id) for node in placed.hosts]
     if placed.cores is None or None in left:
         return why
-    return f"{why}; {sum(each or 0 for each in left) - placed.cores:.0f} cores of its hosts are not allotted to it"
+    return f"{why}; {sum(each or 0 for each in left) - placed.cores:.0f} cores of its hosts are not allocated to it"
 
 
 def _workers(count: int | None) -> str:
-    return f"{counted(count, 'loader worker')} a rank" if count is not None else "its loader workers"
+    return f"{counted(count, 'loader worker')} per rank" if count is not None else "its loader workers"
 
 
 def _cores(per_gpu: int | None) -> str:
-    return f"{per_gpu} cores a GPU" if per_gpu else "the cores it has"
+    return f"{per_gpu} cores per GPU" if per_gpu else "the cores it has"
 
 
 def _core_lines(row: str, placed: Placed, wanted: int, now: int | None) -> tuple[Artefact, ...]:
@@ -164,11 +168,11 @@ def _in_memory(placed: Placed, site: Site) -> Proposal:
 def _room_in_memory(placed: Placed, hosts: Sequence[Host]) -> Constraint:
     known = [host.memory_bytes for host in hosts if host.memory_bytes is not None]
     if not known or len(known) < len(hosts) or placed.host_bytes is None:
-        return Constraint("memory", None, "how much its hosts have to spare is not known, nor how large its input is")
+        return Constraint(
+            "memory", None, "how much its hosts have to spare is unknown, and so is the size of its input"
+        )
     spare = max(0, min(known) - placed.host_bytes)
-    return Constraint(
-        "memory", None, f"{gib(spare)} and more to spare on each host; how large its input is, is not known"
-    )
+    return Constraint("memory", None, f"{gib(spare)} and more to spare on each host; the size of its input is unknown")
 
 
 def stage_on_nvme(finding: Finding, site: Site) -> Proposal | None:

@@ -85,12 +85,12 @@ def _fits_there(
     placed: Placed, site: Site, hosts: Sequence[Host], cores: int | None, *, has: bool, on_nvme: bool
 ) -> tuple[Constraint, ...]:
     if not has:
-        told = f"{counted(len(hosts), 'host')} of its kind free as the period ends, {len(placed.hosts)} wanted"
+        told = f"{counted(len(hosts), 'host')} of its kind free at the end of the period, {len(placed.hosts)} needed"
         return (Constraint("free GPUs", None, told), checks.UNTOLD)
     found = [checks.room(placed.gpus, hosts), checks.same_kind(site, placed, hosts), checks.host_memory(placed, hosts)]
     if cores is not None:
         left = [f"{h.node}: {site.cores_left(h.node) or 0:.0f} free" for h in hosts]
-        found.append(Constraint("cores", True, f"{cores} a GPU wanted; {some(left)}"))
+        found.append(Constraint("cores", True, f"{cores} per GPU needed; {some(left)}"))
     if on_nvme:
         found.append(checks.known_nvme(hosts))
     return (*found, checks.in_service(hosts), checks.UNTOLD)
@@ -190,8 +190,8 @@ def _fits_rack(site: Site, placed: Placed, hosts: list[Host], rack: str) -> tupl
     sku = site.sku_of(placed)
     owned = sum(host.gpus for host in site.hosts.values() if host.rack == rack and host.sku == sku)
     told = (
-        f"{len(hosts)} of {counted(len(placed.hosts), 'host')} in {rack} are its own or free as the period ends; "
-        f"it has {counted(owned, 'GPU')} of this kind, {placed.gpus} are wanted"
+        f"{len(hosts)} of {counted(len(placed.hosts), 'host')} in {rack} are its own or free at the end of the period; "
+        f"it has {counted(owned, 'GPU')} of this kind, {placed.gpus} are needed"
     )
     # Not free now is a matter of waiting; a rack that is too small is none.
     holds = False if owned < placed.gpus else True if len(hosts) >= len(placed.hosts) else None
@@ -323,7 +323,7 @@ def _fitting(wait: Wait, plan: _Plan, site: Site) -> Proposal:
             for line in lines(
                 "nodelist_of",
                 one,
-                note=f"of {one.called}, for when it begins anew",
+                note=f"of {one.called}, for its next start",
                 nodes=[host.node],
                 patch=pod_patch(one, on_nodes([host.node])),
             )
@@ -333,7 +333,7 @@ def _fitting(wait: Wait, plan: _Plan, site: Site) -> Proposal:
             *(_room_on(one, host, plan) for one, host in plan.moves[:4]),
             Constraint("it fits then", True, f"{some([f'{h.node}: {plan.free[h.node]} free' for h in plan.cleared])}"),
             checks.in_service([*targets, *plan.cleared]),
-            Constraint("more than GPUs", None, f"what {facts['called']} asks for beside GPUs is not known here"),
+            Constraint("more than GPUs", None, f"what {facts['called']} requests beside GPUs is unknown"),
             checks.UNTOLD,
         ),
         cost_to_move=cost,
@@ -342,7 +342,7 @@ def _fitting(wait: Wait, plan: _Plan, site: Site) -> Proposal:
 
 
 def _room_on(one: Placed, host: Host, plan: _Plan) -> Constraint:
-    told = f"{one.called}: {one.gpus} wanted, {host.gpus_free_now} free as the period ends"
+    told = f"{one.called}: {one.gpus} needed, {host.gpus_free_now} free at the end of the period"
     return Constraint(f"room on {host.node}", plan.free[host.node] >= 0, told)
 
 

@@ -29,7 +29,7 @@ def batch(finding: Finding, site: Site) -> Proposal | None:
         return None
     delay = _delay(runs[0], site)
     place = site.whole_place(runs)
-    filling = "" if delay is None else f"; waiting for it to fill adds {delay / 1000:g} ms at most"
+    filling = "" if delay is None else f"; waiting for it to fill adds no more than {delay / 1000:g} ms"
     return proposal_of(
         "batch",
         facts={"gpus": sum(one.gpus for one in runs), "filling": filling},
@@ -56,8 +56,8 @@ def _batching(placed: Placed, site: Site, delay: int | None) -> tuple[Artefact, 
     if engine in _FLAGS:
         return lines("batches_by_itself", placed, engine=engine, flag=_FLAGS[engine])
     if delay is None:
-        untold = "the service tells no latency, or no promise (slo_seconds)"
-        because = untold if site.looks_at("services") else "its latency was not looked at here"
+        untold = "the service reports no latency or has no SLO (slo_seconds)"
+        because = untold if site.looks_at("services") else "its latency was not checked"
         return lines("batch_what_waits", placed, because=because)
     return lines("batch", placed, delay=delay)
 
@@ -66,9 +66,9 @@ def _promise(placed: Placed, site: Site, is_late: bool | None) -> Constraint:
     """Say whether the promise is kept now; where it is not, the check is `is_late`: a batch may shorten the queue."""
     said = site.services.get(placed.run_id)
     if said is None or said.slo_seconds is None or said.worst_seconds is None:
-        unlooked = "" if site.looks_at("services") else ": what its stack tells was not looked at here"
-        return Constraint("promise", None, f"its latency, or what it promises (slo_seconds), is not known{unlooked}")
-    told = f"first tokens after {said.worst_seconds:.3g} s in its worst twentieth, {said.slo_seconds:.3g} s promised"
+        unlooked = "" if site.looks_at("services") else ": its stack's metrics were not checked"
+        return Constraint("promise", None, f"its latency or its SLO (slo_seconds) is unknown{unlooked}")
+    told = f"first tokens after {said.worst_seconds:.3g} s in its worst 5% of intervals, {said.slo_seconds:.3g} s SLO"
     return Constraint("promise", True if said.worst_seconds <= said.slo_seconds else is_late, told)
 
 
@@ -82,7 +82,7 @@ def fewer_replicas(finding: Finding, site: Site) -> Proposal | None:
     gpus = sum(one.gpus for one in runs)
     kept = max(1, gpus * said.needed // said.replicas) if surplus > 0 else gpus
     place = site.whole_place(runs)
-    promise = "" if said.slo_seconds else "; no promise is declared"
+    promise = "" if said.slo_seconds else "; no SLO is declared"
     return proposal_of(
         *(("fewer_replicas",) if surplus > 0 else ("replicas_by_hours", "fewer_replicas")),
         facts={"finding": finding, "takers": site.takers, "said": said, "gpus": gpus, "promise": promise},
@@ -92,7 +92,7 @@ def fewer_replicas(finding: Finding, site: Site) -> Proposal | None:
         artefacts=_scaled(runs, said.needed, surplus),
         move=Move(place, site.place_on(place.nodes, kept, site.sku_of(runs[0]))),
         constraints=(
-            Constraint("policy", True, f"{counted(said.needed, 'replica')} needed at the most in this period"),
+            Constraint("policy", True, f"{counted(said.needed, 'replica')} needed at the peak of this period"),
             _promise(runs[0], site, is_late=False),
         ),
         ends_work=any(one.is_open for one in runs),

@@ -70,7 +70,7 @@ def _slices(finding: Finding, runs: Sequence[Placed], site: Site, slice_: Profil
         ),
         constraints=(
             checks.slice_memory(runs, slice_.name, slice_.memory_bytes),
-            Constraint("kind of GPU", True, f"{site.sku_of(runs[0])} has up to {slice_.count} slices {slice_.name}"),
+            Constraint("GPU model", True, f"{site.sku_of(runs[0])} has up to {slice_.count} slices {slice_.name}"),
             Constraint("nothing runs on the GPU", None, "a GPU is cut once its sessions have ended"),
         ),
     )
@@ -97,7 +97,7 @@ def _turns(finding: Finding, runs: Sequence[Placed], site: Site) -> Proposal | N
         return None
     shared = -(-gpus // sharers)
     nodes = list(dict.fromkeys(node for one in runs for node in one.hosts))[:shared]
-    told = f"at most {gib(most)} in use by each, {gib(memory)} on a GPU, {sharers} of them"
+    told = f"no more than {gib(most)} in use by each, {gib(memory)} on a GPU, {sharers} of them"
     return proposal_of(
         "share_time",
         facts={"finding": finding, "gpus": gpus, "shared": shared, "sharers": sharers, "freed": gpus - shared},
@@ -130,19 +130,21 @@ def pack(finding: Finding, site: Site) -> Proposal | None:
 
 def _winners(whole_gpus: int, rest: str) -> str:
     return (
-        f"whoever needs the {counted(whole_gpus, 'GPU')} that come free" if whole_gpus > 0 else f"whoever takes {rest}"
+        f"runs that need the {counted(whole_gpus, 'GPU')} that come free"
+        if whole_gpus > 0
+        else f"runs that take {rest}"
     )
 
 
 def _two_fit(runs: Sequence[Placed], site: Site) -> Constraint:
     known = _memory_of(runs, site)
     if known is None:
-        return Constraint("memory of two", None, "how much memory they use, or a GPU has, is not known")
+        return Constraint("memory of two", None, "the memory they use, or a GPU has, is unknown")
     most, memory = known
-    told = f"at most {gib(most)} in use by one, {gib(memory)} on a GPU"
+    told = f"no more than {gib(most)} in use by one, {gib(memory)} on a GPU"
     if 2 * most <= memory:
         return Constraint("memory of two", True, told)
-    return Constraint("memory of two", None, f"{told}: set aside or needed, only a trial with a cap says")
+    return Constraint("memory of two", None, f"{told}: reserved or needed, only a trial with a cap shows")
 
 
 def capped_rerun(notice: Notice, site: Site) -> Proposal | None:
@@ -208,7 +210,7 @@ def _trial(
         constraints=(
             checks.slice_memory(runs, called, cap),
             *([checks.model_memory(need, called, cap, site)] if need else []),
-            Constraint("its pace", None, "how fast it is there, the trial says: steps before and after"),
+            Constraint("its pace", None, "the trial shows how fast it is there: compare steps before and after"),
         ),
     )
 
@@ -252,8 +254,8 @@ def mixed_precision(notice: Notice, site: Site) -> Proposal | None:
         artefacts=lines("autocast", runs[0], half=half, scaler=scaler),
         move=Move(place, place),
         constraints=(
-            Constraint(f"{half} on tensor cores", True if sku else None, sku or "its kind of GPU is not known"),
-            Constraint("matrix products", None, "whether its work is any, the pipes do not tell: simulation is not"),
+            Constraint(f"{half} on tensor cores", True if sku else None, sku or "its GPU model is unknown"),
+            Constraint("matrix products", None, "the pipes do not show whether its work is any: simulation is not"),
         ),
     )
 

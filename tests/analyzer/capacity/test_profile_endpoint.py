@@ -54,7 +54,7 @@ def test_the_server_signs_with_the_sites_key(
     [
         ("", 404, "say of whom"),
         ("team=nobody&since=2025-11-10", 404, "its teams are nlp, vision"),
-        ("run=77", 404, "knows no run"),
+        ("run=77", 404, "has no run"),
         ("team=nlp&since=yesteryear", 422, ""),
         ("team=nlp&since=9999-12-31", 404, ""),
         ("team=nlp&since=2026-11-09&until=2020-01-01", 404, ""),

@@ -258,8 +258,8 @@ def test_a_pause_at_work_is_no_abandoned_gpu() -> None:
         before = {sign.what: sign.holds for sign in argue(session, one, found, WEEK).signs}
         session.execute("UPDATE gpu_samples SET sm_active_ratio = 0.5 WHERE started_at % ? = 0", [10 * MINUTE])
         after = {sign.what: sign.holds for sign in argue(session, one, found, WEEK).signs}
-    assert before == {"GPUs 1% active or less": True, "longest in a row": True}
-    assert after == {"GPUs 1% active or less": True, "longest in a row": False}
+    assert before == {"GPUs 1% active or less": True, "longest continuous": True}
+    assert after == {"GPUs 1% active or less": True, "longest continuous": False}
 
 
 @pytest.mark.parametrize(
@@ -296,6 +296,6 @@ def test_what_another_run_did_on_a_gpu_is_no_work_of_this_one() -> None:
             [MONDAY + 3 * HOUR, MONDAY + 4 * HOUR],
         )
         after = {sign.what: sign.holds for sign in argue(session, unused, found, WEEK).signs}
-    assert before == {"GPUs 1% active or less": True, "longest in a row": True, "work, over 5%": True}
+    assert before == {"GPUs 1% active or less": True, "longest continuous": True, "work, over 5%": True}
     assert after["GPUs 1% active or less"] is False
     assert after["work, over 5%"] is False

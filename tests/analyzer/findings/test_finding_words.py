@@ -88,7 +88,7 @@ def test_the_loader_is_named_with_its_limit() -> None:
     assert limit_words("preprocessing", windows) == (
         "the busiest of its 8 loader workers is at 100% of a core while the disk idles"
     )
-    assert limit_words("preprocessing", [stalled(0, cpu_throttled=300)]) == "the cores that it may use are full"
+    assert limit_words("preprocessing", [stalled(0, cpu_throttled=300)]) == "the cores it may use are saturated"
 
 
 def test_one_sentence_says_who_where_why_how_much_and_since_when() -> None:

@@ -38,7 +38,7 @@ def test_a_run_that_saves_ten_times_too_often_is_told_what_it_costs() -> None:
     (found,) = notices(BUSY)
     assert (found.rule, found.subject, found.actor, found.team) == ("checkpoint_cadence", "llama", "run", "nlp")
     assert found.sentence == (
-        "saves every 10 min, 1 h 50 min would lose least: save less often; about 165.2 GPU-hours in this period"
+        "saves every 10 min, 1 h 50 min would lose the least: save less often; about 165.2 GPU-hours in this period"
     )
     assert found.wrong_if
 
@@ -61,7 +61,7 @@ def test_checkpoints_that_were_never_restored_are_named_once() -> None:
     right = replace(BUSY, seen=tuple(n * 100 * MINUTE for n in range(20)), restored_at=None)
     (found,) = notices(right, replace(right, run_id="slurm/a/2"))
     assert (found.rule, found.run_ids) == ("restore_never_seen", ("slurm/a/1", "slurm/a/2"))
-    assert found.sentence.startswith("40 checkpoints, none ever seen restored")
+    assert found.sentence.startswith("40 checkpoints, and no restore was ever observed")
     assert notices(right, replace(right, run_id="slurm/a/2", restored_at=5)) == []
     assert notices(replace(right, held_ms=999 * HOUR_MS)) == []
 

@@ -90,4 +90,4 @@ def test_what_nobody_told_is_not_judged() -> None:
     fleet = well({f"{node}-{gpu}": silent for node in ("n1", "n2", "n3", "n4") for gpu in "ab"})
     for kind in ("corrected", "uncorrected", "xid"):
         assert len(not_judged(fleet, f"fleet/ecc/{kind}")) == 1
-    assert not_judged(well(), "fleet/ecc/corrected") == ["a trend needs 3 weeks, and the ledger has less"]
+    assert not_judged(well(), "fleet/ecc/corrected") == ["a trend needs 3 weeks of data, and the ledger has less"]

@@ -1,4 +1,4 @@
-"""What is noticed of hosts: work for processors, agents, drivers, links, memory that nobody holds."""
+"""What is noticed of hosts: work for processors, agents, drivers, links, memory in use without a run."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ def test_memory_that_nobody_holds_is_noticed() -> None:
     train(fleet, [gpu for node in NODES[:3] for gpu in gpus(node)])
     (notice,) = noticed(fleet, "fleet/zombie_memory")
     assert (notice.gpu_uuid, notice.confidence) == ("n4-a", "high")
-    assert "37.3 GiB of its memory in use for 6 h while nobody held it" in notice.sentence
+    assert "37.3 GiB of its memory in use for 6 h while no run held it" in notice.sentence
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_context_that_computes_is_somebodys() -> None:
 def test_memory_that_nobody_tells_is_not_judged() -> None:
     """None is not an empty GPU."""
     fleet = hosts({gpu: {"memory_used_bytes": None} for node in NODES for gpu in gpus(node)})
-    assert not_judged(fleet, "fleet/zombie_memory") == ["no memory in use of GPUs was told"]
+    assert not_judged(fleet, "fleet/zombie_memory") == ["no GPU memory usage was reported"]
 
 
 def test_silence_is_measured_against_the_fleet() -> None:
@@ -176,7 +176,7 @@ def test_links_are_noticed_where_they_are_not_as_the_others() -> None:
         ("fleet/links/pcie", "n1-a"),
         ("fleet/links/speed", "n2/rdma0"),
     ]
-    assert "540 PCIe packets sent again in its worst hour" in found[0].sentence
+    assert "540 PCIe packets replayed in its worst hour" in found[0].sentence
     assert "200 Gbit/s where most ports of h100 run at 400" in found[1].sentence
 
 

@@ -47,7 +47,7 @@ def test_a_service_that_is_late_beside_training_is_noticed() -> None:
     """Only meanwhile: when it is alone again it keeps its promise."""
     (notice,) = noticed(beside_training(MONDAY + 2 * HOUR), "fleet/mixed")
     assert (notice.subject, notice.confidence, notice.team) == ("chat-serve", "medium", None)
-    assert "over its promised latency 66.6% of that time" in notice.sentence
+    assert "it misses its latency SLO 66.6% of that time" in notice.sentence
 
 
 def test_a_service_that_keeps_its_promise_is_only_possible() -> None:
@@ -175,7 +175,7 @@ def test_stages_that_take_turns_are_noticed() -> None:
     fleet.add("run_samples", rows)
     (notice,) = noticed(fleet, "run/packed_stages")
     assert notice.subject == "etl-and-fit"
-    assert "split it into a run for processors and a run for GPUs" in notice.sentence
+    assert "split it into a CPU run and a GPU run" in notice.sentence
     assert notice.evidence[0].seen == "66.6%"
 
 

@@ -87,7 +87,7 @@ def test_an_idle_gpu_beside_a_processor_with_room_accuses_no_thread() -> None:
     fleet = serving(0.3, requests=60, running=8, waiting=0)
     processes(fleet, 0.4)
     assert "host_threads" not in noticed(fleet)
-    assert ("serving/host_threads", "not told: processor figures of its processes or cgroup") in lacking(
+    assert ("serving/host_threads", "not reported: CPU figures of its processes or cgroup") in lacking(
         serving(0.3, requests=60, running=8, waiting=0)
     )
 
@@ -131,10 +131,10 @@ def test_starts_are_counted_with_their_gpu_hours() -> None:
         fleet.hold(run, node, [gpu], T, END, name="chat", queue="serving")
         says(fleet, number, T + 10 * MINUTE, END, requests=60)
     notice = noticed(fleet)["cold_starts"]
-    assert "spent 0.3 GPU-hours on starting" in notice.sentence
+    assert "spent 0.3 GPU-hours starting up" in notice.sentence
     seen = {line.what: line.seen for line in notice.evidence}
-    assert seen["start of a GPU"] == "600 s in the median, 600 s at the longest"
-    assert seen["first answer"] == "11.0 min after a run began, in the median"
+    assert seen["start of a GPU"] == "median 600 s, longest 600 s"
+    assert seen["first answer"] == "11.0 min after the start of a run (median)"
 
 
 def test_one_start_and_short_starts_are_not_mentioned() -> None:

@@ -27,4 +27,4 @@ def test_a_gpu_that_slows_several_runs_is_told() -> None:
     nobody = Straggler(None, None, ("a", "b"), 9 * HOUR_MS, None)
     (found,) = slow_gpu_notices([slow, once, brief, nobody])
     assert (found.gpu_uuid, found.node, found.actor) == ("g1", "n1", "platform")
-    assert found.sentence == "2 runs waited 4.0 GPU-hours for it: look at its clocks, links and cooling"
+    assert found.sentence == "2 runs waited 4.0 GPU-hours for it: check its clocks, links and cooling"

@@ -58,7 +58,7 @@ def test_the_first_row_that_fits_and_is_in_force_counts(tmp_path: Path) -> None:
         (("requests_per_second = 2.5", ""), "either 'requests_per_second' or 'busy_ratio'"),
         (("requests_per_second = 2.5", "requests_per_second = 2\nbusy_ratio = 0.5"), "either 'requests_per_second'"),
         (("requests_per_second = 2.5", "requests_per_second = 0"), "must be more than 0"),
-        (("requests_per_second = 2.5", "busy_ratio = 60"), "is a share of time, at most 1"),
+        (("requests_per_second = 2.5", "busy_ratio = 60"), "is a share of time: it must not exceed 1"),
         (("requests_per_second = 2.5", "busy_ratio = true"), "must be a number"),
         (("minimum_replicas = 2", ""), "'minimum_replicas' must be a whole number; it is missing"),
         (("minimum_replicas = 2", "minimum_replicas = -1"), "'minimum_replicas' must be a whole number"),

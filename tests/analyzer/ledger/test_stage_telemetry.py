@@ -135,7 +135,7 @@ def test_a_name_that_its_doings_deny_keeps_the_word_and_loses_the_confidence() -
         (Stage("fine-tuning", "medium", "by its name"), PRETRAINING),  # finer words of one family
         (NAMED_EVAL, replace(PRETRAINING, checkpoints=0)),  # telemetry itself is unsure
         (Stage("simulation", "high", "by its label"), PRETRAINING),  # nobody knows what their word means
-        (Stage("serving", "high", "by the requests that it counts"), PRETRAINING),  # it was seen to serve
+        (Stage("serving", "high", "by its request counter"), PRETRAINING),  # it was seen to serve
     ],
 )
 def test_what_is_no_contradiction_is_none(said: Stage, run: Doings) -> None:
@@ -147,7 +147,7 @@ def test_what_is_no_contradiction_is_none(said: Stage, run: Doings) -> None:
     ("found", "shown"),
     [
         (Stage("fine-tuning", "medium", "by its queue"), "fine-tuning (by its queue)"),
-        (Stage("serving", "high", "by the requests that it counts"), "serving (by the requests that it counts)"),
+        (Stage("serving", "high", "by its request counter"), "serving (by its request counter)"),
         (looks_like(PRETRAINING), "pretraining? (by what it did)"),
         (stage(NAMED_EVAL, looks_like(PRETRAINING)), "evaluation? (by its name, against what it did)"),
         (UNKNOWN, "training?"),

@@ -25,7 +25,7 @@ def test_a_run_that_is_fully_seen_is_fully_judged() -> None:
 
 def test_a_stalled_run_without_its_host_lacks_the_host() -> None:
     """The loss is there, and its cause cannot be."""
-    assert rules() == {"waiting for input": "no processor, disk or worker figures of its hosts"}
+    assert rules() == {"waiting for input": "no CPU, disk or loader figures of its hosts"}
 
 
 def test_a_run_that_loses_nothing_lacks_nothing() -> None:
@@ -48,7 +48,7 @@ def test_racks_that_are_unknown_are_told() -> None:
 
 def test_traffic_that_is_unknown_is_told() -> None:
     """Across racks without a byte counter nothing is claimed."""
-    assert rules(facts(racks=2), **FULLY_SEEN) == {"cross_rack": "no traffic of RDMA ports was seen"}
+    assert rules(facts(racks=2), **FULLY_SEEN) == {"cross_rack": "no RDMA port traffic was reported"}
     assert rules(facts(racks=2), **FULLY_SEEN, rdma_out=0) == {}
 
 
@@ -61,7 +61,7 @@ def test_neither_sm_activity_nor_power_is_told() -> None:
 def test_what_is_not_judged_is_told_by_the_hour() -> None:
     """One line a run, rule and UTC hour, at its first microsecond."""
     windows = [stalled(number) for number in range(6 * 3 + 2, 6 * 3 + 5)]
-    missing = "no processor, disk or worker figures of its hosts"
+    missing = "no CPU, disk or loader figures of its hosts"
     assert unjudged_windows(windows, facts(), Thresholds()) == [
         Unjudged(3 * 3_600_000_000, RUN, "waiting for input", missing)
     ]

@@ -95,7 +95,7 @@ def test_one_host_that_keeps_failing_is_the_finding() -> None:
         (saving(60), Failures(2, 1_000 * HOUR), "2 failures of training in 1,000 host-hours: 3 are needed"),
         (saving(60), Failures(1, 10 * HOUR), "1 failure of training in 10 host-hours"),
         (saving(60, count=2), FAILURES, "2 checkpoints: 3 are needed"),
-        (saving(60, saving_ms=0), FAILURES, "no time was seen lost to saving"),
+        (saving(60, saving_ms=0), FAILURES, "no time lost to saving was observed"),
         (saving(60), Failures(5, HOUR // 100), "no interval helps"),
     ],
 )

@@ -32,7 +32,7 @@ def test_by_hand() -> None:
     assert found.unknown_ratio == 0.05
     assert found.ettr.value == pytest.approx(12 / 22)
     assert found.time_to_start_seconds.value == 7_200
-    assert found.time_to_recover_seconds.because == "it never had to begin again"
+    assert found.time_to_recover_seconds.because == "it never had to restart"
 
 
 def test_goodput_badput_and_unknown_are_the_whole() -> None:
@@ -57,7 +57,7 @@ def test_the_time_to_recover_is_the_median_between_attempts() -> None:
 @pytest.mark.parametrize(
     ("life", "why"),
     [
-        (Life(2, None, HOUR_US, HOUR_US, 11 * HOUR_US), "nobody says when it was submitted"),
+        (Life(2, None, HOUR_US, HOUR_US, 11 * HOUR_US), "its submission time is not reported"),
         (Life(2, 0, 0, HOUR_US, 11 * HOUR_US), "it began before the ledger does"),
         (Life(1, 0, HOUR_US, HOUR_US, 11 * HOUR_US), "its size changed"),
     ],
@@ -80,5 +80,5 @@ def test_a_run_that_was_hardly_seen_has_no_goodput() -> None:
 def test_a_run_that_was_never_seen_to_work_has_no_times() -> None:
     """Nobody knows when it began."""
     found = goodput(SPENT, [attempt(0, 1, None, 2), attempt(1, 3, None, 4)], LIFE)
-    assert "not seen to work" in (found.time_to_start_seconds.because or "")
-    assert "seen to work" in (found.time_to_recover_seconds.because or "")
+    assert "never observed working" in (found.time_to_start_seconds.because or "")
+    assert "observed working" in (found.time_to_recover_seconds.because or "")

@@ -22,14 +22,14 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize(
     ("labels", "tokens", "sku", "watts", "why"),
     [
-        (LLAMA, withheld("the run does not say its tokens"), "A100-80GB", None, "does not say its tokens"),
+        (LLAMA, withheld("the run does not report tokens"), "A100-80GB", None, "does not report tokens"),
         ({}, Figure(1.0), "A100-80GB", None, "label params, such as 7b"),
         ({"params": "large"}, Figure(1.0), "A100-80GB", None, "'large', and not a number"),
-        (LLAMA, Figure(1.0), None, None, "not of one known model"),
-        (LLAMA, Figure(1.0), "V100-32GB", None, "no 16-bit peak of V100-32GB"),
-        (LLAMA, Figure(1.0), "H100-80GB", None, "an unknown power limit does not tell"),
-        (LLAMA, Figure(1.0), "H100-80GB", 350.0, "a power limit of 350 W does not tell"),
-        ({**LLAMA, "precision": "fp8"}, Figure(1.0), "A100-80GB", None, "it says 'fp8'"),
+        (LLAMA, Figure(1.0), None, None, "not of a single known model"),
+        (LLAMA, Figure(1.0), "V100-32GB", None, "no 16-bit peak for V100-32GB"),
+        (LLAMA, Figure(1.0), "H100-80GB", None, "an unknown power limit does not show"),
+        (LLAMA, Figure(1.0), "H100-80GB", 350.0, "a power limit of 350 W does not show"),
+        ({**LLAMA, "precision": "fp8"}, Figure(1.0), "A100-80GB", None, "its precision is 'fp8'"),
         (LLAMA, Figure(16_000.0), "L4-24GB", None, "it would be 555%"),
     ],
 )

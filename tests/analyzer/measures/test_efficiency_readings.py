@@ -135,7 +135,7 @@ def test_scaling_by_samples_that_are_gone_says_so() -> None:
     roll_up(fleet.store, 1e9)
     drop(fleet.store, Keeping(), MONDAY + 30 * DAY, lambda _: None)
     known = of(fleet, SFT)
-    gone = "the samples of 2 runs of its kind, which tell no steps, are no longer kept"
+    gone = "the samples of 2 runs of its kind, which report no steps, are no longer kept"
     assert (known.scaling.sizes, known.scaling.because) == ((), gone)
     assert ("scaling", gone) in not_known(known)
 

@@ -33,12 +33,12 @@ def test_runs_of_one_size_are_put_together() -> None:
 @pytest.mark.parametrize(
     ("peers", "is_batch_known", "why"),
     [
-        ([], False, "no run of its kind says"),
-        ([peer("a", 8, 0, tokens=5)], False, "no run of its kind says"),
-        ([peer("a", 8, 9, tokens=5), peer("b", 8, 9, tokens=6)], False, "only one size seen"),
-        ([peer("a", 8, 9, tokens=5), peer("b", 16, 9, samples=6)], False, "tell steps alone"),
+        ([], False, "no run of its kind reports"),
+        ([peer("a", 8, 0, tokens=5)], False, "no run of its kind reports"),
+        ([peer("a", 8, 9, tokens=5), peer("b", 8, 9, tokens=6)], False, "only one size observed"),
+        ([peer("a", 8, 9, tokens=5), peer("b", 16, 9, samples=6)], False, "report steps alone"),
         ([peer("a", 8, 9, steps=5), peer("b", 16, 9, steps=6)], False, "label global_batch"),
-        ([peer("a", 8, 9, steps=5)], True, "only one size seen"),
+        ([peer("a", 8, 9, steps=5)], True, "only one size observed"),
     ],
 )
 def test_what_cannot_be_compared_is_withheld(peers: list[Peer], is_batch_known: bool, why: str) -> None:
@@ -58,10 +58,10 @@ def test_steps_compare_where_their_batch_is_the_same() -> None:
 def test_a_table_without_runs_whose_samples_are_gone_says_so() -> None:
     """It has fewer runs than it had, and a reader cannot see that."""
     left = [peer("a", 8, 10, steps=20), peer("b", 16, 10, steps=30)]
-    gone = "the samples of 1 run of its kind, which tell no steps, are no longer kept"
+    gone = "the samples of 1 run of its kind, which report no steps, are no longer kept"
     found = scaling(left, is_batch_known=True, expired=1)
     assert (found.sizes, found.because) == (scaling(left, is_batch_known=True).sizes, gone)
-    assert scaling(left[:1], is_batch_known=True, expired=1).because == f"only one size seen; {gone}"
+    assert scaling(left[:1], is_batch_known=True, expired=1).because == f"only one size observed; {gone}"
 
 
 def test_a_signature_is_model_batch_and_sku() -> None:

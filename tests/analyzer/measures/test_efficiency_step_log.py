@@ -53,10 +53,10 @@ def test_a_progress_bar_writes_over_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        ("(", "is no regular expression"),
-        ("x*", "matches nothing at all"),
-        (r"step (\d+)", "says no time"),
-        (r"(?P<duration>\d+) s", "has a group 'duration'; known are step, seconds, time"),
+        ("(", "is not a valid regular expression"),
+        ("x*", "matches the empty string"),
+        (r"step (\d+)", "captures no time"),
+        (r"(?P<duration>\d+) s", "has an unknown group 'duration'; groups are step, seconds, time"),
     ],
 )
 def test_a_bad_pattern_is_a_sentence(pattern: str, why: str) -> None:
@@ -69,10 +69,10 @@ def test_a_bad_pattern_is_a_sentence(pattern: str, why: str) -> None:
     ("lines", "pattern", "why"),
     [
         (["nothing here"], r"took (?P<seconds>\S+) s", "no line of .* matches"),
-        (["took 1 s"], r"took (?P<seconds>\S+) s", "tells 1 step times"),
+        (["took 1 s"], r"took (?P<seconds>\S+) s", "has 1 step times"),
         (["took long s"] * 5, r"took (?P<seconds>\S+) s", "takes 'long' for seconds"),
         (["took nan s"] * 5, r"took (?P<seconds>\S+) s", "takes 'nan' for seconds"),
-        (["took -1 s"] * 5, r"took (?P<seconds>\S+) s", "it is no time"),
+        (["took -1 s"] * 5, r"took (?P<seconds>\S+) s", "it is not a valid time"),
         (["at noon"] * 5, r"at (?P<time>\S+)", "takes 'noon' for a time"),
         (["at 5 step x"] * 5, r"at (?P<time>\S+) step (?P<step>\S+)", "takes 'x' for a step's number"),
     ],
@@ -88,8 +88,8 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: p
     pattern = step_pattern(r"(?P<seconds>\d) s")
     with pytest.raises(ConfigError, match="cannot read --log"):
         by_log(tmp_path / "missing", pattern)
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         by_log(tmp_path, pattern)
     monkeypatch.setattr(steps, "MAX_LOG_BYTES", 3)
-    with pytest.raises(ConfigError, match="give the part that matters"):
+    with pytest.raises(ConfigError, match="pass the relevant part"):
         by_log(log(tmp_path, "1 s"), pattern)

@@ -26,10 +26,10 @@ def test_a_run_that_counts_is_believed() -> None:
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        (None, "does not say its steps"),
-        (ReportedProgress("r", tokens=5, working_us=5), "does not say its steps"),
-        (ReportedProgress("r", steps=5), "no working time"),
-        (ReportedProgress("r", steps=5, working_us=5, is_chorus=True), "let rank 0 alone speak"),
+        (None, "does not report steps"),
+        (ReportedProgress("r", tokens=5, working_us=5), "does not report steps"),
+        (ReportedProgress("r", steps=5), "no productive time"),
+        (ReportedProgress("r", steps=5, working_us=5, is_chorus=True), "let rank 0 alone report"),
     ],
 )
 def test_a_count_that_cannot_be_used_says_why(told: ReportedProgress | None, why: str) -> None:
@@ -56,11 +56,11 @@ def test_the_period_of_a_gpu_is_a_step() -> None:
 @pytest.mark.parametrize(
     ("wave", "why"),
     [
-        (None, "no samples of one GPU"),
+        (None, "no samples of a GPU"),
         (Wave(60.0, (0.5,) * 400, "sm_active_ratio"), "show no period that could be a step"),
         (Wave(1.0, tuple(DIPPING[:100]), "sm_active_ratio"), "100 samples in a row"),
         # A step of 0.99 s seen once a second: a slow, shallow wave that is no step at all.
-        (Wave(1.0, tuple(0.6 + 0.02 * (place % 99 < 50) for place in range(800)), "sm_active_ratio"), "too even"),
+        (Wave(1.0, tuple(0.6 + 0.02 * (place % 99 < 50) for place in range(800)), "sm_active_ratio"), "too steady"),
     ],
 )
 def test_samples_that_cannot_show_steps_say_why(wave: Wave | None, why: str) -> None:
@@ -84,13 +84,13 @@ def test_steps_that_are_faster_than_samples_are_not_told(period: float, duty: fl
 
 def test_without_a_count_both_reasons_are_told() -> None:
     """Either would do: who reads it may choose which to mend."""
-    assert step_time(None, None).because == "the run does not say its steps; no samples of one GPU of its own"
+    assert step_time(None, None).because == "the run does not report steps; no samples of a GPU of its own"
 
 
 def test_samples_that_have_expired_are_not_samples_that_never_were() -> None:
     """The same run said something else of itself a fortnight ago: what is gone is told as gone."""
     found = step_time(None, None, is_expired=True)
-    assert found.because == "the run does not say its steps; its samples are no longer kept"
+    assert found.because == "the run does not report steps; its samples are no longer kept"
 
 
 def test_only_samples_that_abut_make_a_series() -> None:

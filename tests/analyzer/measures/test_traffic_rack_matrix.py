@@ -31,7 +31,7 @@ def moved(*flows: tuple[str, str, int]) -> RunTraffic:
 
 
 def test_a_cell_is_what_one_rack_sent_to_another() -> None:
-    """By rack, not by host; what is no host of the fleet is elsewhere, what stands nowhere known is its own row."""
+    """By rack, not by host; what is outside the fleet is elsewhere, what stands nowhere known is its own row."""
     one = moved(("n0", "n1", 5), ("n0", "n2", 7), ("n1", "n3", 1))
     found = rack_matrix([one, moved(("n2", "10.0.0.9", 3), ("n2", "lost", 2))], PLACES)
     assert found.racks == ("rack unknown", "rack-0", "rack-1", ELSEWHERE)

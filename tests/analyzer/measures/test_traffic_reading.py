@@ -94,7 +94,7 @@ def test_a_run_is_found_under_the_names_that_hosts_have_for_it() -> None:
     found = read(fleet, "kubernetes/prod/job")["kubernetes/prod/job"]
     assert found.matrix.cells == (Cell("52.216.1.1", "n0", 60, "tcp"), Cell("n0", "52.216.1.1", 120, "tcp"))
     assert not found.hosts[0].is_shared
-    assert "no links were told on n0" in found.missing
+    assert "no links were reported on n0" in found.missing
 
 
 def test_an_unknown_rack_claims_nothing() -> None:

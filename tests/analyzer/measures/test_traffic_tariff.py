@@ -97,7 +97,7 @@ def test_the_sites_own_tariff_goes_first(tmp_path: Path) -> None:
         (OWN.replace('"sender"', '"me"'), "must be one of sender, both"),
         (OWN.replace("as_of = 2026-11-01", ""), "'as_of' must be a date"),
         (OWN.replace('source = "contract 4711"', ""), "'source' is missing"),
-        (OWN + OWN.replace('provider = "aws"', ""), "two tariffs between zones hold at once"),
+        (OWN + OWN.replace('provider = "aws"', ""), "two tariffs between zones overlap"),
     ],
 )
 def test_a_wrong_file_is_refused_in_a_sentence(tmp_path: Path, text: str, message: str) -> None:
@@ -113,5 +113,5 @@ def test_the_file_counts_in_the_ledgers_currency(tmp_path: Path) -> None:
     settings = Settings.read(tmp_path / "gpuledger.toml", {})
     assert tariff_book(settings).own[0].micros == 4_000
     (tmp_path / "gpuledger.toml").write_text('[analyzer]\ntariffs = "tariffs.toml"\ncurrency = "EUR"\n')
-    with pytest.raises(ConfigError, match="make them agree"):
+    with pytest.raises(ConfigError, match="use the same currency in both"):
         tariff_book(Settings.read(tmp_path / "gpuledger.toml", {}))

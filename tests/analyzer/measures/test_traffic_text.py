@@ -96,4 +96,4 @@ def test_a_run_of_one_host_is_silent_unless_asked(tmp_path: Path) -> None:
     with fleet.store.session() as session:
         assert "TRAFFIC" not in answer(Reader(session, settings), Request("run", "last"))
         asked = answer(Reader(session, settings), Request("run", "last", traffic=True))
-    assert "no host of the fleet 30.0 MB" in asked
+    assert "outside the fleet 30.0 MB" in asked

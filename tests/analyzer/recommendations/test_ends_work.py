@@ -112,7 +112,7 @@ def test_what_idles_now_is_a_question_to_its_owner() -> None:
     (one,) = [each for each in advice if each.kind == "release"]
     assert one.ends_work
     assert one.title.startswith("ask its owner to release 2 GPUs, idle for 8 h")
-    assert "has not saved" in one.cost_to_move
+    assert "unsaved" in one.cost_to_move
     assert "scancel 1" in one.artefact
     assert one.artefact.startswith("# once its owner agrees: debug-asr idles for 8 h")
     assert one.cost_to_move_micros is None
@@ -125,7 +125,7 @@ def test_what_idles_now_is_a_question_to_its_owner() -> None:
     (asked,) = [each for each in mail.rows if each.id == one.id]
     assert "still needed?" in asked.title
     assert not any("scancel" in line for line in asked.how)
-    assert "has not saved" in asked.how[0]
+    assert "unsaved" in asked.how[0]
 
 
 def test_nobody_else_says_that_work_be_ended() -> None:

@@ -49,7 +49,7 @@ def test_a_run_that_waits_for_the_spine_is_given_the_free_nodes_of_one_rack(sess
     assert set(proposal.move.to.racks) == {"rack-1"}
     assert set(proposal.move.to.nodes) == {"y0", "y1", "y2", "y3", *CROSSING_HOSTS[::2]}
     assert {constraint.what: constraint.holds for constraint in proposal.constraints} == {
-        "kind of node": True,
+        "node type": True,
         "gang": True,
         "moves at once": True,
         "partition": None,

@@ -148,7 +148,7 @@ def _two_racks(span_cost: int) -> Problem:
         (Run("x", 2, H100, (("a", 1),)), "a gang of 2 units and holds a part"),
         (Run("x", 1, H100, (("c", 1),)), "unknown or repeated pools: c"),
         (Run("x", 1, Needs(frozenset({"H100"}), 4), (("a", 1),)), "another size"),
-        (Run("x", 1, H100, (("a", 1),), move_cost=-1), "a cost that is no integer of 0 or more"),
+        (Run("x", 1, H100, (("a", 1),), move_cost=-1), "a cost that is not an integer of 0 or more"),
     ],
 )
 def test_a_problem_that_contradicts_itself_is_refused(run: Run, says: str) -> None:

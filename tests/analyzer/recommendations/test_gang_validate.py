@@ -72,7 +72,7 @@ def test_what_is_right_is_said_to_be_right() -> None:
         ({"still": (("a", 1),)}, "still must stay where it is and is moved"),
         ({"apart": (("c", 1),)}, "apart must be apart from fast, and both are in c"),
         ({"part": (("nowhere", 4),)}, "part is put into nowhere, which does not exist"),
-        ({"nobody": (("a", 1),)}, "nobody is no run of the problem"),
+        ({"nobody": (("a", 1),)}, "nobody is not a run of the problem"),
         ({"train": (("a", -1), ("c", 3))}, "train is given -1 units of a"),
         ({"train": (("a", 1), ("a", 1))}, "train is put into one pool twice"),
     ],

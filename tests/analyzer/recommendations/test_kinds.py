@@ -146,7 +146,7 @@ def test_a_sick_gpu_s_host_is_drained_and_nobody_is_ended(rule: str) -> None:
     )
     assert isinstance(found.saves, Saved)
     assert found.saves.milliseconds.p80 == 0
-    assert found.losers == "nobody until they end: train"
+    assert found.losers == "none until they end: train"
     assert "scontrol update nodename=n1 state=drain" in text_of(found, "slurm")
     assert hardware.drain_sick(notice(rule, node="n9"), where) is None
 
@@ -157,7 +157,7 @@ def test_runs_that_ended_are_not_cancelled() -> None:
     found = sound(idle.release(finding("held_idle", "abandoned"), site([host("n1")], [open_])))
     warning, command = text_of(found, "slurm").splitlines()
     assert command == "scancel 81234"
-    assert warning == "# once its owner agrees: train idles for 9 h, and loses what it has in memory and has not saved"
+    assert warning == "# once its owner agrees: train idles for 9 h, and loses unsaved state in memory"
     of_ended = sound(
         idle.release(finding("held_idle", "abandoned"), site([host("n1")], [run(is_open=False, active_seconds=18_000)]))
     )
@@ -255,7 +255,7 @@ def test_a_batch_waits_for_a_tenth_of_what_the_promise_leaves() -> None:
     assert "max_queue_delay_microseconds: 5000" in text_of(found, "config")
     assert found.latency is not None
     assert (found.latency.before_seconds, found.latency.after_seconds, found.latency.slo_seconds) == (0.15, None, 0.25)
-    assert "only a load test says" in found.latency.told
+    assert "only a load test shows" in found.latency.told
 
 
 def test_a_service_keeps_the_replicas_that_its_policy_needed() -> None:
@@ -343,7 +343,7 @@ def test_a_kind_that_cannot_hold_the_model_is_passed_over() -> None:
     assert found.title == "try one run in the memory of A100-40GB"
     assert held(found)["its model"] is None
     told = next(one.told for one in found.constraints if one.what == "its model")
-    assert told.endswith("it must be quantised; else H200-141GB would hold it")
+    assert told.endswith("it must be quantized; else H200-141GB would hold it")
     never = replace(one, model="llama-3.1-405b")  # nor does any slice of its own GPU
     assert sharing.capped_rerun(notice("run/too_large"), site(hosts, [never])) is None
 
@@ -410,7 +410,7 @@ def test_the_cadence_is_a_number_wherever_it_can_be_known() -> None:
     lost = finding("lost_work", "preempted")
     where = site([host("n1")], [run()], checkpoints={RUN: _checkpoints(Figure(4_988.0))})
     found = sound(checkpointing.checkpoint(lost, where))
-    assert found.title == "save its state every 1 h 23 min"
+    assert found.title == "checkpoint every 1 h 23 min"
     assert "checkpoint_interval_seconds = 4988" in text_of(found, "config")
     assert "#SBATCH --signal=B:TERM@132" in text_of(found, "slurm")
     where = site([host("n1")], [run()], checkpoints={RUN: _checkpoints(withheld("1 failure: 3 are needed"))})

@@ -92,9 +92,9 @@ def test_a_board_to_be_replaced_is_drained() -> None:
     fleet = hosts({"n2-a": {"row_remap_failure": True}})
     train(fleet, [gpu for node in NODES for gpu in gpus(node)])
     found = sound(proposed(fleet, "hardware/memory_rows"))
-    assert found.title == "drain n2 and see to n2-a"
+    assert found.title == "drain n2 and service n2-a"
     assert "state=drain" in text_of(found, "slurm")
-    assert found.losers == "nobody until they end: llama-pretrain"
+    assert found.losers == "none until they end: llama-pretrain"
 
 
 def test_mixed_precision_is_proposed_from_what_the_pipes_did() -> None:
@@ -123,7 +123,7 @@ def test_a_service_that_suffers_beside_training_moves_to_a_host_without() -> Non
     found = sound(proposed(fleet, "fleet/mixed"))
     assert (found.kind, found.latency and found.latency.before_seconds) == ("split_serving", 0.1)
     assert found.latency is not None
-    assert "now 2 s in its worst twentieth" in found.latency.told
+    assert "now 2 s in its worst 5% of intervals" in found.latency.told
     assert text_of(found, "slurm").startswith("#SBATCH --nodelist=n")
 
 

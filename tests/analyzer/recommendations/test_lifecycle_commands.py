@@ -64,8 +64,8 @@ def test_what_is_decided_on_a_store_is_in_the_savings(store: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--applied-at", "2999-01-01"], "has not come yet"),
-        (["--applied-at", "someday"], "is no moment"),
+        (["--applied-at", "2999-01-01"], "is in the future"),
+        (["--applied-at", "someday"], "is not a valid time"),
     ],
 )
 def test_a_moment_that_cannot_be_is_refused(store: Path, words: list[str], said: str) -> None:
@@ -92,7 +92,7 @@ def test_a_server_is_told_the_same(
         server = ["--server", str(running.client.base_url)]
         assert accept([one, "--applied-at", "2025-11-10", *server]) == 0
         assert reject([other, "--because", "no", *server]) == 0
-        with pytest.raises(ConfigError, match="has not come yet"):
+        with pytest.raises(ConfigError, match="is in the future"):
             accept([one, "--applied-at", "2999-01-01", *server])
         assert "applied on Mon 10 Nov 00:00" in capsys.readouterr().out  # as in Berlin, where the site is
         assert savings(server) == 0
@@ -114,7 +114,7 @@ def test_a_comparison_needs_two_things(store: Path) -> None:
         compare(["notebook", "notebook", "--store", str(store)])
     with pytest.raises(LedgerError, match="no run named"):
         compare(["nothing", "--at", "2025-11-10", "--store", str(store)])
-    with pytest.raises(LedgerError, match="wholly before"):
+    with pytest.raises(LedgerError, match="entirely before"):
         compare(["notebook", "--at", "2025-11-10", "--store", str(store)])
 
 

@@ -53,7 +53,7 @@ def test_the_first_run_with_more_cores_says_when_it_was_applied(session: Session
     assert look_for_applied(session, END, END) == 1
     (one,) = lifecycle_statuses(session)
     assert (one.stage, one.applied_at) == ("applied", NEXT_MONDAY + HOUR)
-    assert one.by == "16 cores a GPU, not 8"
+    assert one.by == "16 cores per GPU, not 8"
     assert look_for_applied(session, END, END) == 0
 
 
@@ -70,7 +70,7 @@ def test_gpus_that_were_given_back_are_seen(session: Session) -> None:
     add_predictions(session, [prediction("release", run_ids=("slurm/alpha/99",), subject="other")])
     assert look_for_applied(session, END, END) == 0
     assert look_for_applied(session, END + HOUR, END) == 1
-    assert (lifecycle_statuses(session)[0].applied_at, lifecycle_statuses(session)[0].by) == (END, "it gave back GPUs")
+    assert (lifecycle_statuses(session)[0].applied_at, lifecycle_statuses(session)[0].by) == (END, "it released GPUs")
 
 
 def test_reads_that_moved_to_the_host_are_seen() -> None:
@@ -303,4 +303,4 @@ def test_steps_on_other_gpus_are_not_the_same_steps() -> None:
     """A step of two GPUs is twice the batch, or half of it each: only samples or tokens say."""
     came = came_of(imported(after_hours=5, steps=1000, gpus_after=2))
     assert came.outcome.standing == "not_provable"
-    assert "a step of 2 GPUs may be another amount of work than one of 1" in came.outcome.why
+    assert "a step of 2 GPUs may be a different amount of work than one of 1" in came.outcome.why

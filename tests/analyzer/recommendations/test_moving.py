@@ -97,7 +97,7 @@ def test_several_runs_are_restarted_each_at_its_own_price() -> None:
     ("facts", "days", "told"),
     [
         ({"limit_at": NOW + 3 * DAY}, 3, "until its time limit"),
-        ({"limit_at": NOW - DAY, "usual_us": 6 * DAY}, 4, "as long as runs of its name take"),
+        ({"limit_at": NOW - DAY, "usual_us": 6 * DAY}, 4, "as long as runs of its name usually take"),
         ({"stage": "serving"}, 28, "a service goes on"),
         ({"usual_us": DAY}, 2, "as long again as it has run"),
         ({"started_at": NOW - 90 * DAY}, 28, "as long again as it has run"),

@@ -59,7 +59,9 @@ def check_ending(proposal: Proposal) -> None:
         if ENDS.search(text) and EMPTY not in text and TRIAL not in text:
             assert proposal.ends_work, f"{proposal.kind}: {text}"
     if proposal.ends_work:
-        assert re.search(r"not saved|computed|computes|requests", proposal.cost_to_move), proposal.cost_to_move
+        assert re.search(r"unsaved|since its last checkpoint|computes|requests", proposal.cost_to_move), (
+            proposal.cost_to_move
+        )
         assert not proposal.moving_gpu_ms
 
 

@@ -370,7 +370,7 @@ _EVIDENCE = {
             EvidenceLine("loader workers", "64 (4 per rank), each at 96-99% of a core", "<- the limit"),
             EvidenceLine("input to GPUs", "3.4 GB/s; 6.3 GB/s in the best tenth of the run"),
             EvidenceLine("storage", "/data on nvme: 0.9 of 5.8 GB/s seen, 9% busy", "has room"),
-            EvidenceLine("CPU", "80 of 128 allotted cores busy; 128 more cores unallotted", "has room"),
+            EvidenceLine("CPU", "80 of 128 allocated cores busy; 128 more cores unallotted", "has room"),
         ),
         "synthetic input does not make a step at least 1.4x faster",
     ),

@@ -32,7 +32,7 @@ ARGUMENT = Argument(
     (
         RuledOut("local disk", "10% busy, full is 80%"),
         RuledOut("checkpoints", "28.2 GPU-hours are booked as overhead", "overhead"),
-        RuledOut("heat (f-c5j2)", "booked apart", "finding"),
+        RuledOut("heat (f-c5j2)", "booked separately", "finding"),
     ),
     Need("the loader", 3_400_000_000, 5_800_000_000),
     "severe",

@@ -26,9 +26,9 @@ def test_a_command_goes_on_after_a_backslash() -> None:
 
 def test_a_remark_goes_above_its_line() -> None:
     """What is long because of its remark alone stays one line of code."""
-    text = "checkpoint_interval_seconds = 2850  # half of now, as the best is not known: 1 failure in 3,604 host-hours"
+    text = "checkpoint_interval_seconds = 2850  # half of now, as the best is unknown: 1 failure in 3,604 host-hours"
     assert folded(Artefact("config", text), WIDTH) == [
-        "# half of now, as the best is not known: 1 failure in 3,604 host-hours",
+        "# half of now, as the best is unknown: 1 failure in 3,604 host-hours",
         "checkpoint_interval_seconds = 2850",
     ]
 

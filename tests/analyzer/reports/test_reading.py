@@ -132,7 +132,7 @@ def test_a_suspicion_too_small_for_a_figure_is_no_row_of_zeros(reader: Reader) -
     """0.0 hours beside a cut-off cause told nothing."""
     report = reader.list_findings(reader.period(None))
     one, two = (finding for finding in report.findings if finding.id in ("f-7kq2", "f-8vn4"))
-    large = replace(one, id="f-aaaaa", suspicion=True, what="perhaps input: loader software")
+    large = replace(one, id="f-aaaaa", suspicion=True, what="possibly input: loader software")
     small = replace(two, id="f-bbbbb", suspicion=True, milliseconds=1)
     report = replace(report, suspicions=(large, small), everything=True)
     text = findings_text(report, TextLayout(ascii=True))
@@ -186,12 +186,12 @@ def test_a_run_answers_to_any_unique_name(reader: Reader, text: str) -> None:
 
 def test_an_ambiguous_run_is_not_guessed(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report of the wrong run is worse than none. A list that is cut says so."""
-    with pytest.raises(LedgerError, match=r"several runs answer to '00': ([^,;]+, ){2}[^,; ]+; say more"):
+    with pytest.raises(LedgerError, match=r"several runs match '00': ([^,;]+, ){2}[^,; ]+; type more"):
         reader.run("00")
     monkeypatch.setattr(facts_of_runs, "CANDIDATES_SHOWN", 2)
-    with pytest.raises(LedgerError, match=r"several runs answer to '00': [^,;]+, [^,; ]+ and more; say more"):
+    with pytest.raises(LedgerError, match=r"several runs match '00': [^,;]+, [^,; ]+ and more; type more"):
         reader.run("00")
-    with pytest.raises(LedgerError, match="knows no run"):
+    with pytest.raises(LedgerError, match="has no run"):
         reader.run("99999")
 
 

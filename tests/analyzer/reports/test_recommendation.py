@@ -85,7 +85,7 @@ def move() -> Recommendation:
         ),
         latency=Latency(1.42, 0.85, 1.0, "as it was on Sunday, while the ring rested"),
         confidence="medium",
-        sure_because="the loss is of high confidence; the share saved is assumed (ours), none realised yet",
+        sure_because="the loss is of high confidence; the share saved is assumed (ours), none realized yet",
         winners="both",
         losers="who would take n06 and n07 next",
         notice_ids=("n-abcde",),

@@ -49,7 +49,7 @@ def test_a_run_that_saved_is_not_told_that_nobody_saw_it(reader: Reader) -> None
     """Twenty lines below, its own report counts them."""
     text = answer(reader, Request("run", FAILING))
     assert "5 said by the run" in text
-    assert "no checkpoint of it was seen" not in text
+    assert "no checkpoint of it was observed" not in text
     (one,) = [each for each in reader.run(FAILING).recommendations if each.kind == "checkpoint"]
     assert "checkpoint every 10 min" in one.from_
 
@@ -60,16 +60,16 @@ def test_what_was_not_looked_at_is_not_told_as_absent() -> None:
     blind = replace(where, looks=frozenset())
     lost = finding("lost_work", "failed")
     seen, unseen = (sound(checkpointing.checkpoint(lost, each)) for each in (where, blind))
-    assert "no checkpoint of it was seen" in seen.from_
+    assert "no checkpoint of it was observed" in seen.from_
     for said in (unseen.from_, unseen.constraints[0].told, text_of(unseen, "config")):
         assert "no checkpoint" not in said
-        assert "not looked at" in said
+        assert "not checked" in said
     told = [latency(each, [run(stage="serving")], None, "so it is") for each in (where, blind)]
     assert told[0] is not None
     assert NO_TIMES in told[0].told
     assert told[1] is not None
     assert NO_TIMES not in told[1].told
-    assert "not looked at" in told[1].told
+    assert "not checked" in told[1].told
 
 
 def test_a_service_that_told_its_latency_is_told_so() -> None:

@@ -1,5 +1,5 @@
 -- The fullest GPU of each run in whole hours of steady work, of those that had enough of them where any has, and how
--- runs of that name have ended for want of memory.
+-- runs of that name have ended out of memory.
 WITH gpus AS (
     SELECT gpu_uuid, max(memory_bytes) AS memory_bytes FROM inventory WHERE gpu_uuid IS NOT NULL GROUP BY ALL
 ), fullest AS (
