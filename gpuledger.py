@@ -328,7 +328,18 @@ def family(name: str, commands: Mapping[str, Command]) -> str:
 
 def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> int:
     """Run one subcommand and return its exit code: 2 for wrong usage or settings, 3 where the environment failed."""
-    arguments = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(sys.argv[1:] if argv is None else argv, commands)
+    except BrokenPipeError:
+        return _leave_the_pipe()
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _leave_the_pipe()
+
+
+def _run(arguments: list[str], commands: Mapping[str, Command]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(overview())
         return 0 if arguments else USAGE
@@ -358,6 +369,12 @@ def _help(command: Command, commands: Mapping[str, Command]) -> int:
             print(f"\ngpuledger {command.name} ...\n{below}")
 
 
+def _leave_the_pipe() -> int:
+    """Say nothing more: the reader (head, less) has left, and Python would complain again when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return PIPE_CLOSED
+
+
 def _no_command(arguments: list[str], commands: Mapping[str, Command]) -> int:
     """Print what there is below a name that is a group, or say which command is meant."""
     group = next((name for name in _beginnings(arguments) if family(name, commands)), "")
@@ -385,10 +402,6 @@ def _call(command: Command, arguments: list[str]) -> int:
         return _fail(str(error), WORLD)
     except ModuleNotFoundError as error:
         return _fail(_missing(command, error), USAGE)
-    except BrokenPipeError:
-        # The reader (head, less) has left. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
     except KeyboardInterrupt:
         return INTERRUPTED
     finally:

@@ -196,3 +196,16 @@ def test_garbage_is_looked_for_once_a_command_is_loaded() -> None:
     with pytest.raises(ModuleNotFoundError):
         gpuledger.Command("none", "tests.none_such:main", "").load()
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["agent", "--help"], ["capacity", "--help"]])
+def test_a_reader_that_leaves_is_told_nothing_more(words: list[str]) -> None:
+    """`gpuledger agent --help | true`: no traceback, whichever of the two texts was being written."""
+    command = [sys.executable, "-m", "gpuledger", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+        process.wait(PATIENCE_SECONDS)
+    assert b"Traceback" not in said
+    assert b"Exception ignored" not in said

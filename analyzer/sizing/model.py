@@ -126,7 +126,7 @@ PRECISIONS = {
         Precision("fp8", Fraction(8), True, "8 bits; scales by tensor are left out"),
         Precision("int8", Fraction(8), True, "LLM.int8 (Dettmers et al. 2022); scales by row are left out"),
         Precision("int4", 4 + _INT4_SCALES, True, "GPTQ, AWQ: groups of 128"),
-        Precision("nf4", 4 + _NF4_SCALES, True, "QLoRA: double quantisation, 0.127 bits per weight"),
+        Precision("nf4", 4 + _NF4_SCALES, True, "QLoRA: double quantization, 0.127 bits per weight"),
     )
 }
 WIDE_BITS = 16  # what quantisation leaves as it is: embeddings, output layer, norms, router

@@ -81,7 +81,7 @@ _KINDS_SHOWN = 4
 _PURPOSE = {
     "inference": "to serve it",
     "lora": "to tune adapters (LoRA)",
-    "qlora": "to tune adapters on quantised weights (QLoRA)",
+    "qlora": "to tune adapters on quantized weights (QLoRA)",
     "full": "to train all of it",
 }
 _PARTS = (

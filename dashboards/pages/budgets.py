@@ -7,7 +7,7 @@ from agent.wire.units import MICROS
 from analyzer.charts.figures import Course, month_course
 from analyzer.finops.budgets.budget_file import budget_book
 from analyzer.finops.budgets.month import BudgetLine, MonthReport, month_report, spending
-from analyzer.finops.budgets.text import between, expected_column, first_sentence, spent_column
+from analyzer.finops.budgets.text import between, expected_column, first_sentence, since_words, spent_column
 from analyzer.finops.charges.closing import edited, edited_words
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.period import local
@@ -145,9 +145,8 @@ def _bullet(line: BudgetLine) -> Mark:
 def _notes(context: RequestContext, report: MonthReport) -> Sequence[str]:
     edits = edited_words(edited(context.session, report.period, context.whole.settings))
     notes = [f"{edit[0].upper()}{edit[1:]}." for edit in edits]
-    if report.known_since > report.period.start:
-        begins = day(local(report.known_since, report.period.timezone))
-        notes.append(f"The ledger begins {begins}: the days of this month before are not in it.")
+    if since := since_words(report):
+        notes.append(since)
     ending = report.fleet.ending
     if ending is not None and ending.model is not None and ending.low_micros is None:
         notes.append(f"The forecast has no interval yet: it needs {ending.days_missing} more days of history.")

@@ -147,7 +147,7 @@ def prices_reconcile(argv: list[str]) -> int:
     parser.add_argument("--since", metavar="WHEN", help="a UTC day or week (default: the invoice's first day)")
     parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
     parser.add_argument("--dry-run", action="store_true", help="only show it, and keep nothing")
-    parser.add_argument("--top", type=int, default=ROWS_SHOWN, metavar="N", help="at most so many rows")
+    parser.add_argument("--top", type=int, default=ROWS_SHOWN, metavar="N", help="maximum number of rows")
     parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")

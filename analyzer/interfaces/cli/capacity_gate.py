@@ -144,7 +144,7 @@ def _kept_parser(name: str, about: str | None) -> argparse.ArgumentParser:
 
 def _add_paper(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="all of it, stable (docs/gate.md)")
-    parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
+    parser.add_argument("--plain", action="store_true", help="ASCII and no color, as in a pipe")
 
 
 def _add_where(parser: argparse.ArgumentParser, store: str) -> None:

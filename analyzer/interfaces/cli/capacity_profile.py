@@ -55,7 +55,7 @@ def profile(argv: list[str]) -> int:
     form.add_argument("--format", choices=("text", "json", "html"), help="print it, and write no file; text: page one")
     form.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
     parser.add_argument("--width", type=int, metavar="N", help="columns of text (default: the terminal's, at most 80)")
-    parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
+    parser.add_argument("--plain", action="store_true", help="ASCII and no color, as in a pipe")
     parser.add_argument(
         "--key", type=Path, metavar="FILE", help="sign with this key (default: profile_key, or one made)"
     )

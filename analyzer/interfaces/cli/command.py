@@ -38,7 +38,7 @@ def add_paper(parser: argparse.ArgumentParser, *more: str) -> None:
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
     parser.add_argument("--width", type=int, metavar="N", help="columns (default: the terminal's, at most 80)")
-    parser.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
+    parser.add_argument("--plain", action="store_true", help="ASCII and no color, as in a pipe")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
 
 

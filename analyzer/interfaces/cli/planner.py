@@ -72,7 +72,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
         metavar="S",
         help=f"search for so long at most (default: {SECONDS:g})",
     )
-    parser.add_argument("--top", type=int, metavar="N", help="at most so many tasks and transfers on the terminal")
+    parser.add_argument("--top", type=int, metavar="N", help="maximum number of tasks and transfers on the terminal")
     add_paper(parser)
     add_place(parser)
     options = parser.parse_args(argv)
@@ -230,7 +230,7 @@ def _description(name: str) -> str:
     except OSError as error:
         raise ConfigError(f"cannot read --from-text {name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"--from-text {name} is no text in UTF-8") from error
+        raise ConfigError(f"--from-text {name} is not UTF-8 text") from error
 
 
 def _free(path: Path) -> None:

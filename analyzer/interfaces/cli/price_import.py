@@ -108,4 +108,4 @@ def _name(text: str, what: str) -> str:
     try:
         return name_of(text, "name")
     except LeftOutError as error:
-        raise ConfigError(f"{what} {text!r} is no name") from error
+        raise ConfigError(f"{what} {text!r} is not a valid name") from error

@@ -63,7 +63,7 @@ def price_micros(text: str | None) -> int | None:
     except ValueError:
         price = -1.0
     if not 0 <= price < 1e6 or math.isnan(price):
-        raise ConfigError(f"--price {text!r} is no price of a GPU-hour; write it as 2.60")
+        raise ConfigError(f"--price {text!r} is not a price per GPU-hour; write it as 2.60")
     return round(price * MICROS)
 
 

@@ -107,7 +107,7 @@ def compare(argv: list[str]) -> int:
     meant = [each for each in (options.subject, options.other) if each and each.endswith(_RECORDED)]
     if files or meant:
         absent = next(each for each in (options.subject, options.other or "") if not Path(each).is_file())
-        raise ConfigError(f"{absent or 'the second'} is no file: compare two recordings, or two runs of the ledger")
+        raise ConfigError(f"{absent or 'the second'} is not a file: compare two recordings, or two runs of the ledger")
     if options.price is not None:
         raise ConfigError("--price is of recordings: the ledger has its prices from the price file")
     return _ask(COMPARE, options)

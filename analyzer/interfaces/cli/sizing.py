@@ -116,7 +116,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--format", choices=("text", "json"), default="text", help="json is stable (docs/json.md)")
     where.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
     where.add_argument("--width", type=int, metavar="N", help="columns (default: the terminal's, at most 80)")
-    where.add_argument("--plain", action="store_true", help="ASCII and no colour, as in a pipe")
+    where.add_argument("--plain", action="store_true", help="ASCII and no color, as in a pipe")
     where.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
 
 
@@ -151,7 +151,7 @@ def _model(options: argparse.Namespace) -> Model:
         raise ConfigError(f"name a model, such as llama-3-8b, or say {_SAID} 13B and what is known of its shape")
     count = parameter_count(options.parameters)
     if count is None:
-        raise ConfigError(f"{_SAID} {options.parameters} is no number of parameters such as 13B, 1.3e9")
+        raise ConfigError(f"{_SAID} {options.parameters} is not a number of parameters such as 13B, 1.3e9")
     shape = _shape(options, given)
     if shape is not None and abs(shape.parameters - count) * 100 > _APART_PERCENT * count:
         raise ConfigError(

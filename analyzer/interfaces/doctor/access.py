@@ -27,7 +27,7 @@ def ends_at(pem: str) -> int:
         _, (kind, until) = list(_parts(fields[3][1]))  # serial, algorithm, issuer, validity
         return _moment(kind, until.decode("ascii"))
     except (IndexError, UnicodeDecodeError) as error:
-        raise ValueError("it is no X.509 certificate") from error
+        raise ValueError("it is not an X.509 certificate") from error
 
 
 def _moment(kind: int, text: str) -> int:

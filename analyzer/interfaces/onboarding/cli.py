@@ -132,7 +132,7 @@ def _server(options: argparse.Namespace) -> Server:
 def _header(text: str) -> tuple[str, str]:
     name, found, value = text.partition(":")
     if not found or not name.strip():
-        raise ConfigError(f"--header {text!r} is no header; write it as X-Scope-OrgID: team")
+        raise ConfigError(f"--header {text!r} is not a header; write it as X-Scope-OrgID: team")
     return name.strip(), value.strip()
 
 
@@ -199,5 +199,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 1 <= found <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 1 to 3600")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to 3600")
     return found

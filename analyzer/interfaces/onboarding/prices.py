@@ -66,7 +66,7 @@ def _given(text: str) -> Given:
         micros = Decimal(-1)
     whole = micros.is_finite() and 0 <= micros < 10**12 and micros == micros.to_integral_value()
     if not found or not _KIND.fullmatch(kind) or not whole:
-        raise ConfigError(f"--price {text!r} is no price of a kind of GPU; write it as h100=2.60")
+        raise ConfigError(f"--price {text!r} is not a price of a kind of GPU; write it as h100=2.60")
     return Given(kind, int(micros))
 
 
