@@ -174,7 +174,7 @@ class Change:
     to: str
     why: str
     artefacts: tuple[Artefact, ...]
-    losers: Annotated[str, Field(description="Whom its side effects hit.")]  # "nobody: the cores are unallotted"
+    losers: Annotated[str, Field(description="Whom its side effects hit.")]  # "none: the cores are not allocated"
     winners: Annotated[str, Field(description="Who gains by it.")] = "the run itself"
     move: Move | None = None
     constraints: tuple[Constraint, ...] = ()

@@ -127,7 +127,8 @@ def _why_first(best: Recommendation, report: WeekReport) -> str:
     if most.id == best.id:
         return ""
     cost, costs_more = cost_short(best, report.currency), cost_short(most, report.currency)
-    free = " and costs nothing to try" if cost == FREE else ""
+    has_side_effects = best.ends_work or not best.losers.startswith("none")
+    free = " and costs nothing to try" if cost == FREE and not has_side_effects else ""
     moving = "what moving costs is not known" if costs_more == NOT_PRICED else costs_more
     moving = "it ends somebody's work" if most.ends_work else moving
     return f"{free}; {most.id} saves more, but {moving}"

@@ -182,6 +182,8 @@ def test_the_sentence_says_why_the_best_step_is_not_the_first_of_the_list(week: 
     assert "costs nothing to try; r-9td4 saves more, but moving costs $280." in first_sentence(week)
     (only,) = [one for one in week.recommendations if one.id == "r-3mx8"]
     assert first_sentence(replace(week, recommendations=(only,))).endswith("saves about $1,022 per week.")
+    harms = tuple(replace(one, losers="accuracy") if one.id == "r-3mx8" else one for one in week.recommendations)
+    assert "nothing to try" not in first_sentence(replace(week, recommendations=harms))
     bare = tuple(replace(one, cost_to_move_micros=None) if one.id == "r-9td4" else one for one in week.recommendations)
     assert "r-9td4 saves more, but what moving costs is not known." in first_sentence(
         replace(week, recommendations=bare)
