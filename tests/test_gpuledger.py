@@ -203,7 +203,8 @@ def test_a_reader_that_leaves_is_told_nothing_more(words: list[str]) -> None:
     """`gpuledger agent --help | true`: no traceback, whichever of the two texts was being written."""
     command = [sys.executable, "-m", "gpuledger", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         process.stdout.close()
         said = process.stderr.read()
         process.wait(PATIENCE_SECONDS)

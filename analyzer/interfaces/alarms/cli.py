@@ -11,6 +11,7 @@ from analyzer.interfaces.alarms.alarm import SIGNATURE, Alarm, alertmanager_body
 from analyzer.interfaces.alarms.hook import AlarmError, post, read_back
 from analyzer.interfaces.alarms.settings import TABLE, AlarmSettings
 from analyzer.settings.settings import TABLES, Settings, settings_file
+from analyzer.text.layout import at_column
 from analyzer.text.words import counted, moment_words
 from collector.access.open_access import registry_of
 from collector.config import check_there, load
@@ -106,7 +107,8 @@ def _section(title: str, of: list[KeptAlarm], zone: str) -> list[str]:
 
 
 def _line(one: KeptAlarm, zone: str) -> str:
-    return f"  {one.id:<9}{moment_words(one.said_at or one.opened_at, zone)}  {read_back(one.body).sentence}"
+    id_ = at_column(f"  {one.id}", 11)
+    return f"{id_}{moment_words(one.said_at or one.opened_at, zone)}  {read_back(one.body).sentence}"
 
 
 def _posts(title: str, of: list[AlarmPost], zone: str) -> list[str]:

@@ -23,6 +23,7 @@ from analyzer.prices.price_book import PriceBook
 from analyzer.reports.request import Format, Request
 from analyzer.settings.settings import SETTINGS_NAME, Settings
 from analyzer.text.as_json import as_json
+from analyzer.text.words import counted
 from collector.config import load
 from collector.store.database import Store
 
@@ -103,7 +104,7 @@ def teams(argv: list[str]) -> int:
     unmapped = sum(group.runs for group in groups)
     print(f"{mapped} runs map to a team, {unmapped} to none   ({path or 'no teams file'})")
     for group in groups:
-        print(f"  {group.runs:>6} {'run ' if group.runs == 1 else 'runs'}  {group.what}   for example {group.example}")
+        print(f"  {counted(group.runs, 'run')}  {group.what}   for example {group.example}")
     return _CHECK_FAILED if groups else 0
 
 

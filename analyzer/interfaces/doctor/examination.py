@@ -12,6 +12,7 @@ from analyzer.interfaces.doctor.jobs import jobs
 from analyzer.interfaces.doctor.mail import mail
 from analyzer.interfaces.doctor.sight import CheckLine, Section, Sight, minute_words
 from analyzer.interfaces.doctor.storage import forecast, storage
+from analyzer.text.layout import at_column
 from collector.errors import StoreError
 
 
@@ -111,7 +112,7 @@ def _lines(said: dict[str, Any]) -> Iterator[str]:
         yield str(section["name"])
         for line in section["lines"]:
             bad += line["answer"] == "bad"
-            yield from _wrapped(line["what"], f"  {_LABELS[line['answer']]:<4} ")
+            yield from _wrapped(line["what"], at_column(f"  {_LABELS[line['answer']]}", 7))
             if line["remedy"]:
                 yield from _wrapped(line["remedy"], " " * _INDENT + "-> ", " " * (_INDENT + 3))
     yield ""

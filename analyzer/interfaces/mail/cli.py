@@ -25,6 +25,7 @@ from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import TABLES, Settings, settings_file
+from analyzer.text.layout import at_column
 from analyzer.text.words import counted, moment_words, plain_sentence
 from collector.access.open_access import registry_of
 from collector.config import SHARED, check_there, load
@@ -60,7 +61,7 @@ def standing_lines(mails: Mails, now_us: int, timezone: str) -> tuple[list[str],
 def _line(one: Send, timezone: str) -> str:
     when = moment_words(one.done_at, timezone) if one.done_at else f"next attempt {moment_words(one.next_at, timezone)}"
     told = f": {plain_sentence(one.told)}" if one.told else ""
-    return f"  {_WORDS[one.state]:<9} {one.period} {one.address} ({one.list}), {when}{told}"
+    return f"{at_column(f'  {_WORDS[one.state]}', 12)}{one.period} {one.address} ({one.list}), {when}{told}"
 
 
 _OK, _REFUSED, _WAITING = 0, 1, 3
@@ -206,7 +207,7 @@ def _told(period: Period | None, done: Round, waiting: list[Send], timezone: str
     """Print what was done and return the exit code."""
     for word, lines in (("sent", done.sent), ("refused", done.failed), ("later", done.later)):
         for line in lines:
-            print(f"  {word:<9} {line}")
+            print(f"{at_column(f'  {word}', 12)}{line}")
     what = f"week {period.label}: " if period is not None else ""
     next_try = f" (next attempt {moment_words(min(one.next_at for one in waiting), timezone)})" if waiting else ""
     waits = f", {len(waiting)} waiting{next_try}" if waiting else ""

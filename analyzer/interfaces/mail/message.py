@@ -18,16 +18,25 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from io import StringIO
+from operator import itemgetter
 
 from analyzer.errors import ConfigError
 from analyzer.findings.finding import Finding
-from analyzer.interfaces.mail.content import Action, Attachment, Content, Footer, Section, Table
+from analyzer.interfaces.mail.content import Action, Attachment, Content, Footer, Section, Table, WentLine
 from analyzer.interfaces.mail.html import chart, mail_html
 from analyzer.period import local
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.week import WeekReport
-from analyzer.text.layout import TextLayout
-from analyzer.text.table import decimal_digits, hours_digits, money_digits, safe_cell
+from analyzer.text.layout import TextLayout, at_ends
+from analyzer.text.table import (
+    TableColumn,
+    decimal_digits,
+    hours_digits,
+    money_digits,
+    name_column,
+    paper_lines,
+    safe_cell,
+)
 from analyzer.text.words import plain, plain_sentence
 
 _WIDTH = 78  # of the paper, whose text is two columns narrower
@@ -53,17 +62,23 @@ def _figures(content: Content) -> list[str]:
     columns = [(figure.value, figure.name, figure.change, figure.usual) for figure in content.figures]
     width = max(17, *(len(word) + 2 for column in columns[:2] for word in column))
     rows = [row for row in zip(*columns, strict=True) if any(row)]
-    return ["   " + "".join(word.ljust(width) for word in row) for row in rows]
+    side_by_side = [
+        TableColumn("", itemgetter(place), width=width + (0 if place else 3), align="<")
+        for place in range(len(columns))
+    ]
+    return paper_lines(side_by_side, rows, "   ") if rows else []
 
 
 def _went(content: Content, layout: TextLayout) -> list[str]:
     label = layout.width - 4 - _KLASS - _AMOUNT - _PERCENT
     head = "WHERE THE MONEY WENT" if content.went_head != "GPU-hours" else "WHERE THE TIME WENT"
-    found = [head.ljust(2 + _KLASS + label) + f"{content.went_head:>{_AMOUNT}}{'%':>{_PERCENT}}"]
-    for line in content.went:
-        name = layout.cut(line.label, label - 1)
-        found.append(f"  {line.klass:<{_KLASS}}{name:<{label}}{line.amount:>{_AMOUNT}}{line.percent:>{_PERCENT}}")
-    return found if content.went else []
+    columns = (
+        TableColumn[WentLine](head, lambda line: line.klass, width=2 + _KLASS, align="<"),
+        name_column("", lambda line: line.label, label),
+        TableColumn(content.went_head, lambda line: line.amount, width=_AMOUNT),
+        TableColumn("%", lambda line: line.percent, width=_PERCENT),
+    )
+    return paper_lines(columns, content.went) if content.went else []
 
 
 def _actions(content: Content, layout: TextLayout) -> list[str]:
@@ -71,18 +86,18 @@ def _actions(content: Content, layout: TextLayout) -> list[str]:
     if found is None:
         return []
     width = layout.width - 2
-    lines = [found.head.upper() + f"{found.unit:>{width - len(found.head)}}"]
+    lines = [at_ends(found.head.upper(), found.unit, width)]
     for number, action in enumerate(found.rows, 1):
         lines += _action(number, action, layout)
     if not found.together:
         return lines
-    return [*lines, "  total" + f"{found.together:>{width - 7}}", *layout.wrap(found.bill)]
+    return [*lines, at_ends("  total", found.together, width), *layout.wrap(found.bill)]
 
 
 def _action(number: int, action: Action, layout: TextLayout) -> list[str]:
     narrow = TextLayout(layout.width - len(action.saves) - 1)
     title = narrow.wrap(f"{action.owner}  {action.title} ({action.id})", f"  {number} ", " " * 4)
-    title[0] += action.saves.rjust(max(1, layout.width - 2 - len(title[0])))
+    title[0] = at_ends(title[0], action.saves, layout.width - 2)
     return [
         *title,
         *layout.wrap(action.evidence, " " * 4),
@@ -92,24 +107,26 @@ def _action(number: int, action: Action, layout: TextLayout) -> list[str]:
 
 
 def _section(section: Section, layout: TextLayout) -> list[str]:
-    found = [section.title.upper()]
-    if section.table is not None and section.table.rows:
-        rows = _table(section.table, layout)
-        found = [found[0].ljust(len(rows[0]) - len(rows[0].lstrip())) + rows[0].lstrip(), *rows[1:]]
+    title = section.title.upper()
+    found = _table(title, section.table, layout) if section.table is not None and section.table.rows else [title]
     for paragraph in section.paragraphs:
         found += layout.wrap(paragraph)
     return found
 
 
-def _table(table: Table, layout: TextLayout) -> list[str]:
-    columns = list(zip(table.head, *table.rows, strict=True))
-    widths = [max(map(len, column)) + 2 for column in columns[1:]]
+def _table(title: str, table: Table, layout: TextLayout) -> list[str]:
+    """Return a table whose first head is its title."""
+    cells = list(zip(table.head, *table.rows, strict=True))
+    widths = [max(map(len, column)) + 2 for column in cells[1:]]
     first = max(16, layout.width - 4 - sum(widths))
-    return [
-        f"  {layout.cut(row[0], first):<{first}}"
-        + "".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths, strict=True))
-        for row in (table.head, *table.rows)
+    columns: list[TableColumn[tuple[str, ...]]] = [
+        name_column(title, itemgetter(0), first + 2),
+        *(
+            TableColumn(head, itemgetter(place), width=width)
+            for place, (head, width) in enumerate(zip(table.head[1:], widths, strict=True), 1)
+        ),
     ]
+    return paper_lines(columns, table.rows)
 
 
 def _foot(content: Content, footer: Footer, layout: TextLayout) -> list[str]:

@@ -20,7 +20,7 @@ from analyzer.prices.price_book import price_book
 from analyzer.queries.ledger_query import LedgerSum, ledger_sums
 from analyzer.settings.settings import Settings
 from analyzer.states import BOOKINGS
-from analyzer.text.layout import TextLayout
+from analyzer.text.layout import TextLayout, at_column
 from analyzer.text.words import counted, percent
 from collector.importing.history import Brought, History, Span, bring, own
 from collector.store.session import Session
@@ -183,7 +183,7 @@ def _tell_pulled(asked: ImportOptions, pulled: "Pulled", seconds: float) -> None
 
 def _analysed(asked: ImportOptions, store: "Store", settings: Settings) -> None:
     def progress(done: int, days: int) -> None:
-        asked.progress(f"{'ledger'.ljust(screen.COLUMN)}{done} of {counted(days, 'day')}")
+        asked.progress(f"{at_column('ledger', screen.COLUMN)}{done} of {counted(days, 'day')}")
 
     # Nothing of a history is closed by making its ledger: what is still to come of it must not become corrections.
     analyze(store, settings, now_us=asked.span.since, made_at_us=time.time_ns() // 1000, progress=progress)

@@ -7,7 +7,7 @@ from math import floor, log10
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.interfaces.onboarding.prices import PriceCoverage, hint
 from analyzer.interfaces.onboarding.signals import ANSWERS, Capability, by_answer
-from analyzer.text.layout import TextLayout
+from analyzer.text.layout import TextLayout, at_column
 from analyzer.text.words import counted, duration, money, percent
 
 COLUMN = 14
@@ -30,7 +30,7 @@ class Result:
 
 def line(layout: TextLayout, label: str, text: str) -> list[str]:
     """Return "label         text", wrapped under the text."""
-    return layout.wrap(text, label.ljust(COLUMN), " " * COLUMN)
+    return layout.wrap(text, at_column(label, COLUMN), " " * COLUMN)
 
 
 def prices_line(layout: TextLayout, found: PriceCoverage) -> list[str]:
@@ -48,7 +48,8 @@ def prices_line(layout: TextLayout, found: PriceCoverage) -> list[str]:
 def reading_line(layout: TextLayout, done: int, days: int, seconds: float | None) -> str:
     """Return the bar of the days that are read."""
     lasted = f"   {_plain_duration(seconds)}" if seconds is not None else ""
-    return f"{'reading'.ljust(COLUMN)}{layout.bar(done, max(1, days), _BAR)}  {done} of {counted(days, 'day')}{lasted}"
+    bar = layout.bar(done, max(1, days), _BAR)
+    return f"{at_column('reading', COLUMN)}{bar}  {done} of {counted(days, 'day')}{lasted}"
 
 
 def stored_line(layout: TextLayout, expected: int, found: int) -> list[str]:
@@ -63,7 +64,7 @@ def tells(layout: TextLayout, found: Sequence[Capability]) -> list[str]:
     for answer in ANSWERS:
         separator = "; " if answer == "some" else ", "
         if by[answer]:
-            lines += layout.wrap(separator.join(by[answer]), f"  {answer:<6}", " " * 8)
+            lines += layout.wrap(separator.join(by[answer]), at_column(f"  {answer}", 8), " " * 8)
     return lines
 
 

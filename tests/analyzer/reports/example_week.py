@@ -450,7 +450,9 @@ def _recommendation(parts: list[str]) -> Recommendation:
         title,
         "4 loader workers per rank, 8 CPUs per GPU" if loader else "as it is",
         "8 loader workers per rank, 12 CPUs per GPU" if loader else title,
-        "The workers fill their cores while half of the node's cores are not allocated." if loader else "It was measured.",
+        "The workers fill their cores while half of the node's cores are not allocated."
+        if loader
+        else "It was measured.",
         (
             Artefact("slurm", "#SBATCH --cpus-per-gpu=12          # was 8"),
             Artefact("python", "DataLoader(..., num_workers=8)     # was 4"),
