@@ -11,7 +11,7 @@ multipart/mixed             where there is a file to attach
 
 import csv
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.headerregistry import Address
@@ -58,13 +58,16 @@ def mail_text(content: Content, footer: Footer) -> str:
     return layout.page([line for part in parts if part for line in (*part, "")][:-1])
 
 
+def _cell(place: int) -> Callable[[tuple[str, ...]], str]:
+    return itemgetter(place)
+
+
 def _figures(content: Content) -> list[str]:
     columns = [(figure.value, figure.name, figure.change, figure.usual) for figure in content.figures]
     width = max(17, *(len(word) + 2 for column in columns[:2] for word in column))
     rows = [row for row in zip(*columns, strict=True) if any(row)]
     side_by_side = [
-        TableColumn("", itemgetter(place), width=width + (0 if place else 3), align="<")
-        for place in range(len(columns))
+        TableColumn("", _cell(place), width=width + (0 if place else 3), align="<") for place in range(len(columns))
     ]
     return paper_lines(side_by_side, rows, "   ") if rows else []
 
@@ -72,8 +75,8 @@ def _figures(content: Content) -> list[str]:
 def _went(content: Content, layout: TextLayout) -> list[str]:
     label = layout.width - 4 - _KLASS - _AMOUNT - _PERCENT
     head = "WHERE THE MONEY WENT" if content.went_head != "GPU-hours" else "WHERE THE TIME WENT"
-    columns = (
-        TableColumn[WentLine](head, lambda line: line.klass, width=2 + _KLASS, align="<"),
+    columns: tuple[TableColumn[WentLine], ...] = (
+        TableColumn(head, lambda line: line.klass, width=2 + _KLASS, align="<"),
         name_column("", lambda line: line.label, label),
         TableColumn(content.went_head, lambda line: line.amount, width=_AMOUNT),
         TableColumn("%", lambda line: line.percent, width=_PERCENT),
@@ -119,10 +122,10 @@ def _table(title: str, table: Table, layout: TextLayout) -> list[str]:
     cells = list(zip(table.head, *table.rows, strict=True))
     widths = [max(map(len, column)) + 2 for column in cells[1:]]
     first = max(16, layout.width - 4 - sum(widths))
-    columns: list[TableColumn[tuple[str, ...]]] = [
-        name_column(title, itemgetter(0), first + 2),
+    columns = [
+        name_column(title, _cell(0), first + 2),
         *(
-            TableColumn(head, itemgetter(place), width=width)
+            TableColumn(head, _cell(place), width=width)
             for place, (head, width) in enumerate(zip(table.head[1:], widths, strict=True), 1)
         ),
     ]
