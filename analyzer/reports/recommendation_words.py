@@ -114,10 +114,15 @@ def cost_short(advice: Recommendation, currency: str) -> str:
     return f"moving costs {money(advice.cost_to_move_micros, currency, 0)}"
 
 
+def owner_word(actor: str | None) -> str:
+    """Return who is to act: the job owner of a run, the platform team, or who plans capacity."""
+    return {"run": "job owner", None: "not known"}.get(actor, actor or "not known")
+
+
 def actor_words(advice: Recommendation) -> str:
     """Return the owner; of a run it is its team."""
     if advice.actor != "run" or not advice.team:
-        return advice.actor or "not known"
+        return owner_word(advice.actor)
     return f"job owner: {plain(advice.team)}"
 
 

@@ -11,6 +11,7 @@ from analyzer.findings.words import rule_words
 from analyzer.ledger.coverage import Unjudged, by_rule, rules_in
 from analyzer.period import Period, local
 from analyzer.reports.findings import FindingsReport, at_stake_column
+from analyzer.reports.recommendation_words import owner_word
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, paper_lines
@@ -73,7 +74,7 @@ def notice_line(notice: Notice) -> NoticeLine:
     """Return a notice in words, without control characters."""
     place = notice.node or notice.subject
     what = notice.sentence if place == notice.subject else f"{notice.subject}: {notice.sentence}"
-    return NoticeLine(notice.id, plain(place), plain_sentence(what), notice.actor, notice.confidence)
+    return NoticeLine(notice.id, plain(place), plain_sentence(what), owner_word(notice.actor), notice.confidence)
 
 
 def notice_lines(notices: Sequence[Notice], layout: TextLayout, *, everything: bool) -> list[str]:
@@ -145,8 +146,8 @@ def findings_text(report: FindingsReport, layout: TextLayout, top: int | None = 
         TableColumn("run or place", lambda finding: finding.subject, width=15, align="<", is_cut=True),
         TableColumn("what", lambda finding: finding.what, width=what, align="<", is_cut=True),
         TableColumn(_waste_head(report), lambda finding: amounts[finding.id], width=10),
-        TableColumn("conf.", lambda finding: _CONFIDENCE[finding.confidence], width=6, align="<", gap=2),
-        TableColumn("owner", lambda finding: finding.actor, align="<"),
+        TableColumn("conf.", lambda finding: _CONFIDENCE[finding.confidence], width=6, align="<", gap=1),
+        TableColumn("owner", lambda finding: owner_word(finding.actor), align="<"),
     )
     table = [*paper_lines(columns, shown, indent=""), *_rest(report, shown, amounts, 25 + what)]
     return layout.page([*head, *table, *_foot(report, layout)])

@@ -19,6 +19,7 @@ from analyzer.reports.recommendation_words import (
     latency_words,
     money_places,
     move_words,
+    owner_word,
     place_words,
     saves_words,
     split_words,
@@ -105,7 +106,7 @@ def _entries(rows: list[tuple[Recommendation, str]], currency: str, layout: Text
     columns: tuple[TableColumn[tuple[Recommendation, str]], ...] = (
         TableColumn("", lambda row: row[0].id, width=_HANG, align="<"),
         TableColumn("", lambda row: titles[row[0].id][0], width=width, align="<"),
-        TableColumn("", lambda row: row[0].actor, width=10, align="<"),
+        TableColumn("", lambda row: owner_word(row[0].actor), width=10, align="<"),
         TableColumn("", lambda row: row[1], width=10),
     )
     found = []

@@ -23,6 +23,7 @@ from analyzer.prices.price_book import repriced_words
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.groups import MeasuredWith
 from analyzer.reports.month import MonthPage
+from analyzer.reports.recommendation_words import owner_word
 from analyzer.reports.week import ChargeLine, GroupLine, WeekReport, charge_lines, group_lines
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, name_column, paper_lines
@@ -204,8 +205,8 @@ def _recommendations(report: WeekReport, layout: TextLayout, top: int) -> list[s
     amounts, together = saving_column(shown, report.currency)
     columns: tuple[TableColumn[tuple[Recommendation, str]], ...] = (
         TableColumn("", lambda row: row[0].id, width=10, align="<"),
-        TableColumn("", lambda row: _title(row[0]), width=49 + layout.extra, align="<", is_cut=True),
-        TableColumn("", lambda row: row[0].actor or "", width=9, align="<"),
+        TableColumn("", lambda row: _title(row[0]), width=48 + layout.extra, align="<", is_cut=True),
+        TableColumn("", lambda row: owner_word(row[0].actor), width=10, align="<"),
         TableColumn("", lambda row: row[1], width=8),
     )
     found = layout.wrap(f"TOP RECOMMENDATIONS ({count}): owner, {savings_head(shown)}", "", "  ")

@@ -78,7 +78,7 @@ def test_who_reads_judges_nothing(own: Site, key: str) -> None:
         ("judgement", {"because": "x" * 9_000}, 413, "8,192 bytes"),
         ("judgement", {"who": "somebody else"}, 422, "who"),
         ("mute", {"until": "2020-01-01"}, 409, "has passed"),
-        ("mute", {"until": "2099-01-01"}, 409, "at most 90 days"),
+        ("mute", {"until": "2099-01-01"}, 409, "no more than 90 days"),
         ("mute", {}, 422, "until"),
     ],
 )
